@@ -1,0 +1,1 @@
+"""The ports over boto3: the only place that imports it."""

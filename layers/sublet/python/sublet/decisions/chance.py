@@ -1,0 +1,11 @@
+"""Chance as an argument: the part of `random.Random` that decisions use. Give a seeded one, and every plan can be repeated."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Chance(Protocol):
+    def shuffle(self, x: list[Any], /) -> None: ...
+
+    def getrandbits(self, k: int, /) -> int: ...

@@ -1,0 +1,109 @@
+"""Where to read a shard from, given its lease, and what to skip of what was handled before.
+
+KCL opens a numeric checkpoint AT_SEQUENCE_NUMBER and drops what is not after (sequence number, sub-sequence number), so that
+the rest of a half-handled aggregate is not lost. We do the same, and only then: a checkpoint is the whole truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, Checkpoint, Sentinel
+from sublet.protocol.lease import Lease
+from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.settings import StartPosition
+
+
+SHORTEST_RETENTION = timedelta(hours=24)
+"""Kinesis: retention is 24 hours to 365 days, so nothing younger is ever trimmed."""
+
+
+class IteratorType(StrEnum):
+    """Kinesis' ShardIteratorType."""
+
+    TRIM_HORIZON = "TRIM_HORIZON"
+    LATEST = "LATEST"
+    AT_TIMESTAMP = "AT_TIMESTAMP"
+    AT_SEQUENCE_NUMBER = "AT_SEQUENCE_NUMBER"
+    AFTER_SEQUENCE_NUMBER = "AFTER_SEQUENCE_NUMBER"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPosition:
+    """The arguments of GetShardIterator. `sequence_number` goes with the last two types, `at` (UTC-aware) with AT_TIMESTAMP."""
+
+    type: IteratorType
+    sequence_number: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The lease starts at a moment that its row does not name yet: store `at` first, then open AT_TIMESTAMP from there.
+
+    Without this a window that ends before the first record, and the next one opening LATEST again, lose what arrived in
+    between (not in KCL: its workers never leave).
+    """
+
+    at: datetime
+
+
+def needs_pin(lease: Lease, start_position: StartPosition, now: datetime) -> Pin | None:
+    """The pin to store before the first open, or None.
+
+    A LATEST lease is pinned at `now`. An AT_TIMESTAMP lease by a Java worker has its moment in Java's configuration alone:
+    it is pinned at our own start position's moment, and left to `position` to refuse when we have none.
+    """
+    if lease.start_at is not None:
+        return None
+    if lease.checkpoint == LATEST:
+        return Pin(now)
+    if lease.checkpoint == AT_TIMESTAMP and start_position.at is not None:
+        return Pin(start_position.at)
+    return None
+
+
+def read_position(lease: Lease) -> ReadPosition | None:
+    """Where to open the lease's shard. None: nothing to open, since it has ended.
+
+    An AT_TIMESTAMP or LATEST lease without a moment opens at TRIM_HORIZON: too much is better than a gap.
+    """
+    match lease.checkpoint.sentinel:
+        case Sentinel.SHARD_END:
+            return None
+        case None:
+            return ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number=lease.checkpoint.sequence_number)
+        case Sentinel.AT_TIMESTAMP | Sentinel.LATEST if lease.start_at is not None:
+            return ReadPosition(IteratorType.AT_TIMESTAMP, at=lease.start_at)
+        case _:
+            return ReadPosition(IteratorType.TRIM_HORIZON)
+
+
+def after(sequence_number: str) -> ReadPosition:
+    """Where to go on when an iterator has expired and this was the last stream record fetched."""
+    return ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, sequence_number=sequence_number)
+
+
+def may_have_lost(lease: Lease, first: StreamRecord, now: datetime) -> bool:
+    """Whether records between the checkpoint and `first`, the first stream record read, may have been trimmed unread.
+
+    Opened AT_SEQUENCE_NUMBER, Kinesis gives the checkpointed record again; if it gives another, that one has been trimmed.
+    Only on a shard that was known to be caught up less than the shortest retention ago is nothing lost all the same.
+    """
+    if not lease.checkpoint.is_sequence_number or first.sequence_number == lease.checkpoint.sequence_number:
+        return False
+    return lease.caught_up_at is None or now - lease.caught_up_at >= SHORTEST_RETENTION
+
+
+def not_yet_handled(records: list[UserRecord], checkpoint: Checkpoint) -> list[UserRecord]:
+    """Drop the records at or before the checkpoint, which AT_SEQUENCE_NUMBER brings again. Records are in order."""
+    if not checkpoint.is_sequence_number:
+        return records
+    handled = int(checkpoint.sequence_number)
+    for index, record in enumerate(records):
+        sequence_number = int(record.sequence_number)
+        if sequence_number > handled or (sequence_number == handled and record.sub_sequence_number > checkpoint.sub_sequence_number):
+            return records[index:]
+    return []

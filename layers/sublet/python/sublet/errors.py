@@ -1,0 +1,87 @@
+"""Every error that sublet raises on purpose, as one tree.
+
+    SubletError
+    ├── SettingsError            a setting is unknown, malformed or contradicts another
+    ├── EventError               a function was invoked with an event that it cannot read
+    ├── HandlerNotLoadable       the user's `module:function` cannot be imported or is no function
+    ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
+    ├── StreamError              the stream said no, and asking again will not help
+    │   ├── StreamNotFound       there is no such stream (deleted, or misspelt)
+    │   ├── ShardNotFound        the stream no longer has this shard: its records are past retention
+    │   ├── CheckpointNotInStream  the sequence number belongs to another stream or shard
+    │   ├── StreamKeyUnavailable the stream's KMS key is disabled, deleted or denied to us
+    │   └── StreamAccessDenied   the role lacks a Kinesis permission
+    └── LeaseTableError          the lease table said no, and asking again will not help
+        ├── LeaseTableNotFound   there is no such table
+        └── LeaseTableKeyUnexpected  the table's key is not KCL's `leaseKey`
+
+Expected outcomes (a lost race, a throttled poll, an expired iterator, a row that KCL could not have written) are values, not errors.
+"""
+
+from __future__ import annotations
+
+
+class SubletError(Exception):
+    """The root: `except SubletError` catches all that sublet raises on purpose."""
+
+
+class SettingsError(SubletError):
+    """A setting is refused. Names the setting, its value, and what is allowed."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        self.name = name
+        self.value = value
+        self.allowed = allowed
+        super().__init__(f"setting {name} = {value!r}: {allowed}")
+
+
+class EventError(SubletError):
+    """A function's event cannot be read. Names the field, what stood there, and what belongs there."""
+
+    def __init__(self, field: str, found: object, expected: str) -> None:
+        self.field = field
+        super().__init__(f"event field {field} is {found!r}; expected {expected}")
+
+
+class HandlerNotLoadable(SubletError):
+    """The user's handler cannot be used. Raised before any lease is touched."""
+
+
+class MalformedCheckpoint(SubletError):
+    """Text in a checkpoint's place that is neither a sequence number nor a sentinel."""
+
+
+class StreamError(SubletError):
+    """The stream refused, and retrying the same call will not help."""
+
+
+class StreamNotFound(StreamError):
+    """There is no such stream in this account and region."""
+
+
+class ShardNotFound(StreamError):
+    """The stream does not have this shard (any more)."""
+
+
+class CheckpointNotInStream(StreamError):
+    """Kinesis does not accept the sequence number for this shard: the stream was recreated, or the row is another's."""
+
+
+class StreamKeyUnavailable(StreamError):
+    """The stream is encrypted with a KMS key that is disabled, pending deletion, or denied to this role."""
+
+
+class StreamAccessDenied(StreamError):
+    """This role lacks a permission on the stream."""
+
+
+class LeaseTableError(SubletError):
+    """The lease table refused, and retrying the same call will not help."""
+
+
+class LeaseTableNotFound(LeaseTableError):
+    """There is no such table in this account and region."""
+
+
+class LeaseTableKeyUnexpected(LeaseTableError):
+    """The table exists but its key is not KCL's `leaseKey` (string): it is some other table."""

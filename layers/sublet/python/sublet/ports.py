@@ -1,0 +1,197 @@
+"""What the engine needs from the world, in domain words. Implemented twice: aws/ (boto3) and memory/ (no network).
+
+Each docstring is the contract; tests/contract holds every implementation to it. No boto3 shape crosses these interfaces.
+Expected outcomes are values (a refused write, a throttled poll); the errors that may be raised are named and come from
+`sublet.errors`. Whatever is transient has been retried inside already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol, TypeVar
+
+from sublet.decisions.liveness import Sighting
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.resume import ReadPosition
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_writes import LeaseWrite
+from sublet.protocol.records import Page, UserRecord
+from sublet.protocol.shard import Shard
+from sublet.settings import StartPosition
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The write happened, and the row is now `lease`."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A clause of the write's condition did not hold; nothing was changed. `row` is what stands there (None: no such row)."""
+
+    row: Lease | MalformedRow | None
+
+
+class LeaseTable(Protocol):
+    """KCL's lease table. Raises LeaseTableNotFound, LeaseTableKeyUnexpected."""
+
+    def scan(self) -> LeaseScan:
+        """All leases. Eventually consistent: a row may be missing or seconds old, never half-written."""
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        """One row, strongly consistent; None when there is none (or it is no lease)."""
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        """Do one conditional write atomically. A response lost on the way is retried, so our own write may come back Refused."""
+
+
+class PollRefusal(StrEnum):
+    """Why a poll brought nothing. Neither moves the position."""
+
+    THROTTLED = "throttled"
+    """The shard's read limit is used up (5 calls or 2 MB a second, shared by all its consumers). Poll again later."""
+    ITERATOR_EXPIRED = "iterator_expired"
+    """An iterator lives 300 s. Open a new one after the last record that was fetched."""
+
+
+class Stream(Protocol):
+    """One Kinesis stream. Raises StreamNotFound, ShardNotFound, StreamKeyUnavailable, StreamAccessDenied."""
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        """Every listed shard, closed ones included; with `at`, those that were open at that position (ListShards' ShardFilter)."""
+
+    def has_shard(self, shard_id: str) -> bool:
+        """Whether the service still knows the shard, asked of the shard itself: a listing may lag."""
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        """An iterator at the position. Raises CheckpointNotInStream when the service refuses the sequence number."""
+
+    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+        """One GetRecords. An empty page is normal, also far behind the tip; only `next_iterator` None ends a shard."""
+
+
+class SightingStore(Protocol):
+    """What lease managers saw, kept between ticks and apart from the lease table. Last writer wins; that is safe (liveness)."""
+
+    def load(self) -> Mapping[str, Sighting]:
+        """By lease key."""
+
+    def save(self, sightings: Mapping[str, Sighting]) -> None:
+        """Replace everything."""
+
+
+class Dispatcher(Protocol):
+    """Starts lease workers."""
+
+    def dispatch(self, items: Sequence[WorkerItem]) -> None:
+        """Start one lease worker per item, at least once each, and return without waiting for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a handler is given: user records of one shard, in order, none of them handled before by this window.
+
+    records                 at least one; see UserRecord
+    millis_behind_latest    how far the end of the poll they came from is behind the shard's tip, in milliseconds
+    checkpoint(record)      optional: "this record and all before it are done", also if the call fails afterwards
+    """
+
+    stream: str
+    shard_id: str
+    records: Sequence[UserRecord]
+    millis_behind_latest: int
+    checkpoint: Callable[[UserRecord], None]
+
+
+class Handler(Protocol):
+    """The user's code. `handle` alone is required of a user; the runtime fills the others in with nothing."""
+
+    def handle(self, batch: Batch) -> None:
+        """Returning means done. Raising means: nothing after the last `batch.checkpoint` is done; the batch comes again."""
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+        """Before the first batch of a lease in this window."""
+
+    def lease_lost(self, shard_id: str) -> None:
+        """Another owner has the lease; no more batches of it will come, and state kept for it is stale."""
+
+    def shard_ended(self, shard_id: str) -> None:
+        """Every record of the shard has been handled. Raising keeps the shard from being ended."""
+
+
+class Clock(Protocol):
+    """The time, as an argument. `now` is UTC-aware."""
+
+    def now(self) -> datetime: ...
+
+
+class Signal(Protocol):
+    """Set once, never cleared."""
+
+    def set(self) -> None: ...
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: timedelta) -> bool:
+        """Sleep until set or for `timeout`; whether it is set. This is the only way that the engine sleeps."""
+
+
+class Task(Protocol[T_co]):
+    """Work going on beside the caller."""
+
+    def result(self) -> T_co:
+        """Wait for it; its value, or the exception that it raised."""
+
+
+class Tasks(Protocol):
+    """Concurrency, so that a simulation can decide who runs next."""
+
+    def spawn(self, work: Callable[[], T]) -> Task[T]:
+        """Start `work` beside the caller."""
+
+    def lock(self) -> AbstractContextManager[object]:
+        """A mutual exclusion, not reentrant."""
+
+    def slots(self, count: int) -> AbstractContextManager[object]:
+        """A semaphore that `count` holders may have at once."""
+
+    def signal(self) -> Signal: ...
+
+
+class Unit(StrEnum):
+    """CloudWatch's units that we use."""
+
+    COUNT = "Count"
+    MILLISECONDS = "Milliseconds"
+    BYTES = "Bytes"
+
+
+class Metrics(Protocol):
+    """Numbers for dashboards and alarms. Never raises."""
+
+    def put(self, name: str, value: float, unit: Unit = Unit.COUNT, **dimensions: str) -> None: ...
+
+    def flush(self) -> None:
+        """Called at the end of a tick or window, and at least each minute within."""
+
+
+class Log(Protocol):
+    """Structured log lines: a constant message and fields. Never given a payload or a credential."""
+
+    def info(self, message: str, **fields: object) -> None: ...
+
+    def warning(self, message: str, **fields: object) -> None: ...
+
+    def error(self, message: str, **fields: object) -> None: ...
+
+

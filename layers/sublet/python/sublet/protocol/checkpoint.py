@@ -1,0 +1,97 @@
+"""A checkpoint: how far a shard has been handled, in KCL's terms and KCL's order.
+
+A sequence number says which stream record; the sub-sequence number says which user record within it, when the record is
+a KPL aggregate. Five sentinels stand for positions that have no sequence number. The order is that of KCL's
+ExtendedSequenceNumber: AT_TIMESTAMP < TRIM_HORIZON < LATEST < every sequence number < SHARD_END.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property, total_ordering
+
+from sublet.errors import MalformedCheckpoint
+
+MAX_DIGITS = 129
+"""Kinesis: a sequence number matches `0|([1-9]\\d{0,128})`."""
+
+_SEQUENCE_NUMBER = re.compile(r"0|[1-9][0-9]{0,128}")
+
+
+class Sentinel(StrEnum):
+    """Positions without a sequence number, spelt as in the lease table."""
+
+    AT_TIMESTAMP = "AT_TIMESTAMP"
+    TRIM_HORIZON = "TRIM_HORIZON"
+    LATEST = "LATEST"
+    SHARD_END = "SHARD_END"
+
+
+STARTING_SENTINELS = (Sentinel.AT_TIMESTAMP, Sentinel.TRIM_HORIZON, Sentinel.LATEST)
+"""Where a lease may begin. SHARD_END is the one sentinel that is an end."""
+
+_RANK = {Sentinel.AT_TIMESTAMP: -3, Sentinel.TRIM_HORIZON: -2, Sentinel.LATEST: -1, Sentinel.SHARD_END: 1}
+
+
+@total_ordering
+@dataclass(frozen=True, eq=True)
+class Checkpoint:
+    """Everything up to and including (sequence_number, sub_sequence_number) has been handled.
+
+    `sequence_number` is a decimal without padding, of at most 129 digits, or a sentinel; use `parse` for text from outside.
+    A plain stream record has sub-sequence number 0.
+    """
+
+    sequence_number: str
+    sub_sequence_number: int = 0
+
+    @classmethod
+    def parse(cls, sequence_number: str, sub_sequence_number: int = 0) -> Checkpoint:
+        """From a lease row's two attributes, or raise MalformedCheckpoint.
+
+        A sentinel's sub-sequence number is dropped: Java writes 0, kcl-rust writes AT_TIMESTAMP's epoch millis there
+        (`lease_row` keeps that moment as the lease's start).
+        """
+        if sequence_number in _RANK:
+            return cls(Sentinel(sequence_number).value, 0)
+        if not _SEQUENCE_NUMBER.fullmatch(sequence_number):
+            allowed = f"a sequence number of up to {MAX_DIGITS} digits or one of {', '.join(s.value for s in Sentinel)}"
+            raise MalformedCheckpoint(f"checkpoint {sequence_number!r} is not {allowed}")
+        if sub_sequence_number < 0:
+            raise MalformedCheckpoint(f"sub-sequence number {sub_sequence_number} is negative")
+        return cls(sequence_number, sub_sequence_number)
+
+    @cached_property
+    def sentinel(self) -> Sentinel | None:
+        """The sentinel this checkpoint is, or None for a sequence number."""
+        return Sentinel(self.sequence_number) if self.sequence_number in _RANK else None
+
+    @property
+    def is_sequence_number(self) -> bool:
+        return self.sentinel is None
+
+    @property
+    def is_shard_end(self) -> bool:
+        return self.sequence_number == Sentinel.SHARD_END
+
+    @cached_property
+    def _order(self) -> tuple[int, int, int]:
+        if self.sentinel is not None:
+            return (_RANK[self.sentinel], 0, 0)
+        return (0, int(self.sequence_number), self.sub_sequence_number)
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Checkpoint):
+            return NotImplemented
+        return self._order < other._order
+
+    def __str__(self) -> str:
+        return f"{self.sequence_number}:{self.sub_sequence_number}" if self.sub_sequence_number else self.sequence_number
+
+
+AT_TIMESTAMP = Checkpoint(Sentinel.AT_TIMESTAMP.value)
+TRIM_HORIZON = Checkpoint(Sentinel.TRIM_HORIZON.value)
+LATEST = Checkpoint(Sentinel.LATEST.value)
+SHARD_END = Checkpoint(Sentinel.SHARD_END.value)

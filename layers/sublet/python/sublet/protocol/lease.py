@@ -1,0 +1,78 @@
+"""A lease: the right to consume one shard, and how far it has been consumed. One row of KCL's lease table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.shard import HashKeyRange
+
+AttributeValue = Mapping[str, Any]
+"""A DynamoDB attribute in its typed JSON form: {"S": "text"}, {"N": "1"}, {"SS": ["a"]}, {"B": b".."}, {"NULL": True}, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """KCL's columns in snake case. Immutable: a write yields a new Lease.
+
+    lease_owner           the worker id that holds it, None when nobody does
+    lease_counter         rises by one with every heartbeat, acquire and checkpoint; the fence of every write by an owner
+    start_at              ours (`subletStartAt`): the moment an AT_TIMESTAMP lease starts from, or at which a LATEST
+                          lease was first opened (its pin); gone with the first real checkpoint
+    caught_up_at          ours (`subletCaughtUpAt`): a moment at which nothing after the checkpoint of then was in the shard;
+                          what has been trimmed since a day after it may have been lost, nothing before
+    holder                ours (`subletHolder`): which work item and invocation holds it; worker ids are shared by many
+    checkpoint_owner      KCL 3.x graceful handoff: the old owner, which still checkpoints while it drains
+    other                 attributes that we do not know, kept as they are
+    """
+
+    lease_key: str
+    checkpoint: Checkpoint
+    lease_counter: int = 0
+    lease_owner: str | None = None
+    owner_switches_since_checkpoint: int = 0
+    parent_shard_ids: frozenset[str] = frozenset()
+    child_shard_ids: frozenset[str] = frozenset()
+    hash_key_range: HashKeyRange | None = None
+    start_at: datetime | None = None
+    caught_up_at: datetime | None = None
+    holder: str | None = None
+    checkpoint_owner: str | None = None
+    pending_checkpoint: Checkpoint | None = None
+    pending_checkpoint_state: bytes | None = None
+    throughput_kbps: float | None = None
+    other: Mapping[str, AttributeValue] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+
+    @property
+    def shard_id(self) -> str:
+        """Single-stream KCL: the lease key is the shard id."""
+        return self.lease_key
+
+    @property
+    def is_ended(self) -> bool:
+        return self.checkpoint.is_shard_end
+
+    @property
+    def actual_owner(self) -> str | None:
+        """Who is consuming now: in a KCL 3.x handoff that is still the old owner."""
+        return self.checkpoint_owner or self.lease_owner
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedRow:
+    """A row that KCL could not have written. It is reported and left untouched, and its shard alone waits."""
+
+    lease_key: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseScan:
+    """The lease table as one scan saw it; each row is a lease or malformed (rows of another entityType are neither)."""
+
+    leases: tuple[Lease, ...]
+    malformed: tuple[MalformedRow, ...] = ()

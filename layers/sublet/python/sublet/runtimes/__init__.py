@@ -1,0 +1,1 @@
+"""Composition roots: where ports meet their implementations, once per way of running."""
