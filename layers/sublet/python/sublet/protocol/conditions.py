@@ -1,0 +1,156 @@
+"""Conditions on a lease row, as values: the part of DynamoDB's grammar that lease writes need.
+
+One value serves both implementations: `render` makes the ConditionExpression, `holds` judges a row the way DynamoDB would. In
+DynamoDB a comparison with a missing attribute, or with one of another type, is false; so it is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sublet.protocol.lease import AttributeValue
+
+Row = Mapping[str, AttributeValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    attribute: str
+    value: AttributeValue
+
+
+@dataclass(frozen=True, slots=True)
+class NotEqual:
+    """True also when the attribute is missing, as in DynamoDB."""
+
+    attribute: str
+    value: AttributeValue
+
+
+@dataclass(frozen=True, slots=True)
+class Less:
+    """Strings by UTF-8 bytes, numbers by value."""
+
+    attribute: str
+    value: AttributeValue
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The attribute is a string of `is_` (`=` or `<`) `length` characters. `size(:value)` is not in DynamoDB's grammar."""
+
+    attribute: str
+    is_: str
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A named part of a write's condition, with the reason it is there."""
+
+    name: str
+    condition: Condition
+    because: str
+
+
+Condition = Exists | Absent | Equal | NotEqual | Less | Size | AllOf | AnyOf | Clause
+
+
+def all_of(*conditions: Condition) -> AllOf:
+    return AllOf(conditions)
+
+
+def any_of(*conditions: Condition) -> AnyOf:
+    return AnyOf(conditions)
+
+
+def render(condition: Condition, name: Callable[[str], str], value: Callable[[AttributeValue], str]) -> str:
+    """The ConditionExpression's text. `name` and `value` give the placeholder of an attribute's name and of a value."""
+    match condition:
+        case Exists(attribute):
+            return f"attribute_exists({name(attribute)})"
+        case Absent(attribute):
+            return f"attribute_not_exists({name(attribute)})"
+        case Equal(attribute, wanted):
+            return f"{name(attribute)} = {value(wanted)}"
+        case NotEqual(attribute, unwanted):
+            return f"{name(attribute)} <> {value(unwanted)}"
+        case Less(attribute, bound):
+            return f"{name(attribute)} < {value(bound)}"
+        case Size(attribute, is_, length):
+            return f"size({name(attribute)}) {is_} {value({'N': str(length)})}"
+        case AllOf(parts):
+            return "(" + " AND ".join(render(part, name, value) for part in parts) + ")"
+        case AnyOf(parts):
+            return "(" + " OR ".join(render(part, name, value) for part in parts) + ")"
+        case Clause(_, inner, _):
+            return render(inner, name, value)
+
+
+def holds(condition: Condition, row: Row | None) -> bool:
+    """Whether DynamoDB would accept the condition on this row (None: no such row)."""
+    row = row or {}
+    match condition:
+        case Exists(attribute):
+            return attribute in row
+        case Absent(attribute):
+            return attribute not in row
+        case Equal(attribute, wanted):
+            return attribute in row and _same(row[attribute], wanted)
+        case NotEqual(attribute, unwanted):
+            return attribute not in row or not _same(row[attribute], unwanted)
+        case Less(attribute, bound):
+            return attribute in row and _less(row[attribute], bound)
+        case Size(attribute, is_, length):
+            size = len(row.get(attribute, {}).get("S", "")) if "S" in row.get(attribute, {}) else None
+            return size is not None and (size < length if is_ == "<" else size == length)
+        case AllOf(parts):
+            return all(holds(part, row) for part in parts)
+        case AnyOf(parts):
+            return any(holds(part, row) for part in parts)
+        case Clause(_, inner, _):
+            return holds(inner, row)
+
+
+def broken_clauses(condition: Condition, row: Row | None) -> tuple[str, ...]:
+    """The names of the clauses that do not hold, for a log line that says why a write was refused."""
+    match condition:
+        case Clause(clause_name, inner, _):
+            return () if holds(inner, row) else (clause_name,)
+        case AllOf(parts):
+            return tuple(broken for part in parts for broken in broken_clauses(part, row))
+        case _:
+            return ()
+
+
+def _same(left: AttributeValue, right: AttributeValue) -> bool:
+    if "N" in left and "N" in right:
+        return int(left["N"]) == int(right["N"])
+    return dict(left) == dict(right)
+
+
+def _less(left: AttributeValue, right: AttributeValue) -> bool:
+    if "N" in left and "N" in right:
+        return int(left["N"]) < int(right["N"])
+    return "S" in left and "S" in right and left["S"].encode() < right["S"].encode()

@@ -1,0 +1,198 @@
+"""A lease as a row of KCL's table: every attribute that KCL 2.x and 3.x write, and our four, read and written.
+
+KCL's types and names: kcl-lease-table section 1. Ours start with `sublet`; Java ignores attributes that it does not know.
+Attributes unknown to us are kept in `Lease.other`, so that reading and writing a row loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from sublet.errors import MalformedCheckpoint
+from sublet.protocol.checkpoint import Checkpoint, Sentinel
+from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
+from sublet.protocol.shard import HashKeyRange
+
+T = TypeVar("T")
+
+LEASE_KEY = "leaseKey"
+LEASE_OWNER = "leaseOwner"
+LEASE_COUNTER = "leaseCounter"
+OWNER_SWITCHES = "ownerSwitchesSinceCheckpoint"
+CHECKPOINT = "checkpoint"
+SUB_SEQUENCE_NUMBER = "checkpointSubSequenceNumber"
+PARENTS = "parentShardId"
+CHILDREN = "childShardIds"
+STARTING_HASH_KEY = "startingHashKey"
+ENDING_HASH_KEY = "endingHashKey"
+PENDING_CHECKPOINT = "pendingCheckpoint"
+PENDING_SUB_SEQUENCE_NUMBER = "pendingCheckpointSubSequenceNumber"
+PENDING_STATE = "pendingCheckpointState"
+THROUGHPUT = "throughputKBps"
+CHECKPOINT_OWNER = "checkpointOwner"
+ENTITY_TYPE = "entityType"
+START_AT = "subletStartAt"
+CAUGHT_UP_AT = "subletCaughtUpAt"
+HOLDER = "subletHolder"
+
+PENDING = (PENDING_CHECKPOINT, PENDING_SUB_SEQUENCE_NUMBER, PENDING_STATE)
+LEASE_ENTITY = "LEASE"
+
+_KNOWN = frozenset(
+    (LEASE_KEY, LEASE_OWNER, LEASE_COUNTER, OWNER_SWITCHES, CHECKPOINT, SUB_SEQUENCE_NUMBER, PARENTS, CHILDREN)
+    + (STARTING_HASH_KEY, ENDING_HASH_KEY, *PENDING, THROUGHPUT, CHECKPOINT_OWNER, START_AT, CAUGHT_UP_AT, HOLDER)
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class _Unreadable(Exception):
+    """Internal: an attribute is not what KCL writes. Becomes a MalformedRow."""
+
+
+def text(value: str) -> AttributeValue:
+    return {"S": value}
+
+
+def number(value: int) -> AttributeValue:
+    return {"N": str(value)}
+
+
+def texts(values: frozenset[str]) -> AttributeValue:
+    """A string set. DynamoDB refuses empty ones: leave the attribute out instead."""
+    return {"SS": sorted(values)}
+
+
+def moment(value: datetime) -> AttributeValue:
+    """Epoch milliseconds, as every moment that KCL writes."""
+    return number((value - _EPOCH) // _MILLISECOND)
+
+
+def is_lease_row(item: Mapping[str, AttributeValue]) -> bool:
+    """KCL 3.5 keeps other entities in the lease table; without the attribute a row is a lease (KCL 2.x, 3.0)."""
+    return item.get(ENTITY_TYPE, text(LEASE_ENTITY)).get("S") == LEASE_ENTITY
+
+
+def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | None:
+    """The lease in a row; None for a row of another entityType; MalformedRow for one that KCL could not have written."""
+    if not is_lease_row(item):
+        return None
+    try:
+        return _decode(item)
+    except (_Unreadable, MalformedCheckpoint) as problem:
+        return MalformedRow(str(item.get(LEASE_KEY, {}).get("S", "")), str(problem))
+
+
+def _decode(item: Mapping[str, AttributeValue]) -> Lease:
+    stored = _text(item, CHECKPOINT)
+    sub = _number(item, SUB_SEQUENCE_NUMBER) or 0
+    start_at = _moment(item, START_AT)
+    if start_at is None and stored == Sentinel.AT_TIMESTAMP and sub > 0:
+        start_at = _EPOCH + sub * _MILLISECOND  # kcl-rust's way of keeping the moment
+    pending = _text(item, PENDING_CHECKPOINT)
+    return Lease(
+        lease_key=_required(_text(item, LEASE_KEY), LEASE_KEY),
+        checkpoint=Checkpoint.parse(_required(stored, CHECKPOINT), sub),
+        lease_counter=_required(_number(item, LEASE_COUNTER), LEASE_COUNTER),
+        lease_owner=_text(item, LEASE_OWNER) or None,
+        owner_switches_since_checkpoint=_number(item, OWNER_SWITCHES) or 0,
+        parent_shard_ids=_texts(item, PARENTS),
+        child_shard_ids=_texts(item, CHILDREN),
+        hash_key_range=_hash_key_range(item),
+        start_at=start_at,
+        caught_up_at=_moment(item, CAUGHT_UP_AT),
+        holder=_text(item, HOLDER),
+        checkpoint_owner=_text(item, CHECKPOINT_OWNER) or None,
+        pending_checkpoint=Checkpoint.parse(pending, _number(item, PENDING_SUB_SEQUENCE_NUMBER) or 0) if pending else None,
+        pending_checkpoint_state=item[PENDING_STATE].get("B") if PENDING_STATE in item else None,
+        throughput_kbps=_fraction(item, THROUGHPUT),
+        other=MappingProxyType({name: value for name, value in item.items() if name not in _KNOWN}),
+    )
+
+
+def encode_row(lease: Lease) -> dict[str, AttributeValue]:
+    """The row of a lease; absent values become absent attributes, never empty strings or NULLs (KCL)."""
+    row: dict[str, AttributeValue] = {
+        **lease.other,
+        LEASE_KEY: text(lease.lease_key),
+        LEASE_COUNTER: number(lease.lease_counter),
+        OWNER_SWITCHES: number(lease.owner_switches_since_checkpoint),
+        CHECKPOINT: text(lease.checkpoint.sequence_number),
+        SUB_SEQUENCE_NUMBER: number(lease.checkpoint.sub_sequence_number),
+    }
+    optional = {
+        LEASE_OWNER: lease.lease_owner and text(lease.lease_owner),
+        PARENTS: lease.parent_shard_ids and texts(lease.parent_shard_ids),
+        CHILDREN: lease.child_shard_ids and texts(lease.child_shard_ids),
+        STARTING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.starting)),
+        ENDING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.ending)),
+        PENDING_CHECKPOINT: lease.pending_checkpoint and text(lease.pending_checkpoint.sequence_number),
+        PENDING_SUB_SEQUENCE_NUMBER: lease.pending_checkpoint and number(lease.pending_checkpoint.sub_sequence_number),
+        PENDING_STATE: None if lease.pending_checkpoint_state is None else {"B": lease.pending_checkpoint_state},
+        THROUGHPUT: None if lease.throughput_kbps is None else {"N": f"{lease.throughput_kbps:.6f}"},
+        CHECKPOINT_OWNER: lease.checkpoint_owner and text(lease.checkpoint_owner),
+        START_AT: lease.start_at and moment(lease.start_at),
+        CAUGHT_UP_AT: lease.caught_up_at and moment(lease.caught_up_at),
+        HOLDER: lease.holder and text(lease.holder),
+    }
+    return row | {name: value for name, value in optional.items() if value}
+
+
+def _required(value: T | None, name: str) -> T:
+    if value is None:
+        raise _Unreadable(f"attribute {name} is missing")
+    return value
+
+
+def _typed(item: Mapping[str, AttributeValue], name: str, kind: str) -> Any:
+    """The attribute's value; None when it is missing or of DynamoDB's NULL type (some clients write that for nobody)."""
+    if name not in item or "NULL" in item[name]:
+        return None
+    if kind not in item[name]:
+        raise _Unreadable(f"attribute {name} is {dict(item[name])!r:.80}, expected DynamoDB type {kind}")
+    return item[name][kind]
+
+
+def _text(item: Mapping[str, AttributeValue], name: str) -> str | None:
+    value: str | None = _typed(item, name, "S")
+    return value
+
+
+def _texts(item: Mapping[str, AttributeValue], name: str) -> frozenset[str]:
+    return frozenset(_typed(item, name, "SS") or ())
+
+
+def _number(item: Mapping[str, AttributeValue], name: str) -> int | None:
+    value = _typed(item, name, "N")
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        raise _Unreadable(f"attribute {name} is {value!r:.80}, expected a whole number") from None
+
+
+def _fraction(item: Mapping[str, AttributeValue], name: str) -> float | None:
+    value = _typed(item, name, "N")
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        raise _Unreadable(f"attribute {name} is {value!r:.80}, expected a number") from None
+
+
+def _moment(item: Mapping[str, AttributeValue], name: str) -> datetime | None:
+    value = _number(item, name)
+    try:
+        return None if value is None else _EPOCH + value * _MILLISECOND
+    except OverflowError:
+        raise _Unreadable(f"attribute {name} is {value}, expected epoch milliseconds") from None
+
+
+def _hash_key_range(item: Mapping[str, AttributeValue]) -> HashKeyRange | None:
+    starting, ending = _text(item, STARTING_HASH_KEY), _text(item, ENDING_HASH_KEY)
+    if starting is None or ending is None:
+        return None
+    if not (starting.isdecimal() and ending.isdecimal() and max(len(starting), len(ending)) <= 39):
+        raise _Unreadable(f"hash key range {starting!r:.50} to {ending!r:.50} is no pair of decimal hash keys")
+    return HashKeyRange(int(starting), int(ending))

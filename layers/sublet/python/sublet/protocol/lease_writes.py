@@ -1,0 +1,233 @@
+"""Every write to the lease table, as a value: which row, on what condition, which changes.
+
+The rules are KCL's (kcl-lease-table section 2), fenced twice: by the counter, which only ever goes up by one and never back,
+and by the owner, since a KCL 3.x handoff changes the owner alone. A write made for an old state of the row is refused, and
+nothing is changed. `apply_to` says what DynamoDB makes of a row, so that memory and DynamoDB run the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from sublet.protocol import lease_row as columns
+from sublet.protocol.checkpoint import SHARD_END, STARTING_SENTINELS, Checkpoint
+from sublet.protocol.conditions import Absent, AllOf, Clause, Equal, Exists, Less, NotEqual, Row, Size, all_of, any_of, holds
+from sublet.protocol.lease import AttributeValue, Lease
+from sublet.protocol.lease_row import encode_row, moment, number, text, texts
+
+ONE = 1
+
+
+class WriteKind(StrEnum):
+    CREATE = "create"
+    ACQUIRE = "acquire"
+    HEARTBEAT = "heartbeat"
+    PIN = "pin"
+    CHECKPOINT = "checkpoint"
+    LATE_CHECKPOINT = "late_checkpoint"
+    SET_CHILDREN = "set_children"
+    END = "end"
+    RELEASE = "release"
+    HAND_OVER = "hand_over"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseWrite:
+    """One conditional write. CREATE puts `sets` as a whole row, DELETE removes the row, all others update it."""
+
+    kind: WriteKind
+    lease_key: str
+    condition: AllOf
+    sets: Mapping[str, AttributeValue] = field(default_factory=dict)
+    adds: Mapping[str, int] = field(default_factory=dict)
+    removes: tuple[str, ...] = ()
+
+
+def apply_to(write: LeaseWrite, row: Row | None) -> dict[str, AttributeValue] | None:
+    """The row after the write (empty after a delete), or None when its condition refuses it."""
+    if not holds(write.condition, row):
+        return None
+    if write.kind is WriteKind.DELETE:
+        return {}
+    after: dict[str, AttributeValue] = {**(row or {}), **write.sets}
+    for name, amount in write.adds.items():
+        after[name] = number(int(after.get(name, number(0))["N"]) + amount)
+    return {name: value for name, value in after.items() if name not in write.removes}
+
+
+def create(lease: Lease) -> LeaseWrite:
+    """The first to create a lease wins; losing is no problem, since all create the same one."""
+    return LeaseWrite(WriteKind.CREATE, lease.lease_key, all_of(_NO_SUCH_LEASE), sets=encode_row(lease))
+
+
+def acquire(lease: Lease, worker_id: str, holder: str) -> LeaseWrite:
+    """Take a lease that is free, expired or to be stolen, exactly as it was seen (KCL's takeLease, and its owner too)."""
+    switches = {columns.OWNER_SWITCHES: ONE} if lease.lease_owner not in (None, worker_id) else {}
+    return LeaseWrite(
+        WriteKind.ACQUIRE,
+        lease.lease_key,
+        all_of(_counter_stands(lease), _owner_stands(lease), _NOT_ENDED),
+        sets={columns.LEASE_OWNER: text(worker_id), columns.HOLDER: text(holder)},
+        adds={columns.LEASE_COUNTER: ONE, **switches},
+        removes=(columns.CHECKPOINT_OWNER,),
+    )
+
+
+def heartbeat(lease: Lease) -> LeaseWrite:
+    """Show that the owner lives (KCL's renewLease)."""
+    return LeaseWrite(WriteKind.HEARTBEAT, lease.lease_key, _still_held(lease), adds={columns.LEASE_COUNTER: ONE})
+
+
+def pin(lease: Lease, at: datetime) -> LeaseWrite:
+    """Store the moment that a LATEST lease was first opened at, before it is opened. A heartbeat too."""
+    return LeaseWrite(
+        WriteKind.PIN,
+        lease.lease_key,
+        all_of(*_still_held(lease).conditions, _NOT_STARTED),
+        sets={columns.START_AT: moment(at)},
+        adds={columns.LEASE_COUNTER: ONE},
+    )
+
+
+def checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
+    """Everything up to `to` is handled (KCL's updateLease, with the monotonic guard in the table as well). A heartbeat too."""
+    return LeaseWrite(
+        WriteKind.CHECKPOINT,
+        lease.lease_key,
+        all_of(*_still_held(lease).conditions, _further_on(to)),
+        sets=_position(to),
+        adds={columns.LEASE_COUNTER: ONE},
+        removes=(*columns.PENDING, columns.START_AT),
+    )
+
+
+def late_checkpoint(lease_key: str, to: Checkpoint) -> LeaseWrite:
+    """By one who has lost the lease, for what its handler had already finished (the seed's rule).
+
+    Guarded by the position alone. It leaves the counter untouched, so that the new owner's fence holds; a Java owner's next
+    checkpoint overwrites it, so in a mixed fleet it saves repeated work but promises nothing.
+    """
+    return LeaseWrite(
+        WriteKind.LATE_CHECKPOINT,
+        lease_key,
+        all_of(_EXISTS, _NOT_ENDED, _further_on(to)),
+        sets=_position(to),
+        removes=(*columns.PENDING, columns.START_AT),
+    )
+
+
+def set_children(lease: Lease, child_shard_ids: frozenset[str]) -> LeaseWrite:
+    """Before the end: cleanup goes by the row's children once the service has forgotten them (KCL's updateLeaseWithMetaInfo)."""
+    return LeaseWrite(
+        WriteKind.SET_CHILDREN,
+        lease.lease_key,
+        _still_held(lease),
+        sets={columns.CHILDREN: texts(child_shard_ids)} if child_shard_ids else {},
+        adds={columns.LEASE_COUNTER: ONE},
+    )
+
+
+def end(lease: Lease) -> LeaseWrite:
+    """SHARD_END, and nobody's: the last write of a lease's life. Its children's leases exist by now.
+
+    KCL keeps the owner; we leave at once, and an owner who never heartbeats again would look like a dead worker (the seed).
+    """
+    return LeaseWrite(
+        WriteKind.END,
+        lease.lease_key,
+        all_of(*_still_held(lease).conditions, _NOT_ENDED),
+        sets=_position(SHARD_END),
+        adds={columns.LEASE_COUNTER: ONE},
+        removes=(*columns.PENDING, columns.START_AT, columns.CAUGHT_UP_AT, *_OWNERSHIP),
+    )
+
+
+def release(lease: Lease, caught_up_at: datetime | None = None) -> LeaseWrite:
+    """Give the lease back (KCL's evictLease). `caught_up_at`: nothing was left in the shard at that moment."""
+    return LeaseWrite(
+        WriteKind.RELEASE,
+        lease.lease_key,
+        _still_held(lease),
+        sets={columns.CAUGHT_UP_AT: moment(caught_up_at)} if caught_up_at else {},
+        adds={columns.LEASE_COUNTER: ONE},
+        removes=_OWNERSHIP,
+    )
+
+
+def hand_over(lease: Lease) -> LeaseWrite:
+    """End a KCL 3.x graceful handoff: we are `checkpointOwner`, have drained, and let `leaseOwner` begin (KCL's assignLease)."""
+    return LeaseWrite(
+        WriteKind.HAND_OVER,
+        lease.lease_key,
+        all_of(_owner_stands(lease), _drained_by(lease.checkpoint_owner)),
+        adds={columns.LEASE_COUNTER: ONE, columns.OWNER_SWITCHES: ONE},
+        removes=(columns.CHECKPOINT_OWNER, columns.HOLDER),
+    )
+
+
+def delete(lease: Lease) -> LeaseWrite:
+    """Only as seen: a lease that moved since the scan is not the one that the cleanup rule judged."""
+    return LeaseWrite(WriteKind.DELETE, lease.lease_key, all_of(_counter_stands(lease), _owner_stands(lease)))
+
+
+_OWNERSHIP = (columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER)
+
+_EXISTS = Clause("exists", Exists(columns.LEASE_KEY), "an update would otherwise create half a row, which stops every KCL")
+_NO_SUCH_LEASE = Clause("no_such_lease", Absent(columns.LEASE_KEY), "never overwrite what another created first")
+_NOT_ENDED = Clause(
+    "not_ended", NotEqual(columns.CHECKPOINT, text(SHARD_END.sequence_number)), "an ended lease stays ended; its children have begun"
+)
+_NOT_STARTED = Clause(
+    "not_started",
+    any_of(*(Equal(columns.CHECKPOINT, text(s.value)) for s in STARTING_SENTINELS)),
+    "a real checkpoint is the better start",
+)
+
+
+def _counter_stands(lease: Lease) -> Clause:
+    fence = Equal(columns.LEASE_COUNTER, number(lease.lease_counter))
+    return Clause("counter_stands", fence, "whoever wrote since then, a paused owner or a new one, wins (KCL's fence)")
+
+
+def _owner_stands(lease: Lease) -> Clause:
+    """Nobody is an absent attribute; some clients write NULL instead (the seed)."""
+    nobody = any_of(Absent(columns.LEASE_OWNER), Equal(columns.LEASE_OWNER, {"NULL": True}))
+    owner = Equal(columns.LEASE_OWNER, text(lease.lease_owner)) if lease.lease_owner else nobody
+    return Clause("owner_stands", owner, "a KCL 3.x handoff names a new owner and leaves the counter alone")
+
+
+def _still_held(lease: Lease) -> AllOf:
+    return all_of(_counter_stands(lease), _owner_stands(lease))
+
+
+def _drained_by(checkpoint_owner: str | None) -> Clause:
+    condition = Equal(columns.CHECKPOINT_OWNER, text(checkpoint_owner or ""))
+    return Clause("drained_by_us", condition, "only the owner that was asked to leave may say that it has")
+
+
+def _further_on(to: Checkpoint) -> Clause:
+    """The stored checkpoint is before `to`: DynamoDB compares text, so first by length, then digit by digit, then within the record.
+
+    A sentinel is before every sequence number; SHARD_END is never compared, `not_ended` and its own size keep it out.
+    """
+    stored, to_text = columns.CHECKPOINT, text(to.sequence_number)
+    sub_is_less = any_of(Absent(columns.SUB_SEQUENCE_NUMBER), Less(columns.SUB_SEQUENCE_NUMBER, number(to.sub_sequence_number)))
+    before = any_of(
+        *(Equal(stored, text(sentinel.value)) for sentinel in STARTING_SENTINELS),
+        Size(stored, "<", len(to.sequence_number)),
+        all_of(Size(stored, "=", len(to.sequence_number)), Less(stored, to_text)),
+        all_of(Equal(stored, to_text), sub_is_less),
+    )
+    return Clause("further_on", all_of(_NOT_ENDED, before), "a checkpoint never goes back, whoever writes it and however late")
+
+
+def _position(to: Checkpoint) -> dict[str, AttributeValue]:
+    return {
+        columns.CHECKPOINT: text(to.sequence_number),
+        columns.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
+        columns.OWNER_SWITCHES: number(0),
+    }
