@@ -10,10 +10,12 @@
     │   ├── ShardNotFound        the stream no longer has this shard: its records are past retention
     │   ├── CheckpointNotInStream  the sequence number belongs to another stream or shard
     │   ├── StreamKeyUnavailable the stream's KMS key is disabled, deleted or denied to us
-    │   └── StreamAccessDenied   the role lacks a Kinesis permission
+    │   ├── StreamAccessDenied   the role lacks a Kinesis permission
+    │   └── StreamUnavailable    Kinesis could not be reached, or kept failing, for longer than our patience
     └── LeaseTableError          the lease table said no, and asking again will not help
         ├── LeaseTableNotFound   there is no such table
-        └── LeaseTableKeyUnexpected  the table's key is not KCL's `leaseKey`
+        ├── LeaseTableKeyUnexpected  the table's key is not KCL's `leaseKey`
+        └── LeaseTableUnavailable    DynamoDB could not be reached, or kept failing, for longer than our patience
 
 Expected outcomes (a lost race, a throttled poll, an expired iterator, a row that KCL could not have written) are values, not errors.
 """
@@ -75,6 +77,10 @@ class StreamAccessDenied(StreamError):
     """This role lacks a permission on the stream."""
 
 
+class StreamUnavailable(StreamError):
+    """Kinesis could not be reached or kept failing. Nothing is known to be wrong with the stream; the next window tries again."""
+
+
 class LeaseTableError(SubletError):
     """The lease table refused, and retrying the same call will not help."""
 
@@ -85,3 +91,7 @@ class LeaseTableNotFound(LeaseTableError):
 
 class LeaseTableKeyUnexpected(LeaseTableError):
     """The table exists but its key is not KCL's `leaseKey` (string): it is some other table."""
+
+
+class LeaseTableUnavailable(LeaseTableError):
+    """DynamoDB could not be reached or kept failing. A write may or may not have happened; the next one finds out."""

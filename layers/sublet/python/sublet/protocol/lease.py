@@ -6,13 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.shard import HashKeyRange
 
 AttributeValue = Mapping[str, Any]
 """A DynamoDB attribute in its typed JSON form: {"S": "text"}, {"N": "1"}, {"SS": ["a"]}, {"B": b".."}, {"NULL": True}, ..."""
+
+
+class Seen(NamedTuple):
+    """How a lease stood when somebody looked: an acquire succeeds only if it still stands so."""
+
+    lease_key: str
+    lease_owner: str | None
+    lease_counter: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,10 @@ class Lease:
     def shard_id(self) -> str:
         """Single-stream KCL: the lease key is the shard id."""
         return self.lease_key
+
+    @property
+    def seen(self) -> Seen:
+        return Seen(self.lease_key, self.lease_owner, self.lease_counter)
 
     @property
     def is_ended(self) -> bool:

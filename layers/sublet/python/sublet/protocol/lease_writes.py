@@ -15,7 +15,7 @@ from enum import StrEnum
 from sublet.protocol import lease_row as columns
 from sublet.protocol.checkpoint import SHARD_END, STARTING_SENTINELS, Checkpoint
 from sublet.protocol.conditions import Absent, AllOf, Clause, Equal, Exists, Less, NotEqual, Row, Size, all_of, any_of, holds
-from sublet.protocol.lease import AttributeValue, Lease
+from sublet.protocol.lease import AttributeValue, Lease, Seen
 from sublet.protocol.lease_row import encode_row, moment, number, text, texts
 
 ONE = 1
@@ -64,13 +64,13 @@ def create(lease: Lease) -> LeaseWrite:
     return LeaseWrite(WriteKind.CREATE, lease.lease_key, all_of(_NO_SUCH_LEASE), sets=encode_row(lease))
 
 
-def acquire(lease: Lease, worker_id: str, holder: str) -> LeaseWrite:
+def acquire(seen: Seen, worker_id: str, holder: str) -> LeaseWrite:
     """Take a lease that is free, expired or to be stolen, exactly as it was seen (KCL's takeLease, and its owner too)."""
-    switches = {columns.OWNER_SWITCHES: ONE} if lease.lease_owner not in (None, worker_id) else {}
+    switches = {columns.OWNER_SWITCHES: ONE} if seen.lease_owner not in (None, worker_id) else {}
     return LeaseWrite(
         WriteKind.ACQUIRE,
-        lease.lease_key,
-        all_of(_counter_stands(lease), _owner_stands(lease), _NOT_ENDED),
+        seen.lease_key,
+        all_of(_counter_stands(seen), _owner_stands(seen), _NOT_ENDED),
         sets={columns.LEASE_OWNER: text(worker_id), columns.HOLDER: text(holder)},
         adds={columns.LEASE_COUNTER: ONE, **switches},
         removes=(columns.CHECKPOINT_OWNER,),
@@ -188,12 +188,12 @@ _NOT_STARTED = Clause(
 )
 
 
-def _counter_stands(lease: Lease) -> Clause:
+def _counter_stands(lease: Lease | Seen) -> Clause:
     fence = Equal(columns.LEASE_COUNTER, number(lease.lease_counter))
     return Clause("counter_stands", fence, "whoever wrote since then, a paused owner or a new one, wins (KCL's fence)")
 
 
-def _owner_stands(lease: Lease) -> Clause:
+def _owner_stands(lease: Lease | Seen) -> Clause:
     """Nobody is an absent attribute; some clients write NULL instead (the seed)."""
     nobody = any_of(Absent(columns.LEASE_OWNER), Equal(columns.LEASE_OWNER, {"NULL": True}))
     owner = Equal(columns.LEASE_OWNER, text(lease.lease_owner)) if lease.lease_owner else nobody

@@ -1,0 +1,43 @@
+"""What a refused write means to the worker that made it, judged from the row that stands there instead.
+
+A refusal is not yet a loss: botocore repeats a write whose response got lost, and the second one is refused by the first. KCL
+calls this a spurious failure. The holder tells our own write from another's, since a worker id is shared by many invocations.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sublet.protocol.lease import Lease, MalformedRow
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+
+
+class Verdict(StrEnum):
+    DONE_BEFORE = "done_before"
+    """It was our own write, the response of which was lost: the row is what we wanted."""
+    FURTHER_ON = "further_on"
+    """We still hold the lease, and its checkpoint is already at or past ours (a late checkpoint of the owner before us)."""
+    DRAIN = "drain"
+    """We are asked to leave, KCL 3.x's graceful handoff: finish, checkpoint, hand over."""
+    LOST = "lost"
+    """Another owner has it, or nobody, or the row is gone or no longer readable."""
+
+
+def judge_refusal(held: Lease, write: LeaseWrite, row: Lease | MalformedRow | None) -> Verdict:
+    """`held`: the lease as our last write left it; `row`: what refused this one."""
+    if not isinstance(row, Lease):
+        return Verdict.LOST
+    if write.kind is WriteKind.RELEASE and row.lease_owner is None:
+        return Verdict.DONE_BEFORE
+    if write.kind is WriteKind.END and row.is_ended:
+        return Verdict.DONE_BEFORE
+    if row.holder != held.holder:
+        return Verdict.LOST
+    if row.lease_owner == held.lease_owner and row.checkpoint_owner == held.checkpoint_owner:
+        if row.lease_counter == held.lease_counter + 1:
+            return Verdict.DONE_BEFORE
+        if row.lease_counter == held.lease_counter and write.kind in (WriteKind.CHECKPOINT, WriteKind.PIN):
+            return Verdict.FURTHER_ON
+    if row.checkpoint_owner is not None and row.checkpoint_owner == held.actual_owner:
+        return Verdict.DRAIN
+    return Verdict.LOST

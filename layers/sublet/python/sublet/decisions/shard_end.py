@@ -1,0 +1,59 @@
+"""What to write when the last record of a closed shard has been handled, in KCL's order (its ShutdownTask).
+
+First the children's leases, then the children's names on the parent's row, then SHARD_END. A crash in between leaves a parent
+that is not ended, and whoever takes it next does it again; never an ended parent without its children's leases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.protocol.shard import ChildShard
+
+
+@dataclass(frozen=True, slots=True)
+class EndShard:
+    create: tuple[Lease, ...]
+    child_shard_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A merge's other parent has no lease but still has records: ending now would let the child begin without them (KCL)."""
+
+    missing_parents: frozenset[str]
+
+
+def other_parents(lease: Lease, children: Sequence[ChildShard]) -> frozenset[str]:
+    """The parents that the children have beside this shard."""
+    return frozenset(parent for child in children for parent in child.parent_shard_ids) - {lease.shard_id}
+
+
+def plan_shard_end(lease: Lease, children: Sequence[ChildShard], missing_parents: Collection[str]) -> EndShard | Blocked:
+    """`missing_parents`: those of `other_parents` that have no lease row though the service still knows the shard."""
+    if missing_parents:
+        return Blocked(frozenset(missing_parents))
+    return EndShard(
+        create=tuple(_child_lease(lease, child) for child in sorted(children, key=lambda child: child.shard_id)),
+        child_shard_ids=frozenset(child.shard_id for child in children),
+    )
+
+
+def _child_lease(parent: Lease, child: ChildShard) -> Lease:
+    """At TRIM_HORIZON, as KCL. Only a parent that ended before its AT_TIMESTAMP moment was reached passes that moment on."""
+    waits_for_moment = parent.checkpoint == AT_TIMESTAMP and parent.start_at is not None
+    return Lease(
+        lease_key=child.shard_id,
+        checkpoint=AT_TIMESTAMP if waits_for_moment else TRIM_HORIZON,
+        start_at=parent.start_at if waits_for_moment else None,
+        parent_shard_ids=child.parent_shard_ids,
+        hash_key_range=child.hash_key_range,
+    )
+
+
+def may_begin(child: Lease, parents: Collection[Lease | None]) -> bool:
+    """A child begins when each of its parents has ended or has no lease (KCL's BlockOnParentShardTask)."""
+    return not child.is_ended and all(parent is None or parent.is_ended for parent in parents)

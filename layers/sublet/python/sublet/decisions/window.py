@@ -1,0 +1,117 @@
+"""The lease worker's small decisions within one window, and what comes after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sublet.decisions.choose_leases import Why
+from sublet.decisions.packing import Claim, WorkerItem
+from sublet.protocol.lease import Seen
+from sublet.protocol.records import Page
+from sublet.settings import Mode, Settings
+
+
+class Outcome(StrEnum):
+    """How a lease's part in a window ended."""
+
+    CAUGHT_UP = "caught_up"
+    WINDOW_ENDED = "window_ended"
+    LEASE_LOST = "lease_lost"
+    SHARD_ENDED = "shard_ended"
+    SHARD_END_BLOCKED = "shard_end_blocked"
+    """A merge's other parent has no lease yet: released, and the next tick creates it."""
+    HANDLER_FAILED = "handler_failed"
+    STREAM_FAILED = "stream_failed"
+    COULD_NOT_ACQUIRE = "could_not_acquire"
+
+
+class Next(StrEnum):
+    """What the state machine does after a window."""
+
+    AGAIN = "again"
+    PROMPT = "prompt"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseReport:
+    """One lease's window: its outcome, and counts since the window began. `kept`: still held, as it stands."""
+
+    lease_key: str
+    outcome: Outcome
+    kept: Seen | None = None
+    checkpoint: str | None = None
+    stream_records: int = 0
+    user_records: int = 0
+    bytes: int = 0
+    millis_behind_latest: int | None = None
+    handler_failures: int = 0
+    dropped_out_of_range: int = 0
+    unstarted_children: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowReport:
+    """What a lease worker returns, as a value: nothing that can be expected is an exception."""
+
+    next: Next
+    item: WorkerItem
+    leases: tuple[LeaseReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """Since when every page of a shard has been at the tip; None while it is behind."""
+
+    since: datetime | None = None
+
+    def after(self, page: Page, now: datetime) -> Tip:
+        if page.millis_behind_latest > 0:
+            return Tip()
+        return self if self.since is not None else Tip(now)
+
+
+def has_caught_up(page: Page, tip: Tip, now: datetime, settings: Settings) -> bool:
+    """catch_up leaves at an empty page at the tip, or after `linger` at the tip of a shard that always has a few records.
+
+    One page with records and no lag is not yet the tip: records of the same millisecond may follow.
+    """
+    if settings.mode is not Mode.CATCH_UP or tip.since is None:
+        return False
+    return not page.records or now - tip.since >= settings.linger
+
+
+def next_poll_at(last_poll_at: datetime, page: Page | None, settings: Settings) -> datetime:
+    """The seed's pace: 200 ms after a poll that brought records or is behind, 2 s after one at the tip that brought none."""
+    if page is None or page.records or page.millis_behind_latest > 0:
+        return last_poll_at + settings.poll_interval
+    return last_poll_at + settings.idle_poll_interval
+
+
+def throttled_until(now: datetime, refusals: int) -> datetime:
+    """After the n-th refusal in a row: 1, 2, 4 and then 5 s, which is how long one reply of 10 MB uses up a shard's 2 MB a second."""
+    return now + min(timedelta(seconds=1) * 2 ** min(refusals - 1, 3), timedelta(seconds=5))
+
+
+def handler_backoff(failures: int, settings: Settings) -> timedelta:
+    """Before the call after the n-th failure in a row: doubling from handler_backoff up to handler_backoff_max."""
+    return min(settings.handler_backoff * 2 ** min(failures - 1, 30), settings.handler_backoff_max)
+
+
+def keeps_leases(item: WorkerItem, settings: Settings) -> bool:
+    """Whether leases are still held after this window: in continuous mode, while the execution may run another one."""
+    return settings.mode is Mode.CONTINUOUS and item.windows_left > 1
+
+
+def after_window(item: WorkerItem, reports: Sequence[LeaseReport]) -> WindowReport:
+    """Another window for what is kept; otherwise a prompt if a tick now would find work for somebody; otherwise done."""
+    kept = tuple(Claim(*report.kept, why=Why.CONTINUE) for report in reports if report.kept is not None)
+    following = replace(item, claims=kept, windows_left=item.windows_left - 1)
+    if kept:
+        return WindowReport(Next.AGAIN, following, tuple(reports))
+    work_left = any(r.outcome in (Outcome.WINDOW_ENDED, Outcome.SHARD_END_BLOCKED) or r.unstarted_children for r in reports)
+    return WindowReport(Next.PROMPT if work_left else Next.DONE, following, tuple(reports))
