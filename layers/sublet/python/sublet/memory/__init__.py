@@ -1,1 +1,24 @@
-"""The ports with no network: for tests, simulations and users' own tests. Held to the same contract suite as aws/."""
+"""The ports with no network: for tests, simulations and users' own tests.
+
+Held to the same contract suite as `sublet.aws`.
+"""
+
+from sublet.memory.clock import FakeClock
+from sublet.memory.dispatcher import MemoryDispatcher
+from sublet.memory.lease_table import MemoryLeaseTable
+from sublet.memory.log import LogLine, MemoryLog
+from sublet.memory.metrics import Measurement, MemoryMetrics
+from sublet.memory.sighting_store import MemorySightingStore
+from sublet.memory.stream import MemoryStream
+
+__all__ = [
+    "FakeClock",
+    "LogLine",
+    "Measurement",
+    "MemoryDispatcher",
+    "MemoryLeaseTable",
+    "MemoryLog",
+    "MemoryMetrics",
+    "MemorySightingStore",
+    "MemoryStream",
+]

@@ -1,0 +1,31 @@
+"""A clock that stands still until it is told to move."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+BEGINNING = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
+"""Where a FakeClock starts, so that every run of a test sees the same moments."""
+
+
+class FakeClock:
+    """The Clock port. `now` is whatever was last set; it never goes back."""
+
+    def __init__(self, start: datetime = BEGINNING) -> None:
+        if start.tzinfo is None:
+            raise ValueError(f"start {start!r} has no time zone")
+        self._now = start
+
+    def now(self) -> datetime:
+        return self._now
+
+    def advance(self, by: timedelta) -> datetime:
+        """Move on, and return the new moment."""
+        return self.set(self._now + by)
+
+    def set(self, moment: datetime) -> datetime:
+        """Move to `moment`, which is not before the present one."""
+        if moment < self._now:
+            raise ValueError(f"a clock does not go back from {self._now} to {moment}")
+        self._now = moment
+        return moment

@@ -1,0 +1,58 @@
+"""A lease table in memory: rows as DynamoDB would hold them, written by the same LeaseWrite values."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+
+from sublet.ports import Applied, Refused
+from sublet.protocol.conditions import Row
+from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_row import LEASE_KEY, decode_row, encode_row
+from sublet.protocol.lease_writes import LeaseWrite, apply_to
+
+
+class MemoryLeaseTable:
+    """The LeaseTable port. Safe for threads. A scan sees every write at once; DynamoDB does not promise that."""
+
+    def __init__(self, leases: Iterable[Lease] = ()) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[str, dict[str, AttributeValue]] = {}
+        for lease in leases:
+            self.put_row(encode_row(lease))
+
+    def scan(self) -> LeaseScan:
+        with self._lock:
+            decoded = [decode_row(row) for row in self._rows.values()]
+        return LeaseScan(
+            leases=tuple(row for row in decoded if isinstance(row, Lease)),
+            malformed=tuple(row for row in decoded if isinstance(row, MalformedRow)),
+        )
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        with self._lock:
+            row = self._rows.get(lease_key)
+        return None if row is None else decode_row(row)
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        with self._lock:
+            before = self._rows.get(write.lease_key)
+            after = apply_to(write, before)
+            if after is None:
+                return Refused(None if before is None else decode_row(before))
+            if after:
+                self._rows[write.lease_key] = after
+            else:
+                del self._rows[write.lease_key]
+        lease = decode_row(after or before or {})
+        return Applied(lease) if isinstance(lease, Lease) else Refused(lease)
+
+    def put_row(self, row: Row) -> None:
+        """Put a row as it is, on no condition: another consumer's, another entity's, or a malformed one."""
+        with self._lock:
+            self._rows[row[LEASE_KEY]["S"]] = dict(row)
+
+    def rows(self) -> Mapping[str, Row]:
+        """Every row as it stands, foreign and malformed ones too, by lease key."""
+        with self._lock:
+            return {lease_key: dict(row) for lease_key, row in self._rows.items()}

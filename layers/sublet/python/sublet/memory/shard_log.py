@@ -1,0 +1,127 @@
+"""One shard of a MemoryStream: its records, and the arithmetic of Kinesis' sequence numbers."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from datetime import datetime
+
+from sublet.protocol.records import StreamRecord
+from sublet.protocol.shard import ChildShard, HashKeyRange, Shard
+from sublet.settings import POLLS_PER_SECOND_MAX
+
+PAGE_BYTES = 10 * 2**20
+"""Kinesis: GetRecords returns at most 10 MB, and always at least one record."""
+
+READ_BYTES_PER_SECOND = 2 * 2**20
+"""Kinesis: a shard's read limit, shared by all its consumers."""
+
+_SEQUENCE_VERSION = 2 << 184  # makes numbers of 56 digits that begin with 49, as the service's do
+
+
+def sequence_number(shard_number: int, created_at: datetime, position: int) -> int:
+    """Rises with the position in the stream; names its shard, so that another's number can be refused."""
+    return _SEQUENCE_VERSION | int(created_at.timestamp()) << 148 | position << 80 | shard_number << 4 | 2
+
+
+class ShardLog:
+    """A shard and its records. Positions count from its first record ever: trimming does not move them."""
+
+    def __init__(
+        self,
+        number: int,
+        hash_key_range: HashKeyRange,
+        created_at: datetime,
+        position: int,
+        parents: tuple[str, ...] = (),
+    ) -> None:
+        self.number = number
+        self.shard_id = f"shardId-{number:012}"
+        self.hash_key_range = hash_key_range
+        self.parents = parents
+        self.created_at = created_at
+        self.closed_at: datetime | None = None
+        self.children: tuple[ChildShard, ...] = ()
+        self.reads: deque[datetime] = deque(maxlen=POLLS_PER_SECOND_MAX)
+        self.readable_at = created_at
+        """Throttled streams: the last reads, and when the bytes of the last one have been paid off."""
+        self._starting_number = sequence_number(number, created_at, position)
+        self._last_number = self._starting_number
+        self._trimmed = 0
+        self._dropped_bytes = 0
+        self._records: list[StreamRecord] = []
+        self._numbers: list[int] = []
+        self._ends: list[int] = []
+        """The bytes up to and including each record: a page's size is a difference, found by bisection."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.closed_at is None
+
+    @property
+    def end(self) -> int:
+        """The position after the last record."""
+        return self._trimmed + len(self._records)
+
+    def shard(self) -> Shard:
+        parent, adjacent = (*self.parents, None, None)[:2]
+        return Shard(
+            self.shard_id, self.hash_key_range, parent, adjacent, str(self._starting_number), self.is_open
+        )
+
+    def child(self) -> ChildShard:
+        return ChildShard(self.shard_id, frozenset(self.parents), self.hash_key_range)
+
+    def append(self, partition_key: str, data: bytes, arrival: datetime, position: int) -> str:
+        number = sequence_number(self.number, self.created_at, position)
+        self._records.append(StreamRecord(str(number), data, partition_key, arrival))
+        self._numbers.append(number)
+        self._last_number = number
+        self._ends.append(self._bytes_before(len(self._ends)) + len(data) + len(partition_key.encode()))
+        return str(number)
+
+    def owns(self, number: int) -> bool:
+        """Whether this shard has given the sequence number, or may still give it."""
+        is_ours = (number >> 4) & (2**76 - 1) == self.number and number & 15 == 2
+        return is_ours and number >= self._starting_number and (number <= self._last_number or self.is_open)
+
+    def position_at(self, number: int) -> int:
+        """Of the record, or of the oldest one kept when it has been trimmed."""
+        return self._trimmed + bisect_left(self._numbers, number)
+
+    def position_after(self, number: int) -> int:
+        return self._trimmed + bisect_right(self._numbers, number)
+
+    def position_at_time(self, moment: datetime) -> int:
+        """Of the first record that arrived at the moment or later."""
+        later = (i for i, r in enumerate(self._records) if r.approximate_arrival_timestamp >= moment)
+        return self._trimmed + next(later, len(self._records))
+
+    def read(self, position: int, limit: int) -> tuple[tuple[StreamRecord, ...], int]:
+        """The records from the position on, within Kinesis' limits, and the position after them."""
+        first = max(position - self._trimmed, 0)
+        within_bytes = bisect_right(self._ends, self._bytes_before(first) + PAGE_BYTES)
+        last = min(max(within_bytes, first + 1), first + limit)
+        records = tuple(self._records[first:last])
+        return records, self._trimmed + first + len(records)
+
+    def bytes_between(self, position: int, end: int) -> int:
+        """What the records from one position up to another count against the read limit."""
+        return self._bytes_before(max(end - self._trimmed, 0)) - self._bytes_before(
+            max(position - self._trimmed, 0)
+        )
+
+    def arrival_at(self, position: int) -> datetime | None:
+        """When the record at the position arrived; None after the last one."""
+        index = max(position - self._trimmed, 0)
+        return self._records[index].approximate_arrival_timestamp if index < len(self._records) else None
+
+    def trim(self, before: datetime) -> None:
+        """Forget what arrived before the moment, up to the first record that did not."""
+        kept = self.position_at_time(before) - self._trimmed
+        self._dropped_bytes = self._bytes_before(kept)
+        del self._records[:kept], self._numbers[:kept], self._ends[:kept]
+        self._trimmed += kept
+
+    def _bytes_before(self, index: int) -> int:
+        return self._ends[index - 1] if index else self._dropped_bytes

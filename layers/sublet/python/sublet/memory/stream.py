@@ -1,0 +1,221 @@
+"""A Kinesis stream in memory, with true resharding: a closed shard keeps its records and ends with its children.
+
+It keeps the rules that consumers trip over: the last records and the end in one page, iterators that expire,
+pages of at most 10 MB, trimmed checkpoints that read on from the horizon, and (if asked) a shard's read limits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamNotFound
+from sublet.memory.clock import FakeClock
+from sublet.memory.shard_log import READ_BYTES_PER_SECOND, ShardLog
+from sublet.ports import Clock, PollRefusal
+from sublet.protocol.records import Page
+from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
+from sublet.settings import POLLS_PER_SECOND_MAX, StartKind, StartPosition
+
+ITERATOR_LIFETIME = timedelta(seconds=300)
+"""Kinesis: an iterator not used for this long has expired."""
+
+_SECOND = timedelta(seconds=1)
+
+
+class MemoryStream:
+    """The Stream port, and beside it what producers and operators do: put, split, merge, trim, delete.
+
+    Safe for threads. Time is the clock's: nothing expires, and no throttle ends, unless it moves.
+    """
+
+    def __init__(
+        self, shards: int = 1, *, clock: Clock | None = None, throttled: bool = False, name: str = "memory"
+    ) -> None:
+        """`throttled`: refuse polls above 5 calls or 2 MB a second on a shard, as the service does."""
+        self.name = name
+        self._clock = clock or FakeClock()
+        self._throttled = throttled
+        self._lock = threading.RLock()
+        self._logs: dict[str, ShardLog] = {}
+        self._created = 0
+        self._position = 0
+        self._deleted = False
+        size = (HASH_KEY_MAX + 1) // shards
+        for index in range(shards):
+            ending = HASH_KEY_MAX if index == shards - 1 else (index + 1) * size - 1
+            self._create_shard(HashKeyRange(index * size, ending))
+
+    # The consumer's side: the Stream port.
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        with self._lock:
+            self._check_exists()
+            logs = (
+                self._logs.values()
+                if at is None
+                else [log for log in self._logs.values() if self._was_open(log, at)]
+            )
+            return tuple(log.shard() for log in logs)
+
+    def has_shard(self, shard_id: str) -> bool:
+        with self._lock:
+            self._check_exists()
+            return shard_id in self._logs
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        with self._lock:
+            log = self._log(shard_id)
+            return self._iterator(shard_id, self._resolve(log, position))
+
+    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+        with self._lock:
+            shard_id, position_text, opened_at = iterator.split(" ")
+            now = self._clock.now()
+            log = self._log(shard_id)
+            if now - datetime.fromisoformat(opened_at) >= ITERATOR_LIFETIME:
+                return PollRefusal.ITERATOR_EXPIRED
+            if self._throttled and _over_limit(log, now):
+                return PollRefusal.THROTTLED
+            position = int(position_text)
+            records, after = log.read(position, limit)
+            log.readable_at = now + _SECOND * (log.bytes_between(position, after) / READ_BYTES_PER_SECOND)
+            waiting_since = log.arrival_at(after)
+            behind = (
+                0 if waiting_since is None else max((now - waiting_since) // timedelta(milliseconds=1), 0)
+            )
+            if waiting_since is None and not log.is_open:
+                return Page(records, None, behind, log.children)
+            return Page(records, self._iterator(shard_id, after), behind)
+
+    # The producer's side.
+
+    def put(self, partition_key: str, data: bytes, explicit_hash_key: int | None = None) -> str:
+        """Put one record (a KPL aggregate is one too) into the open shard of its hash key; its sequence number."""
+        if explicit_hash_key is None:
+            explicit_hash_key = int.from_bytes(
+                hashlib.md5(partition_key.encode(), usedforsecurity=False).digest()
+            )
+        with self._lock:
+            self._check_exists()
+            log = next(
+                log for log in self._logs.values() if log.is_open and explicit_hash_key in log.hash_key_range
+            )
+            return log.append(partition_key, data, self._clock.now(), self._next_position())
+
+    def put_all(self, records: Iterable[tuple[str, bytes]]) -> list[str]:
+        """Put (partition key, data) pairs in order, and return their sequence numbers."""
+        return [self.put(partition_key, data) for partition_key, data in records]
+
+    # The operator's side.
+
+    def split(self, shard_id: str, at: int | None = None) -> tuple[str, str]:
+        """Close an open shard and open its two children; the second starts at hash key `at` (or the middle)."""
+        with self._lock:
+            parent = self._open_log(shard_id)
+            starting, ending = parent.hash_key_range
+            middle = (starting + ending + 1) // 2 if at is None else at
+            if not starting < middle <= ending:
+                raise ValueError(f"{middle} does not split {shard_id}, which has {starting} to {ending}")
+            ranges = (HashKeyRange(starting, middle - 1), HashKeyRange(middle, ending))
+            first, second = (self._create_shard(half, (shard_id,)) for half in ranges)
+            self._close(parent, first, second)
+            return first.shard_id, second.shard_id
+
+    def merge(self, shard_id: str, adjacent_shard_id: str) -> str:
+        """Close two open shards whose hash ranges touch, and open their one child."""
+        with self._lock:
+            parents = [self._open_log(shard_id), self._open_log(adjacent_shard_id)]
+            low, high = sorted(parents, key=lambda log: log.hash_key_range)
+            if low.hash_key_range.ending + 1 != high.hash_key_range.starting:
+                raise ValueError(f"{shard_id} and {adjacent_shard_id} are not adjacent")
+            whole = HashKeyRange(low.hash_key_range.starting, high.hash_key_range.ending)
+            child = self._create_shard(whole, (shard_id, adjacent_shard_id))
+            for parent in parents:
+                self._close(parent, child)
+            return child.shard_id
+
+    def trim(self, before: datetime) -> None:
+        """Retention: forget the records that arrived, and the shards that were closed, before the moment."""
+        with self._lock:
+            for log in self._logs.values():
+                log.trim(before)
+            self._logs = {
+                i: log for i, log in self._logs.items() if log.closed_at is None or log.closed_at >= before
+            }
+
+    def delete(self) -> None:
+        """Delete the stream: every call after this raises StreamNotFound."""
+        self._deleted = True
+
+    def _resolve(self, log: ShardLog, position: ReadPosition) -> int:
+        match position.type:
+            case IteratorType.TRIM_HORIZON:
+                return 0
+            case IteratorType.LATEST:
+                return log.end
+            case IteratorType.AT_TIMESTAMP:
+                assert position.at is not None, "AT_TIMESTAMP goes with a moment"
+                return log.position_at_time(position.at)
+        number = int(position.sequence_number or "")
+        if not log.owns(number):
+            raise CheckpointNotInStream(
+                f"sequence number {number} was not given by {log.shard_id} of stream {self.name}"
+            )
+        after = position.type is IteratorType.AFTER_SEQUENCE_NUMBER
+        return log.position_after(number) if after else log.position_at(number)
+
+    def _was_open(self, log: ShardLog, at: StartPosition) -> bool:
+        """A shard without listed parents was open at the trim horizon; at a tie the parents count as open."""
+        is_oldest = not any(parent in self._logs for parent in log.parents)
+        if at.kind is StartKind.LATEST:
+            return log.is_open
+        if at.at is None:
+            return is_oldest
+        return (is_oldest or log.created_at < at.at) and (log.closed_at is None or log.closed_at >= at.at)
+
+    def _iterator(self, shard_id: str, position: int) -> str:
+        return f"{shard_id} {position} {self._clock.now().isoformat()}"
+
+    def _create_shard(self, hash_key_range: HashKeyRange, parents: tuple[str, ...] = ()) -> ShardLog:
+        log = ShardLog(self._created, hash_key_range, self._clock.now(), self._next_position(), parents)
+        self._created += 1
+        self._logs[log.shard_id] = log
+        return log
+
+    def _close(self, parent: ShardLog, *children: ShardLog) -> None:
+        parent.closed_at = self._clock.now()
+        parent.children = tuple(child.child() for child in children)
+
+    def _next_position(self) -> int:
+        self._position += 1
+        return self._position
+
+    def _check_exists(self) -> None:
+        if self._deleted:
+            raise StreamNotFound(f"stream {self.name} has been deleted")
+
+    def _log(self, shard_id: str) -> ShardLog:
+        self._check_exists()
+        if shard_id not in self._logs:
+            raise ShardNotFound(f"stream {self.name} has no shard {shard_id}")
+        return self._logs[shard_id]
+
+    def _open_log(self, shard_id: str) -> ShardLog:
+        log = self._log(shard_id)
+        if not log.is_open:
+            raise ValueError(f"{shard_id} is closed already")
+        return log
+
+
+def _over_limit(log: ShardLog, now: datetime) -> bool:
+    """Count this read; whether the shard's limit of calls or bytes forbids it."""
+    if now < log.readable_at - _SECOND:
+        return True
+    if len(log.reads) == POLLS_PER_SECOND_MAX and now - log.reads[0] < _SECOND:
+        return True
+    log.reads.append(now)
+    return False
