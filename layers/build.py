@@ -1,9 +1,9 @@
-"""Build the Lambda layer of dependencies for both architectures, without Docker: wheels of Lambda's platform, unpacked.
+"""Build the Lambda layer of dependencies for both architectures from wheels of Lambda's platform: no Docker.
 
     python layers/build.py --uv .local/uv/bin/uv
 
-writes layers/dependencies/<arm64|x86_64>/python from requirements/layer.txt. The same lock file gives the same bytes, so
-that CDK's asset hash moves only when a dependency does. boto3 is not in it: Lambda's runtime brings its own.
+writes layers/dependencies/<arm64|x86_64>/python from requirements/layer.txt. The same lock file gives the
+same bytes, so CDK's asset hash moves only when a dependency does. boto3 is not in it: Lambda's runtime has it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,16 @@ OUTPUT = ROOT / "layers" / "dependencies"
 PYTHON_VERSION = "3.13"
 PLATFORMS = {"arm64": "aarch64-manylinux2014", "x86_64": "x86_64-manylinux2014"}
 
-# What differs from build to build, or is of no use at run time. The rest of dist-info stays: licences must travel with
-# the code, and entry points and versions are looked up there.
-NOT_SHIPPED = ("bin", "**/__pycache__", ".lock", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
+# What differs from build to build, or is of no use at run time. The rest of dist-info stays: licences must
+# travel with the code, and versions are looked up there.
+NOT_SHIPPED = (
+    "bin",
+    "**/__pycache__",
+    ".lock",
+    "*.dist-info/RECORD",
+    "*.dist-info/INSTALLER",
+    "*.dist-info/REQUESTED",
+)
 
 
 def build(uv: str, architecture: str) -> Path:
@@ -47,14 +54,14 @@ def build(uv: str, architecture: str) -> Path:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description="Build the Lambda layer of dependencies.")
     parser.add_argument("--uv", default="uv", help="uv's command")
     arguments = parser.parse_args()
     for architecture in PLATFORMS:
         try:
             target = build(arguments.uv, architecture)
         except subprocess.CalledProcessError as failure:
-            print(f"layers/build.py: no layer for {architecture}: uv said no (its words are above)", file=sys.stderr)
+            print(f"layers/build.py: no layer for {architecture}: see uv's words above", file=sys.stderr)
             return failure.returncode
         size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
         print(f"    {target.relative_to(ROOT)}: {size / 1e6:.1f} MB")

