@@ -1,0 +1,7 @@
+"""The lease manager's entry point: one tick for each event, from the schedule or from a lease worker's prompt."""
+
+from __future__ import annotations
+
+from sublet.runtimes.serverless import lease_manager
+
+lambda_handler = lease_manager()

@@ -1,0 +1,232 @@
+"""The alarms: what each watches, when it fires, and what to do then (its description, which is what a person is sent).
+
+Every metric has the dimension `application` alone, so that minimum, maximum and average are over all shards and workers.
+
+Missing data. In catch_up mode nothing runs between ticks, so a lag that is not reported is no lag: such alarms take missing
+data for good. Silence itself has alarms of its own (no ticks, no worker's leases), and those take missing data for bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+NAMESPACE = "sublet"
+MATH_ALARMS_FLAG = "sublet:metric-math-alarms"
+"""CDK context, true by default. Emulators fail to deploy alarms on metric math: there it is set to false."""
+
+MINUTE = Duration.minutes(1)
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmThresholds:
+    """When the alarms fire. Minutes are periods of one minute in a row."""
+
+    lag_millis: int = 0
+    """The least lagging shard's lag. Above 0: not even one shard reaches its tip (the seed's)."""
+    lag_minutes: int = 15
+    """Longer than a usual catch-up after a reshard or a deployment."""
+    unclaimed_minutes: int = 15
+    hot_shard_ratio: float = 4
+    """The busiest shard's bytes in one report, against the average report."""
+    hot_shard_bytes: int = 6_000_000
+    """Below this the busiest shard is not hot but the others are idle. A tenth of what a shard takes in a minute."""
+    hot_shard_minutes: int = 15
+    data_loss_minutes: int = 15
+    silence_minutes: int = 15
+    """Without a tick, or without a worker that holds a lease. More than the schedule's longest gap."""
+    handler_failing_minutes: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What the alarms and the dashboard look at."""
+
+    application: str
+    manager: lambda_.IFunction
+    worker: lambda_.IFunction
+    state_machine: sfn.IStateMachine
+    dead_letters: sqs.IQueue
+
+    def metric(self, name: str, statistic: str, period: Duration = MINUTE) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace=NAMESPACE,
+            metric_name=name,
+            statistic=statistic,
+            period=period,
+            dimensions_map={"application": self.application},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmSpec:
+    """One alarm. `minutes` is its evaluation periods; it fires when `metric` is beyond `threshold` in all of them."""
+
+    metric: cloudwatch.IMetric
+    minutes: int
+    description: str
+    threshold: float = 0
+    below: bool = False
+    """Fires at or below the threshold, and when there is no data. Otherwise above it, and missing data is good."""
+
+
+def specs(watched: Watched, thresholds: AlarmThresholds, *, math: bool) -> dict[str, AlarmSpec]:
+    """Every alarm by its construct id."""
+    alarms = _under_provisioned(watched, thresholds) | _data_loss(watched, thresholds) | _broken(watched, thresholds)
+    return alarms | (_on_metric_math(watched, thresholds) if math else {})
+
+
+def _under_provisioned(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
+    return {
+        "Lagging": AlarmSpec(
+            watched.metric("millis_behind_latest", "Minimum"),
+            at.lag_minutes,
+            "Under-provisioned: even the least lagging shard is behind its tip. Normal for a while after a first deployment from "
+            "TRIM_HORIZON or a reshard. Otherwise make the handler faster, lower leases_per_worker, give the worker more memory "
+            "(it brings CPU), or split shards.",
+            threshold=at.lag_millis,
+        ),
+        "UnclaimedLeases": AlarmSpec(
+            watched.metric("unclaimed_leases", "Minimum"),
+            at.unclaimed_minutes,
+            "Under-provisioned: some leases have nobody to read them. Look for throttled lease workers (reserved concurrency, the "
+            "account's limit) and failed executions, and raise max_leases or leases_to_acquire if they cap the fleet.",
+        ),
+    }
+
+
+def _data_loss(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
+    return {
+        "WorkersGone": AlarmSpec(
+            watched.metric("worker_leases", "Sum"),
+            at.silence_minutes,
+            "Data loss ahead: no lease worker has held a lease. Records stay in the stream until its retention ends, so act before. "
+            "Look at the lease manager's log, the state machine's executions and the lease worker's errors.",
+            below=True,
+        ),
+        "DataGap": AlarmSpec(
+            watched.metric("data_gap", "Sum"),
+            1,
+            "Data was lost: a checkpoint was older than the stream's retention, and reading went on from the oldest record there is. "
+            "The lease worker's log has the shard and the gap. Find out why it was not read in time; lengthen the retention.",
+        ),
+        "MalformedRows": AlarmSpec(
+            watched.metric("malformed_rows", "Maximum"),
+            1,
+            "The lease table has a row that KCL could not have written; its shard alone is not read. The lease manager's log has the "
+            "lease key and the fault. Repair the row, or delete it to have it created anew from the start position.",
+        ),
+    }
+
+
+def _broken(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
+    errors = {"statistic": "Sum", "period": MINUTE}
+    return {
+        "HandlerFailing": AlarmSpec(
+            watched.metric("handler_failures", "Sum"),
+            at.handler_failing_minutes,
+            "The handler has raised in every one of these minutes. Nothing is skipped: its shards wait at the failing batch and lag "
+            "grows. The lease worker's log has the traceback and the sequence numbers.",
+        ),
+        "WorkerCrashing": AlarmSpec(
+            watched.worker.metric_errors(**errors),  # type: ignore[arg-type]
+            3,
+            "The lease worker crashes, times out or runs out of memory. Its items run again, three times in a row at most. See its log "
+            "(REPORT lines have the memory used), and lower leases_per_worker or max_bytes_in_flight, or give it more memory.",
+        ),
+        "ManagerFailing": AlarmSpec(
+            watched.manager.metric_errors(**errors),  # type: ignore[arg-type]
+            3,
+            "The lease manager fails tick after tick: no new lease is created or handed out. Its log names the cause: the lease table, "
+            "the stream, its key, or a permission.",
+        ),
+        "TicksMissing": AlarmSpec(
+            watched.manager.metric_invocations(**errors),  # type: ignore[arg-type]
+            at.silence_minutes,
+            "The lease manager has not been invoked. Is the rule enabled, and does its schedule have longer gaps than this alarm allows "
+            "(silence_minutes)? Undelivered ticks are in the dead-letter queue.",
+            below=True,
+        ),
+        "DeadLetters": AlarmSpec(
+            watched.dead_letters.metric_approximate_number_of_messages_visible(statistic="Maximum", period=MINUTE),
+            1,
+            "A tick or prompt could not be delivered to the lease manager or failed in it, three times over. Read the message for the "
+            "cause, then purge the queue: later ticks have made up for it.",
+        ),
+        "ExecutionsFailing": AlarmSpec(
+            watched.state_machine.metric_failed(**errors),  # type: ignore[arg-type]
+            1,
+            "An execution has failed, although every error of an item is caught inside. The leases it held expire after failover_time and "
+            "the next tick hands them out again. See the execution's history: a changed definition or a lost permission is likely.",
+        ),
+    }
+
+
+def _on_metric_math(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
+    return {
+        "HotShard": AlarmSpec(
+            cloudwatch.MathExpression(
+                expression=f"IF(busiest > {at.hot_shard_bytes}, busiest / average, 0)",
+                using_metrics={
+                    "busiest": watched.metric("bytes", "Maximum"),
+                    "average": watched.metric("bytes", "Average"),
+                },
+                label="bytes of the busiest shard / average",
+                period=MINUTE,
+            ),
+            at.hot_shard_minutes,
+            "Hot shard: one shard brings far more bytes than the average. Find it on the dashboard, spread the partition keys, or split it.",
+            threshold=at.hot_shard_ratio,
+        ),
+        "LeasesMissing": AlarmSpec(
+            cloudwatch.MathExpression(
+                expression="shards - leases",
+                using_metrics={
+                    "shards": watched.metric("total_shards", "Average"),
+                    "leases": watched.metric("total_leases", "Average"),
+                },
+                label="shards without a lease",
+                period=MINUTE,
+            ),
+            at.data_loss_minutes,
+            "Data loss ahead: there are more shards than leases, so some shard is read by nobody. The lease manager's log says which "
+            "leases it did not create, and why.",
+        ),
+    }
+
+
+def add_alarms(
+    scope: Construct, watched: Watched, thresholds: AlarmThresholds, topic: sns.ITopic | None
+) -> Mapping[str, cloudwatch.Alarm]:
+    """Create the alarms, each telling `topic` when it fires and when it is over."""
+    math = str(scope.node.try_get_context(MATH_ALARMS_FLAG)).lower() != "false"
+    alarms = {name: _alarm(scope, name, spec) for name, spec in specs(watched, thresholds, math=math).items()}
+    for alarm in alarms.values() if topic is not None else ():
+        alarm.add_alarm_action(actions.SnsAction(topic))
+        alarm.add_ok_action(actions.SnsAction(topic))
+    return alarms
+
+
+def _alarm(scope: Construct, name: str, spec: AlarmSpec) -> cloudwatch.Alarm:
+    beyond = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
+    at_or_below = cloudwatch.ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD
+    missing = cloudwatch.TreatMissingData
+    return cloudwatch.Alarm(
+        scope,
+        name,
+        metric=spec.metric,
+        threshold=spec.threshold,
+        evaluation_periods=spec.minutes,
+        comparison_operator=at_or_below if spec.below else beyond,
+        treat_missing_data=missing.BREACHING if spec.below else missing.NOT_BREACHING,
+        alarm_description=spec.description,
+    )

@@ -1,0 +1,116 @@
+"""From construct properties to the library's Settings, and from those to the functions' environment.
+
+There is one definition of a setting, its default and what is allowed: `sublet.settings`. This file only adds the property
+types that an editor shows, and a test holds them to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any, TypedDict, get_type_hints
+
+from aws_cdk import Duration, Token
+from aws_cdk import aws_kinesis as kinesis
+
+from sublet.errors import SettingsError
+from sublet.settings import (
+    PREFIX,
+    HashRangeFilter,
+    Mode,
+    Settings,
+    StartPosition,
+    check_window_fits,
+    parse_setting,
+)
+
+KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
+"""Stands for the name of a stream that the same stack creates, while everything else is validated."""
+
+APPLICATION_MAX = 64
+"""Step Functions names end at 80 characters, and ours is `<application>-lease-workers`."""
+
+STATED_OTHERWISE = ("application", "stream", "stream_arn", "handler")
+"""Settings that the construct takes as properties of its own."""
+
+
+class SettingProperties(TypedDict, total=False):
+    """Every other setting, by its name in `sublet.settings.Settings`, which documents it and holds its default."""
+
+    mode: Mode
+    start_position: StartPosition
+    failover_time: timedelta
+    heartbeat_interval: timedelta
+    worker_ids: int
+    leases_per_worker: int
+    leases_to_acquire: int
+    max_leases: int
+    leases_to_steal: int
+    fair_share: bool
+    priority_assignment: bool
+    window: timedelta
+    window_margin: timedelta
+    windows_per_execution: int
+    linger: timedelta
+    poll_interval: timedelta
+    idle_poll_interval: timedelta
+    poll_limit: int
+    max_batch_records: int
+    max_bytes_in_flight: int
+    max_records_in_flight: int
+    checkpoint_interval: timedelta
+    handover_wait: timedelta
+    handler_attempts: int
+    handler_backoff: timedelta
+    handler_backoff_max: timedelta
+    handler_concurrency: int
+    hash_range_filter: HashRangeFilter
+
+
+def setting_names() -> list[str]:
+    """The settings that are given as properties under their own name."""
+    return [field.name for field in fields(Settings) if field.name not in STATED_OTHERWISE]
+
+
+def as_setting(name: str, value: object) -> object:
+    """A property's value as its setting's type: that type itself, its text (`5m`), or CDK's Duration for a duration."""
+    if name not in setting_names():
+        raise SettingsError(name, value, f"no such setting; the settings are {', '.join(sorted(setting_names()))}")
+    kind: Any = get_type_hints(Settings)[name]
+    if type(value) is kind:
+        return value
+    if isinstance(value, str):
+        return parse_setting(name, kind, value)
+    if kind is timedelta and isinstance(value, Duration):
+        return timedelta(milliseconds=float(value.to_milliseconds(integral=False)))
+    raise SettingsError(name, value, f"a {kind.__name__}, or its text")
+
+
+def settings_of(
+    application: str, stream: kinesis.IStream, handler: str, properties: Mapping[str, object], worker_timeout: Duration
+) -> Settings:
+    """The validated settings of one consumer; SettingsError names what is refused, before anything is deployed."""
+    if len(application) > APPLICATION_MAX:
+        raise SettingsError(
+            "application", application, f"at most {APPLICATION_MAX} characters: it prefixes the state machine's name"
+        )
+    given: dict[str, Any] = {name: as_setting(name, value) for name, value in properties.items()}
+    unresolved = Token.is_unresolved(stream.stream_name)
+    settings = Settings(
+        application=application,
+        stream=KNOWN_ONLY_AT_DEPLOYMENT if unresolved else stream.stream_name,
+        stream_arn=None if unresolved or Token.is_unresolved(stream.stream_arn) else stream.stream_arn,
+        handler=handler,
+        **given,
+    )
+    check_window_fits(settings, timedelta(seconds=float(worker_timeout.to_seconds())))
+    return settings
+
+
+def environment_of(settings: Settings, stream: kinesis.IStream) -> dict[str, str]:
+    """The SUBLET_ variables of both functions; the stream's may still be tokens that CloudFormation fills in."""
+    return settings.to_environment() | {
+        f"{PREFIX}STREAM": stream.stream_name,
+        f"{PREFIX}STREAM_ARN": stream.stream_arn,
+    }

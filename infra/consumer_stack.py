@@ -1,0 +1,175 @@
+"""The repository's own stack: one KinesisConsumer, described by CDK context. The demo and the end-to-end tests deploy it.
+
+    cdk deploy -c application=orders-audit -c stream_arn=arn:... -c handler_code=handlers/orders -c handler=orders:handle \\
+               -c mode=continuous -c window=5m
+
+Every setting is a context key of its own name, and CONTEXT has the others. One that is neither is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from aws_cdk import CfnOutput, RemovalPolicy, Stack
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from infra import roles
+from infra.consumer_settings import SettingProperties, setting_names
+from infra.kinesis_consumer import KinesisConsumer
+from sublet.errors import SettingsError
+
+T = TypeVar("T")
+
+CONTEXT = {
+    "application": "the consumer group, and the lease table's name",
+    "stream_arn": "an existing stream; without it the stack creates one",
+    "shards": "of the stream that is created; on-demand without it",
+    "handler_code": "the directory of the handler's module",
+    "handler": "module:function",
+    "handler_environment": "variables for the handler, as a JSON object",
+    "handler_table_arn": "an existing DynamoDB table that the handler may read and write",
+    "existing_lease_table": "true: go on with the table that a KCL application (or an earlier stack) has left",
+    "tick": "the schedule, as EventBridge writes it: rate(1 minute)",
+    "architecture": "arm64 or x86_64",
+    "worker_memory": "MiB",
+    "worker_reserved_concurrency": "a number; none is reserved without it",
+    "alarm_topic_arn": "an SNS topic that the alarms tell",
+    "removal": "retain (default) or destroy: what becomes of the lease table and of a created stream with the stack",
+    "deployment_check": "true (default) or false",
+    "cli_credentials": "true: deploy with the caller's credentials and no bootstrap roles, as emulators need it",
+}
+"""What `-c` takes beside the settings."""
+
+DEFAULTS = {
+    "application": "flights",
+    "handler_code": "examples/flights",
+    "handler": "flights:handle",
+    "tick": "rate(1 minute)",
+    "architecture": "arm64",
+    "worker_memory": "512",
+    "removal": "retain",
+}
+
+HANDLER_ON_TABLE = [
+    "dynamodb:GetItem",
+    "dynamodb:BatchGetItem",
+    "dynamodb:Query",
+    "dynamodb:PutItem",
+    "dynamodb:UpdateItem",
+    "dynamodb:DeleteItem",
+    "dynamodb:BatchWriteItem",
+    "dynamodb:ConditionCheckItem",
+]
+
+
+class ConsumerStack(Stack):
+    """The stack. `overrides` go to KinesisConsumer as they are, past the context (tests give a layer of their own)."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, overrides: Mapping[str, Any] | None = None, **stack: Any) -> None:
+        super().__init__(scope, construct_id, **stack)
+        self.context = context_of(self)
+        self.consumer = KinesisConsumer(
+            self,
+            "Consumer",
+            application=self.context["application"],
+            stream=self._stream(),
+            handler_code=self.context["handler_code"],
+            handler=self.context["handler"],
+            **cast("Any", self._properties() | dict(overrides or {}) | self._settings()),
+        )
+        if table_arn := self.context.get("handler_table_arn"):
+            statement = roles.allow(HANDLER_ON_TABLE, table_arn)
+            self.consumer.worker.role.attach_inline_policy(iam.Policy(self, "HandlerTable", statements=[statement]))
+        self._outputs()
+
+    def _removal(self) -> RemovalPolicy:
+        policies = {"retain": RemovalPolicy.RETAIN, "destroy": RemovalPolicy.DESTROY}
+        return _one_of(self.context, "removal", policies)
+
+    def _stream(self) -> kinesis.IStream:
+        if arn := self.context.get("stream_arn"):
+            if not arn.startswith("arn:"):
+                raise SettingsError("stream_arn", arn, "the ARN of a stream: arn:aws:kinesis:<region>:<account>:stream/<name>")
+            return kinesis.Stream.from_stream_arn(self, "Stream", arn)
+        shards = self.context.get("shards")
+        return kinesis.Stream(
+            self,
+            "Stream",
+            stream_mode=kinesis.StreamMode.PROVISIONED if shards else kinesis.StreamMode.ON_DEMAND,
+            shard_count=_number(self.context, "shards"),
+            encryption=kinesis.StreamEncryption.MANAGED,
+            removal_policy=self._removal(),
+        )
+
+    def _properties(self) -> dict[str, Any]:
+        application, topic = self.context["application"], self.context.get("alarm_topic_arn")
+        architectures = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
+        existing = _is_true(self.context, "existing_lease_table", default=False)
+        return {
+            "lease_table": dynamodb.Table.from_table_name(self, "Leases", application) if existing else None,
+            "lease_table_removal": self._removal(),
+            "schedule": events.Schedule.expression(self.context["tick"]),
+            "architecture": _one_of(self.context, "architecture", architectures),
+            "worker_memory": _number(self.context, "worker_memory"),
+            "worker_reserved_concurrency": _number(self.context, "worker_reserved_concurrency"),
+            "worker_environment": json.loads(self.context.get("handler_environment", "{}")),
+            "alarm_topic": sns.Topic.from_topic_arn(self, "Alarms", topic) if topic else None,
+            "deployment_check": _is_true(self.context, "deployment_check", default=True),
+        }
+
+    def _settings(self) -> SettingProperties:
+        return cast("SettingProperties", {name: self.context[name] for name in setting_names() if name in self.context})
+
+    def _outputs(self) -> None:
+        consumer = self.consumer
+        for name, value in {
+            "StreamName": consumer.stream.stream_name,
+            "LeaseTable": consumer.lease_table.table_name,
+            "SightingsTable": consumer.sightings_table.table_name,
+            "LeaseManager": consumer.manager.function_name,
+            "LeaseWorker": consumer.worker.function_name,
+            "StateMachineArn": consumer.state_machine.state_machine_arn,
+            "DeadLettersUrl": consumer.dead_letters.queue_url,
+            "DashboardName": consumer.dashboard.dashboard_name,
+        }.items():
+            CfnOutput(self, name, value=value)
+
+
+def context_of(scope: Construct) -> dict[str, str]:
+    """The context keys that are ours, as text, over DEFAULTS. CDK's own have a colon, a slash or an @ in them."""
+    everything = scope.node.get_all_context()
+    ours = {key: _text(value) for key, value in everything.items() if not set(key) & set(":/@") and not key.startswith("aws-cdk")}
+    known = {*CONTEXT, *setting_names()}
+    for key in ours.keys() - known:
+        raise SettingsError(key, ours[key], f"no such context key; there are {', '.join(sorted(known))}")
+    return DEFAULTS | ours
+
+
+def _text(value: object) -> str:
+    """`-c` brings text; cdk.json may bring a number, a boolean or an object."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _is_true(context: Mapping[str, str], name: str, *, default: bool) -> bool:
+    return _one_of(context, name, {"true": True, "false": False}) if name in context else default
+
+
+def _number(context: Mapping[str, str], name: str) -> int | None:
+    text = context.get(name)
+    if text is not None and not text.isdecimal():
+        raise SettingsError(name, text, "a whole number")
+    return int(text) if text is not None else None
+
+
+def _one_of(context: Mapping[str, str], name: str, choices: Mapping[str, T]) -> T:
+    if context[name] not in choices:
+        raise SettingsError(name, context[name], f"one of {', '.join(choices)}")
+    return choices[context[name]]

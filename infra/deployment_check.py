@@ -1,0 +1,44 @@
+"""A custom resource that makes a deployment fail when the deployed lease worker cannot import its handler."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from aws_cdk import CfnResource, CustomResource, Duration, FileSystem
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra import roles
+from infra.functions import FunctionShape, FunctionSize, add_function
+from sublet.settings import Settings
+
+CODE = Path(__file__).resolve().parent.parent / "functions" / "deployment_check"
+
+
+def add_deployment_check(
+    scope: Construct, worker: lambda_.Function, code: Sequence[Path], settings: Settings, shape: FunctionShape
+) -> CustomResource:
+    """Checks at every deployment that changes the worker's `code` or its settings, which are part of the resource."""
+    invoke = {"invoke": roles.allow(["lambda:InvokeFunction"], worker.function_arn)}
+    bare = replace(shape, layers=(), environment=None)
+    check = add_function(scope, "DeploymentCheck", bare, FunctionSize(256, Duration.seconds(90)), CODE, invoke)
+    resource = CustomResource(
+        scope,
+        "HandlerCanBeImported",
+        service_token=check.function_arn,
+        properties={"Worker": worker.function_name, "Checked": _fingerprint(code, settings)},
+    )
+    # Without it CloudFormation would wait an hour for a check that died. (An override: CDK writes text where a number belongs.)
+    cast("CfnResource", resource.node.default_child).add_property_override("ServiceTimeout", 180)
+    return resource
+
+
+def _fingerprint(code: Sequence[Path], settings: Settings) -> str:
+    parts = [FileSystem.fingerprint(str(path), exclude=["**/__pycache__"]) for path in code]
+    parts.append(json.dumps(settings.to_environment(), sort_keys=True))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

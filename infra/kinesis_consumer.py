@@ -1,0 +1,286 @@
+"""`KinesisConsumer`: a whole consumer as one construct, for a stack of your own.
+
+    KinesisConsumer(
+        self, "Orders",
+        application="orders-audit", stream=stream, handler_code="handlers/orders", handler="orders:handle",
+        start_position=StartPosition(StartKind.LATEST), window=timedelta(minutes=5), worker_memory=1024,
+    )
+
+Every setting of `sublet.settings.Settings` is a property too, with the default and the limits written there; a wrong one is
+refused at synth, by its name. The handler's own permissions: `consumer.worker`, as in `table.grant_write_data(consumer.worker)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Unpack
+
+from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack, Stage, Tags, Token
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra import roles
+from infra.alarms import NAMESPACE, AlarmThresholds, Watched, add_alarms
+from infra.consumer_settings import SettingProperties, environment_of, settings_of
+from infra.dashboard import add_dashboard
+from infra.deployment_check import add_deployment_check
+from infra.functions import FunctionShape, FunctionSize, add_function, add_layers
+from infra.handler_asset import stage_handler
+from infra.nag import acknowledge
+from infra.state_machine import Functions, definition
+from sublet.errors import SettingsError
+from sublet.settings import PREFIX, Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARY_LAYER = ROOT / "layers" / "sublet"
+DEPENDENCIES = ROOT / "layers" / "dependencies"
+LEASE_MANAGER_CODE = ROOT / "functions" / "lease_manager"
+LEASE_WORKER_ENTRY_POINT = ROOT / "functions" / "lease_worker" / "app.py"
+
+STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
+"""Not SUBLET_: that prefix is for settings only, and Settings refuses a variable that is none."""
+
+MANAGER_MEMORY = 512
+"""MiB. Scanning 10,000 leases takes half a second of CPU."""
+
+MANAGER_TIMEOUT = Duration.minutes(5)
+"""A first tick creates a lease for every shard of the stream. It may overlap the next one: conditional writes make that safe."""
+
+UNDELIVERED_AFTER = Duration.hours(1)
+"""A tick or prompt that could not be delivered for so long is pointless: later ticks have done its work."""
+
+
+class KinesisConsumer(Construct):
+    """One application (consumer group) on one stream.
+
+    application                   names the lease table (KCL's convention) and prefixes everything else that has a name
+    stream                        new, or imported by its ARN
+    handler_code, handler         a directory, and the `module:function` in it
+    lease_table                   KCL's own table, to go on from its checkpoints; must be named `application`. Otherwise one is made
+    lease_table_removal           a table with checkpoints outlives its stack by default; to use it again, pass it as lease_table
+    schedule                      of the ticks; every minute by default. With longer gaps raise alarm_thresholds.silence_minutes
+    worker_memory, worker_timeout one lease worker (MiB; at most Lambda's 15 minutes)
+    worker_reserved_concurrency   by default none is reserved, on purpose: a reservation is taken from the account's other
+    manager_reserved_concurrency  functions, and new accounts have too little for one. For the worker it is a ceiling on what the
+                                  consumer takes: at least shards / leases_per_worker. For the manager even 1 is correct, but
+                                  slower: a prompt that comes during a tick is throttled, and Lambda delivers it a little later
+    stream_key                    the stream's KMS key, if it is not the stream construct's own nor AWS's
+    worker_environment            more variables, for the handler
+    alarm_topic                   is told when an alarm fires and when it is over
+    deployment_check              the deployment fails when the deployed worker cannot import its handler
+    dependencies_layer            a built layer of another place
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        application: str,
+        stream: kinesis.IStream,
+        handler_code: str | Path,
+        handler: str,
+        lease_table: dynamodb.ITable | None = None,
+        lease_table_removal: RemovalPolicy = RemovalPolicy.RETAIN,
+        schedule: events.Schedule | None = None,
+        worker_memory: int = 512,
+        worker_timeout: Duration | None = None,
+        worker_reserved_concurrency: int | None = None,
+        manager_reserved_concurrency: int | None = None,
+        worker_environment: Mapping[str, str] | None = None,
+        architecture: lambda_.Architecture = lambda_.Architecture.ARM_64,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        stream_key: kms.IKey | None = None,
+        alarm_topic: sns.ITopic | None = None,
+        alarm_thresholds: AlarmThresholds | None = None,
+        deployment_check: bool = True,
+        dependencies_layer: str | Path | None = None,
+        **settings: Unpack[SettingProperties],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        timeout = worker_timeout or Duration.minutes(15)
+        self.stream = stream
+        self.settings = settings_of(application, stream, handler, settings, timeout)
+        _check_memory(self.settings, worker_memory)
+        layer = Path(dependencies_layer or DEPENDENCIES / architecture.name)
+        self.shape = FunctionShape(
+            application,
+            architecture,
+            log_retention,
+            add_layers(self, architecture, LIBRARY_LAYER, layer),
+            environment_of(self.settings, stream) | {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE},
+        )
+        self.lease_table = self._lease_table(lease_table, lease_table_removal)
+        self.sightings_table = self._sightings_table()
+        self.dead_letters = self._dead_letters()
+        code = self._worker_code(Path(handler_code))
+        self.worker = self._worker(
+            code,
+            FunctionSize(worker_memory, timeout, worker_reserved_concurrency),
+            _own_variables(worker_environment or {}),
+            stream_key or stream.encryption_key,
+        )
+        self.manager = self._manager(manager_reserved_concurrency)
+        self.state_machine = self._state_machine(timeout)
+        self.rule = self._rule(schedule or events.Schedule.rate(Duration.minutes(1)))
+        if deployment_check:
+            check = add_deployment_check(self, self.worker, [code, LIBRARY_LAYER], self.settings, self.shape)
+            self.rule.node.add_dependency(check)  # no tick before the handler is known to be there
+        watched = Watched(application, self.manager, self.worker, self.state_machine, self.dead_letters)
+        self.alarms = add_alarms(Construct(self, "Alarms"), watched, alarm_thresholds or AlarmThresholds(), alarm_topic)
+        self.dashboard = add_dashboard(self, watched, self.alarms)
+        Tags.of(self).add("sublet:application", application)
+
+    @property
+    def state_machine_name(self) -> str:
+        """A name of ours, since the manager's environment needs the state machine's ARN and the state machine needs the
+        manager's: with a name, the first can be written down before the state machine exists, and the circle is open.
+        """
+        return f"{self.settings.application}-lease-workers"
+
+    @property
+    def state_machine_arn(self) -> str:
+        return Stack.of(self).format_arn(
+            service="states",
+            resource="stateMachine",
+            resource_name=self.state_machine_name,
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    def _lease_table(self, existing: dynamodb.ITable | None, removal: RemovalPolicy) -> dynamodb.ITable:
+        if existing is None:
+            return dynamodb.Table(
+                self,
+                "Leases",
+                table_name=self.settings.lease_table,
+                partition_key=dynamodb.Attribute(name="leaseKey", type=dynamodb.AttributeType.STRING),
+                billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+                point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                    point_in_time_recovery_enabled=True
+                ),
+                removal_policy=removal,
+            )
+        if not Token.is_unresolved(existing.table_name) and existing.table_name != self.settings.lease_table:
+            raise SettingsError(
+                "lease_table", existing.table_name, f"the table named {self.settings.lease_table}, as the application is (KCL)"
+            )
+        return existing
+
+    def _sightings_table(self) -> dynamodb.Table:
+        table = dynamodb.Table(
+            self,
+            "Sightings",
+            table_name=self.settings.sightings_table,
+            partition_key=dynamodb.Attribute(name="chunk", type=dynamodb.AttributeType.STRING),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        acknowledge(table, "DDB3", "Sightings are made anew within a tick; recovering old ones would be of no use")
+        return table
+
+    def _dead_letters(self) -> sqs.Queue:
+        queue = sqs.Queue(
+            self,
+            "DeadLetters",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=Duration.days(14),
+        )
+        acknowledge(queue, "SQS3", "This is the dead-letter queue itself")
+        return queue
+
+    def _worker_code(self, handler_code: Path) -> Path:
+        target = Path(Stage.of(self).asset_outdir) / f"handler-{self.node.addr}"
+        return stage_handler(handler_code, self.settings.handler, LEASE_WORKER_ENTRY_POINT, target)
+
+    def _worker(
+        self, code: Path, size: FunctionSize, own_variables: Mapping[str, str], key: kms.IKey | None
+    ) -> lambda_.Function:
+        duties = {
+            "leases": roles.allow(roles.LEASE_WORKER_ON_LEASES, self.lease_table.table_arn),
+            "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
+            "stream-key": roles.allow(["kms:Decrypt"], key.key_arn) if key else None,
+        }
+        return add_function(self, "LeaseWorker", self.shape, size, code, duties, own_variables)
+
+    def _manager(self, concurrency: int | None) -> lambda_.Function:
+        duties: dict[str, iam.PolicyStatement | None] = {
+            "leases": roles.allow(roles.LEASE_MANAGER_ON_LEASES, self.lease_table.table_arn),
+            "sightings": roles.allow(roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn),
+            "stream": roles.allow(roles.LEASE_MANAGER_ON_STREAM, self.stream.stream_arn),
+            "start-workers": roles.allow(["states:StartExecution"], self.state_machine_arn),
+            "dead-letters": roles.allow(["sqs:SendMessage"], self.dead_letters.queue_arn),
+        }
+        own = {STATE_MACHINE_VARIABLE: self.state_machine_arn}
+        size = FunctionSize(MANAGER_MEMORY, MANAGER_TIMEOUT, concurrency)
+        manager = add_function(self, "LeaseManager", self.shape, size, LEASE_MANAGER_CODE, duties, own)
+        # What was delivered but failed, twice retried. (L1: the L2 would also grant reading the queue's attributes.)
+        lambda_.CfnEventInvokeConfig(
+            self,
+            "FailedTicks",
+            function_name=manager.function_name,
+            qualifier="$LATEST",
+            maximum_event_age_in_seconds=int(UNDELIVERED_AFTER.to_seconds()),
+            maximum_retry_attempts=2,
+            destination_config=lambda_.CfnEventInvokeConfig.DestinationConfigProperty(
+                on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(destination=self.dead_letters.queue_arn)
+            ),
+        )
+        return manager
+
+    def _state_machine(self, worker_timeout: Duration) -> sfn.StateMachine:
+        log = logs.LogGroup(self, "ExecutionsLog", retention=self.shape.log_retention, removal_policy=RemovalPolicy.DESTROY)
+        invoke = roles.allow(["lambda:InvokeFunction"], self.worker.function_arn, self.manager.function_arn)
+        role = roles.role_of(self, "ExecutionsRole", "states.amazonaws.com", {"invoke": invoke})
+        partition, seconds = Stack.of(self).partition, int(worker_timeout.to_seconds())
+        asl = definition(Functions(self.worker.function_arn, self.manager.function_arn, seconds, partition))
+        machine = sfn.StateMachine(
+            self,
+            "LeaseWorkers",
+            state_machine_name=self.state_machine_name,
+            definition_body=sfn.DefinitionBody.from_string(Stack.of(self).to_json_string(asl)),
+            role=role,
+            logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ERROR, include_execution_data=False),
+        )
+        acknowledge(machine, "SF1", "Every event is in the execution's own history for 90 days; only errors are worth a log's price")
+        acknowledge(machine, "SF2", "One invocation per window: a trace would show nothing that the history does not")
+        acknowledge(role, "IAM5[Resource::*]", "Delivering logs takes permissions that AWS does not scope to a resource")
+        return machine
+
+    def _rule(self, schedule: events.Schedule) -> events.Rule:
+        """A rule rather than EventBridge Scheduler: it is free, needs no role, and every emulator has it."""
+        tick = targets.LambdaFunction(
+            self.manager, dead_letter_queue=self.dead_letters, retry_attempts=2, max_event_age=UNDELIVERED_AFTER
+        )
+        rule = events.Rule(
+            self, "Tick", description=f"sublet: ticks of {self.settings.application}", schedule=schedule, targets=[tick]
+        )
+        rule.node.add_dependency(self.state_machine)
+        return rule
+
+
+def _own_variables(variables: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in variables.items():
+        if name.startswith(PREFIX):
+            raise SettingsError("worker_environment", name, f"{value!r} as the construct's property; {PREFIX} is for settings")
+    return variables
+
+
+def _check_memory(settings: Settings, worker_memory: int) -> None:
+    """What is in flight exists twice for a moment, as fetched and as user records; Python and boto3 take about 128 MiB."""
+    needed = 128 + -(-2 * settings.max_bytes_in_flight // 2**20)
+    if worker_memory < needed:
+        raise SettingsError(
+            "worker_memory", worker_memory, f"at least {needed} MiB: 128 and twice max_bytes_in_flight ({settings.max_bytes_in_flight:,})"
+        )

@@ -1,0 +1,229 @@
+"""The state machine that runs lease workers, as one value in Amazon States Language.
+
+Input: {"items": [<worker item>, ...]}. Each item goes through windows until the worker says that it is done:
+
+    Start ─> RunWindow ─> AfterWindow ─┬─ again ──> NextWindow ─> RunWindow
+               │   ▲                   ├─ prompt ─> PromptLeaseManager ─> Prompted
+               ▼   │                   └─ done ───> Done
+          CountCrash ─> AfterCrash ─── crashed too often ─> GaveUp
+
+Every error is caught inside the item: one that escaped would fail the Map and stop all other items.
+
+A crashed item runs again at once. That is safe and needs no waiting for an expiry: the worker fences by the lease counter,
+and knows by `item_id` what its crashed predecessor held. JSONPath only, with no JSONata and no distributed Map: the same
+definition runs on AWS, ministack and LocalStack.
+
+Why one retry, and 50 runs: an execution's history ends at 25,000 events, and then it fails in mid-window. `history_events_max`
+adds up the worst case, every run retried once or crashed, which a second retry would already break. Nothing is lost by it:
+a retry that fails counts as a crash, so a throttled worker is tried eight times before the next tick has its turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sublet.decisions.packing import MAP_ITEMS_MAX
+
+RUNS_MAX = 50
+"""Runs of the worker for one item in one execution, crashed ones included (Settings allows windows_per_execution up to this)."""
+
+CRASHES_MAX = 3
+"""Crashes in a row after which the item still runs again; the next one leaves it to the next tick."""
+
+RETRIES = 1
+"""Of each task, for Lambda's own faults."""
+
+HISTORY_EVENTS_MAX = 25_000
+"""Step Functions: a Standard execution fails when its history reaches this."""
+
+LAMBDA_FAULTS = [
+    "Lambda.ServiceException",
+    "Lambda.AWSLambdaException",
+    "Lambda.SdkClientException",
+    "Lambda.TooManyRequestsException",
+]
+"""Lambda's, not ours: the function may well not have run. Jitter keeps 40 throttled items from coming back together."""
+
+Asl = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """What the state machine invokes. The texts may be CDK tokens."""
+
+    worker_arn: str
+    manager_arn: str
+    worker_timeout_seconds: int
+    partition: str = "aws"
+
+    @property
+    def invoke(self) -> str:
+        """Step Functions' Lambda integration, which is named after the partition it is in."""
+        return f"arn:{self.partition}:states:::lambda:invoke"
+
+
+def definition(functions: Functions) -> Asl:
+    """The whole definition."""
+    return {
+        "Comment": "sublet: lease workers, one window after another. Bounded so that its history stays below 25,000 events.",
+        "StartAt": "EachItem",
+        "States": {
+            "EachItem": {
+                "Type": "Map",
+                "ItemsPath": "$.items",
+                "MaxConcurrency": MAP_ITEMS_MAX,
+                "ItemProcessor": {
+                    "ProcessorConfig": {"Mode": "INLINE"},
+                    "StartAt": "Start",
+                    "States": _item_states(functions),
+                },
+                "End": True,
+            }
+        },
+    }
+
+
+def history_events_max(items: int = MAP_ITEMS_MAX, runs: int = RUNS_MAX) -> int:
+    """The most events that an execution can write: every run takes its dearest way, and every item ends by a prompt."""
+    execution = 2  # ExecutionStarted, ExecutionSucceeded
+    map_state = 4  # MapStateEntered, MapStateStarted, MapStateSucceeded, MapStateExited
+    iteration = 2  # MapIterationStarted, MapIterationSucceeded
+    state = 2  # <Type>StateEntered, <Type>StateExited
+    task = state + 3 * (1 + RETRIES)  # each attempt: TaskScheduled, TaskStarted, TaskSucceeded or TaskFailed
+    run = task + state + state  # RunWindow; AfterWindow and NextWindow, or CountCrash and AfterCrash
+    item = iteration + state + runs * run + task + state  # Start ... PromptLeaseManager, Prompted
+    return execution + map_state + items * item
+
+
+def _item_states(functions: Functions) -> Asl:
+    return {
+        "Start": {
+            "Type": "Pass",
+            "Parameters": {"item.$": "$", "runs": 1, "crashes": 0, "crash": "none"},
+            "Next": "RunWindow",
+        },
+        "RunWindow": _run_window(functions),
+        "AfterWindow": _after_window(),
+        "NextWindow": {
+            "Type": "Pass",
+            "Comment": "A window that came through ends a row of crashes.",
+            "Parameters": {
+                "item.$": "$.report.item",
+                "runs.$": "States.MathAdd($.runs, 1)",
+                "crashes": 0,
+                "crash": "none",
+            },
+            "Next": "RunWindow",
+        },
+        "CountCrash": {
+            "Type": "Pass",
+            "Comment": "The error's name only: the cause is in the worker's log, and a state may hold no more than 256 KB.",
+            "Parameters": {
+                "item.$": "$.item",
+                "runs.$": "States.MathAdd($.runs, 1)",
+                "crashes.$": "States.MathAdd($.crashes, 1)",
+                "crash.$": "$.caught.Error",
+            },
+            "Next": "AfterCrash",
+        },
+        "AfterCrash": _after_crash(),
+        "PromptLeaseManager": _prompt(functions),
+        "Prompted": _ending("prompted"),
+        "Done": _ending("done"),
+        "GaveUp": _ending("gave_up") | {"Comment": "The next tick decides."},
+    }
+
+
+def _run_window(functions: Functions) -> Asl:
+    return {
+        "Type": "Task",
+        "Resource": functions.invoke,
+        "Parameters": {"FunctionName": functions.worker_arn, "Payload.$": "$.item"},
+        "ResultSelector": {"next.$": "$.Payload.next", "item.$": "$.Payload.item"},
+        "ResultPath": "$.report",
+        # Lambda ends the worker by itself; this only bounds the wait for an answer that got lost.
+        "TimeoutSeconds": functions.worker_timeout_seconds + 60,
+        "Retry": [_retry()],
+        "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.caught", "Next": "CountCrash"}],
+        "Next": "AfterWindow",
+    }
+
+
+def _after_window() -> Asl:
+    again = {"Variable": "$.report.next", "StringEquals": "again"}
+    return {
+        "Type": "Choice",
+        "Choices": [
+            {
+                "And": [
+                    again,
+                    {"Variable": "$.report.item.windows_left", "NumericGreaterThan": 0},
+                    {"Variable": "$.runs", "NumericLessThan": RUNS_MAX},
+                ],
+                "Next": "NextWindow",
+            },
+            # `again` with no runs left: crashes have used them up. A tick goes on with it in a new execution.
+            {"Or": [again, {"Variable": "$.report.next", "StringEquals": "prompt"}], "Next": "PromptLeaseManager"},
+            {"Variable": "$.report.next", "StringEquals": "done", "Next": "Done"},
+        ],
+        "Default": "GaveUp",
+    }
+
+
+def _after_crash() -> Asl:
+    return {
+        "Type": "Choice",
+        "Choices": [
+            {
+                "And": [
+                    {"Variable": "$.crashes", "NumericLessThanEquals": CRASHES_MAX},
+                    {"Variable": "$.runs", "NumericLessThanEquals": RUNS_MAX},
+                ],
+                "Next": "RunWindow",
+            }
+        ],
+        "Default": "GaveUp",
+    }
+
+
+def _prompt(functions: Functions) -> Asl:
+    return {
+        "Type": "Task",
+        "Comment": "Asynchronous, and a failure is passed over: the schedule's next tick comes in any case.",
+        "Resource": functions.invoke,
+        "Parameters": {
+            "FunctionName": functions.manager_arn,
+            "InvocationType": "Event",
+            "Payload": {
+                "prompt": {
+                    "because": "a lease worker has left work that a tick can start at once",
+                    "item_id.$": "$.item.item_id",
+                }
+            },
+        },
+        "ResultPath": None,
+        "TimeoutSeconds": 60,
+        "Retry": [_retry()],
+        "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": None, "Next": "Prompted"}],
+        "Next": "Prompted",
+    }
+
+
+def _ending(outcome: str) -> Asl:
+    """Little more than the outcome: forty items with all their leases would not fit into the Map's 256 KB."""
+    return {
+        "Type": "Pass",
+        "Parameters": {"item_id.$": "$.item.item_id", "outcome": outcome, "runs.$": "$.runs", "crash.$": "$.crash"},
+        "End": True,
+    }
+
+
+def _retry() -> Asl:
+    return {
+        "ErrorEquals": LAMBDA_FAULTS,
+        "IntervalSeconds": 5,
+        "MaxAttempts": RETRIES,
+        "BackoffRate": 2,
+        "JitterStrategy": "FULL",
+    }
