@@ -1,11 +1,21 @@
-"""Which leases to send workers for."""
+"""Which leases to send workers for: KCL 2.x's lease taker (`fair_share`), or the seed's greedy one.
+
+Both take what is free or expired, and steal from the busiest worker only when there is nothing of the kind.
+All sums are per worker id: our own are dealt with in turn, each seeing what the ones before it chose.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, deque
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
+from sublet.decisions.chance import Chance
+from sublet.decisions.liveness import Sighting, is_expired, is_very_old
 from sublet.protocol.lease import Lease
+from sublet.settings import Settings
 
 
 class Why(StrEnum):
@@ -23,3 +33,163 @@ class Choice:
     lease: Lease
     worker_id: str
     why: Why
+
+
+@dataclass(slots=True)
+class _Market:
+    """The working copy: the leases in play, which are neither ended, nor free and held back by a parent.
+
+    available    what may be taken, children of what has just ended first, otherwise in an order by chance
+    very_old     lease keys of those idle for over three failover times
+    stealable    by live owner outside our own worker ids: what may be stolen from it
+    held         live leases of each worker id, our own included; rises and falls as leases are chosen
+    """
+
+    available: tuple[tuple[Lease, Why], ...]
+    very_old: frozenset[str]
+    stealable: dict[str, list[Lease]]
+    held: Counter[str]
+
+
+def choose_leases(
+    leases: Sequence[Lease],
+    sightings: Mapping[str, Sighting],
+    now: datetime,
+    chance: Chance,
+    settings: Settings,
+    worker_ids: Sequence[str],
+    recently_ended: frozenset[str] = frozenset(),
+    malformed: Collection[str] = (),
+) -> tuple[Choice, ...]:
+    """Choose leases for each of our own `worker_ids`; a lease is chosen at most once.
+
+    A lease may be chosen once every parent has ended or has no lease (KCL's BlockOnParentShardTask); one
+    whose row is unreadable (`malformed`) has not ended. `recently_ended` are shard ids: their children go
+    first, before anybody else has noticed them. With the same arguments and a `chance` of the same seed, the
+    choice is the same.
+    """
+    market = _look(leases, sightings, now, chance, settings, worker_ids, recently_ended, malformed)
+    if market.available:
+        return _take(market, settings, worker_ids)
+    return _steal(market, chance, settings, worker_ids) if settings.steals else ()
+
+
+def _look(
+    leases: Sequence[Lease],
+    sightings: Mapping[str, Sighting],
+    now: datetime,
+    chance: Chance,
+    settings: Settings,
+    worker_ids: Sequence[str],
+    recently_ended: frozenset[str],
+    malformed: Collection[str],
+) -> _Market:
+    ours = frozenset(worker_ids)
+    unfinished = {lease.lease_key for lease in leases if not lease.is_ended}.union(malformed)
+    available: list[tuple[Lease, Why]] = []
+    stealable: dict[str, list[Lease]] = {}
+    held = Counter(dict.fromkeys(ours, 0))
+    for lease in sorted((lease for lease in leases if not lease.is_ended), key=lambda lease: lease.lease_key):
+        ready = unfinished.isdisjoint(lease.parent_shard_ids)
+        owner = lease.actual_owner
+        if owner is None or is_expired(lease, sightings, now, settings.failover_time):
+            if ready:
+                available.append((lease, _why(lease, recently_ended)))
+            continue
+        held[owner] += 1
+        if ready and owner not in ours and lease.checkpoint_owner is None:
+            stealable.setdefault(owner, []).append(lease)
+    chance.shuffle(available)
+    available.sort(key=lambda one: one[1] is not Why.CHILD)
+    very_old = frozenset(
+        one.lease_key for one, _ in available if is_very_old(one, sightings, now, settings.failover_time)
+    )
+    return _Market(tuple(available), very_old, stealable, held)
+
+
+def _why(lease: Lease, recently_ended: frozenset[str]) -> Why:
+    if not recently_ended.isdisjoint(lease.parent_shard_ids):
+        return Why.CHILD
+    return Why.FREE if lease.actual_owner is None else Why.EXPIRED
+
+
+def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tuple[Choice, ...]:
+    """What is urgent is shared out among our own worker ids whatever the fair share, then the rest within it.
+
+    KCL stops after the very old ones and takes the rest 20 s later. A tick may be minutes away, so we go on:
+    it is what two of KCL's passes would take. Greedy: everything is urgent.
+    """
+    target = _target(market, settings)
+    urgent: deque[tuple[Lease, Why]] = deque()
+    rest: deque[tuple[Lease, Why]] = deque()
+    for one in market.available:
+        first = not settings.fair_share or (
+            settings.priority_assignment and one[0].lease_key in market.very_old
+        )
+        (urgent if first else rest).append(one)
+    chosen: list[Choice] = []
+    for turn, worker_id in enumerate(worker_ids):
+        before = market.held[worker_id]
+        limit = min(before + settings.leases_to_acquire, settings.max_leases)
+        for pool, share in ((urgent, _even_share(market, worker_ids[turn:], len(urgent))), (rest, target)):
+            while pool and market.held[worker_id] < min(share, limit):
+                chosen.append(Choice(pool[0][0], worker_id, pool.popleft()[1]))
+                market.held[worker_id] += 1
+    return tuple(chosen)
+
+
+def _even_share(market: _Market, worker_ids: Sequence[str], available: int) -> int:
+    """How many leases the first of these worker ids ends up with, if they share evenly what is available."""
+    return _ceil_divide(sum(market.held[worker_id] for worker_id in worker_ids) + available, len(worker_ids))
+
+
+def _target(market: _Market, settings: Settings) -> int:
+    """KCL's fair share: the most leases that a worker id should hold.
+
+    KCL counts ended leases too, because its workers take those again to clean them up. Ours do not: only
+    leases in play count.
+    """
+    return min(
+        _ceil_divide(market.held.total() + len(market.available), len(market.held)), settings.max_leases
+    )
+
+
+def _steal(
+    market: _Market, chance: Chance, settings: Settings, worker_ids: Sequence[str]
+) -> tuple[Choice, ...]:
+    """Per worker id up to `leases_to_steal` of the busiest worker that is not ours (a tie: first by name)."""
+    chosen: list[Choice] = []
+    target = _target(market, settings)
+    for worker_id in worker_ids:
+        victim = max(sorted(market.stealable), key=lambda owner: market.held[owner], default=None)
+        if victim is None:
+            break
+        victims = market.stealable[victim]
+        chance.shuffle(victims)
+        count = _how_many_to_steal(market.held[worker_id], market.held[victim], target, settings)
+        for _ in range(min(count, len(victims))):
+            chosen.append(Choice(victims.pop(), worker_id, Why.STEAL))
+            market.held[victim] -= 1
+            market.held[worker_id] += 1
+        if not victims:
+            del market.stealable[victim]
+    return tuple(chosen)
+
+
+def _how_many_to_steal(mine: int, theirs: int, target: int, settings: Settings) -> int:
+    """Never so many that the victim has fewer than the thief: the spread narrows to one, and stays.
+
+    KCL takes the victim down to its target, or one from a victim at its target if the thief is two or more
+    short of it.
+    """
+    room = min(
+        settings.leases_to_steal, settings.leases_to_acquire, settings.max_leases - mine, (theirs - mine) // 2
+    )
+    if settings.fair_share:
+        need = target - mine
+        room = min(room, max(min(need, theirs - target), 1 if need > 1 and theirs >= target else 0))
+    return max(room, 0)
+
+
+def _ceil_divide(dividend: int, divisor: int) -> int:
+    return -(-dividend // divisor)

@@ -1,8 +1,8 @@
 """Which leases have lost their owner, judged from counters alone: the lease table holds no time (KCL).
 
-A sighting remembers when a lease manager first saw a counter value. Whoever later finds the same value still there knows
-that it has not moved in between, since a counter only ever rises. So sightings stay true when ticks overlap and the last
-writer wins: a lost update can only delay an expiry.
+A sighting remembers when a lease manager first saw a counter value. Whoever later finds the same value still
+there knows that it has not moved in between, since a counter only ever rises. So sightings stay true when
+ticks overlap and the last writer wins: a lost update can only delay an expiry.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from datetime import datetime, timedelta
 
 from sublet.protocol.lease import Lease
 
+VERY_OLD = 3
+"""KCL: a lease that has been idle for more than this many failover times goes before the fair share."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
@@ -21,3 +24,55 @@ class Sighting:
     lease_counter: int
     lease_owner: str | None
     seen_at: datetime
+
+
+def observe(
+    sightings: Mapping[str, Sighting], leases: Iterable[Lease], now: datetime
+) -> Mapping[str, Sighting]:
+    """The sightings after this scan, by lease key; those of leases that are gone are forgotten.
+
+    As KCL's lease taker does it. A lease that has had no owner since it was first seen gets no sighting:
+    nobody ever heartbeat it, and `idle_time` has it idle for ever. A lease that is released while we watch
+    does get one.
+    """
+    seen: dict[str, Sighting] = {}
+    for lease in leases:
+        before = sightings.get(lease.lease_key)
+        if before is not None and _stands(before, lease):
+            seen[lease.lease_key] = before
+        elif before is not None or lease.actual_owner is not None:
+            seen[lease.lease_key] = Sighting(lease.lease_counter, lease.actual_owner, now)
+    return seen
+
+
+def idle_time(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) -> timedelta:
+    """How long the counter is known to have stood still.
+
+    Never seen before: zero with an owner, who may be alive, and timedelta.max without one (KCL: never
+    renewed, at once very old). Never negative, whatever another lease manager's clock said.
+    """
+    sighting = sightings.get(lease.lease_key)
+    if sighting is None:
+        return timedelta.max if lease.actual_owner is None else timedelta(0)
+    return max(now - sighting.seen_at, timedelta(0)) if _stands(sighting, lease) else timedelta(0)
+
+
+def is_expired(
+    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
+) -> bool:
+    """Whether somebody holds the lease and has not heartbeat it for more than `failover_time`.
+
+    KCL: exactly that long is still alive. In a KCL 3.x handoff the holder is the old owner, until it has drained.
+    """
+    return lease.actual_owner is not None and idle_time(lease, sightings, now) > failover_time
+
+
+def is_very_old(
+    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
+) -> bool:
+    """Whether the lease, owned or not, has been idle for more than (KCL: not exactly) three failover times."""
+    return idle_time(lease, sightings, now) > VERY_OLD * failover_time
+
+
+def _stands(sighting: Sighting, lease: Lease) -> bool:
+    return sighting.lease_counter == lease.lease_counter and sighting.lease_owner == lease.actual_owner

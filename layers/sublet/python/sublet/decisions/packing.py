@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from sublet.decisions.chance import Chance
 from sublet.decisions.choose_leases import Choice, Why
+from sublet.settings import Settings
+
+MAP_ITEMS_MAX = 40
+"""Step Functions: an inline Map runs at most 40 at a time. A 41st item would wait for a whole window."""
+
+_ITEM_ID_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One lease a worker is sent for, fenced by what was seen: the acquire succeeds only if owner and counter still stand so."""
+    """One lease a worker is sent for. The acquire succeeds only if owner and counter still are as seen here."""
 
     lease_key: str
     lease_owner: str | None
@@ -21,7 +30,8 @@ class Claim:
 class WorkerItem:
     """One element of the state machine's Map.
 
-    item_id        unique to this item; a second attempt at it (after a crash) may take over what the first one held
+    item_id        unique to this item; a second attempt at it (after a crash) may take over what the first
+                   one held
     worker_id      what `leaseOwner` becomes
     windows_left   continuous mode: windows that this execution may still run, this one included
     """
@@ -30,3 +40,36 @@ class WorkerItem:
     worker_id: str
     claims: tuple[Claim, ...]
     windows_left: int
+
+
+def pack(choices: Sequence[Choice], settings: Settings, chance: Chance) -> tuple[WorkerItem, ...]:
+    """As few worker items as `leases_per_worker` allows, equally full: 11 leases are 6 and 5, not 10 and 1.
+
+    Choices keep their order, which is that of their urgency; worker ids come in the order of their first
+    choice.
+    """
+    by_worker: dict[str, list[Claim]] = {}
+    for choice in choices:
+        claim = Claim(
+            choice.lease.lease_key, choice.lease.lease_owner, choice.lease.lease_counter, choice.why
+        )
+        by_worker.setdefault(choice.worker_id, []).append(claim)
+    return tuple(
+        WorkerItem(
+            f"{chance.getrandbits(_ITEM_ID_BITS):016x}", worker_id, claims, settings.windows_per_execution
+        )
+        for worker_id, of_worker in by_worker.items()
+        for claims in _evenly(of_worker, settings.leases_per_worker)
+    )
+
+
+def executions(items: Sequence[WorkerItem]) -> list[list[WorkerItem]]:
+    """The items of each execution to start, in order; at most MAP_ITEMS_MAX each."""
+    return [list(items[first : first + MAP_ITEMS_MAX]) for first in range(0, len(items), MAP_ITEMS_MAX)]
+
+
+def _evenly(claims: Sequence[Claim], at_most: int) -> list[tuple[Claim, ...]]:
+    count = -(-len(claims) // at_most)
+    size, larger = divmod(len(claims), count)
+    starts = [n * size + min(n, larger) for n in range(count + 1)]
+    return [tuple(claims[start:end]) for start, end in pairwise(starts)]

@@ -1,0 +1,37 @@
+"""Whether every partition key has a lease that will deliver it: the leases' hash key ranges must be complete.
+
+KCL's audit (PeriodicShardSyncManager). A hole is what a lost child lease looks like, long before anybody
+misses records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sublet.protocol.lease import Lease
+from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
+
+
+def holes(leases: Iterable[Lease], shards: Iterable[Shard] = ()) -> tuple[HashKeyRange, ...]:
+    """The hash keys that no lease which has not ended covers, in ascending order.
+
+    Overlaps are normal: a parent and its children have leases at the same time. A row without a hash key
+    range (by a KCL before 2.3) is looked up among `shards`; one that is not listed there either covers
+    nothing.
+    """
+    listed = {shard.shard_id: shard.hash_key_range for shard in shards}
+    ranges = (lease.hash_key_range or listed.get(lease.shard_id) for lease in leases if not lease.is_ended)
+    return gaps(r for r in ranges if r is not None)
+
+
+def gaps(ranges: Iterable[HashKeyRange]) -> tuple[HashKeyRange, ...]:
+    """What the ranges together leave out of 0 to 2^128 - 1, in ascending order."""
+    missing: list[HashKeyRange] = []
+    expected = FULL_RANGE.starting
+    for starting, ending in sorted(ranges):
+        if starting > expected:
+            missing.append(HashKeyRange(expected, starting - 1))
+        expected = max(expected, ending + 1)
+    if expected <= FULL_RANGE.ending:
+        missing.append(HashKeyRange(expected, FULL_RANGE.ending))
+    return tuple(missing)

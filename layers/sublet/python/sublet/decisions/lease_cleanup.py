@@ -1,0 +1,80 @@
+"""Which leases to delete: KCL's rule (LeaseCleanupManager), decided on the rows as one scan saw them.
+
+A shard that has ended keeps its row until its children are under way: as long as it stands, it tells
+everybody that the children follow on it, and from where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sublet.decisions.hash_range_audit import gaps
+from sublet.protocol.checkpoint import Sentinel
+from sublet.protocol.lease import Lease
+from sublet.protocol.shard import Shard, children_by_parent
+
+
+class WhyDelete(StrEnum):
+    """Why a lease is deleted."""
+
+    COMPLETED = "completed"
+    """Its shard has ended, all its children are under way, and its parents' leases are gone."""
+    GARBAGE = "garbage"
+    """Its shard is not listed. A candidate only: ask the stream for the shard itself before deleting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    lease: Lease
+    why: WhyDelete
+
+
+_NOT_UNDER_WAY = frozenset({Sentinel.TRIM_HORIZON.value, Sentinel.AT_TIMESTAMP.value})
+"""KCL's test is for these two alone. A child at LATEST was not created by its parent's end, nor waits for it."""
+
+
+def plan_lease_cleanup(
+    leases: Sequence[Lease], shards: Sequence[Shard], malformed: Collection[str] = ()
+) -> tuple[Deletion, ...]:
+    """The leases to delete, in the order of `leases`.
+
+    A chain of completed leases goes one generation a tick, oldest first: each waits until its parent's row is
+    really gone. `shards` is the full listing. If it is empty or its open shards leave hash keys out, it is no
+    evidence that a shard is gone, and nothing is garbage. `malformed` are the lease keys of unreadable rows:
+    they stand, and are not under way.
+    """
+    by_key = {lease.lease_key: lease for lease in leases}
+    standing = by_key.keys() | frozenset(malformed)
+    children = children_by_parent(shards)
+    listed = {shard.shard_id for shard in shards}
+    whole = not gaps(shard.hash_key_range for shard in shards if shard.is_open)
+    deletions: list[Deletion] = []
+    for lease in leases:
+        if _is_completed(lease, by_key, standing, children):
+            deletions.append(Deletion(lease, WhyDelete.COMPLETED))
+        elif whole and lease.shard_id not in listed:
+            deletions.append(Deletion(lease, WhyDelete.GARBAGE))
+    return tuple(deletions)
+
+
+def _is_completed(
+    lease: Lease,
+    by_key: Mapping[str, Lease],
+    standing: AbstractSet[str],
+    children: Mapping[str, frozenset[str]],
+) -> bool:
+    """KCL goes by the children on the row, written at the shard's end, and else by those the service knows.
+
+    Without any known child the row stays: an ended shard always has children, so we have not seen them yet.
+    """
+    if not lease.is_ended or not standing.isdisjoint(lease.parent_shard_ids):
+        return False
+    of_lease = lease.child_shard_ids or children.get(lease.shard_id, frozenset())
+    return bool(of_lease) and all(_is_under_way(by_key.get(child)) for child in of_lease)
+
+
+def _is_under_way(child: Lease | None) -> bool:
+    return child is not None and child.checkpoint.sequence_number not in _NOT_UNDER_WAY

@@ -1,0 +1,203 @@
+"""Which leases to create: KCL's rule (HierarchicalShardSyncer), and a repair of what KCL leaves to its workers.
+
+KCL's rule in short. An empty table gets the shards that were open at the start position. After that the table
+itself says what has been handled, and a shard needs a lease only where no lease of its own or of an ancestor
+leads to it: a worker that ends a shard creates the children's leases itself. kcl-rust's rule (a lease for
+every shard without leased relatives) re-reads the retention period beside a Java fleet that has cleaned up,
+and loses records after a split; where they differ, KCL's wins.
+
+The repair: KCL never creates the children of parents that have ended without them, so a worker that failed to
+leaves a hole for ever. We create them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sublet.decisions.hash_range_audit import gaps
+from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.protocol.shard import HashKeyRange, Shard, creation_order
+from sublet.settings import StartKind, StartPosition
+
+
+class WhyCreate(StrEnum):
+    """Why a lease is created."""
+
+    START = "start"
+    """No lease leads to this shard: it is read from the start position."""
+    ANCESTOR = "ancestor"
+    """A shard that comes after it will be led to by leases, and its records come before that one's."""
+    REPAIR = "repair"
+    """Its parents have ended, and whoever ended them did not create it. It is read from its beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewLease:
+    """A lease to put into the table unless somebody else has."""
+
+    lease: Lease
+    why: WhyCreate
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSyncPlan:
+    """What a shard sync should do, and what it found odd.
+
+    create         in KCL's order: if only the first few get created, the next sync creates the rest
+    inconsistent   children of a parent that is still open: a listing caught in mid-reshard; none gets a lease
+                   this time
+    holes          an empty table only: hash keys that the listing leaves out. Then nothing is created (KCL):
+                   the shards it lacks would start wherever a later sync finds them, and LATEST is later by
+                   then. List again
+    """
+
+    create: tuple[NewLease, ...] = ()
+    inconsistent: tuple[str, ...] = ()
+    holes: tuple[HashKeyRange, ...] = ()
+
+
+def plan_shard_sync(
+    leases: Sequence[Lease],
+    malformed: Collection[str],
+    shards: Sequence[Shard],
+    start_position: StartPosition,
+) -> ShardSyncPlan:
+    """Plan one shard sync.
+
+    shards      the full listing; for an empty table those that were open at the start position (ListShards'
+                ShardFilter)
+    malformed   lease keys of unreadable rows. Each counts as a lease that has not ended: it is not created
+                again, and its descendants wait for it
+    """
+    inconsistent = _inconsistent(shards)
+    if not leases and not malformed:
+        return _plan_first_leases(shards, inconsistent, start_position)
+    listed = {shard.shard_id: shard for shard in shards}
+    leased = {lease.lease_key for lease in leases}.union(malformed)
+    ended = {lease.lease_key for lease in leases if lease.is_ended}
+    skipped = frozenset(inconsistent)
+    whys = dict.fromkeys(_to_repair(listed, leased, ended, skipped), WhyCreate.REPAIR)
+    whys |= _leading_nowhere(listed, leased.union(whys), skipped, start_position)
+    new = sorted((listed[shard_id] for shard_id in whys), key=creation_order)
+    return ShardSyncPlan(
+        tuple(_new_lease(shard, whys[shard.shard_id], start_position) for shard in new), inconsistent
+    )
+
+
+def _plan_first_leases(
+    shards: Sequence[Shard], inconsistent: tuple[str, ...], start_position: StartPosition
+) -> ShardSyncPlan:
+    """Leases for the shards that were open at the start position, each read from there.
+
+    Some emulators ignore the ShardFilter and list the shards' descendants too. Those are left out (a no-op on
+    AWS): the worker that ends their parents creates them.
+    """
+    at_start = [shard for shard in shards if shard.is_open or start_position.kind is not StartKind.LATEST]
+    holes = gaps(shard.hash_key_range for shard in at_start)
+    if holes:
+        return ShardSyncPlan((), inconsistent, holes)
+    ids = {shard.shard_id for shard in at_start}
+    first = sorted(
+        (shard for shard in at_start if ids.isdisjoint(shard.parent_shard_ids)), key=creation_order
+    )
+    return ShardSyncPlan(
+        tuple(_new_lease(shard, WhyCreate.START, start_position) for shard in first), inconsistent
+    )
+
+
+def _inconsistent(shards: Iterable[Shard]) -> tuple[str, ...]:
+    open_ids = {shard.shard_id for shard in shards if shard.is_open}
+    odd = (shard for shard in shards if not open_ids.isdisjoint(shard.parent_shard_ids))
+    return tuple(shard.shard_id for shard in sorted(odd, key=creation_order))
+
+
+def _to_repair(
+    listed: Mapping[str, Shard], leased: AbstractSet[str], ended: AbstractSet[str], skipped: AbstractSet[str]
+) -> list[str]:
+    """Shards without a lease, but with leased parents, each of which has ended or is past retention.
+
+    A parent past retention that has not ended still holds its children back until its lease is cleaned up.
+    But they must get theirs while it is there: later, nothing would tell them from shards that were never led
+    to.
+    """
+    return [
+        shard.shard_id
+        for shard in listed.values()
+        if shard.shard_id not in leased
+        and shard.shard_id not in skipped
+        and not leased.isdisjoint(shard.parent_shard_ids)
+        and all(parent in ended or parent not in listed for parent in shard.parent_shard_ids)
+    ]
+
+
+def _leading_nowhere(
+    listed: Mapping[str, Shard],
+    leased: AbstractSet[str],
+    skipped: AbstractSet[str],
+    start_position: StartPosition,
+) -> dict[str, WhyCreate]:
+    """KCL's rule: which shards without a lease need one, so that leases lead to every open shard.
+
+    A shard is led to if it has a lease or one of its listed parents is led to. Every open shard that is not
+    gets a lease; of the shards that are, so does each listed parent that is not: the other side of a merge.
+    Unless we start at LATEST, all that is listed is wanted, so that a shard with listed parents is always led
+    to, and its oldest ancestors get the leases.
+    """
+    from_the_past = start_position.kind is not StartKind.LATEST
+    unleased = [
+        s.shard_id
+        for s in listed.values()
+        if s.is_open and s.shard_id not in leased and s.shard_id not in skipped
+    ]
+    led_to: dict[str, bool] = {}
+    whys: dict[str, WhyCreate] = {}
+    for shard_id in _ancestors_first(unleased, listed, leased):
+        parents = [] if shard_id in leased else _listed_parents(shard_id, listed)
+        led_to[shard_id] = shard_id in leased or any(from_the_past or led_to[parent] for parent in parents)
+        if led_to[shard_id]:
+            whys |= {parent: WhyCreate.ANCESTOR for parent in parents if not led_to[parent]}
+    return whys | {shard_id: WhyCreate.START for shard_id in unleased if not led_to[shard_id]}
+
+
+def _ancestors_first(
+    shard_ids: Iterable[str], listed: Mapping[str, Shard], leased: AbstractSet[str]
+) -> Iterable[str]:
+    """The shards and their listed ancestors up to the first with a lease, each once, after all its parents.
+
+    A walk with a stack of its own: a stream that is resharded every hour has thousands of generations.
+    """
+    entered: set[str] = set()
+    done: dict[str, None] = {}
+    stack = list(shard_ids)
+    while stack:
+        shard_id = stack[-1]
+        if shard_id not in entered:
+            entered.add(shard_id)
+            if shard_id not in leased:
+                stack += (parent for parent in _listed_parents(shard_id, listed) if parent not in entered)
+        else:
+            done.setdefault(stack.pop())
+    return done
+
+
+def _listed_parents(shard_id: str, listed: Mapping[str, Shard]) -> list[str]:
+    return [parent for parent in listed[shard_id].parent_shard_ids if parent in listed]
+
+
+def _new_lease(shard: Shard, why: WhyCreate, start_position: StartPosition) -> NewLease:
+    if why is WhyCreate.REPAIR:
+        checkpoint = TRIM_HORIZON if start_position.at is None else AT_TIMESTAMP
+    else:
+        checkpoint = Checkpoint.parse(start_position.kind.value)
+    lease = Lease(
+        lease_key=shard.shard_id,
+        checkpoint=checkpoint,
+        parent_shard_ids=shard.parent_shard_ids,
+        hash_key_range=shard.hash_key_range,
+        start_at=start_position.at,
+    )
+    return NewLease(lease, why)
