@@ -24,7 +24,8 @@ class Outcome(StrEnum):
     SHARD_END_BLOCKED = "shard_end_blocked"
     """A merge's other parent has no lease yet: released, and the next tick creates it."""
     HANDLER_FAILED = "handler_failed"
-    STREAM_FAILED = "stream_failed"
+    SERVICE_FAILED = "service_failed"
+    """Kinesis or DynamoDB refused, and asking again would not have helped: see the report's `problem`."""
     COULD_NOT_ACQUIRE = "could_not_acquire"
 
 

@@ -1,0 +1,78 @@
+"""One tick's plan: everything a lease manager decides from one look at the leases, the shards and the sightings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sublet.decisions.chance import Chance
+from sublet.decisions.choose_leases import Choice, choose_leases
+from sublet.decisions.hash_range_audit import holes
+from sublet.decisions.lease_cleanup import Deletion, plan_lease_cleanup
+from sublet.decisions.liveness import Sighting, is_expired, observe
+from sublet.decisions.packing import WorkerItem, pack
+from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
+from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.shard import HashKeyRange, Shard
+from sublet.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one tick saw. The leases were scanned before the shards were listed: the other way round a new shard looks orphaned.
+
+    `shards` is the full listing, unless the table is empty: then it holds those open at the start position (KCL).
+    """
+
+    scan: LeaseScan
+    shards: Sequence[Shard]
+    sightings: Mapping[str, Sighting]
+
+
+@dataclass(frozen=True, slots=True)
+class TickPlan:
+    """What to write, in this order: creations, deletions, sightings, dispatch."""
+
+    sync: ShardSyncPlan
+    deletions: tuple[Deletion, ...]
+    sightings: Mapping[str, Sighting]
+    choices: tuple[Choice, ...]
+    items: tuple[WorkerItem, ...]
+    unclaimed_leases: int
+    """Leases not ended that nobody alive holds, before this tick's choices."""
+    total_shards: int
+    """Shards with records to come: open, or closed with a lease that has not ended."""
+    total_leases: int
+    """How many of those are cared for: by a lease of their own, or of an ancestor that comes first."""
+
+
+def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> TickPlan:
+    """Leases created by this tick are chosen by this tick: another manager that creates them first creates the same."""
+    malformed = frozenset(row.lease_key for row in look.scan.malformed)
+    sync = plan_shard_sync(look.scan.leases, malformed, look.shards, settings.start_position)
+    deletions = plan_lease_cleanup(look.scan.leases, look.shards, malformed) if look.scan.leases else ()
+    doomed = {deletion.lease.lease_key for deletion in deletions}
+    leases = [lease for lease in look.scan.leases if lease.lease_key not in doomed] + [new.lease for new in sync.create]
+    sightings = observe(look.sightings, look.scan.leases, now)
+    ended = frozenset(lease.lease_key for lease in leases if lease.is_ended)
+    choices = choose_leases(leases, sightings, now, chance, settings, settings.own_worker_ids, ended, malformed)
+    unfinished = {lease.lease_key for lease in leases if not lease.is_ended}
+    in_play = [shard for shard in look.shards if shard.is_open or shard.shard_id in unfinished]
+    uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
+    return TickPlan(
+        sync, deletions, sightings, choices, pack(choices, settings, chance),
+        unclaimed_leases=sum(_is_unclaimed(lease, sightings, now, settings) for lease in leases),
+        total_shards=len(in_play),
+        total_leases=sum(not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play),
+    )  # fmt: skip
+
+
+def _overlap(left: HashKeyRange, right: HashKeyRange) -> bool:
+    return left.starting <= right.ending and right.starting <= left.ending
+
+
+def _is_unclaimed(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings) -> bool:
+    if lease.is_ended:
+        return False
+    return lease.actual_owner is None or is_expired(lease, sightings, now, settings.failover_time)

@@ -1,0 +1,115 @@
+"""Calling the user's handler: in order, again after a failure, and never past a record that it did not finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sublet.decisions.window import handler_backoff
+from sublet.engine.held_lease import HeldLease
+from sublet.engine.progress import Progress
+from sublet.ports import Batch, Clock, Handler, Log, Metrics, Signal
+from sublet.protocol.records import UserRecord
+from sublet.settings import Settings
+
+
+@dataclass(slots=True)
+class Handling:
+    """One lease's handler calls. `slots` bounds the calls at once in the process."""
+
+    handler: Handler
+    shard_id: str
+    held: HeldLease
+    progress: Progress
+    settings: Settings
+    clock: Clock
+    slots: AbstractContextManager[object]
+    halt: Signal
+    deadline: datetime
+    metrics: Metrics
+    log: Log
+    failures: int = field(default=0, init=False)
+    problem: str | None = field(default=None, init=False)
+
+    def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
+        """Hand over `records` until all are finished. False: given up, or halted; `progress` says how far it got.
+
+        The deadline is not a reason to stop before the first call: what has been fetched in time is handled.
+        """
+        left, attempt = list(records), 0
+        while left:
+            with self.slots:
+                if self.halt.is_set() or not self.held.confirm(self.settings.failover_time):
+                    return False
+                finished = self._call(left, millis_behind_latest)
+            left = left[finished:]
+            if not left:
+                return True
+            attempt = attempt + 1 if finished == 0 else 1
+            if not self._may_retry(attempt):
+                return False
+        return True
+
+    def _may_retry(self, attempt: int) -> bool:
+        backoff = handler_backoff(attempt, self.settings)
+        if attempt >= self.settings.handler_attempts or self.clock.now() + backoff >= self.deadline:
+            return False
+        return not self.halt.wait(backoff)
+
+    def _call(self, records: list[UserRecord], millis_behind_latest: int) -> int:
+        """One handler call; how many of the records, from the first, are finished."""
+        finished = 0
+        place: dict[int, int] | None = None
+
+        def checkpoint(record: UserRecord) -> None:
+            nonlocal finished, place
+            if place is None:
+                place = {id(known): index for index, known in enumerate(records)}
+            if id(record) not in place:
+                raise ValueError("batch.checkpoint(record): the record is not one of this batch's records")
+            finished = max(finished, place[id(record)] + 1)
+            self.progress.finish(record.checkpoint)
+            self.progress.write_if_due()
+
+        batch = Batch(self.settings.stream, self.shard_id, records, millis_behind_latest, checkpoint)
+        try:
+            self.handler.handle(batch)
+        except Exception as failure:  # whatever the user's code raises
+            self._failed(failure, f"handle, after {finished} records of {len(records)} from {records[0].checkpoint}")
+            return finished
+        self.progress.finish(records[-1].checkpoint)
+        return len(records)
+
+    def _failed(self, failure: Exception, where: str) -> None:
+        self.failures += 1
+        self.problem = f"{type(failure).__name__} in {where}"
+        self.metrics.put("handler_failures", 1)
+        self.log.error(
+            "handler failed", shard_id=self.shard_id, call=where, error=type(failure).__name__,
+            failures=self.failures, frames=_frames(failure),
+        )  # fmt: skip
+
+    def tell(self, what: str, call: Callable[[], None], once: bool = False) -> bool:
+        """Call one of the handler's optional functions, again after a failure unless `once`; whether it ever returned."""
+        attempt = 0
+        while True:
+            try:
+                with self.slots:
+                    call()
+                return True
+            except Exception as failure:  # whatever the user's code raises
+                attempt += 1
+                self._failed(failure, what)
+            if once or not self._may_retry(attempt):
+                return False
+
+
+def _frames(failure: Exception) -> str:
+    """File and line of each frame, innermost last: enough to find it, and no data, which messages may hold."""
+    frames, traceback = [], failure.__traceback__
+    while traceback is not None:
+        frames.append(f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}")
+        traceback = traceback.tb_next
+    return " > ".join(frames[-5:])

@@ -1,0 +1,121 @@
+"""A lease that this process holds: its row as our last write left it, and one lock that puts our writes in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sublet.decisions.refusal import Verdict, judge_refusal
+from sublet.errors import LeaseTableUnavailable
+from sublet.ports import Applied, Clock, LeaseTable, Log, Refused, Signal, Tasks
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, hand_over, heartbeat
+
+
+class Tenure(StrEnum):
+    """What we may still do with the lease."""
+
+    HELD = "held"
+    DRAINING = "draining"
+    """Asked to leave by a KCL 3.x leader: still ours to checkpoint, then to hand over."""
+    LOST = "lost"
+
+
+class HeldLease:
+    """All writes to a held lease go through here, one at a time, each fenced by what the one before it left.
+
+    `halt` is set as soon as the lease is lost or to be drained, so that whoever waits for records stops waiting.
+    """
+
+    def __init__(self, lease: Lease, since: datetime, table: LeaseTable, clock: Clock, tasks: Tasks, halt: Signal, log: Log):
+        self.lease = lease
+        self.tenure = Tenure.HELD
+        self.written_at = since
+        self._table = table
+        self._clock = clock
+        self._lock = tasks.lock()
+        self._halt = halt
+        self._log = log
+
+    @property
+    def is_lost(self) -> bool:
+        return self.tenure is Tenure.LOST
+
+    def write(self, make: Callable[[Lease], LeaseWrite]) -> bool:
+        """Write what `make` makes of the lease as it stands; whether the row now says at least that.
+
+        False: the lease is lost, or DynamoDB cannot be reached; in that case nothing is known, and the next write finds out.
+        """
+        with self._lock:
+            return self._write(make)
+
+    def _write(self, make: Callable[[Lease], LeaseWrite]) -> bool:
+        if self.is_lost:
+            return False
+        sent_at = self._clock.now()
+        write = make(self.lease)
+        try:
+            result = self._table.apply(write)
+        except LeaseTableUnavailable as unavailable:
+            self._log.warning("lease table unavailable", write=write.kind, lease_key=write.lease_key, problem=str(unavailable))
+            return False
+        if isinstance(result, Applied):
+            self.lease, self.written_at = result.lease, sent_at
+            return True
+        return self._refused(write, result, sent_at, make)
+
+    def _refused(self, write: LeaseWrite, refused: Refused, sent_at: datetime, make: Callable[[Lease], LeaseWrite]) -> bool:
+        verdict = judge_refusal(self.lease, write, refused.row)
+        if verdict is Verdict.LOST or not isinstance(refused.row, Lease):
+            self._log.warning("lease lost", lease_key=write.lease_key, write=write.kind, row=_stands(refused))
+            self._leave(Tenure.LOST)
+            return verdict is Verdict.DONE_BEFORE
+        self.lease = refused.row
+        if verdict is Verdict.DRAIN:
+            self._log.info("asked to hand the lease over", lease_key=write.lease_key, to=refused.row.lease_owner)
+            self._leave(Tenure.DRAINING)
+            return self._write(hand_over if write.kind is WriteKind.RELEASE else make)
+        if verdict is Verdict.DONE_BEFORE:
+            self.written_at = sent_at
+        return True
+
+    def _leave(self, tenure: Tenure) -> None:
+        self.tenure = tenure
+        self._halt.set()
+
+    def lose(self) -> None:
+        """Give it up without a write: so long without one of ours succeeding that another may have it by now."""
+        self._leave(Tenure.LOST)
+
+    def confirm(self, failover_time: timedelta) -> bool:
+        """Whether it is still ours to act on, asked of the table if our last write is older than failover_time.
+
+        A paused process (a frozen Lambda, a suspended machine) wakes up here, before it calls the handler once more.
+        """
+        if self._clock.now() - self.written_at > failover_time:
+            return self.write(heartbeat) and not self.is_lost
+        return not self.is_lost
+
+    def heartbeat_if_due(self, heartbeat_interval: timedelta, failover_time: timedelta) -> None:
+        """Any write of ours counts as a heartbeat."""
+        if self.is_lost or self._clock.now() - self.written_at < heartbeat_interval:
+            return
+        if not self.write(heartbeat) and self._clock.now() - self.written_at > failover_time:
+            self.lose()
+
+    def reload(self) -> None:
+        """Read the row again: the owner before us may have checkpointed late. What it says now is where we start."""
+        with self._lock:
+            row = self._table.get(self.lease.lease_key)
+            if isinstance(row, Lease) and row.holder == self.lease.holder:
+                self.lease = row
+            else:
+                self._leave(Tenure.LOST)
+
+
+def _stands(refused: Refused) -> str:
+    row = refused.row
+    if isinstance(row, Lease):
+        return f"owner {row.lease_owner}, counter {row.lease_counter}, checkpoint {row.checkpoint}"
+    return "no such row" if row is None else row.problem

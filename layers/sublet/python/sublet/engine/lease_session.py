@@ -1,0 +1,235 @@
+"""One lease's part in one window: poll, deaggregate, handle, checkpoint, and leave it as somebody else can go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+from sublet.decisions.choose_leases import Why
+from sublet.decisions.resume import may_have_lost, needs_pin, not_yet_handled, read_position
+from sublet.decisions.shard_end import Blocked, other_parents, plan_shard_end
+from sublet.decisions.window import LeaseReport, Outcome, Tip, has_caught_up
+from sublet.engine.handling import Handling
+from sublet.engine.held_lease import HeldLease, Tenure
+from sublet.engine.meter import Meter
+from sublet.engine.page_feed import Budget, PageFeed
+from sublet.engine.progress import Progress
+from sublet.errors import LeaseTableError, StreamError
+from sublet.ports import Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Tasks
+from sublet.protocol.aggregation import deaggregate
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease_writes import create, end, pin, release, set_children
+from sublet.protocol.records import Page, StreamRecord
+from sublet.protocol.shard import HashKeyRange
+from sublet.settings import HashRangeFilter, Settings
+
+DEAGGREGATED_AT_ONCE = 4 * 2**20
+"""Bytes of stream records deaggregated together: a page of 10 MB may hold 100,000 user records, which need far more memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What every session of a lease worker shares."""
+
+    table: LeaseTable
+    stream: Stream
+    handler: Handler
+    clock: Clock
+    tasks: Tasks
+    metrics: Metrics
+    log: Log
+    settings: Settings
+    budget: Budget
+    slots: AbstractContextManager[object]
+    deadline: datetime
+
+
+@dataclass(slots=True)
+class LeaseSession:
+    """A held lease, consumed until something ends it. Make one with the lease just acquired, and call `run` once."""
+
+    world: World
+    held: HeldLease
+    halt: Signal
+    why: Why
+    keep: bool
+    """Continuous mode: at the window's end keep the lease for the next window."""
+    count: LeaseReport = field(init=False)
+    progress: Progress = field(init=False)
+    handling: Handling = field(init=False)
+    meter: Meter = field(init=False)
+
+    def __post_init__(self) -> None:
+        world = self.world
+        self.count = LeaseReport(self.shard_id, Outcome.WINDOW_ENDED)
+        self.progress = Progress(self.held, world.settings, world.clock)
+        self.handling = Handling(
+            world.handler, self.shard_id, self.held, self.progress, world.settings, world.clock,
+            world.slots, self.halt, world.deadline, world.metrics, world.log,
+        )  # fmt: skip
+        self.meter = Meter(self.shard_id, world.metrics, world.clock)
+
+    def run(self) -> LeaseReport:
+        """Consume, then leave. Whatever happens in between, what is finished gets written and the lease given back."""
+        try:
+            outcome, problem = self._consume(), None
+        except (StreamError, LeaseTableError) as refused:
+            outcome, problem = Outcome.SERVICE_FAILED, str(refused)
+            self.world.log.error("service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem)
+        except BaseException:
+            self._leave(Outcome.SERVICE_FAILED, None)  # a fault that nobody planned: give the lease back, and let it be seen
+            raise
+        return self._leave(outcome, problem)
+
+    @property
+    def shard_id(self) -> str:
+        return self.held.lease.shard_id
+
+    def _consume(self) -> Outcome:
+        world = self.world
+        if self.why is Why.STEAL and not self.halt.wait(world.settings.handover_wait):
+            self.held.reload()
+            self.progress.start_from(self.held.lease.checkpoint)
+        if (needed := needs_pin(self.held.lease, world.settings.start_position, world.clock.now())) is not None:
+            self.held.write(partial(pin, at=needed.at))
+        position = read_position(self.held.lease)
+        if self.halt.is_set() or position is None:
+            return self._stopped()
+        if not self.handling.tell("lease_acquired", partial(world.handler.lease_acquired, self.shard_id, self.held.lease.checkpoint)):
+            return self._gave_up()
+        feed = PageFeed(
+            world.stream, self.shard_id, position, world.settings, world.clock, world.tasks, world.budget, self.halt, world.deadline
+        )
+        try:
+            return self._pages(feed)
+        finally:
+            self.halt.set()
+            feed.close()
+
+    def _pages(self, feed: PageFeed) -> Outcome:
+        """Page by page until one of them, the deadline or the halt signal ends it."""
+        tip, seen_records = Tip(), False
+        while (page := feed.next()) is not None:
+            now = self.world.clock.now()
+            tip = tip.after(page, now)
+            caught_up = has_caught_up(page, tip, now, self.world.settings)
+            if page.next_iterator is not None and not caught_up:
+                feed.read_ahead()
+            if page.records and not seen_records:
+                seen_records = True
+                self._check_gap(page.records[0], now)
+            if not self._handle(page):
+                return self._gave_up()
+            if page.next_iterator is None:
+                return self._end(page)
+            if caught_up:
+                return Outcome.CAUGHT_UP
+        return self._stopped()
+
+    def _stopped(self) -> Outcome:
+        return Outcome.WINDOW_ENDED if self.held.tenure is Tenure.HELD else Outcome.LEASE_LOST
+
+    def _gave_up(self) -> Outcome:
+        """The handler did not finish: it failed too often, unless we were halted."""
+        return self._stopped() if self.halt.is_set() else Outcome.HANDLER_FAILED
+
+    def _check_gap(self, first: StreamRecord, now: datetime) -> None:
+        lease = self.held.lease
+        if may_have_lost(lease, first, now):
+            self.world.metrics.put("data_gap", 1)
+            self.world.log.error(
+                "data gap: the checkpointed record is past retention, and so may be records after it; going on from the horizon",
+                shard_id=self.shard_id, checkpoint=str(lease.checkpoint), first_sequence_number=first.sequence_number,
+                first_arrival=first.approximate_arrival_timestamp.isoformat(),
+            )  # fmt: skip
+
+    def _handle(self, page: Page) -> bool:
+        """The page's user records to the handler; False if it did not finish them."""
+        for stream_records in slices(page.records, DEAGGREGATED_AT_ONCE):
+            result = deaggregate(stream_records, self._hash_key_range())
+            self._dropped(result.dropped_out_of_range)
+            records = not_yet_handled(result.user_records, self.progress.finished)
+            for start in range(0, len(records), self.world.settings.max_batch_records):
+                batch = records[start : start + self.world.settings.max_batch_records]
+                if not self.handling.handle(batch, page.millis_behind_latest):
+                    return False
+                self.count = replace(self.count, user_records=self.count.user_records + len(batch))
+                self.progress.write_if_due()
+            self.progress.finish(Checkpoint(stream_records[-1].sequence_number))
+        self.count = replace(
+            self.count,
+            stream_records=self.count.stream_records + len(page.records),
+            bytes=self.count.bytes + sum(len(record.data) for record in page.records),
+            millis_behind_latest=page.millis_behind_latest,
+        )
+        self.meter.show_if_due(self.count)
+        self.progress.write_if_due()
+        return True
+
+    def _hash_key_range(self) -> HashKeyRange | None:
+        """KCL's rule needs the shard's range; a row without one (kcl-rust, old Java) goes unfiltered."""
+        return self.held.lease.hash_key_range if self.world.settings.hash_range_filter is HashRangeFilter.KCL else None
+
+    def _dropped(self, records: int) -> None:
+        if records:
+            self.count = replace(self.count, dropped_out_of_range=self.count.dropped_out_of_range + records)
+            self.world.metrics.put("records_dropped_out_of_range", records)
+
+    def _end(self, page: Page) -> Outcome:
+        """The shard's last record is handled: children's leases, children's names, SHARD_END, in this order."""
+        world = self.world
+        self.progress.write()
+        missing = [p for p in other_parents(self.held.lease, page.child_shards) if world.table.get(p) is None and world.stream.has_shard(p)]
+        plan = plan_shard_end(self.held.lease, page.child_shards, missing)
+        if isinstance(plan, Blocked):
+            world.log.warning("shard end waits for a merge's other parent", shard_id=self.shard_id, parents=sorted(plan.missing_parents))
+            return Outcome.SHARD_END_BLOCKED
+        if self.halt.is_set() or self.progress.is_unwritten:
+            return self._stopped()
+        if not self.handling.tell("shard_ended", partial(world.handler.shard_ended, self.shard_id)):
+            return self._gave_up()
+        for child in plan.create:
+            world.table.apply(create(child))
+        if self.held.write(partial(set_children, child_shard_ids=plan.child_shard_ids)) and self.held.write(end):
+            return Outcome.SHARD_ENDED
+        return self._stopped()
+
+    def _leave(self, outcome: Outcome, problem: str | None) -> LeaseReport:
+        """Last checkpoint; then release or keep the lease, or tell the handler that it is gone."""
+        world = self.world
+        keep = self.keep and outcome is Outcome.WINDOW_ENDED
+        if outcome is not Outcome.SHARD_ENDED:
+            if self.progress.write_last(world.table, world.log):
+                world.metrics.put("late_checkpoints", 1)
+            if self.held.tenure is Tenure.HELD and not keep:
+                self.held.write(partial(release, caught_up_at=world.clock.now() if outcome is Outcome.CAUGHT_UP else None))
+            if self.held.tenure is not Tenure.HELD:
+                outcome, keep = Outcome.LEASE_LOST, False
+                world.metrics.put("lost_leases", 1)
+                self.handling.tell("lease_lost", partial(world.handler.lease_lost, self.shard_id), once=True)
+        self.count = replace(
+            self.count,
+            outcome=outcome,
+            kept=self.held.lease.seen if keep else None,
+            checkpoint=str(self.held.lease.checkpoint),
+            handler_failures=self.handling.failures,
+            problem=problem or self.handling.problem,
+        )
+        self.meter.show(self.count)
+        return self.count
+
+
+def slices(records: tuple[StreamRecord, ...], max_bytes: int) -> Iterator[tuple[StreamRecord, ...]]:
+    """Runs of at most max_bytes each (one record at least), in order."""
+    start = size = 0
+    for index, record in enumerate(records):
+        if size and size + len(record.data) > max_bytes:
+            yield records[start:index]
+            start, size = index, 0
+        size += len(record.data)
+    if start < len(records):
+        yield records[start:]
+

@@ -1,0 +1,179 @@
+"""The lease worker: one window over a few leases.
+
+    look     acquire each claim, exactly as the lease manager saw it
+    decide   who consumes what: each acquired lease in a task of its own, children of what ends here at once if there is room
+    act      consume until caught up, ended, lost or out of time; one more task heartbeats them all
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from sublet.decisions.choose_leases import Why
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.shard_end import may_begin
+from sublet.decisions.window import LeaseReport, Outcome, WindowReport, after_window, keeps_leases
+from sublet.engine.heartbeats import keep_heartbeating
+from sublet.engine.held_lease import HeldLease
+from sublet.engine.lease_session import LeaseSession, World
+from sublet.engine.page_feed import Budget
+from sublet.errors import LeaseTableUnavailable
+from sublet.ports import Applied, Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Task, Tasks
+from sublet.protocol.lease import Lease, MalformedRow, Seen
+from sublet.protocol.lease_writes import acquire
+from sublet.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseWorker:
+    """What a worker needs for any window. `run_window` is the only thing it does."""
+
+    table: LeaseTable
+    stream: Stream
+    handler: Handler
+    clock: Clock
+    tasks: Tasks
+    metrics: Metrics
+    log: Log
+    settings: Settings
+
+    def run_window(self, item: WorkerItem, invocation_id: str, deadline: datetime, stop: Signal | None = None) -> WindowReport:
+        """Consume the item's leases until `deadline`, or until `stop` is set, which ends the window early.
+
+        `invocation_id` is unique to this attempt. Raises only what nobody planned, and then after every lease is given back.
+        """
+        world = World(
+            self.table, self.stream, self.handler, self.clock, self.tasks, self.metrics, self.log, self.settings,
+            Budget(self.settings.max_bytes_in_flight, self.settings.max_records_in_flight, self.tasks),
+            self.tasks.slots(self.settings.handler_concurrency), deadline,
+        )  # fmt: skip
+        window = _Window(world, item, f"{item.item_id}/{invocation_id}", stop, self.tasks.lock())
+        try:
+            return after_window(item, window.run())
+        finally:
+            self.metrics.flush()
+
+
+STOP_NOTICED_WITHIN = timedelta(milliseconds=200)
+
+
+@dataclass(slots=True)
+class _Window:
+    """The leases of one window. `started` grows while it runs: a shard's end may bring its children."""
+
+    world: World
+    item: WorkerItem
+    holder: str
+    stop: Signal | None
+    lock: AbstractContextManager[object]
+    claimed: set[str] = field(default_factory=set)
+    started: list[Task[LeaseReport]] = field(default_factory=list)
+    sessions: dict[str, LeaseSession] = field(default_factory=dict)
+
+    def run(self) -> list[LeaseReport]:
+        tasks, over = self.world.tasks, self.world.tasks.signal()
+        beside = [tasks.spawn(lambda: keep_heartbeating(self._held, self.world.settings, over))]
+        if self.stop is not None:
+            beside.append(tasks.spawn(partial(self._pass_on, self.stop, over)))
+        for claim in self.item.claims:
+            self._start(Seen(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why)
+        try:
+            return self._reports()
+        finally:
+            over.set()
+            for task in beside:
+                task.result()
+
+    def _reports(self) -> list[LeaseReport]:
+        """Of every lease, in the order of their start. One that failed unplanned is raised only when all have ended."""
+        reports, faults = [], []
+        for task in self.started:  # the list may grow while we wait; a task adds to it only before it ends itself
+            try:
+                reports.append(task.result())
+            except Exception as fault:
+                faults.append(fault)
+        if faults:
+            raise faults[0]
+        return reports
+
+    def _held(self) -> list[HeldLease]:
+        return [session.held for session in list(self.sessions.values())]
+
+    def _pass_on(self, stop: Signal, over: Signal) -> None:
+        while not over.wait(STOP_NOTICED_WITHIN):
+            if stop.is_set():
+                for session in list(self.sessions.values()):
+                    session.halt.set()
+
+    def _start(self, seen: Seen, why: Why) -> bool:
+        """Begin with a lease, unless this window already has or had it."""
+        with self.lock:
+            if seen.lease_key in self.claimed:
+                return False
+            self.claimed.add(seen.lease_key)
+            self.started.append(self.world.tasks.spawn(lambda: self._lease(seen, why)))
+            return True
+
+    def _lease(self, seen: Seen, why: Why) -> LeaseReport:
+        """One lease from its acquire to the start of its children."""
+        row = self._acquire(seen)
+        if not isinstance(row, Lease) or row.holder != self.holder:
+            if isinstance(row, Lease) and row.is_ended:  # an earlier attempt at this item ended it and then crashed
+                return self._ended(LeaseReport(seen.lease_key, Outcome.SHARD_ENDED), row)
+            self.world.log.info("could not acquire", lease_key=seen.lease_key, why=why)
+            return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE)
+        self.world.log.info("lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint))
+        session = self._session(row, why)
+        try:
+            report = session.run()
+        finally:
+            del self.sessions[row.lease_key]
+        self.world.log.info("lease left", lease_key=row.lease_key, outcome=report.outcome, user_records=report.user_records)
+        return self._ended(report, session.held.lease) if report.outcome is Outcome.SHARD_ENDED else report
+
+    def _session(self, lease: Lease, why: Why) -> LeaseSession:
+        world, halt = self.world, self.world.tasks.signal()
+        held = HeldLease(lease, world.clock.now(), world.table, world.clock, world.tasks, halt, world.log)
+        session = LeaseSession(world, held, halt, why, keep=keeps_leases(self.item, world.settings))
+        self.sessions[lease.lease_key] = session
+        world.metrics.put("worker_leases", len(self.sessions))
+        return session
+
+    def _acquire(self, seen: Seen) -> Lease | MalformedRow | None:
+        """The row, ours if the acquire succeeded. A lease that an earlier attempt at this very item held is taken over as it stands."""
+        try:
+            result = self.world.table.apply(acquire(seen, self.item.worker_id, self.holder))
+            if isinstance(result, Applied):
+                return result.lease
+            row = result.row
+            if isinstance(row, Lease) and row.holder != self.holder and (row.holder or "").startswith(f"{self.item.item_id}/"):
+                result = self.world.table.apply(acquire(row.seen, self.item.worker_id, self.holder))
+                return result.lease if isinstance(result, Applied) else result.row
+            return row
+        except LeaseTableUnavailable as unavailable:
+            self.world.log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
+            return None
+
+    def _ended(self, report: LeaseReport, parent: Lease) -> LeaseReport:
+        """Start with those children that may begin, as far as there is room and time; the rest is for the next tick."""
+        unstarted = 0
+        for child_shard_id in sorted(parent.child_shard_ids):
+            child = self.world.table.get(child_shard_id)
+            if not isinstance(child, Lease) or not self._may_begin(child):
+                continue
+            in_time = self.world.clock.now() < self.world.deadline and not (self.stop and self.stop.is_set())
+            if in_time and len(self.sessions) < self.world.settings.leases_per_worker:
+                self._start(child.seen, Why.CHILD)
+            else:
+                unstarted += 1
+        return replace(report, unstarted_children=unstarted)
+
+    def _may_begin(self, child: Lease) -> bool:
+        if child.lease_owner is not None and not (child.holder or "").startswith(f"{self.item.item_id}/"):
+            return False
+        parents = [self.world.table.get(parent) for parent in sorted(child.parent_shard_ids)]
+        readable = [parent for parent in parents if not isinstance(parent, MalformedRow)]
+        return len(readable) == len(parents) and may_begin(child, readable)

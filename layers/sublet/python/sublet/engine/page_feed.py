@@ -1,0 +1,149 @@
+"""Pages of one shard, in order, at the pace that Kinesis allows, with the next one fetched while the last is handled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sublet.decisions.resume import ReadPosition, after
+from sublet.decisions.window import next_poll_at, throttled_until
+from sublet.errors import StreamError
+from sublet.ports import Clock, PollRefusal, Signal, Stream, Task, Tasks
+from sublet.protocol.records import Page
+from sublet.settings import Settings
+
+POLL_REPLY_MAX = 10 * 2**20
+"""Kinesis: a GetRecords reply holds at most 10 MB. What a poll may bring is reserved before it is made."""
+
+_FULL = timedelta(milliseconds=20)
+"""Between two looks at a full budget."""
+
+
+class Budget:
+    """What a lease worker may hold fetched and not yet handled, over all its leases."""
+
+    def __init__(self, max_bytes: int, max_records: int, tasks: Tasks):
+        self._bytes = max_bytes
+        self._records = max_records
+        self._lock = tasks.lock()
+
+    def take(self, size: Size) -> bool:
+        with self._lock:
+            if size.bytes > self._bytes or size.records > self._records:
+                return False
+            self._bytes -= size.bytes
+            self._records -= size.records
+            return True
+
+    def give_back(self, size: Size) -> None:
+        with self._lock:
+            self._bytes += size.bytes
+            self._records += size.records
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    bytes: int
+    records: int
+
+
+NOTHING = Size(0, 0)
+
+
+class PageFeed:
+    """Reads ahead by one page. The consumer calls `next`, then `read_ahead` if it will want another, and `handled` in the end."""
+
+    def __init__(
+        self, stream: Stream, shard_id: str, position: ReadPosition, settings: Settings, clock: Clock, tasks: Tasks,
+        budget: Budget, halt: Signal, deadline: datetime,
+    ):  # fmt: skip
+        self._stream = stream
+        self._shard_id = shard_id
+        self._position = position
+        self._settings = settings
+        self._clock = clock
+        self._tasks = tasks
+        self._budget = budget
+        self._halt = halt
+        self._deadline = deadline
+        self._iterator: str | None = None
+        self._poll_at = clock.now()
+        self._refusals = 0
+        self._ahead: Task[Page | None] | None = None
+        self._in_hand = NOTHING
+        self._fetched = NOTHING
+
+    def next(self) -> Page | None:
+        """The next page, or None if it was halted or the deadline came first. Raises what Stream raises."""
+        self.handled()
+        ahead, self._ahead = self._ahead, None
+        page = ahead.result() if ahead is not None else self._fetch()
+        self._in_hand, self._fetched = self._fetched, NOTHING
+        return page
+
+    def read_ahead(self) -> None:
+        """Start fetching the page after the one in hand."""
+        self._ahead = self._tasks.spawn(self._fetch)
+
+    def handled(self) -> None:
+        """The page in hand needs no memory any more."""
+        self._budget.give_back(self._in_hand)
+        self._in_hand = NOTHING
+
+    def close(self) -> None:
+        """Wait for a fetch under way (the halt signal cuts its waiting short) and give all memory back."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            with suppress(StreamError):  # nobody will handle that page; the next window meets the same error and reports it
+                ahead.result()
+        self._budget.give_back(self._fetched)
+        self._fetched = NOTHING
+        self.handled()
+
+    def _fetch(self) -> Page | None:
+        while self._wait_until(lambda: self._clock.now() >= self._poll_at, lambda: self._poll_at - self._clock.now()):
+            reserved = Size(POLL_REPLY_MAX, self._settings.poll_limit)
+            if not self._wait_until(lambda: self._budget.take(reserved), lambda: _FULL):  # noqa: B023 - waits for it right here
+                return None
+            page = self._poll(reserved)
+            if page is not None:
+                return page
+        return None
+
+    def _poll(self, reserved: Size) -> Page | None:
+        """One poll. None: refused, and `_poll_at` says when to try again."""
+        kept = NOTHING
+        try:
+            polled_at = self._clock.now()
+            if self._iterator is None:
+                self._iterator = self._stream.open(self._shard_id, self._position)
+            reply = self._stream.poll(self._iterator, self._settings.poll_limit)
+            if isinstance(reply, PollRefusal):
+                self._refused(reply)
+                return None
+            kept = self._fetched = Size(sum(len(record.data) for record in reply.records), len(reply.records))
+        finally:
+            self._budget.give_back(Size(reserved.bytes - kept.bytes, reserved.records - kept.records))
+        self._refusals = 0
+        self._iterator = reply.next_iterator
+        self._poll_at = next_poll_at(polled_at, reply, self._settings)
+        if reply.records:
+            self._position = after(reply.records[-1].sequence_number)
+        return reply
+
+    def _refused(self, refusal: PollRefusal) -> None:
+        if refusal is PollRefusal.ITERATOR_EXPIRED:
+            self._iterator = None
+            return
+        self._refusals += 1
+        self._poll_at = throttled_until(self._clock.now(), self._refusals)
+
+    def _wait_until(self, ready: Callable[[], bool], pause: Callable[[], timedelta]) -> bool:
+        """Wait until it is ready, unless halted or at the deadline."""
+        while not self._halt.is_set() and self._clock.now() < self._deadline:
+            if ready():
+                return True
+            self._halt.wait(min(pause(), self._deadline - self._clock.now()))
+        return False

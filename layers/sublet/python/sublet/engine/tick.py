@@ -1,0 +1,105 @@
+"""The lease manager: one tick. Look at leases, shards and sightings; decide; create, clean up, dispatch; report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sublet.decisions.chance import Chance
+from sublet.decisions.lease_cleanup import Deletion, WhyDelete
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
+from sublet.ports import Applied, Clock, Dispatcher, LeaseTable, Log, Metrics, SightingStore, Stream
+from sublet.protocol.lease_writes import create, delete
+from sublet.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class TickReport:
+    """What a tick did, in numbers, and what it dispatched."""
+
+    created: int
+    deleted: int
+    dispatched: tuple[WorkerItem, ...]
+    total_leases: int
+    total_shards: int
+    unclaimed_leases: int
+    malformed_rows: int
+    holes: int
+    inconsistent_shards: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseManager:
+    """What a tick needs. Ticks may overlap: every write is conditional, and a lease dispatched twice is acquired once."""
+
+    table: LeaseTable
+    stream: Stream
+    sightings: SightingStore
+    dispatcher: Dispatcher
+    clock: Clock
+    chance: Chance
+    metrics: Metrics
+    log: Log
+    settings: Settings
+
+    def tick(self) -> TickReport:
+        """Raises StreamError or LeaseTableError if it could not look; nothing has been written then."""
+        look = self._look()
+        plan = plan_tick(look, self.clock.now(), self.chance, self.settings)
+        created, deleted = self._act(plan)
+        report = TickReport(
+            created=created,
+            deleted=deleted,
+            dispatched=plan.items,
+            total_leases=plan.total_leases,
+            total_shards=plan.total_shards,
+            unclaimed_leases=plan.unclaimed_leases,
+            malformed_rows=len(look.scan.malformed),
+            holes=len(plan.sync.holes),
+            inconsistent_shards=len(plan.sync.inconsistent),
+        )
+        self._report(look, plan, report)
+        return report
+
+    def _look(self) -> Look:
+        """Leases before shards: a shard that appears in between has no lease yet, which is right, not an orphan."""
+        scan = self.table.scan()
+        is_empty = not scan.leases and not scan.malformed
+        shards = self.stream.list_shards(at=self.settings.start_position if is_empty else None)
+        return Look(scan, shards, self.sightings.load())
+
+    def _act(self, plan: TickPlan) -> tuple[int, int]:
+        """Leases in KCL's order, one by one: a sync that fails halfway leaves a table that the next one heals."""
+        created = 0
+        for new in plan.sync.create:
+            if isinstance(self.table.apply(create(new.lease)), Applied):
+                created += 1
+                self.log.info("lease created", lease_key=new.lease.lease_key, why=new.why, checkpoint=str(new.lease.checkpoint))
+        deleted = sum(self._delete(deletion) for deletion in plan.deletions)
+        self.sightings.save(plan.sightings)
+        if plan.items:
+            self.dispatcher.dispatch(plan.items)
+        return created, deleted
+
+    def _delete(self, deletion: Deletion) -> bool:
+        """Garbage is only a suspicion until the service itself has denied the shard: a listing may lag."""
+        key = deletion.lease.lease_key
+        if deletion.why is WhyDelete.GARBAGE and self.stream.has_shard(key):
+            return False
+        deleted = isinstance(self.table.apply(delete(deletion.lease)), Applied)
+        if deleted:
+            self.log.info("lease deleted", lease_key=key, why=deletion.why)
+        return deleted
+
+    def _report(self, look: Look, plan: TickPlan, report: TickReport) -> None:
+        for row in look.scan.malformed:
+            self.log.error("malformed lease row; its shard waits until somebody mends it", lease_key=row.lease_key, problem=row.problem)
+        for shard_id in plan.sync.inconsistent:
+            self.log.warning("open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id)
+        for hole in plan.sync.holes:
+            self.log.warning("hash key range without a lease", starting=str(hole.starting), ending=str(hole.ending))
+        for choice in plan.choices:
+            self.log.info("lease chosen", lease_key=choice.lease.lease_key, worker_id=choice.worker_id, why=choice.why)
+        for name in ("total_leases", "total_shards", "unclaimed_leases", "malformed_rows"):
+            self.metrics.put(name, getattr(report, name))
+        self.metrics.flush()
