@@ -13,7 +13,7 @@ from sublet.protocol.lease_writes import LeaseWrite, apply_to
 
 
 class MemoryLeaseTable:
-    """The LeaseTable port. Safe for threads. A scan sees every write at once; DynamoDB does not promise that."""
+    """The LeaseTable port. Safe for threads. Scans see every write at once; DynamoDB promises less."""
 
     def __init__(self, leases: Iterable[Lease] = ()) -> None:
         self._lock = threading.Lock()

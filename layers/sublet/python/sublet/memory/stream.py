@@ -1,7 +1,7 @@
-"""A Kinesis stream in memory, with true resharding: a closed shard keeps its records and ends with its children.
+"""A Kinesis stream in memory, with true resharding: closed shards keep their records and name their children.
 
 It keeps the rules that consumers trip over: the last records and the end in one page, iterators that expire,
-pages of at most 10 MB, trimmed checkpoints that read on from the horizon, and (if asked) a shard's read limits.
+pages of at most 10 MB, trimmed checkpoints that read on from the horizon, and, if asked, the read limits.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class MemoryStream:
     # The producer's side.
 
     def put(self, partition_key: str, data: bytes, explicit_hash_key: int | None = None) -> str:
-        """Put one record (a KPL aggregate is one too) into the open shard of its hash key; its sequence number."""
+        """Put one record (a KPL aggregate is one too) into the shard of its hash key; its sequence number."""
         if explicit_hash_key is None:
             explicit_hash_key = int.from_bytes(
                 hashlib.md5(partition_key.encode(), usedforsecurity=False).digest()
@@ -113,7 +113,7 @@ class MemoryStream:
     # The operator's side.
 
     def split(self, shard_id: str, at: int | None = None) -> tuple[str, str]:
-        """Close an open shard and open its two children; the second starts at hash key `at` (or the middle)."""
+        """Close an open shard and open its children, the second from hash key `at` on (default: half way)."""
         with self._lock:
             parent = self._open_log(shard_id)
             starting, ending = parent.hash_key_range

@@ -1,0 +1,57 @@
+"""The boto3 clients, made in this one place. Region, credentials and endpoints are boto3's own business.
+
+Standard retry mode throughout: throttling and faults are retried with jitter, a bounded number of times.
+Each client's patience lets a heartbeat, or a window's last write, succeed or fail while that still matters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_kinesis import KinesisClient
+    from mypy_boto3_stepfunctions import SFNClient
+
+VERSION = "0.1.0"
+"""In the user agent, so that AWS's logs can tell whose calls these are."""
+
+CONNECTIONS = 50
+"""Per client. Each lease of a worker polls on a connection of its own; more leases than this take turns."""
+
+
+def dynamodb_client() -> DynamoDBClient:
+    """At most some 20 s for one write that is throttled throughout: longer would outlive its lease."""
+    return boto3.client("dynamodb", config=_config(attempts=4, connect_timeout=2, read_timeout=5))
+
+
+def kinesis_client() -> KinesisClient:
+    """For all but GetRecords. GetShardIterator has 5 calls a second on a shard, shared by all: try often."""
+    return boto3.client("kinesis", config=_config(attempts=6, connect_timeout=3, read_timeout=10))
+
+
+def kinesis_poll_client() -> KinesisClient:
+    """For GetRecords: one attempt, since a refused poll is a value and polls are repeated anyway.
+
+    The read timeout lets 10 MB through at a shard's 2 MB/s twice over, and ends within a window's margin.
+    """
+    return boto3.client("kinesis", config=_config(attempts=1, connect_timeout=3, read_timeout=15))
+
+
+def stepfunctions_client() -> SFNClient:
+    """StartExecution is idempotent by name, so it may be repeated for as long as a tick has time."""
+    return boto3.client("stepfunctions", config=_config(attempts=6, connect_timeout=3, read_timeout=15))
+
+
+def _config(*, attempts: int, connect_timeout: float, read_timeout: float) -> Config:
+    return Config(
+        retries={"mode": "standard", "total_max_attempts": attempts},
+        connect_timeout=connect_timeout,
+        read_timeout=read_timeout,
+        max_pool_connections=CONNECTIONS,
+        tcp_keepalive=True,
+        user_agent_extra=f"sublet/{VERSION}",
+    )

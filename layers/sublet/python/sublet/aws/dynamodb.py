@@ -1,0 +1,113 @@
+"""The LeaseTable port over boto3's low-level client, whose typed attribute values are the rows' own form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+from sublet.aws.attribute_values import decode_binary
+from sublet.aws.raw_json import RAW, keep_raw_json
+from sublet.aws.write_request import write_request
+from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound
+from sublet.ports import Applied, Refused
+from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_row import LEASE_KEY, decode_row
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+class DynamoDbLeaseTable:
+    """The LeaseTable port. Safe for threads, as boto3's clients are.
+
+    A write that went through on a row with another, malformed attribute comes back as Refused with that row:
+    our write stands, but nobody can hold such a lease.
+    """
+
+    def __init__(self, client: DynamoDBClient, table: str) -> None:
+        # boto3's types know each call's parameters only as keywords; ours are made from a LeaseWrite.
+        self._client: Any = client
+        self._table = table
+        keep_raw_json(client, "Scan")
+
+    def scan(self) -> LeaseScan:
+        leases: list[Lease] = []
+        malformed: list[MalformedRow] = []
+        with self._named_errors():
+            for item in self._items():
+                if LEASE_KEY not in item:
+                    raise LeaseTableKeyUnexpected(self._other_key(f"a row has no {LEASE_KEY}"))
+                match decode_row(item):
+                    case Lease() as lease:
+                        leases.append(lease)
+                    case MalformedRow() as row:
+                        malformed.append(row)
+        return LeaseScan(tuple(leases), tuple(malformed))
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        with self._named_errors():
+            reply = self._client.get_item(
+                TableName=self._table, Key={LEASE_KEY: {"S": lease_key}}, ConsistentRead=True
+            )
+        return decode_row(reply["Item"]) if "Item" in reply else None
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        with self._named_errors():
+            try:
+                row = self._write(write)
+            except ClientError as error:
+                if _code(error) == "ConditionalCheckFailedException":
+                    item: Any = error.response.get("Item")
+                    return Refused(decode_row(item) if item else None)
+                if _code(error) == "ValidationException" and "data type" in str(error):
+                    return Refused(self.get(write.lease_key))  # ADD to an attribute that is no number
+                raise
+        lease = decode_row(row)
+        return Applied(lease) if isinstance(lease, Lease) else Refused(lease)
+
+    def _write(self, write: LeaseWrite) -> Mapping[str, AttributeValue]:
+        """The row after the write; the deleted row after a delete."""
+        request = {"TableName": self._table, **write_request(write)}
+        match write.kind:
+            case WriteKind.CREATE:
+                self._client.put_item(**request)
+                return write.sets
+            case WriteKind.DELETE:
+                deleted: Mapping[str, AttributeValue] = self._client.delete_item(**request)["Attributes"]
+                return deleted
+            case _:
+                updated: Mapping[str, AttributeValue] = self._client.update_item(**request)["Attributes"]
+                return updated
+
+    def _items(self) -> Iterator[Mapping[str, AttributeValue]]:
+        start: dict[str, Any] = {}
+        while True:
+            response = self._client.scan(TableName=self._table, **start)
+            reply = response.get(RAW, response)
+            yield from map(decode_binary, reply["Items"]) if RAW in response else reply["Items"]
+            if "LastEvaluatedKey" not in reply:
+                return
+            start = {"ExclusiveStartKey": reply["LastEvaluatedKey"]}
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except ClientError as error:
+            if _code(error) == "ResourceNotFoundException":
+                raise LeaseTableNotFound(
+                    f"there is no lease table {self._table} in this account and region"
+                ) from error
+            if _code(error) == "ValidationException" and " key" in str(error):
+                raise LeaseTableKeyUnexpected(self._other_key(str(error))) from error
+            raise
+
+    def _other_key(self, because: str) -> str:
+        return f"table {self._table} is no lease table, whose key is {LEASE_KEY} (string): {because}"
+
+
+def _code(error: ClientError) -> str:
+    return error.response.get("Error", {}).get("Code", "")

@@ -1,0 +1,168 @@
+"""The Stream port over boto3.
+
+An iterator carries its shard's id in front: a poll names the shard in errors, and looks up its children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+from sublet.aws.kinesis_errors import (
+    BAD_ARGUMENT,
+    CONNECTION_FAILED,
+    EXPIRED_LISTING,
+    NOT_FOUND,
+    code_of,
+    poll_refusal,
+    stream_error,
+)
+from sublet.aws.kinesis_shapes import child_of, child_shards, shard_of, stream_records
+from sublet.aws.raw_json import RAW, keep_raw_json
+from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError, StreamNotFound
+from sublet.ports import PollRefusal
+from sublet.protocol.records import Page
+from sublet.protocol.shard import ChildShard, Shard
+from sublet.settings import Settings, StartKind, StartPosition
+
+if TYPE_CHECKING:
+    from mypy_boto3_kinesis import KinesisClient
+
+_SHARD_FILTERS = {
+    StartKind.TRIM_HORIZON: "AT_TRIM_HORIZON",
+    StartKind.LATEST: "AT_LATEST",
+    StartKind.AT_TIMESTAMP: "AT_TIMESTAMP",
+}
+
+
+class KinesisStream:
+    """The Stream port. Safe for threads, as boto3's clients are.
+
+    `poll_client` is for this object alone: botocore does not parse its GetRecords responses (see raw_json).
+    """
+
+    def __init__(self, client: KinesisClient, poll_client: KinesisClient, settings: Settings) -> None:
+        # boto3's types know each call's parameters only as keywords; ours differ by what the settings name.
+        self._client: Any = client
+        self._poll_client: Any = poll_client
+        self._name = settings.stream
+        self._arn = {"StreamARN": settings.stream_arn} if settings.stream_arn else {}
+        self._stream = self._arn or {"StreamName": settings.stream}
+        keep_raw_json(poll_client, "GetRecords")
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        arguments = dict(self._stream) | ({"ShardFilter": _shard_filter(at)} if at else {})
+        with self._named_errors():
+            while True:
+                try:
+                    return tuple(
+                        shard_of(item) for page in self._listing(arguments) for item in page["Shards"]
+                    )
+                except ClientError as error:
+                    if code_of(error) not in EXPIRED_LISTING:
+                        raise
+
+    def has_shard(self, shard_id: str) -> bool:
+        try:
+            self.open(shard_id, ReadPosition(IteratorType.TRIM_HORIZON))
+        except ShardNotFound:
+            return False
+        return True
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        """A moment that has not come yet by the service's clock (ours may be ahead) is opened as LATEST."""
+        with self._named_errors(shard_id):
+            try:
+                return self._iterator(shard_id, position)
+            except ClientError as error:
+                if code_of(error) not in BAD_ARGUMENT:
+                    raise
+                if position.sequence_number is not None:
+                    raise CheckpointNotInStream(
+                        f"shard {shard_id} of stream {self._name} does not accept the sequence number "
+                        f"{position.sequence_number}: {error}"
+                    ) from error
+                if position.type is not IteratorType.AT_TIMESTAMP:
+                    raise
+            return self._iterator(shard_id, ReadPosition(IteratorType.LATEST))
+
+    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+        shard_id, _, token = iterator.partition(" ")
+        with self._named_errors(shard_id):
+            try:
+                response = self._poll_client.get_records(ShardIterator=token, Limit=limit, **self._arn)
+            except ClientError as error:
+                if refusal := poll_refusal(error):
+                    return refusal
+                raise
+            except CONNECTION_FAILED:
+                return PollRefusal.THROTTLED
+        return self._page(shard_id, response)
+
+    def _page(self, shard_id: str, response: dict[str, Any]) -> Page | PollRefusal:
+        """A missing next iterator ends the shard only with its children known, or with the shard itself gone.
+
+        KCL too does not believe an end without children. It repeats the poll; we first look into the listing.
+        """
+        reply = response.get(RAW, response)
+        records = stream_records(response)
+        behind = reply.get("MillisBehindLatest") or 0
+        if token := reply.get("NextShardIterator"):
+            return Page(records, f"{shard_id} {token}", behind)
+        children = child_shards(reply.get("ChildShards")) or self._listed_children(shard_id)
+        return PollRefusal.THROTTLED if children is None else Page(records, None, behind, children)
+
+    def _listed_children(self, shard_id: str) -> tuple[ChildShard, ...] | None:
+        """None while the shard is listed and its children are not: a listing may lag."""
+        shards = self.list_shards()
+        children = tuple(child_of(shard) for shard in shards if shard_id in shard.parent_shard_ids)
+        return None if not children and any(shard.shard_id == shard_id for shard in shards) else children
+
+    def _iterator(self, shard_id: str, position: ReadPosition) -> str:
+        """Older botocore floors moments to the second: at worst, some records come again."""
+        arguments: dict[str, Any] = {"ShardId": shard_id, "ShardIteratorType": position.type.value}
+        if position.sequence_number is not None:
+            arguments["StartingSequenceNumber"] = position.sequence_number
+        if position.at is not None:
+            arguments["Timestamp"] = position.at.astimezone(UTC)  # botocore ignores the time zone
+        token = self._client.get_shard_iterator(**self._stream, **arguments)["ShardIterator"]
+        return f"{shard_id} {token}"
+
+    def _listing(self, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """ListShards' pages. The token stands for the stream: naming both is refused."""
+        page = self._client.list_shards(**arguments)
+        yield page
+        while token := page.get("NextToken"):
+            page = self._client.list_shards(NextToken=token)
+            yield page
+
+    @contextmanager
+    def _named_errors(self, shard_id: str | None = None) -> Iterator[None]:
+        try:
+            yield
+        except ClientError as error:
+            named = (
+                self._not_found(shard_id) if code_of(error) == NOT_FOUND else stream_error(error, self._name)
+            )
+            if named is None:
+                raise
+            raise named from error
+
+    def _not_found(self, shard_id: str | None) -> StreamError:
+        """Which of the two is gone is asked of the stream, not guessed from the message."""
+        if shard_id is not None:
+            with self._named_errors():
+                self._client.list_shards(**self._stream, MaxResults=1)
+            return ShardNotFound(
+                f"stream {self._name} has no shard {shard_id}: its records are past retention"
+            )
+        return StreamNotFound(f"there is no stream {self._name} in this account and region")
+
+
+def _shard_filter(at: StartPosition) -> dict[str, Any]:
+    moment = {"Timestamp": at.at.astimezone(UTC)} if at.at else {}
+    return {"Type": _SHARD_FILTERS[at.kind], **moment}

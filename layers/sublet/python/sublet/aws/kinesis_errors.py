@@ -1,0 +1,76 @@
+"""What Kinesis' error codes mean to us: a refused poll, a named error, or neither (botocore's own stands)."""
+
+from __future__ import annotations
+
+from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
+from botocore.parsers import ResponseParserError
+from sublet.errors import StreamAccessDenied, StreamError, StreamKeyUnavailable, StreamNotFound
+from sublet.ports import PollRefusal
+
+NOT_FOUND = "ResourceNotFoundException"
+"""The stream or the shard: the code is the same."""
+
+BAD_ARGUMENT = frozenset({"InvalidArgumentException", "ValidationException"})
+
+EXPIRED_LISTING = frozenset({"ExpiredNextTokenException"})
+
+CONNECTION_FAILED = (HTTPClientError, IncompleteReadError, ResponseParserError)
+"""The reply did not come, or not whole: reset connections, timeouts, unreachable endpoints."""
+
+_THROTTLED = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "KMSThrottlingException",
+        "LimitExceededException",
+        "ThrottlingException",
+        "Throttling",
+        "RequestLimitExceeded",
+        "SlowDown",
+    }
+)
+_KEY_UNAVAILABLE = frozenset(
+    {
+        "KMSAccessDeniedException",
+        "KMSDisabledException",
+        "KMSInvalidStateException",
+        "KMSNotFoundException",
+        "KMSOptInRequired",
+    }
+)
+_ACCESS_DENIED = frozenset({"AccessDeniedException", "AccessDenied", "UnauthorizedOperation"})
+
+_FAULT = 500
+
+
+def code_of(error: ClientError) -> str:
+    return error.response.get("Error", {}).get("Code", "")
+
+
+def poll_refusal(error: ClientError) -> PollRefusal | None:
+    """Why GetRecords brought nothing, if asking again will help.
+
+    A fault of the service counts as throttling: both pass by themselves. An iterator that the service does
+    not accept is opened anew, like an expired one (as KCL does).
+    """
+    code = code_of(error)
+    if code == "ExpiredIteratorException" or code in BAD_ARGUMENT:
+        return PollRefusal.ITERATOR_EXPIRED
+    if code in _THROTTLED or error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= _FAULT:
+        return PollRefusal.THROTTLED
+    return None
+
+
+def stream_error(error: ClientError, stream: str) -> StreamError | None:
+    """The named error for codes that mean the same in every call."""
+    code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
+    if code in _KEY_UNAVAILABLE:
+        return StreamKeyUnavailable(
+            f"stream {stream} cannot be decrypted ({code}: {said}); check its KMS key"
+        )
+    if code in _ACCESS_DENIED:
+        return StreamAccessDenied(f"not allowed on stream {stream}: {said}; grant it to this role")
+    if code == "ResourceInUseException":
+        return StreamNotFound(
+            f"stream {stream} is being created or deleted ({said}); try again when it is active"
+        )
+    return None
