@@ -1,0 +1,111 @@
+"""The two Lambda functions, composed once per cold start: what an entry point's app.py calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from random import SystemRandom
+from typing import Any, Protocol
+
+from sublet.aws import clients
+from sublet.aws.clock import SystemClock
+from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis import KinesisStream
+from sublet.aws.log import PowertoolsLog
+from sublet.aws.metrics import EmfMetrics
+from sublet.decisions.window import WindowReport
+from sublet.decisions.worker_item_json import item_from_json, item_to_json
+from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.tick import LeaseManager
+from sublet.errors import EventError
+from sublet.runtimes.handler_module import load_handler
+from sublet.runtimes.threads import ThreadTasks
+from sublet.settings import Settings
+
+STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
+SCHEDULED = "Scheduled Event"
+
+Json = Mapping[str, Any]
+
+
+class LambdaContext(Protocol):
+    """What we use of the second argument of a Lambda handler."""
+
+    @property
+    def aws_request_id(self) -> str: ...
+
+    def get_remaining_time_in_millis(self) -> int: ...
+
+
+def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
+    """A handler that runs one tick for each event: the rule's schedule, or a prompt."""
+    from sublet.aws.sightings import DynamoDbSightingStore  # only the manager needs these two
+    from sublet.aws.stepfunctions import StepFunctionsDispatcher
+
+    settings = Settings.from_environment(os.environ)
+    dynamodb = clients.dynamodb_client()
+    manager = LeaseManager(
+        table=DynamoDbLeaseTable(dynamodb, settings.lease_table),
+        stream=KinesisStream(clients.kinesis_client(), clients.kinesis_poll_client(), settings),
+        sightings=DynamoDbSightingStore(dynamodb, settings.sightings_table),
+        dispatcher=StepFunctionsDispatcher(clients.stepfunctions_client(), os.environ[STATE_MACHINE_VARIABLE]),
+        clock=SystemClock(),
+        chance=SystemRandom(),
+        metrics=EmfMetrics(settings.application),
+        log=PowertoolsLog("lease_manager"),
+        settings=settings,
+    )
+
+    def lambda_handler(event: Json, _context: object) -> dict[str, Any]:
+        check_tick_event(event)
+        report = manager.tick()
+        return {**asdict(report), "dispatched": [item.item_id for item in report.dispatched]}
+
+    return lambda_handler
+
+
+def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
+    """A handler that runs one window for each worker item. The user's handler is imported here, before any lease is touched."""
+    settings = Settings.from_environment(os.environ)
+    handler = load_handler(settings.handler)
+    clock = SystemClock()
+    worker = LeaseWorker(
+        table=DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table),
+        stream=KinesisStream(clients.kinesis_client(), clients.kinesis_poll_client(), settings),
+        handler=handler,
+        clock=clock,
+        tasks=ThreadTasks(),
+        metrics=EmfMetrics(settings.application),
+        log=PowertoolsLog("lease_worker"),
+        settings=settings,
+    )
+
+    def lambda_handler(event: Json, context: LambdaContext) -> dict[str, Any]:
+        if isinstance(event, Mapping) and event.get("smoke_test") is True:
+            return {"handler": settings.handler}
+        item = item_from_json(event)
+        deadline = window_deadline(clock.now(), timedelta(milliseconds=context.get_remaining_time_in_millis()), settings)
+        return report_to_json(worker.run_window(item, context.aws_request_id, deadline))
+
+    return lambda_handler
+
+
+def check_tick_event(event: object) -> None:
+    """A tick is started by the schedule or by a prompt; anything else was meant for another function."""
+    if not isinstance(event, Mapping):
+        raise EventError("(whole event)", type(event).__name__, "a JSON object: the rule's scheduled event, or a prompt")
+    if "prompt" not in event and event.get("detail-type") != SCHEDULED:
+        raise EventError("detail-type", event.get("detail-type"), f'"{SCHEDULED}", or an event with a "prompt"')
+
+
+def window_deadline(now: datetime, remaining: timedelta, settings: Settings) -> datetime:
+    """When polling stops: after `window`, and in any case `window_margin` before Lambda would kill us."""
+    return now + min(settings.window, remaining - settings.window_margin)
+
+
+def report_to_json(report: WindowReport) -> dict[str, Any]:
+    """What the state machine's Choice reads: `next` and the `item` for the next window; `leases` is for people."""
+    leases = [{name: value for name, value in asdict(lease).items() if name != "kept"} for lease in report.leases]
+    return {"next": report.next.value, "item": item_to_json(report.item), "leases": leases}
