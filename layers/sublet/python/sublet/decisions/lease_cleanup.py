@@ -33,7 +33,7 @@ class Deletion:
 
 
 _NOT_UNDER_WAY = frozenset({Sentinel.TRIM_HORIZON.value, Sentinel.AT_TIMESTAMP.value})
-"""KCL's test is for these two alone. A child at LATEST was not created by its parent's end, nor waits for it."""
+"""KCL's test is for these two alone. A child at LATEST was not created by its parent's end."""
 
 
 def plan_lease_cleanup(

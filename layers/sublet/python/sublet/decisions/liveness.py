@@ -62,7 +62,7 @@ def is_expired(
 ) -> bool:
     """Whether somebody holds the lease and has not heartbeat it for more than `failover_time`.
 
-    KCL: exactly that long is still alive. In a KCL 3.x handoff the holder is the old owner, until it has drained.
+    KCL: exactly that long is alive. In a KCL 3.x handoff the holder is the old owner, until it has drained.
     """
     return lease.actual_owner is not None and idle_time(lease, sightings, now) > failover_time
 
@@ -70,7 +70,7 @@ def is_expired(
 def is_very_old(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
 ) -> bool:
-    """Whether the lease, owned or not, has been idle for more than (KCL: not exactly) three failover times."""
+    """Whether the lease, owned or not, has been idle for over (KCL: not exactly) three failover times."""
     return idle_time(lease, sightings, now) > VERY_OLD * failover_time
 
 

@@ -18,7 +18,7 @@ _ITEM_ID_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One lease a worker is sent for. The acquire succeeds only if owner and counter still are as seen here."""
+    """One lease a worker is sent for. The acquire succeeds only if owner and counter are still as seen."""
 
     lease_key: str
     lease_owner: str | None
