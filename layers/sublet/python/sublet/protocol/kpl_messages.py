@@ -1,0 +1,161 @@
+"""The KPL's protobuf messages, and the same bytes read as columns.
+
+    message AggregatedRecord {                        message Columns {
+      repeated bytes  partition_key_table = 1;          repeated bytes partition_key_table = 1;
+      repeated bytes  explicit_hash_key_table = 2;      repeated bytes explicit_hash_key_table = 2;
+      repeated Record records = 3;                      optional RecordColumns records = 3;
+    }                                                 }
+    message Record {                                  message RecordColumns {
+      required uint64 partition_key_index = 1;          repeated uint64 partition_key_index = 1;
+      optional uint64 explicit_hash_key_index = 2;      repeated uint64 explicit_hash_key_index = 2;
+      required bytes  data = 3;                         repeated bytes  data = 3;
+    }                                                 }
+
+On the left is the KPL's own format, but for two things that the wire does not show: its tables are declared as strings,
+which some protobuf runtimes refuse to read when they are not UTF-8 (Java's does not), and its records' tags, which
+nobody uses, are left to be skipped as unknown fields.
+
+On the right is why deaggregation is fast. Protobuf promises that a singular message which occurs many times is merged,
+and that merging concatenates repeated fields: so this one `records` holds a whole aggregate as three columns, without a
+Python object for each record. It cannot say where one record ends, so `aggregation` first proves that columns line up:
+there are as many entries as records, and every record has one (that is what `required` checks). For aggregates in which
+every record has an explicit hash key the proof needs StrictAggregatedRecord, where that field is required too.
+
+The classes are made here and not by protoc: generated code refuses every protobuf runtime older than its compiler, and
+it registers its names in a pool of the process, where a second copy of the KPL's messages makes the import fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, cast
+
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+
+class Record(Protocol):
+    partition_key_index: int
+    explicit_hash_key_index: int
+    data: bytes
+
+    def HasField(self, field_name: str) -> bool: ...  # noqa: N802
+
+
+class Records(Protocol):
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Record]: ...
+
+
+class AggregatedRecord(Protocol):
+    partition_key_table: Sequence[bytes]
+    explicit_hash_key_table: Sequence[bytes]
+    records: Records
+
+    def IsInitialized(self) -> bool: ...  # noqa: N802
+
+
+class RecordColumns(Protocol):
+    partition_key_index: Sequence[int]
+    explicit_hash_key_index: Sequence[int]
+    data: Sequence[bytes]
+
+
+class Columns(Protocol):
+    partition_key_table: Sequence[bytes]
+    explicit_hash_key_table: Sequence[bytes]
+    records: RecordColumns
+
+
+def parse_aggregated_record(payload: bytes) -> AggregatedRecord:
+    """The message, or DecodeError. Parsing in Python does not check required fields: that is IsInitialized."""
+    return cast(AggregatedRecord, _AGGREGATED_RECORD.FromString(payload))
+
+
+def parse_strict_aggregated_record(payload: bytes) -> AggregatedRecord:
+    """The same, but IsInitialized demands an explicit hash key of every record too."""
+    return cast(AggregatedRecord, _STRICT_AGGREGATED_RECORD.FromString(payload))
+
+
+def parse_columns(payload: bytes) -> Columns:
+    """The same bytes as columns, or DecodeError."""
+    return cast(Columns, _COLUMNS.FromString(payload))
+
+
+def serialize(
+    partition_keys: Sequence[bytes],
+    explicit_hash_keys: Sequence[bytes],
+    records: Sequence[tuple[int, int | None, bytes]],
+) -> bytes:
+    """An AggregatedRecord in the KPL's field order: both tables, then each record's indexes into them and its data."""
+    return cast(
+        bytes,
+        _AGGREGATED_RECORD(
+            partition_key_table=partition_keys,
+            explicit_hash_key_table=explicit_hash_keys,
+            records=[
+                {"partition_key_index": key, "explicit_hash_key_index": explicit, "data": data}
+                for key, explicit, data in records
+            ],
+        ).SerializeToString(),
+    )
+
+
+_PACKAGE = "sublet.kpl"
+
+
+def _field(number: int, label: str, kind: str, name: str) -> FieldDescriptorProto:
+    field = FieldDescriptorProto(name=name, number=number, label=FieldDescriptorProto.Label.Value(f"LABEL_{label}"))
+    if kind in ("BYTES", "UINT64"):
+        field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind}")
+    else:
+        field.type = FieldDescriptorProto.TYPE_MESSAGE
+        field.type_name = f".{_PACKAGE}.{kind}"
+    return field
+
+
+def _record(name: str, index: str, explicit_index: str, data: str) -> DescriptorProto:
+    """A message of Record's three fields, with the labels given."""
+    fields = (
+        _field(1, index, "UINT64", "partition_key_index"),
+        _field(2, explicit_index, "UINT64", "explicit_hash_key_index"),
+        _field(3, data, "BYTES", "data"),
+    )
+    return DescriptorProto(name=name, field=fields)
+
+
+def _aggregated_record(name: str, label: str, record: str) -> DescriptorProto:
+    """A message of AggregatedRecord's three fields: the tables, and `records` of the kind given."""
+    fields = (
+        _field(1, "REPEATED", "BYTES", "partition_key_table"),
+        _field(2, "REPEATED", "BYTES", "explicit_hash_key_table"),
+        _field(3, label, record, "records"),
+    )
+    return DescriptorProto(name=name, field=fields)
+
+
+_FILE = FileDescriptorProto(
+    name="sublet/kpl.proto",
+    package=_PACKAGE,
+    syntax="proto2",
+    message_type=(
+        _record("Record", "REQUIRED", "OPTIONAL", "REQUIRED"),
+        _record("StrictRecord", "REQUIRED", "REQUIRED", "REQUIRED"),
+        _record("RecordColumns", "REPEATED", "REPEATED", "REPEATED"),
+        _aggregated_record("AggregatedRecord", "REPEATED", "Record"),
+        _aggregated_record("StrictAggregatedRecord", "REPEATED", "StrictRecord"),
+        _aggregated_record("Columns", "OPTIONAL", "RecordColumns"),
+    ),
+)
+_POOL = DescriptorPool()
+_POOL.AddSerializedFile(_FILE.SerializeToString())
+
+
+def _message_class(name: str) -> Any:
+    return GetMessageClass(_POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+
+
+_AGGREGATED_RECORD = _message_class("AggregatedRecord")
+_STRICT_AGGREGATED_RECORD = _message_class("StrictAggregatedRecord")
+_COLUMNS = _message_class("Columns")
