@@ -110,6 +110,9 @@ class Settings:
     worker_ids: int = 1
     """How many workers this deployment counts as in KCL's fair share: `<application>-lambda-<n>`, stable for ever."""
 
+    worker_id: str | None = None
+    """One worker id of its own instead: for a long-lived process or a Spark query beside the Lambda deployment."""
+
     leases_per_worker: int = 10
     """Leases one worker Lambda consumes at once. Ten in 512 MB cost a tenth of one in each (see the README's cost table)."""
 
@@ -200,6 +203,8 @@ class Settings:
 
     @property
     def own_worker_ids(self) -> tuple[str, ...]:
+        if self.worker_id is not None:
+            return (self.worker_id,)
         return tuple(f"{self.application}-lambda-{n}" for n in range(self.worker_ids))
 
     @property
@@ -272,6 +277,8 @@ def _check_names(settings: Settings) -> None:
         rf"arn:[\w-]+:kinesis:[\w-]+:\d{{12}}:stream/{re.escape(settings.stream)}", settings.stream_arn
     ):
         raise SettingsError("stream_arn", settings.stream_arn, f"the ARN of the stream {settings.stream}")
+    if settings.worker_id is not None and not re.fullmatch(r"[A-Za-z0-9_.:-]{1,200}", settings.worker_id):
+        raise SettingsError("worker_id", settings.worker_id, "1 to 200 of A-Z a-z 0-9 _ . : -")
     if settings.handler and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", settings.handler):
         raise SettingsError("handler", settings.handler, "module:function, such as orders.handler:handle")
 

@@ -84,6 +84,11 @@ class LeaseSession:
             raise
         return self._leave(outcome, problem)
 
+    def stop(self) -> None:
+        """End the window early, and keep nothing for a next one."""
+        self.keep = False
+        self.halt.set()
+
     @property
     def shard_id(self) -> str:
         return self.held.lease.shard_id

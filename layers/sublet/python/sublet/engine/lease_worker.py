@@ -106,7 +106,7 @@ class _Window:
         while not over.wait(STOP_NOTICED_WITHIN):
             if stop.is_set():
                 for session in list(self.sessions.values()):
-                    session.halt.set()
+                    session.stop()
 
     def _start(self, seen: Seen, why: Why) -> bool:
         """Begin with a lease, unless this window already has or had it."""
