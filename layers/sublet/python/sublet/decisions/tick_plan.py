@@ -40,7 +40,7 @@ class TickPlan:
     choices: tuple[Choice, ...]
     items: tuple[WorkerItem, ...]
     unclaimed_leases: int
-    """Leases not ended that nobody alive holds, before this tick's choices."""
+    """Leases not ended that nobody alive holds and that nobody is sent for: a catch-up between two ticks is no trouble."""
     total_shards: int
     """Shards with records to come: open, or closed with a lease that has not ended."""
     total_leases: int
@@ -57,12 +57,14 @@ def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> 
     sightings = observe(look.sightings, look.scan.leases, now)
     ended = frozenset(lease.lease_key for lease in leases if lease.is_ended)
     choices = choose_leases(leases, sightings, now, chance, settings, settings.own_worker_ids, ended, malformed)
+    chosen = {choice.lease.lease_key for choice in choices}
     unfinished = {lease.lease_key for lease in leases if not lease.is_ended}
+    chosen = {choice.lease.lease_key for choice in choices}
     in_play = [shard for shard in look.shards if shard.is_open or shard.shard_id in unfinished]
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
     return TickPlan(
         sync, deletions, sightings, choices, pack(choices, settings, chance),
-        unclaimed_leases=sum(_is_unclaimed(lease, sightings, now, settings) for lease in leases),
+        unclaimed_leases=sum(_is_unclaimed(lease, sightings, now, settings) for lease in leases if lease.lease_key not in chosen),
         total_shards=len(in_play),
         total_leases=sum(not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play),
     )  # fmt: skip
