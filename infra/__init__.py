@@ -1,1 +1,1 @@
-"""sublet on AWS, as CDK constructs. `KinesisConsumer` is the one to put in a stack of your own."""
+"""sublet on AWS as CDK constructs. `infra.kinesis_consumer.KinesisConsumer` is for a stack of your own."""

@@ -1,9 +1,12 @@
-"""The alarms: what each watches, when it fires, and what to do then (its description, which is what a person is sent).
+"""The alarms: what each watches, when it fires, and what to do then (its description, which is what a person
+is sent).
 
-Every metric has the dimension `application` alone, so that minimum, maximum and average are over all shards and workers.
+Every metric has the dimension `application` alone, so that minimum, maximum and average are over all shards
+and workers.
 
-Missing data. In catch_up mode nothing runs between ticks, so a lag that is not reported is no lag: such alarms take missing
-data for good. Silence itself has alarms of its own (no ticks, no worker's leases), and those take missing data for bad.
+Missing data. In catch_up mode nothing runs between ticks, so a lag that is not reported is no lag: such
+alarms take missing data for good. Silence itself has alarms of its own (no ticks, no worker's leases), and
+those take missing data for bad.
 """
 
 from __future__ import annotations
@@ -39,7 +42,9 @@ class AlarmThresholds:
     hot_shard_ratio: float = 4
     """The busiest shard's bytes in one report, against the average report."""
     hot_shard_bytes: int = 6_000_000
-    """Below this the busiest shard is not hot but the others are idle. A tenth of what a shard takes in a minute."""
+    """Below this the busiest shard is not hot but the others are idle. A tenth of what a shard takes in a
+    minute.
+    """
     hot_shard_minutes: int = 15
     data_loss_minutes: int = 15
     silence_minutes: int = 15
@@ -69,19 +74,27 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class AlarmSpec:
-    """One alarm. `minutes` is its evaluation periods; it fires when `metric` is beyond `threshold` in all of them."""
+    """One alarm. `minutes` is its evaluation periods; it fires when `metric` is beyond `threshold` in all of
+    them.
+    """
 
     metric: cloudwatch.IMetric
     minutes: int
     description: str
     threshold: float = 0
     below: bool = False
-    """Fires at or below the threshold, and when there is no data. Otherwise above it, and missing data is good."""
+    """Fires at or below the threshold, and when there is no data. Otherwise above it, and missing data is
+    good.
+    """
 
 
 def specs(watched: Watched, thresholds: AlarmThresholds, *, math: bool) -> dict[str, AlarmSpec]:
     """Every alarm by its construct id."""
-    alarms = _under_provisioned(watched, thresholds) | _data_loss(watched, thresholds) | _broken(watched, thresholds)
+    alarms = (
+        _under_provisioned(watched, thresholds)
+        | _data_loss(watched, thresholds)
+        | _broken(watched, thresholds)
+    )
     return alarms | (_on_metric_math(watched, thresholds) if math else {})
 
 
@@ -90,16 +103,17 @@ def _under_provisioned(watched: Watched, at: AlarmThresholds) -> dict[str, Alarm
         "Lagging": AlarmSpec(
             watched.metric("millis_behind_latest", "Minimum"),
             at.lag_minutes,
-            "Under-provisioned: even the least lagging shard is behind its tip. Normal for a while after a first deployment from "
-            "TRIM_HORIZON or a reshard. Otherwise make the handler faster, lower leases_per_worker, give the worker more memory "
-            "(it brings CPU), or split shards.",
+            "Under-provisioned: even the least lagging shard is behind its tip. Normal for a while after a "
+            "first deployment from TRIM_HORIZON or a reshard. Otherwise make the handler faster, lower "
+            "leases_per_worker, give the worker more memory (it brings CPU), or split shards.",
             threshold=at.lag_millis,
         ),
         "UnclaimedLeases": AlarmSpec(
             watched.metric("unclaimed_leases", "Minimum"),
             at.unclaimed_minutes,
-            "Under-provisioned: some leases have nobody to read them. Look for throttled lease workers (reserved concurrency, the "
-            "account's limit) and failed executions, and raise max_leases or leases_to_acquire if they cap the fleet.",
+            "Under-provisioned: some leases have nobody to read them, and no worker is sent for them. A child "
+            "shard waits like this for its parent's records. Otherwise raise what caps the fleet: max_leases, "
+            "leases_to_acquire, or, beside a KCL fleet, worker_ids.",
         ),
     }
 
@@ -109,64 +123,77 @@ def _data_loss(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
         "WorkersGone": AlarmSpec(
             watched.metric("worker_leases", "Sum"),
             at.silence_minutes,
-            "Data loss ahead: no lease worker has held a lease. Records stay in the stream until its retention ends, so act before. "
-            "Look at the lease manager's log, the state machine's executions and the lease worker's errors.",
+            "Data loss ahead: no lease worker has held a lease. Records stay in the stream until its "
+            "retention ends, so act before. Look at the lease manager's log, the state machine's executions "
+            "and the lease worker's errors.",
             below=True,
         ),
         "DataGap": AlarmSpec(
             watched.metric("data_gap", "Sum"),
             1,
-            "Data was lost: a checkpoint was older than the stream's retention, and reading went on from the oldest record there is. "
-            "The lease worker's log has the shard and the gap. Find out why it was not read in time; lengthen the retention.",
+            "Data was lost: a checkpoint was older than the stream's retention, and reading went on from "
+            "the oldest record there is. The lease worker's log has the shard and the gap. Find out why it "
+            "was not read in time; lengthen the retention.",
         ),
         "MalformedRows": AlarmSpec(
             watched.metric("malformed_rows", "Maximum"),
             1,
-            "The lease table has a row that KCL could not have written; its shard alone is not read. The lease manager's log has the "
-            "lease key and the fault. Repair the row, or delete it to have it created anew from the start position.",
+            "The lease table has a row that KCL could not have written; its shard alone is not read. The "
+            "lease manager's log has the lease key and the fault. Repair the row, or delete it to have it "
+            "created anew from the start position.",
         ),
     }
 
 
 def _broken(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
-    errors = {"statistic": "Sum", "period": MINUTE}
     return {
         "HandlerFailing": AlarmSpec(
             watched.metric("handler_failures", "Sum"),
             at.handler_failing_minutes,
-            "The handler has raised in every one of these minutes. Nothing is skipped: its shards wait at the failing batch and lag "
-            "grows. The lease worker's log has the traceback and the sequence numbers.",
+            "The handler has raised in every one of these minutes. Nothing is skipped: its shards wait at "
+            "the failing batch and lag grows. The lease worker's log has the traceback and the sequence "
+            "numbers.",
         ),
         "WorkerCrashing": AlarmSpec(
-            watched.worker.metric_errors(**errors),  # type: ignore[arg-type]
+            watched.worker.metric_errors(statistic="Sum", period=MINUTE),
             3,
-            "The lease worker crashes, times out or runs out of memory. Its items run again, three times in a row at most. See its log "
-            "(REPORT lines have the memory used), and lower leases_per_worker or max_bytes_in_flight, or give it more memory.",
+            "The lease worker crashes, times out or runs out of memory. Its items run again, three times in "
+            "a row at most. See its log (REPORT lines have the memory used), and lower leases_per_worker or "
+            "max_bytes_in_flight, or give it more memory.",
+        ),
+        "WorkerThrottled": AlarmSpec(
+            watched.worker.metric_throttles(statistic="Sum", period=MINUTE),
+            at.unclaimed_minutes,
+            "Under-provisioned: Lambda refuses to start lease workers; their leases wait for the next tick. "
+            "Raise worker_reserved_concurrency or the account's limit, or raise leases_per_worker.",
         ),
         "ManagerFailing": AlarmSpec(
-            watched.manager.metric_errors(**errors),  # type: ignore[arg-type]
+            watched.manager.metric_errors(statistic="Sum", period=MINUTE),
             3,
-            "The lease manager fails tick after tick: no new lease is created or handed out. Its log names the cause: the lease table, "
-            "the stream, its key, or a permission.",
+            "The lease manager fails tick after tick: no new lease is created or handed out. Its log names "
+            "the cause: the lease table, the stream, its key, or a permission.",
         ),
         "TicksMissing": AlarmSpec(
-            watched.manager.metric_invocations(**errors),  # type: ignore[arg-type]
+            watched.manager.metric_invocations(statistic="Sum", period=MINUTE),
             at.silence_minutes,
-            "The lease manager has not been invoked. Is the rule enabled, and does its schedule have longer gaps than this alarm allows "
-            "(silence_minutes)? Undelivered ticks are in the dead-letter queue.",
+            "The lease manager has not been invoked. Is the rule enabled, and does its schedule have longer "
+            "gaps than this alarm allows (silence_minutes)? Undelivered ticks are in the dead-letter queue.",
             below=True,
         ),
         "DeadLetters": AlarmSpec(
-            watched.dead_letters.metric_approximate_number_of_messages_visible(statistic="Maximum", period=MINUTE),
+            watched.dead_letters.metric_approximate_number_of_messages_visible(
+                statistic="Maximum", period=MINUTE
+            ),
             1,
-            "A tick or prompt could not be delivered to the lease manager or failed in it, three times over. Read the message for the "
-            "cause, then purge the queue: later ticks have made up for it.",
+            "A tick or prompt could not be delivered to the lease manager or failed in it, three times "
+            "over. Read the message for the cause, then purge the queue: later ticks have made up for it.",
         ),
         "ExecutionsFailing": AlarmSpec(
-            watched.state_machine.metric_failed(**errors),  # type: ignore[arg-type]
+            watched.state_machine.metric_failed(statistic="Sum", period=MINUTE),
             1,
-            "An execution has failed, although every error of an item is caught inside. The leases it held expire after failover_time and "
-            "the next tick hands them out again. See the execution's history: a changed definition or a lost permission is likely.",
+            "An execution has failed, although every error of an item is caught inside. The leases it held "
+            "expire after failover_time and the next tick hands them out again. See the execution's "
+            "history: a changed definition or a lost permission is likely.",
         ),
     }
 
@@ -184,7 +211,8 @@ def _on_metric_math(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpe
                 period=MINUTE,
             ),
             at.hot_shard_minutes,
-            "Hot shard: one shard brings far more bytes than the average. Find it on the dashboard, spread the partition keys, or split it.",
+            "Hot shard: one shard brings far more bytes than the average. Find it on the dashboard, spread "
+            "the partition keys, or split it.",
             threshold=at.hot_shard_ratio,
         ),
         "LeasesMissing": AlarmSpec(
@@ -198,8 +226,8 @@ def _on_metric_math(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpe
                 period=MINUTE,
             ),
             at.data_loss_minutes,
-            "Data loss ahead: there are more shards than leases, so some shard is read by nobody. The lease manager's log says which "
-            "leases it did not create, and why.",
+            "Data loss ahead: there are more shards than leases, so some shard is read by nobody. The lease "
+            "manager's log says which leases it did not create, and why.",
         ),
     }
 
@@ -210,9 +238,11 @@ def add_alarms(
     """Create the alarms, each telling `topic` when it fires and when it is over."""
     math = str(scope.node.try_get_context(MATH_ALARMS_FLAG)).lower() != "false"
     alarms = {name: _alarm(scope, name, spec) for name, spec in specs(watched, thresholds, math=math).items()}
-    for alarm in alarms.values() if topic is not None else ():
-        alarm.add_alarm_action(actions.SnsAction(topic))
-        alarm.add_ok_action(actions.SnsAction(topic))
+    if topic is not None:
+        tell = actions.SnsAction(topic)
+        for alarm in alarms.values():
+            alarm.add_alarm_action(tell)
+            alarm.add_ok_action(tell)
     return alarms
 
 

@@ -6,9 +6,9 @@ import sys
 
 from aws_cdk import App, CliCredentialsStackSynthesizer, Tags, Validations
 from cdk_nag import AwsSolutionsChecks
+from sublet.errors import SettingsError
 
 from infra.consumer_stack import ConsumerStack
-from sublet.errors import SettingsError
 
 STACK = "sublet-consumer"
 

@@ -1,7 +1,7 @@
 """From construct properties to the library's Settings, and from those to the functions' environment.
 
-There is one definition of a setting, its default and what is allowed: `sublet.settings`. This file only adds the property
-types that an editor shows, and a test holds them to it.
+There is one definition of a setting, its default and what is allowed: `sublet.settings`. This file only adds
+the property types that an editor shows, and a test holds them to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, TypedDict, get_type_hints
 
 from aws_cdk import Duration, Token
 from aws_cdk import aws_kinesis as kinesis
-
 from sublet.errors import SettingsError
 from sublet.settings import (
     PREFIX,
@@ -34,9 +33,14 @@ APPLICATION_MAX = 64
 STATED_OTHERWISE = ("application", "stream", "stream_arn", "handler")
 """Settings that the construct takes as properties of its own."""
 
+FOR_OTHER_RUNTIMES = ("worker_id",)
+"""A long-lived process has one worker id of its own; a deployment has `worker_ids` of them."""
+
 
 class SettingProperties(TypedDict, total=False):
-    """Every other setting, by its name in `sublet.settings.Settings`, which documents it and holds its default."""
+    """Every other setting, by its name in `sublet.settings.Settings`, which documents it and holds its
+    default.
+    """
 
     mode: Mode
     start_position: StartPosition
@@ -70,13 +74,18 @@ class SettingProperties(TypedDict, total=False):
 
 def setting_names() -> list[str]:
     """The settings that are given as properties under their own name."""
-    return [field.name for field in fields(Settings) if field.name not in STATED_OTHERWISE]
+    excluded = STATED_OTHERWISE + FOR_OTHER_RUNTIMES
+    return [field.name for field in fields(Settings) if field.name not in excluded]
 
 
 def as_setting(name: str, value: object) -> object:
-    """A property's value as its setting's type: that type itself, its text (`5m`), or CDK's Duration for a duration."""
+    """A property's value as its setting's type: that type itself, its text (`5m`), or CDK's Duration for a
+    duration.
+    """
     if name not in setting_names():
-        raise SettingsError(name, value, f"no such setting; the settings are {', '.join(sorted(setting_names()))}")
+        raise SettingsError(
+            name, value, f"no such setting; the settings are {', '.join(sorted(setting_names()))}"
+        )
     kind: Any = get_type_hints(Settings)[name]
     if type(value) is kind:
         return value
@@ -88,12 +97,20 @@ def as_setting(name: str, value: object) -> object:
 
 
 def settings_of(
-    application: str, stream: kinesis.IStream, handler: str, properties: Mapping[str, object], worker_timeout: Duration
+    application: str,
+    stream: kinesis.IStream,
+    handler: str,
+    properties: Mapping[str, object],
+    worker_timeout: Duration,
 ) -> Settings:
-    """The validated settings of one consumer; SettingsError names what is refused, before anything is deployed."""
+    """The validated settings of one consumer; SettingsError names what is refused, before anything is
+    deployed.
+    """
     if len(application) > APPLICATION_MAX:
         raise SettingsError(
-            "application", application, f"at most {APPLICATION_MAX} characters: it prefixes the state machine's name"
+            "application",
+            application,
+            f"at most {APPLICATION_MAX} characters: it prefixes the state machine's name",
         )
     given: dict[str, Any] = {name: as_setting(name, value) for name, value in properties.items()}
     unresolved = Token.is_unresolved(stream.stream_name)
@@ -109,7 +126,9 @@ def settings_of(
 
 
 def environment_of(settings: Settings, stream: kinesis.IStream) -> dict[str, str]:
-    """The SUBLET_ variables of both functions; the stream's may still be tokens that CloudFormation fills in."""
+    """The SUBLET_ variables of both functions; the stream's may still be tokens that CloudFormation fills
+    in.
+    """
     return settings.to_environment() | {
         f"{PREFIX}STREAM": stream.stream_name,
         f"{PREFIX}STREAM_ARN": stream.stream_arn,

@@ -1,7 +1,8 @@
-"""The repository's own stack: one KinesisConsumer, described by CDK context. The demo and the end-to-end tests deploy it.
+"""The repository's own stack: one KinesisConsumer, described by CDK context. The demo and the end-to-end
+tests deploy it.
 
-    cdk deploy -c application=orders-audit -c stream_arn=arn:... -c handler_code=handlers/orders -c handler=orders:handle \\
-               -c mode=continuous -c window=5m
+    cdk deploy -c application=orders-audit -c stream_arn=arn:... \\
+        -c handler_code=handlers/orders -c handler=orders:handle -c mode=continuous -c window=5m
 
 Every setting is a context key of its own name, and CONTEXT has the others. One that is neither is refused.
 """
@@ -20,11 +21,11 @@ from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
+from sublet.errors import SettingsError
 
 from infra import roles
 from infra.consumer_settings import SettingProperties, setting_names
 from infra.kinesis_consumer import KinesisConsumer
-from sublet.errors import SettingsError
 
 T = TypeVar("T")
 
@@ -36,15 +37,15 @@ CONTEXT = {
     "handler": "module:function",
     "handler_environment": "variables for the handler, as a JSON object",
     "handler_table_arn": "an existing DynamoDB table that the handler may read and write",
-    "existing_lease_table": "true: go on with the table that a KCL application (or an earlier stack) has left",
+    "existing_lease_table": "true: go on with the table that KCL (or an earlier stack) has left",
     "tick": "the schedule, as EventBridge writes it: rate(1 minute)",
     "architecture": "arm64 or x86_64",
     "worker_memory": "MiB",
     "worker_reserved_concurrency": "a number; none is reserved without it",
     "alarm_topic_arn": "an SNS topic that the alarms tell",
-    "removal": "retain (default) or destroy: what becomes of the lease table and of a created stream with the stack",
+    "removal": "retain (default) or destroy: the lease table and a created stream, with the stack",
     "deployment_check": "true (default) or false",
-    "cli_credentials": "true: deploy with the caller's credentials and no bootstrap roles, as emulators need it",
+    "cli_credentials": "true: deploy without bootstrap's roles, as the caller (emulators need it)",
 }
 """What `-c` takes beside the settings."""
 
@@ -71,9 +72,13 @@ HANDLER_ON_TABLE = [
 
 
 class ConsumerStack(Stack):
-    """The stack. `overrides` go to KinesisConsumer as they are, past the context (tests give a layer of their own)."""
+    """The stack. `overrides` go to KinesisConsumer as they are, past the context (tests give a layer of their
+    own).
+    """
 
-    def __init__(self, scope: Construct, construct_id: str, *, overrides: Mapping[str, Any] | None = None, **stack: Any) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, overrides: Mapping[str, Any] | None = None, **stack: Any
+    ) -> None:
         super().__init__(scope, construct_id, **stack)
         self.context = context_of(self)
         self.consumer = KinesisConsumer(
@@ -86,8 +91,10 @@ class ConsumerStack(Stack):
             **cast("Any", self._properties() | dict(overrides or {}) | self._settings()),
         )
         if table_arn := self.context.get("handler_table_arn"):
+            role = self.consumer.worker.role
+            assert role is not None  # it is ours; imported functions alone may lack one
             statement = roles.allow(HANDLER_ON_TABLE, table_arn)
-            self.consumer.worker.role.attach_inline_policy(iam.Policy(self, "HandlerTable", statements=[statement]))
+            role.attach_inline_policy(iam.Policy(self, "HandlerTable", statements=[statement]))
         self._outputs()
 
     def _removal(self) -> RemovalPolicy:
@@ -97,7 +104,9 @@ class ConsumerStack(Stack):
     def _stream(self) -> kinesis.IStream:
         if arn := self.context.get("stream_arn"):
             if not arn.startswith("arn:"):
-                raise SettingsError("stream_arn", arn, "the ARN of a stream: arn:aws:kinesis:<region>:<account>:stream/<name>")
+                raise SettingsError(
+                    "stream_arn", arn, "the ARN of a stream: arn:aws:kinesis:<region>:<account>:stream/<name>"
+                )
             return kinesis.Stream.from_stream_arn(self, "Stream", arn)
         shards = self.context.get("shards")
         return kinesis.Stream(
@@ -126,7 +135,10 @@ class ConsumerStack(Stack):
         }
 
     def _settings(self) -> SettingProperties:
-        return cast("SettingProperties", {name: self.context[name] for name in setting_names() if name in self.context})
+        return cast(
+            "SettingProperties",
+            {name: self.context[name] for name in setting_names() if name in self.context},
+        )
 
     def _outputs(self) -> None:
         consumer = self.consumer
@@ -144,9 +156,15 @@ class ConsumerStack(Stack):
 
 
 def context_of(scope: Construct) -> dict[str, str]:
-    """The context keys that are ours, as text, over DEFAULTS. CDK's own have a colon, a slash or an @ in them."""
+    """The context keys that are ours, as text, over DEFAULTS. CDK's own have a colon, a slash or an @ in
+    them.
+    """
     everything = scope.node.get_all_context()
-    ours = {key: _text(value) for key, value in everything.items() if not set(key) & set(":/@") and not key.startswith("aws-cdk")}
+    ours = {
+        key: _text(value)
+        for key, value in everything.items()
+        if not set(key) & set(":/@") and not key.startswith("aws-cdk")
+    }
     known = {*CONTEXT, *setting_names()}
     for key in ours.keys() - known:
         raise SettingsError(key, ours[key], f"no such context key; there are {', '.join(sorted(known))}")

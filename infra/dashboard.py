@@ -1,4 +1,6 @@
-"""The dashboard: the alarms, and every metric that they or a person looking for a cause would want, from the tip backwards."""
+"""The dashboard: the alarms, and every metric that they or a person looking for a cause would want, from the
+tip backwards.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,29 @@ FLEET = {
 PER_SHARD = {"millis_behind_latest": "Maximum", "bytes": "Sum", "records": "Sum"}
 
 
-def add_dashboard(scope: Construct, watched: Watched, alarms: Mapping[str, cloudwatch.Alarm]) -> cloudwatch.Dashboard:
-    dashboard = cloudwatch.Dashboard(scope, "Dashboard", dashboard_name=f"{watched.application.replace('.', '_')}-sublet")
-    dashboard.add_widgets(cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms.values()), width=24, height=3))
-    dashboard.add_widgets(*(_graph(title, _fleet_metrics(watched, metrics)) for title, metrics in FLEET.items()))
+def add_dashboard(
+    scope: Construct, watched: Watched, alarms: Mapping[str, cloudwatch.Alarm]
+) -> cloudwatch.Dashboard:
+    dashboard = cloudwatch.Dashboard(
+        scope, "Dashboard", dashboard_name=f"{watched.application.replace('.', '_')}-sublet"
+    )
+    dashboard.add_widgets(
+        cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms.values()), width=24, height=3)
+    )
+    dashboard.add_widgets(
+        *(_graph(title, _fleet_metrics(watched, metrics)) for title, metrics in FLEET.items())
+    )
     dashboard.add_widgets(*(_graph(f"{name} by shard", [_by_shard(watched, name)]) for name in PER_SHARD))
     dashboard.add_widgets(
         _graph("Ticks", [watched.manager.metric_invocations(), watched.manager.metric_errors()]),
-        _graph("Windows", [watched.worker.metric_invocations(), watched.worker.metric_errors(), watched.worker.metric_throttles()]),
+        _graph(
+            "Windows",
+            [
+                watched.worker.metric_invocations(),
+                watched.worker.metric_errors(),
+                watched.worker.metric_throttles(),
+            ],
+        ),
         _graph("Executions", [watched.state_machine.metric_started(), watched.state_machine.metric_failed()]),
     )
     return dashboard

@@ -12,10 +12,10 @@ from typing import cast
 from aws_cdk import CfnResource, CustomResource, Duration, FileSystem
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
+from sublet.settings import Settings
 
 from infra import roles
 from infra.functions import FunctionShape, FunctionSize, add_function
-from sublet.settings import Settings
 
 CODE = Path(__file__).resolve().parent.parent / "functions" / "deployment_check"
 
@@ -23,17 +23,22 @@ CODE = Path(__file__).resolve().parent.parent / "functions" / "deployment_check"
 def add_deployment_check(
     scope: Construct, worker: lambda_.Function, code: Sequence[Path], settings: Settings, shape: FunctionShape
 ) -> CustomResource:
-    """Checks at every deployment that changes the worker's `code` or its settings, which are part of the resource."""
+    """Checks at every deployment that changes the worker's `code` or its settings, which are part of the
+    resource.
+    """
     invoke = {"invoke": roles.allow(["lambda:InvokeFunction"], worker.function_arn)}
     bare = replace(shape, layers=(), environment=None)
-    check = add_function(scope, "DeploymentCheck", bare, FunctionSize(256, Duration.seconds(90)), CODE, invoke)
+    check = add_function(
+        scope, "DeploymentCheck", bare, FunctionSize(256, Duration.seconds(90)), CODE, invoke
+    )
     resource = CustomResource(
         scope,
         "HandlerCanBeImported",
         service_token=check.function_arn,
         properties={"Worker": worker.function_name, "Checked": _fingerprint(code, settings)},
     )
-    # Without it CloudFormation would wait an hour for a check that died. (An override: CDK writes text where a number belongs.)
+    # Without it CloudFormation would wait an hour for a check that died. (An override: CDK writes text where
+    # a number belongs.)
     cast("CfnResource", resource.node.default_child).add_property_override("ServiceTimeout", 180)
     return resource
 

@@ -11,11 +11,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
+from sublet.errors import SettingsError
 
 from infra import roles
 from infra.handler_asset import NOT_SHIPPED
 from infra.nag import acknowledge
-from sublet.errors import SettingsError
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 EXCLUDE = [f"**/{pattern}" for pattern in NOT_SHIPPED]
@@ -51,7 +51,9 @@ def add_function(
     own_variables: Mapping[str, str] | None = None,
 ) -> lambda_.Function:
     """A function that may do its `duties` and write its own log, and nothing else."""
-    log = logs.LogGroup(scope, f"{name}Log", retention=shape.log_retention, removal_policy=RemovalPolicy.DESTROY)
+    log = logs.LogGroup(
+        scope, f"{name}Log", retention=shape.log_retention, removal_policy=RemovalPolicy.DESTROY
+    )
     duties = {**duties, "log": roles.write_log(log.log_group_arn)}
     function = lambda_.Function(
         scope,
@@ -69,7 +71,9 @@ def add_function(
         timeout=size.timeout,
         reserved_concurrent_executions=size.concurrency,
     )
-    acknowledge(function, "L1", "Python 3.13: what the dependencies layer is built for and the library is tested with")
+    acknowledge(
+        function, "L1", "Python 3.13: what the dependencies layer is built for and the library is tested with"
+    )
     return function
 
 

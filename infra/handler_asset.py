@@ -1,4 +1,6 @@
-"""The lease worker's code: the user's handler directory with our entry point beside it, checked before it is deployed."""
+"""The lease worker's code: the user's handler directory with our entry point beside it, checked before it is
+deployed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ from pathlib import Path
 from sublet.errors import SettingsError
 
 ENTRY_POINT = "app.py"
-NOT_SHIPPED = ("__pycache__", "*.pyc", ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".DS_Store")
+NOT_SHIPPED = (
+    "__pycache__",
+    "*.pyc",
+    ".git",
+    ".venv",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+    ".DS_Store",
+)
 
 ANYTHING = "*"
 """What `from module import *` defines, as far as can be told without running it."""
@@ -19,13 +30,16 @@ ANYTHING = "*"
 def stage_handler(handler_code: Path, handler: str, entry_point: Path, target: Path) -> Path:
     """Fill `target` with the handler directory and the entry point, and return it.
 
-    Raises SettingsError when the directory is none, has a file of the entry point's name, or does not define `handler`.
+    Raises SettingsError when the directory is none, has a file of the entry point's name, or does not define
+    `handler`.
     """
     if not handler_code.is_dir():
         raise SettingsError("handler_code", str(handler_code), "a directory with the handler's module in it")
     if (handler_code / ENTRY_POINT).exists():
         raise SettingsError(
-            "handler_code", str(handler_code), f"a directory without {ENTRY_POINT}: sublet puts its entry point there; rename yours"
+            "handler_code",
+            str(handler_code),
+            f"a directory without {ENTRY_POINT}: sublet puts its entry point there; rename yours",
         )
     check_handler_exists(handler_code, handler)
     shutil.rmtree(target, ignore_errors=True)
@@ -46,12 +60,20 @@ def check_handler_exists(handler_code: Path, handler: str) -> None:
     try:
         tree = ast.parse(source.read_text(encoding="utf-8"), str(source))
     except (SyntaxError, ValueError) as error:
-        raise SettingsError("handler", handler, f"a module that Python can read; {source} is not: {error}") from error
+        raise SettingsError(
+            "handler", handler, f"a module that Python can read; {source} is not: {error}"
+        ) from error
     if function in _coroutines(tree.body):
-        raise SettingsError("handler", handler, "a plain function: `async def` would return before a record is handled")
+        raise SettingsError(
+            "handler", handler, "a plain function: `async def` would return before a record is handled"
+        )
     names = set(_defined(tree.body))
     if function not in names and ANYTHING not in names:
-        raise SettingsError("handler", handler, f"a name that {source} defines; it defines: {', '.join(sorted(names)) or 'none'}")
+        raise SettingsError(
+            "handler",
+            handler,
+            f"a name that {source} defines; it defines: {', '.join(sorted(names)) or 'none'}",
+        )
 
 
 def _module_file(directory: Path, module: str) -> Path | None:
@@ -76,7 +98,9 @@ def _defined(body: Iterable[ast.stmt]) -> Iterator[str]:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
             case ast.Assign(targets=targets):
-                yield from (node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
+                yield from (
+                    node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+                )
             case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None:
                 yield name
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
@@ -84,7 +108,9 @@ def _defined(body: Iterable[ast.stmt]) -> Iterator[str]:
             case ast.If(body=inner, orelse=other):
                 yield from _defined([*inner, *other])
             case ast.Try(body=inner, handlers=handlers, orelse=other, finalbody=last):
-                yield from _defined([*inner, *(s for handler in handlers for s in handler.body), *other, *last])
+                yield from _defined(
+                    [*inner, *(s for handler in handlers for s in handler.body), *other, *last]
+                )
             case ast.With(body=inner):
                 yield from _defined(inner)
             case _:

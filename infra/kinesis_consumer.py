@@ -6,8 +6,9 @@
         start_position=StartPosition(StartKind.LATEST), window=timedelta(minutes=5), worker_memory=1024,
     )
 
-Every setting of `sublet.settings.Settings` is a property too, with the default and the limits written there; a wrong one is
-refused at synth, by its name. The handler's own permissions: `consumer.worker`, as in `table.grant_write_data(consumer.worker)`.
+Every setting of `sublet.settings.Settings` is a property too, with the default and the limits written there;
+a wrong one is refused at synth, by its name. The handler's own permissions: `consumer.worker`, as in
+`table.grant_write_data(consumer.worker)`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
+from sublet.errors import SettingsError
+from sublet.settings import PREFIX, Settings
 
 from infra import roles
 from infra.alarms import NAMESPACE, AlarmThresholds, Watched, add_alarms
@@ -39,8 +42,6 @@ from infra.functions import FunctionShape, FunctionSize, add_function, add_layer
 from infra.handler_asset import stage_handler
 from infra.nag import acknowledge
 from infra.state_machine import Functions, definition
-from sublet.errors import SettingsError
-from sublet.settings import PREFIX, Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY_LAYER = ROOT / "layers" / "sublet"
@@ -55,7 +56,9 @@ MANAGER_MEMORY = 512
 """MiB. Scanning 10,000 leases takes half a second of CPU."""
 
 MANAGER_TIMEOUT = Duration.minutes(5)
-"""A first tick creates a lease for every shard of the stream. It may overlap the next one: conditional writes make that safe."""
+"""A first tick creates a lease for every shard of the stream. It may overlap the next one: conditional writes
+make that safe.
+"""
 
 UNDELIVERED_AFTER = Duration.hours(1)
 """A tick or prompt that could not be delivered for so long is pointless: later ticks have done its work."""
@@ -64,22 +67,27 @@ UNDELIVERED_AFTER = Duration.hours(1)
 class KinesisConsumer(Construct):
     """One application (consumer group) on one stream.
 
-    application                   names the lease table (KCL's convention) and prefixes everything else that has a name
-    stream                        new, or imported by its ARN
-    handler_code, handler         a directory, and the `module:function` in it
-    lease_table                   KCL's own table, to go on from its checkpoints; must be named `application`. Otherwise one is made
-    lease_table_removal           a table with checkpoints outlives its stack by default; to use it again, pass it as lease_table
-    schedule                      of the ticks; every minute by default. With longer gaps raise alarm_thresholds.silence_minutes
-    worker_memory, worker_timeout one lease worker (MiB; at most Lambda's 15 minutes)
-    worker_reserved_concurrency   by default none is reserved, on purpose: a reservation is taken from the account's other
-    manager_reserved_concurrency  functions, and new accounts have too little for one. For the worker it is a ceiling on what the
-                                  consumer takes: at least shards / leases_per_worker. For the manager even 1 is correct, but
-                                  slower: a prompt that comes during a tick is throttled, and Lambda delivers it a little later
-    stream_key                    the stream's KMS key, if it is not the stream construct's own nor AWS's
-    worker_environment            more variables, for the handler
-    alarm_topic                   is told when an alarm fires and when it is over
-    deployment_check              the deployment fails when the deployed worker cannot import its handler
-    dependencies_layer            a built layer of another place
+    application             names the lease table (KCL's convention) and prefixes all else that has a name
+    stream                  new, or imported by its ARN
+    handler_code, handler   a directory, and the `module:function` in it
+    lease_table             KCL's own, to go on from its checkpoints: a table named `application`. Otherwise
+                            one is made
+    lease_table_removal     its checkpoints outlive the stack by default. To use it again: `lease_table`
+    schedule                of the ticks, each minute by default. With longer gaps than alarm_thresholds'
+                            silence_minutes, raise those
+    worker_memory           of one lease worker, in MiB
+    worker_timeout          of one lease worker; Lambda's 15 minutes by default
+    worker_reserved_concurrency, manager_reserved_concurrency
+                            None by default, on purpose: a reservation is taken from the account's other
+                            functions, and new accounts have too little for one. The worker's is a ceiling
+                            on what the consumer takes; shards / leases_per_worker is its least. For the
+                            manager 1 is correct but slower: a prompt during a tick is throttled, and
+                            Lambda delivers it some seconds later
+    worker_environment      more variables, for the handler
+    stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
+    alarm_topic             is told when an alarm fires and when it is over
+    deployment_check        the deployment fails when the deployed worker cannot import its handler
+    dependencies_layer      a layer that was built in another place
     """
 
     def __init__(
@@ -138,14 +146,17 @@ class KinesisConsumer(Construct):
             check = add_deployment_check(self, self.worker, [code, LIBRARY_LAYER], self.settings, self.shape)
             self.rule.node.add_dependency(check)  # no tick before the handler is known to be there
         watched = Watched(application, self.manager, self.worker, self.state_machine, self.dead_letters)
-        self.alarms = add_alarms(Construct(self, "Alarms"), watched, alarm_thresholds or AlarmThresholds(), alarm_topic)
+        self.alarms = add_alarms(
+            Construct(self, "Alarms"), watched, alarm_thresholds or AlarmThresholds(), alarm_topic
+        )
         self.dashboard = add_dashboard(self, watched, self.alarms)
         Tags.of(self).add("sublet:application", application)
 
     @property
     def state_machine_name(self) -> str:
-        """A name of ours, since the manager's environment needs the state machine's ARN and the state machine needs the
-        manager's: with a name, the first can be written down before the state machine exists, and the circle is open.
+        """A name of ours, since the manager's environment needs the state machine's ARN and the state machine
+        needs the manager's: with a name, the first can be written down before the state machine exists, and
+        the circle is open.
         """
         return f"{self.settings.application}-lease-workers"
 
@@ -173,7 +184,9 @@ class KinesisConsumer(Construct):
             )
         if not Token.is_unresolved(existing.table_name) and existing.table_name != self.settings.lease_table:
             raise SettingsError(
-                "lease_table", existing.table_name, f"the table named {self.settings.lease_table}, as the application is (KCL)"
+                "lease_table",
+                existing.table_name,
+                f"the table named {self.settings.lease_table}, as the application is (KCL)",
             )
         return existing
 
@@ -186,7 +199,9 @@ class KinesisConsumer(Construct):
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        acknowledge(table, "DDB3", "Sightings are made anew within a tick; recovering old ones would be of no use")
+        acknowledge(
+            table, "DDB3", "Sightings are made anew within a tick; recovering old ones would be of no use"
+        )
         return table
 
     def _dead_letters(self) -> sqs.Queue:
@@ -201,7 +216,9 @@ class KinesisConsumer(Construct):
         return queue
 
     def _worker_code(self, handler_code: Path) -> Path:
-        target = Path(Stage.of(self).asset_outdir) / f"handler-{self.node.addr}"
+        stage = Stage.of(self)
+        assert stage is not None  # an App is one
+        target = Path(stage.asset_outdir) / f"handler-{self.node.addr}"
         return stage_handler(handler_code, self.settings.handler, LEASE_WORKER_ENTRY_POINT, target)
 
     def _worker(
@@ -225,7 +242,8 @@ class KinesisConsumer(Construct):
         own = {STATE_MACHINE_VARIABLE: self.state_machine_arn}
         size = FunctionSize(MANAGER_MEMORY, MANAGER_TIMEOUT, concurrency)
         manager = add_function(self, "LeaseManager", self.shape, size, LEASE_MANAGER_CODE, duties, own)
-        # What was delivered but failed, twice retried. (L1: the L2 would also grant reading the queue's attributes.)
+        # What was delivered but failed, twice retried. (L1: the L2 would also grant reading the queue's
+        # attributes.)
         lambda_.CfnEventInvokeConfig(
             self,
             "FailedTicks",
@@ -234,13 +252,17 @@ class KinesisConsumer(Construct):
             maximum_event_age_in_seconds=int(UNDELIVERED_AFTER.to_seconds()),
             maximum_retry_attempts=2,
             destination_config=lambda_.CfnEventInvokeConfig.DestinationConfigProperty(
-                on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(destination=self.dead_letters.queue_arn)
+                on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(
+                    destination=self.dead_letters.queue_arn
+                )
             ),
         )
         return manager
 
     def _state_machine(self, worker_timeout: Duration) -> sfn.StateMachine:
-        log = logs.LogGroup(self, "ExecutionsLog", retention=self.shape.log_retention, removal_policy=RemovalPolicy.DESTROY)
+        log = logs.LogGroup(
+            self, "ExecutionsLog", retention=self.shape.log_retention, removal_policy=RemovalPolicy.DESTROY
+        )
         invoke = roles.allow(["lambda:InvokeFunction"], self.worker.function_arn, self.manager.function_arn)
         role = roles.role_of(self, "ExecutionsRole", "states.amazonaws.com", {"invoke": invoke})
         partition, seconds = Stack.of(self).partition, int(worker_timeout.to_seconds())
@@ -253,18 +275,35 @@ class KinesisConsumer(Construct):
             role=role,
             logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ERROR, include_execution_data=False),
         )
-        acknowledge(machine, "SF1", "Every event is in the execution's own history for 90 days; only errors are worth a log's price")
-        acknowledge(machine, "SF2", "One invocation per window: a trace would show nothing that the history does not")
-        acknowledge(role, "IAM5[Resource::*]", "Delivering logs takes permissions that AWS does not scope to a resource")
+        acknowledge(
+            machine,
+            "SF1",
+            "Every event is in the execution's own history for 90 days; only errors are worth a log's price",
+        )
+        acknowledge(
+            machine, "SF2", "One invocation per window: a trace would show nothing that the history does not"
+        )
+        acknowledge(
+            role,
+            "IAM5[Resource::*]",
+            "Delivering logs takes permissions that AWS does not scope to a resource",
+        )
         return machine
 
     def _rule(self, schedule: events.Schedule) -> events.Rule:
         """A rule rather than EventBridge Scheduler: it is free, needs no role, and every emulator has it."""
         tick = targets.LambdaFunction(
-            self.manager, dead_letter_queue=self.dead_letters, retry_attempts=2, max_event_age=UNDELIVERED_AFTER
+            self.manager,
+            dead_letter_queue=self.dead_letters,
+            retry_attempts=2,
+            max_event_age=UNDELIVERED_AFTER,
         )
         rule = events.Rule(
-            self, "Tick", description=f"sublet: ticks of {self.settings.application}", schedule=schedule, targets=[tick]
+            self,
+            "Tick",
+            description=f"sublet: ticks of {self.settings.application}",
+            schedule=schedule,
+            targets=[tick],
         )
         rule.node.add_dependency(self.state_machine)
         return rule
@@ -273,14 +312,20 @@ class KinesisConsumer(Construct):
 def _own_variables(variables: Mapping[str, str]) -> Mapping[str, str]:
     for name, value in variables.items():
         if name.startswith(PREFIX):
-            raise SettingsError("worker_environment", name, f"{value!r} as the construct's property; {PREFIX} is for settings")
+            raise SettingsError(
+                "worker_environment", name, f"{value!r} as the construct's property; {PREFIX} is for settings"
+            )
     return variables
 
 
 def _check_memory(settings: Settings, worker_memory: int) -> None:
-    """What is in flight exists twice for a moment, as fetched and as user records; Python and boto3 take about 128 MiB."""
+    """What is in flight exists twice for a moment, as fetched and as user records; Python and boto3 take
+    about 128 MiB.
+    """
     needed = 128 + -(-2 * settings.max_bytes_in_flight // 2**20)
     if worker_memory < needed:
         raise SettingsError(
-            "worker_memory", worker_memory, f"at least {needed} MiB: 128 and twice max_bytes_in_flight ({settings.max_bytes_in_flight:,})"
+            "worker_memory",
+            worker_memory,
+            f"at least {needed} MiB: 128 and twice max_bytes_in_flight ({settings.max_bytes_in_flight:,})",
         )

@@ -1,6 +1,7 @@
 """Who may do what: one role for each function, every action spelled out, every resource named.
 
-No `grant_*`: CDK's grants give more than is used (`grant_read` on a stream includes what our code never calls).
+No `grant_*`: CDK's grants give more than is used (`grant_read` on a stream includes what our code never
+calls).
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-LEASE_MANAGER_ON_LEASES = ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
+LEASE_MANAGER_ON_LEASES = [
+    "dynamodb:Scan",
+    "dynamodb:PutItem",
+    "dynamodb:DeleteItem",
+]
 LEASE_MANAGER_ON_SIGHTINGS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_STREAM = ["kinesis:ListShards", "kinesis:GetShardIterator"]
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
@@ -22,17 +27,25 @@ def allow(actions: Sequence[str], *resources: str) -> iam.PolicyStatement:
 
 
 def write_log(log_group_arn: str) -> iam.PolicyStatement:
-    """For one existing log group. Metrics need nothing else: they are written to the log in embedded metric format."""
+    """For one existing log group. Metrics need nothing else: they are written to the log in embedded metric
+    format.
+    """
     return allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group_arn)
 
 
-def role_of(scope: Construct, construct_id: str, service: str, duties: Mapping[str, iam.PolicyStatement | None]) -> iam.Role:
-    """A role with one inline policy for each duty, so that a reader of the console sees why it may do something."""
+def role_of(
+    scope: Construct, construct_id: str, service: str, duties: Mapping[str, iam.PolicyStatement | None]
+) -> iam.Role:
+    """A role with one inline policy for each duty, so that a reader of the console sees why it may do
+    something.
+    """
     return iam.Role(
         scope,
         construct_id,
         assumed_by=iam.ServicePrincipal(service),
         inline_policies={
-            duty: iam.PolicyDocument(statements=[statement]) for duty, statement in duties.items() if statement is not None
+            duty: iam.PolicyDocument(statements=[statement])
+            for duty, statement in duties.items()
+            if statement is not None
         },
     )

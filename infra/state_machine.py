@@ -9,13 +9,14 @@ Input: {"items": [<worker item>, ...]}. Each item goes through windows until the
 
 Every error is caught inside the item: one that escaped would fail the Map and stop all other items.
 
-A crashed item runs again at once. That is safe and needs no waiting for an expiry: the worker fences by the lease counter,
-and knows by `item_id` what its crashed predecessor held. JSONPath only, with no JSONata and no distributed Map: the same
-definition runs on AWS, ministack and LocalStack.
+A crashed item runs again at once. That is safe and needs no waiting for an expiry: the worker fences by the
+lease counter, and knows by `item_id` what its crashed predecessor held. JSONPath only, with no JSONata and no
+distributed Map: the same definition runs on AWS, ministack and LocalStack.
 
-Why one retry, and 50 runs: an execution's history ends at 25,000 events, and then it fails in mid-window. `history_events_max`
-adds up the worst case, every run retried once or crashed, which a second retry would already break. Nothing is lost by it:
-a retry that fails counts as a crash, so a throttled worker is tried eight times before the next tick has its turn.
+Why one retry, and 50 runs: an execution's history ends at 25,000 events, and then it fails in mid-window.
+`history_events_max` adds up the worst case, every run retried once or crashed, which a second retry would
+already break. Nothing is lost by it: a retry that fails counts as a crash, so a throttled worker is tried
+eight times before the next tick has its turn.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from typing import Any
 from sublet.decisions.packing import MAP_ITEMS_MAX
 
 RUNS_MAX = 50
-"""Runs of the worker for one item in one execution, crashed ones included (Settings allows windows_per_execution up to this)."""
+"""Runs of the worker for one item in one execution, crashed ones included (Settings allows
+windows_per_execution up to this).
+"""
 
 CRASHES_MAX = 3
 """Crashes in a row after which the item still runs again; the next one leaves it to the next tick."""
@@ -43,7 +46,9 @@ LAMBDA_FAULTS = [
     "Lambda.SdkClientException",
     "Lambda.TooManyRequestsException",
 ]
-"""Lambda's, not ours: the function may well not have run. Jitter keeps 40 throttled items from coming back together."""
+"""Lambda's, not ours: the function may well not have run. Jitter keeps 40 throttled items from coming back
+together.
+"""
 
 Asl = dict[str, Any]
 
@@ -66,7 +71,7 @@ class Functions:
 def definition(functions: Functions) -> Asl:
     """The whole definition."""
     return {
-        "Comment": "sublet: lease workers, one window after another. Bounded so that its history stays below 25,000 events.",
+        "Comment": "sublet: lease workers, one window after another; bounded, so that the history is too",
         "StartAt": "EachItem",
         "States": {
             "EachItem": {
@@ -85,7 +90,9 @@ def definition(functions: Functions) -> Asl:
 
 
 def history_events_max(items: int = MAP_ITEMS_MAX, runs: int = RUNS_MAX) -> int:
-    """The most events that an execution can write: every run takes its dearest way, and every item ends by a prompt."""
+    """The most events that an execution can write: every run takes its dearest way, and every item ends by a
+    prompt.
+    """
     execution = 2  # ExecutionStarted, ExecutionSucceeded
     map_state = 4  # MapStateEntered, MapStateStarted, MapStateSucceeded, MapStateExited
     iteration = 2  # MapIterationStarted, MapIterationSucceeded
@@ -118,7 +125,7 @@ def _item_states(functions: Functions) -> Asl:
         },
         "CountCrash": {
             "Type": "Pass",
-            "Comment": "The error's name only: the cause is in the worker's log, and a state may hold no more than 256 KB.",
+            "Comment": "The error's name only: the cause is in the worker's log, and a state holds 256 KB",
             "Parameters": {
                 "item.$": "$.item",
                 "runs.$": "States.MathAdd($.runs, 1)",
@@ -164,7 +171,10 @@ def _after_window() -> Asl:
                 "Next": "NextWindow",
             },
             # `again` with no runs left: crashes have used them up. A tick goes on with it in a new execution.
-            {"Or": [again, {"Variable": "$.report.next", "StringEquals": "prompt"}], "Next": "PromptLeaseManager"},
+            {
+                "Or": [again, {"Variable": "$.report.next", "StringEquals": "prompt"}],
+                "Next": "PromptLeaseManager",
+            },
             {"Variable": "$.report.next", "StringEquals": "done", "Next": "Done"},
         ],
         "Default": "GaveUp",
@@ -214,7 +224,12 @@ def _ending(outcome: str) -> Asl:
     """Little more than the outcome: forty items with all their leases would not fit into the Map's 256 KB."""
     return {
         "Type": "Pass",
-        "Parameters": {"item_id.$": "$.item.item_id", "outcome": outcome, "runs.$": "$.runs", "crash.$": "$.crash"},
+        "Parameters": {
+            "item_id.$": "$.item.item_id",
+            "outcome": outcome,
+            "runs.$": "$.runs",
+            "crash.$": "$.crash",
+        },
         "End": True,
     }
 

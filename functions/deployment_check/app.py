@@ -1,7 +1,7 @@
 """A CloudFormation custom resource that asks the lease worker whether its handler can be imported.
 
-A handler that cannot be imported fails the deployment, with the reason in the stack's events, instead of failing every
-window afterwards. CloudFormation waits for the PUT at the end: it is sent whatever happens.
+A handler that cannot be imported fails the deployment, with the reason in the stack's events, instead of
+failing every window afterwards. CloudFormation waits for the PUT at the end: it is sent whatever happens.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import boto3
+from botocore.config import Config
+
 REASON_MAX = 1_000
 """Characters; CloudFormation refuses a response of more than 4 KB."""
 
@@ -19,8 +22,9 @@ Invoke = Callable[[str, bytes], tuple[str | None, bytes]]
 
 
 def answer(event: Mapping[str, Any], invoke: Invoke) -> dict[str, str]:
-    """The response to one CloudFormation request. Deleting checks nothing, so that a broken stack can be removed."""
-    problem = None if event["RequestType"] == "Delete" else handler_problem(event["ResourceProperties"]["Worker"], invoke)
+    """The response to one request. Deleting checks nothing, so that a broken stack can be removed."""
+    worker, deleting = event["ResourceProperties"]["Worker"], event["RequestType"] == "Delete"
+    problem = None if deleting else handler_problem(worker, invoke)
     return {
         "Status": "FAILED" if problem else "SUCCESS",
         "Reason": (problem or "The lease worker has imported its handler")[:REASON_MAX],
@@ -36,7 +40,7 @@ def handler_problem(worker: str, invoke: Invoke) -> str | None:
     try:
         error, reply = invoke(worker, json.dumps({"smoke_test": True}).encode())
         said = json.loads(reply or b"null")
-    except Exception as failure:  # whatever it is, CloudFormation must be told, or the stack hangs until its timeout
+    except Exception as failure:  # noqa: BLE001 -- whatever it is, CloudFormation must be told, or it waits until its timeout
         return f"The lease worker {worker} could not be invoked: {failure}"
     if error is None:
         return None
@@ -45,9 +49,6 @@ def handler_problem(worker: str, invoke: Invoke) -> str | None:
 
 
 def invoke_lambda(worker: str, payload: bytes) -> tuple[str | None, bytes]:
-    import boto3  # 200 ms; inside so that a failure to import it is answered too
-    from botocore.config import Config
-
     client = boto3.client("lambda", config=Config(read_timeout=60, retries={"mode": "standard"}))
     reply = client.invoke(FunctionName=worker, Payload=payload)
     return reply.get("FunctionError"), reply["Payload"].read()
@@ -55,5 +56,8 @@ def invoke_lambda(worker: str, payload: bytes) -> tuple[str | None, bytes]:
 
 def lambda_handler(event: Mapping[str, Any], _context: object) -> None:
     body = json.dumps(answer(event, invoke_lambda)).encode()
-    request = urllib.request.Request(event["ResponseURL"], data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310 -- CloudFormation's own presigned URL
-    urllib.request.urlopen(request, timeout=30).close()  # noqa: S310 -- the same
+    url = event[
+        "ResponseURL"
+    ]  # CloudFormation's own, presigned; an empty content type is part of its signature
+    request = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310
+    urllib.request.urlopen(request, timeout=30).close()  # noqa: S310

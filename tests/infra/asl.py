@@ -1,7 +1,8 @@
-"""Runs our state machine's definition with functions given by the test, and counts the history events that AWS would write.
+"""Runs our state machine's definition with functions given by the test, and counts the history events that
+AWS would write.
 
-It knows only what the definition may use (JSONPath: Map inline, Task lambda:invoke, Choice, Pass) and refuses the rest, so
-that whatever runs here is also within what ministack and LocalStack know.
+It knows only what the definition may use (JSONPath: Map inline, Task lambda:invoke, Choice, Pass) and refuses
+the rest, so that whatever runs here is also within what ministack and LocalStack know.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Invoke = Callable[[str, Json], Json]
 """(the Parameters' FunctionName, Payload) -> the function's reply."""
 
 
-class LambdaFault(Exception):
+class LambdaError(Exception):
     """The name is what Retry and Catch match on."""
 
     def __init__(self, name: str) -> None:
@@ -76,10 +77,12 @@ class Execution:
             self.events += 3
             try:
                 reply = self.invoke(parameters["FunctionName"], parameters["Payload"])
-                selected = fill(state["ResultSelector"], {"Payload": reply}) if "ResultSelector" in state else reply
+                selected = (
+                    fill(state["ResultSelector"], {"Payload": reply}) if "ResultSelector" in state else reply
+                )
                 return place(state["ResultPath"], data, copy.deepcopy(selected)), _after(state)
-            except (LambdaFault, KeyError) as error:
-                name = error.name if isinstance(error, LambdaFault) else "States.ParameterPathFailure"
+            except (LambdaError, KeyError) as error:
+                name = error.name if isinstance(error, LambdaError) else "States.ParameterPathFailure"
                 retry = next((r for r in state["Retry"] if name in r["ErrorEquals"]), {"MaxAttempts": 0})
                 if retries < retry["MaxAttempts"]:
                     retries += 1
@@ -101,7 +104,9 @@ def _after(state: Json) -> str | None:
 
 
 def path(text: str, data: Json) -> Json:
-    """`$`, `$.a.b`, or `States.MathAdd($.a, 1)`. Raises KeyError where AWS raises States.ParameterPathFailure."""
+    """`$`, `$.a.b`, or `States.MathAdd($.a, 1)`. Raises KeyError where AWS raises
+    States.ParameterPathFailure.
+    """
     if sum_of := re.fullmatch(r"States\.MathAdd\((\$[\w.]*), (-?\d+)\)", text):
         return path(sum_of[1], data) + int(sum_of[2])
     assert re.fullmatch(r"\$(\.\w+)*", text), f"not a path that every emulator reads: {text}"
@@ -114,7 +119,8 @@ def fill(template: Json, data: Json) -> Json:
     if not isinstance(template, dict):
         return template
     return {
-        name.removesuffix(".$"): path(value, data) if name.endswith(".$") else fill(value, data) for name, value in template.items()
+        name.removesuffix(".$"): path(value, data) if name.endswith(".$") else fill(value, data)
+        for name, value in template.items()
     }
 
 

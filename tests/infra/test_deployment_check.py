@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from functions.deployment_check.app import REASON_MAX, answer
 
 
@@ -29,7 +30,9 @@ def test_a_worker_that_has_its_handler_lets_the_deployment_go_on(kind: str) -> N
     said = answer(request(kind), invoke)
     assert said["Status"] == "SUCCESS"
     assert said["PhysicalResourceId"] == "handler-of-HandlerCanBeImported"
-    assert [(worker, json.loads(payload)) for worker, payload in asked] == [("orders-LeaseWorker", {"smoke_test": True})]
+    assert [(worker, json.loads(payload)) for worker, payload in asked] == [
+        ("orders-LeaseWorker", {"smoke_test": True})
+    ]
 
 
 def test_a_worker_that_raises_fails_the_deployment_with_its_reason() -> None:

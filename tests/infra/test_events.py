@@ -28,7 +28,11 @@ def names(kind: Any) -> set[str]:
 
 @pytest.mark.parametrize(
     "item",
-    [event("map_item_to_worker.json"), event("worker_to_choice.json")["item"], *event("manager_to_execution.json")["items"]],
+    [
+        event("map_item_to_worker.json"),
+        event("worker_to_choice.json")["item"],
+        *event("manager_to_execution.json")["items"],
+    ],
     ids=lambda item: str(item["item_id"]),
 )
 def test_a_worker_item_has_exactly_the_fields_of_one(item: Any) -> None:
@@ -48,7 +52,9 @@ def test_a_window_s_report_has_the_fields_of_one() -> None:
 
 
 def test_the_kinesis_reply_holds_a_plain_record_and_a_kpl_aggregate() -> None:
-    plain, aggregate = (base64.b64decode(record["Data"]) for record in event("kinesis_records.json")["Records"])
+    plain, aggregate = (
+        base64.b64decode(record["Data"]) for record in event("kinesis_records.json")["Records"]
+    )
     assert json.loads(plain)["carrier"] == "DL"
     magic, message, digest = aggregate[:4], aggregate[4:-16], aggregate[-16:]
     assert magic == b"\xf3\x89\x9a\xc2"

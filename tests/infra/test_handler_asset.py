@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from infra.handler_asset import stage_handler
 from sublet.errors import SettingsError
+
+from infra.handler_asset import stage_handler
 
 ENTRY_POINT = Path(__file__).resolve().parents[2] / "functions" / "lease_worker" / "app.py"
 
@@ -17,7 +18,7 @@ def code(tmp_path: Path) -> Path:
         "orders/__init__.py": "",
         "orders/handler.py": "import json\ndef handle(batch):\n    pass\n",
         "flat.py": "from orders.handler import handle as renamed\nasync def later(batch): ...\n",
-        "made.py": "try:\n    pick = 1\nexcept ValueError:\n    pick = 2\nif pick:\n    handle = lambda batch: None\n",
+        "made.py": "try:\n    on = 1\nexcept ValueError:\n    on = 2\nif on:\n    handle = print\n",
         "starred.py": "from orders.handler import *\n",
         "broken.py": "def handle(:\n",
         "__pycache__/flat.pyc": "x",
@@ -33,8 +34,12 @@ def stage(code: Path, handler: str) -> Path:
     return stage_handler(code, handler, ENTRY_POINT, code.parent / "staged")
 
 
-@pytest.mark.parametrize("handler", ["orders.handler:handle", "flat:renamed", "made:handle", "starred:whatever"])
-def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(code: Path, handler: str) -> None:
+@pytest.mark.parametrize(
+    "handler", ["orders.handler:handle", "flat:renamed", "made:handle", "starred:whatever"]
+)
+def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(
+    code: Path, handler: str
+) -> None:
     staged = stage(code, handler)
     assert (staged / "app.py").read_text() == ENTRY_POINT.read_text()
     assert (staged / "orders" / "handler.py").is_file()
@@ -72,5 +77,5 @@ def test_a_directory_with_an_app_py_of_its_own_is_refused(code: Path) -> None:
 
 
 def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="setting handler_code = .*nowhere"):
+    with pytest.raises(SettingsError, match=r"setting handler_code = .*nowhere"):
         stage(tmp_path / "nowhere", "flat:handle")

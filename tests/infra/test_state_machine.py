@@ -1,4 +1,6 @@
-"""The state machine: what becomes of an item after each kind of window, and that its history stays bounded."""
+"""The state machine: what becomes of an item after each kind of window, and that its history stays
+bounded.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sublet.decisions.packing import MAP_ITEMS_MAX
+from sublet.errors import SettingsError
+from sublet.settings import Settings
+
 from infra.state_machine import (
     CRASHES_MAX,
     HISTORY_EVENTS_MAX,
@@ -17,10 +23,7 @@ from infra.state_machine import (
     definition,
     history_events_max,
 )
-from sublet.decisions.packing import MAP_ITEMS_MAX
-from sublet.errors import SettingsError
-from sublet.settings import Settings
-from tests.infra.asl import Execution, Json, LambdaFault
+from tests.infra.asl import Execution, Json, LambdaError
 
 EVENTS = Path(__file__).resolve().parents[2] / "events"
 WORKER, MANAGER = "worker-arn", "manager-arn"
@@ -33,7 +36,9 @@ def event(name: str) -> Json:
 
 
 class Fleet:
-    """Plays both functions: the worker's behaviour comes from `script`, one entry for each invocation of an item."""
+    """Plays both functions: the worker's behaviour comes from `script`, one entry for each invocation of an
+    item.
+    """
 
     def __init__(self, *script: str, forever: str = "done") -> None:
         self.script, self.forever = script, forever
@@ -52,7 +57,7 @@ class Fleet:
             return {"next": step, "item": following, "leases": []}
         if step == "unreadable":
             return {"leases": []}
-        raise LambdaFault(step)
+        raise LambdaError(step)
 
     def run(self, given: Json) -> Execution:
         return Execution(DEFINITION, self).run(given)
@@ -102,7 +107,7 @@ def test_prompt_asks_the_lease_manager_for_a_tick_and_ends_the_item() -> None:
 def test_a_prompt_that_fails_is_passed_over() -> None:
     def invoke(function: str, payload: Json) -> Json:
         if function == MANAGER:
-            raise LambdaFault("Lambda.Unknown")
+            raise LambdaError("Lambda.Unknown")
         return {"next": "prompt", "item": payload}
 
     assert Execution(DEFINITION, invoke).run(one_item()).output[0]["outcome"] == "prompted"
@@ -128,7 +133,7 @@ def test_an_item_that_gives_up_stops_no_other() -> None:
 
     def invoke(_function: str, payload: Json) -> Json:
         if payload["item_id"] == doomed:
-            raise LambdaFault("Lambda.Unknown")
+            raise LambdaError("Lambda.Unknown")
         return {"next": "done", "item": payload}
 
     outcomes = [result["outcome"] for result in Execution(DEFINITION, invoke).run(given).output]
@@ -160,13 +165,19 @@ def test_crashes_use_up_runs_too() -> None:
 
 WORST = {
     "every window retried once": [LAMBDA_FAULTS[0], "again"] * RUNS_MAX,
-    "crashes, each with its retry, in rows of three": ([LAMBDA_FAULTS[0]] * 2 * CRASHES_MAX + [LAMBDA_FAULTS[0], "again"]) * RUNS_MAX,
+    "crashes, each with its retry, in rows of three": (
+        [LAMBDA_FAULTS[0]] * 2 * CRASHES_MAX + [LAMBDA_FAULTS[0], "again"]
+    )
+    * RUNS_MAX,
 }
 
 
 @pytest.mark.parametrize("story", WORST)
 def test_the_history_of_the_dearest_execution_stays_below_the_limit(story: str) -> None:
-    items = [{"item_id": str(n), "worker_id": "w", "claims": [], "windows_left": RUNS_MAX} for n in range(MAP_ITEMS_MAX)]
+    items = [
+        {"item_id": str(n), "worker_id": "w", "claims": [], "windows_left": RUNS_MAX}
+        for n in range(MAP_ITEMS_MAX)
+    ]
     execution = Fleet(*WORST[story]).run({"items": items})
     assert execution.events > 0.9 * history_events_max(), "the worst case is one that can happen"
     assert execution.events <= history_events_max() < HISTORY_EVENTS_MAX

@@ -1,0 +1,42 @@
+"""Stacks as CDK makes them, without the built layer and without a handler of the repository's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from aws_cdk import App
+
+from infra.consumer_stack import ConsumerStack
+
+STREAM_ARN = "arn:aws:kinesis:eu-central-1:123456789012:stream/orders"
+
+Build = Callable[..., ConsumerStack]
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """`build({"window": "5m"}, alarm_topic=topic)`: the stack of a context, with properties given past it."""
+    root = tmp_path_factory.mktemp("consumer")
+    (root / "layer" / "python").mkdir(parents=True)
+    (root / "layer" / "python" / "dependency.py").write_text("")
+    (root / "code").mkdir()
+    (root / "code" / "orders.py").write_text("def handle(batch): ...\n")
+
+    def stack_of(
+        context: Mapping[str, Any] | None = None, app: App | None = None, **overrides: Any
+    ) -> ConsumerStack:
+        given = {
+            "application": "orders-audit",
+            "stream_arn": STREAM_ARN,
+            "handler_code": str(root / "code"),
+            "handler": "orders:handle",
+        }
+        chosen = {name: value for name, value in {**given, **(context or {})}.items() if value is not None}
+        scope = app or App(outdir=str(tmp_path_factory.mktemp("cdk.out")))
+        for name, value in chosen.items():
+            scope.node.set_context(name, value)
+        return ConsumerStack(scope, "orders", overrides={"dependencies_layer": root / "layer", **overrides})
+
+    return stack_of

@@ -1,0 +1,127 @@
+"""Construct properties become Settings, and what is wrong with one is said by its name at synth."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, get_type_hints
+
+import pytest
+from aws_cdk import App, Duration, Stack
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kinesis as kinesis
+from sublet.errors import SettingsError
+from sublet.settings import HashRangeFilter, Mode, Settings, StartKind, StartPosition
+
+from infra.consumer_settings import SettingProperties, as_setting, setting_names, settings_of
+from tests.infra.conftest import STREAM_ARN, Build
+
+
+@pytest.fixture(scope="module")
+def stream() -> kinesis.IStream:
+    return kinesis.Stream.from_stream_arn(Stack(App(), "streams"), "Stream", STREAM_ARN)
+
+
+def test_the_property_types_are_the_settings_types() -> None:
+    properties = get_type_hints(SettingProperties)
+    settings = get_type_hints(Settings)
+    assert list(properties) == setting_names()
+    assert properties == {name: settings[name] for name in properties}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "value"),
+    [
+        ("window", timedelta(minutes=5), timedelta(minutes=5)),
+        ("window", "5m", timedelta(minutes=5)),
+        ("window", Duration.minutes(5), timedelta(minutes=5)),
+        ("linger", Duration.millis(1500), timedelta(seconds=1.5)),
+        ("mode", Mode.CONTINUOUS, Mode.CONTINUOUS),
+        ("mode", "continuous", Mode.CONTINUOUS),
+        ("hash_range_filter", "off", HashRangeFilter.OFF),
+        ("start_position", "LATEST", StartPosition(StartKind.LATEST)),
+        ("worker_ids", 3, 3),
+        ("worker_ids", "3", 3),
+        ("fair_share", False, False),
+        ("fair_share", "false", False),
+    ],
+)
+def test_a_property_may_be_a_value_its_text_or_a_cdk_duration(
+    name: str, given: object, value: object
+) -> None:
+    assert as_setting(name, given) == value
+
+
+def test_properties_that_are_not_given_have_the_library_s_defaults(stream: kinesis.IStream) -> None:
+    assert settings_of("orders", stream, "a:b", {}, Duration.minutes(15)) == Settings(
+        application="orders", stream="orders", stream_arn=STREAM_ARN, handler="a:b"
+    )
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("windw", {"windw": "5m"}, "no such setting; the settings are checkpoint_interval"),
+    ("handler", {"handler": "x:y"}, "no such setting"),
+    ("window", {"window": "5"}, "a number and a unit"),
+    ("window", {"window": 5}, "a timedelta, or its text"),
+    ("worker_ids", {"worker_ids": True}, "a int, or its text"),
+    ("window", {"window": "15m"}, "at most 870s: the function's timeout (15m) less window_margin (30s)"),
+    ("heartbeat_interval", {"heartbeat_interval": "11s"}, "at most a third of failover_time"),
+    ("start_position", {"start_position": "AT_TIMESTAMP:2026-01-31T08:00:00"}, "time zone"),
+    ("mode", {"mode": "continous"}, "one of catch_up, continuous"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "properties", "says"),
+    REFUSED,
+    ids=[f"{name}={next(iter(p.values()))}" for name, p, _ in REFUSED],
+)
+def test_a_bad_property_is_refused_by_name(
+    stream: kinesis.IStream, name: str, properties: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings_of("orders", stream, "a:b", properties, Duration.minutes(15))
+    assert refused.value.name == name
+    assert says in str(refused.value)
+
+
+def test_an_application_s_name_must_fit_the_state_machine_s(stream: kinesis.IStream) -> None:
+    settings_of("x" * 64, stream, "a:b", {}, Duration.minutes(15))
+    with pytest.raises(SettingsError, match="at most 64 characters"):
+        settings_of("x" * 65, stream, "a:b", {}, Duration.minutes(15))
+
+
+CONTEXT_REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("windw", {"windw": "5m"}, "no such context key"),
+    ("window", {"window": "20m"}, "at most 870s"),
+    ("stream_arn", {"stream_arn": "orders"}, "the ARN of a stream"),
+    ("architecture", {"architecture": "arm"}, "one of arm64, x86_64"),
+    ("removal", {"removal": "delete"}, "one of retain, destroy"),
+    ("worker_memory", {"worker_memory": "lots"}, "a whole number"),
+    ("worker_memory", {"worker_memory": "256"}, "at least 320 MiB"),
+    ("handler", {"handler": "orders:handel"}, "it defines: handle"),
+    ("handler_code", {"handler_code": "/nowhere"}, "a directory"),
+    ("worker_environment", {"handler_environment": '{"SUBLET_WINDOW": "5m"}'}, "SUBLET_ is for settings"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "context", "says"), CONTEXT_REFUSED, ids=[str(c) for _, c, _ in CONTEXT_REFUSED]
+)
+def test_bad_context_is_refused_by_name(build: Build, name: str, context: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        build(context)
+    assert refused.value.name == name
+    assert says in str(refused.value)
+
+
+def test_a_layer_that_is_not_built_is_refused_with_the_command_that_builds_it(build: Build) -> None:
+    with pytest.raises(SettingsError, match="make layer"):
+        build(dependencies_layer="/nowhere")
+
+
+def test_another_application_s_lease_table_is_refused(build: Build) -> None:
+    table = dynamodb.Table.from_table_name(Stack(App(), "tables"), "Table", "somebody-else")
+    with pytest.raises(
+        SettingsError, match="setting lease_table = 'somebody-else': the table named orders-audit"
+    ):
+        build(lease_table=table)
