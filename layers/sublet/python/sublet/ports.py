@@ -43,7 +43,7 @@ class Refused:
 
 
 class LeaseTable(Protocol):
-    """KCL's lease table. Raises LeaseTableNotFound, LeaseTableKeyUnexpected."""
+    """KCL's lease table. Raises LeaseTableNotFound, LeaseTableKeyUnexpected, LeaseTableUnavailable."""
 
     def scan(self) -> LeaseScan:
         """All leases. Eventually consistent: a row may be missing or seconds old, never half-written."""
@@ -59,13 +59,15 @@ class PollRefusal(StrEnum):
     """Why a poll brought nothing. Neither moves the position."""
 
     THROTTLED = "throttled"
-    """The shard's read limit is used up (5 calls or 2 MB a second, shared by all its consumers). Poll again later."""
+    """The shard's read limit is used up (5 calls or 2 MB a second, shared by all its consumers), or the service
+    failed for a moment. Poll again later."""
     ITERATOR_EXPIRED = "iterator_expired"
     """An iterator lives 300 s. Open a new one after the last record that was fetched."""
 
 
 class Stream(Protocol):
-    """One Kinesis stream. Raises StreamNotFound, ShardNotFound, StreamKeyUnavailable, StreamAccessDenied."""
+    """One Kinesis stream. Raises StreamNotFound, ShardNotFound, StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable.
+    """
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         """Every listed shard, closed ones included; with `at`, those that were open at that position (ListShards' ShardFilter)."""
@@ -193,5 +195,3 @@ class Log(Protocol):
     def warning(self, message: str, **fields: object) -> None: ...
 
     def error(self, message: str, **fields: object) -> None: ...
-
-

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
+
 from sublet.aws.attribute_values import decode_binary
+from sublet.aws.faults import CONNECTION_FAILED, code_of, is_transient
 from sublet.aws.raw_json import RAW, keep_raw_json
 from sublet.aws.write_request import write_request
-from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound
+from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
 from sublet.ports import Applied, Refused
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import LEASE_KEY, decode_row
@@ -59,10 +61,10 @@ class DynamoDbLeaseTable:
             try:
                 row = self._write(write)
             except ClientError as error:
-                if _code(error) == "ConditionalCheckFailedException":
+                if code_of(error) == "ConditionalCheckFailedException":
                     item: Any = error.response.get("Item")
                     return Refused(decode_row(item) if item else None)
-                if _code(error) == "ValidationException" and "data type" in str(error):
+                if code_of(error) == "ValidationException" and "data type" in str(error):
                     return Refused(self.get(write.lease_key))  # ADD to an attribute that is no number
                 raise
         lease = decode_row(row)
@@ -96,18 +98,18 @@ class DynamoDbLeaseTable:
     def _named_errors(self) -> Iterator[None]:
         try:
             yield
+        except CONNECTION_FAILED as failure:
+            raise LeaseTableUnavailable(f"no reply about lease table {self._table}: {failure}") from failure
         except ClientError as error:
-            if _code(error) == "ResourceNotFoundException":
+            if code_of(error) == "ResourceNotFoundException":
                 raise LeaseTableNotFound(
                     f"there is no lease table {self._table} in this account and region"
                 ) from error
-            if _code(error) == "ValidationException" and " key" in str(error):
+            if code_of(error) == "ValidationException" and " key" in str(error):
                 raise LeaseTableKeyUnexpected(self._other_key(str(error))) from error
+            if is_transient(error):
+                raise LeaseTableUnavailable(f"lease table {self._table} kept refusing: {error}") from error
             raise
 
     def _other_key(self, because: str) -> str:
         return f"table {self._table} is no lease table, whose key is {LEASE_KEY} (string): {because}"
-
-
-def _code(error: ClientError) -> str:
-    return error.response.get("Error", {}).get("Code", "")

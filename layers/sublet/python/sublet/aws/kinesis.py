@@ -11,19 +11,19 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
+
+from sublet.aws.faults import CONNECTION_FAILED, code_of
 from sublet.aws.kinesis_errors import (
     BAD_ARGUMENT,
-    CONNECTION_FAILED,
     EXPIRED_LISTING,
     NOT_FOUND,
-    code_of,
     poll_refusal,
     stream_error,
 )
 from sublet.aws.kinesis_shapes import child_of, child_shards, shard_of, stream_records
 from sublet.aws.raw_json import RAW, keep_raw_json
 from sublet.decisions.resume import IteratorType, ReadPosition
-from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError, StreamNotFound
+from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError, StreamNotFound, StreamUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.records import Page
 from sublet.protocol.shard import ChildShard, Shard
@@ -151,6 +151,8 @@ class KinesisStream:
             if named is None:
                 raise
             raise named from error
+        except CONNECTION_FAILED as failure:
+            raise StreamUnavailable(f"no reply about stream {self._name}: {failure}") from failure
 
     def _not_found(self, shard_id: str | None) -> StreamError:
         """Which of the two is gone is asked of the stream, not guessed from the message."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
-from botocore.parsers import ResponseParserError
-from sublet.errors import StreamAccessDenied, StreamError, StreamKeyUnavailable, StreamNotFound
+from botocore.exceptions import ClientError
+
+from sublet.aws.faults import code_of, is_transient
+from sublet.errors import (
+    StreamAccessDenied,
+    StreamError,
+    StreamKeyUnavailable,
+    StreamNotFound,
+    StreamUnavailable,
+)
 from sublet.ports import PollRefusal
 
 NOT_FOUND = "ResourceNotFoundException"
@@ -14,20 +21,6 @@ BAD_ARGUMENT = frozenset({"InvalidArgumentException", "ValidationException"})
 
 EXPIRED_LISTING = frozenset({"ExpiredNextTokenException"})
 
-CONNECTION_FAILED = (HTTPClientError, IncompleteReadError, ResponseParserError)
-"""The reply did not come, or not whole: reset connections, timeouts, unreachable endpoints."""
-
-_THROTTLED = frozenset(
-    {
-        "ProvisionedThroughputExceededException",
-        "KMSThrottlingException",
-        "LimitExceededException",
-        "ThrottlingException",
-        "Throttling",
-        "RequestLimitExceeded",
-        "SlowDown",
-    }
-)
 _KEY_UNAVAILABLE = frozenset(
     {
         "KMSAccessDeniedException",
@@ -39,12 +32,6 @@ _KEY_UNAVAILABLE = frozenset(
 )
 _ACCESS_DENIED = frozenset({"AccessDeniedException", "AccessDenied", "UnauthorizedOperation"})
 
-_FAULT = 500
-
-
-def code_of(error: ClientError) -> str:
-    return error.response.get("Error", {}).get("Code", "")
-
 
 def poll_refusal(error: ClientError) -> PollRefusal | None:
     """Why GetRecords brought nothing, if asking again will help.
@@ -55,9 +42,7 @@ def poll_refusal(error: ClientError) -> PollRefusal | None:
     code = code_of(error)
     if code == "ExpiredIteratorException" or code in BAD_ARGUMENT:
         return PollRefusal.ITERATOR_EXPIRED
-    if code in _THROTTLED or error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= _FAULT:
-        return PollRefusal.THROTTLED
-    return None
+    return PollRefusal.THROTTLED if is_transient(error) else None
 
 
 def stream_error(error: ClientError, stream: str) -> StreamError | None:
@@ -73,4 +58,6 @@ def stream_error(error: ClientError, stream: str) -> StreamError | None:
         return StreamNotFound(
             f"stream {stream} is being created or deleted ({said}); try again when it is active"
         )
+    if is_transient(error):
+        return StreamUnavailable(f"stream {stream} kept refusing ({code}: {said})")
     return None

@@ -1,0 +1,32 @@
+"""Which failures pass by themselves. botocore has retried them by the time that we see them."""
+
+from __future__ import annotations
+
+from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
+from botocore.parsers import ResponseParserError
+
+CONNECTION_FAILED = (HTTPClientError, IncompleteReadError, ResponseParserError)
+"""The reply did not come, or not whole: reset connections, timeouts, unreachable endpoints."""
+
+_SERVICE_FAULT = 500
+
+_THROTTLED = frozenset(
+    {
+        "KMSThrottlingException",
+        "LimitExceededException",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "Throttling",
+        "ThrottlingException",
+    }
+)
+
+
+def code_of(error: ClientError) -> str:
+    return error.response.get("Error", {}).get("Code", "")
+
+
+def is_transient(error: ClientError) -> bool:
+    """Throttled, or a fault of the service."""
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return code_of(error) in _THROTTLED or status >= _SERVICE_FAULT

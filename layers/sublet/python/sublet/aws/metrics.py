@@ -1,0 +1,60 @@
+"""The Metrics port over Powertools' EMF: lines in the log that CloudWatch turns into metrics, at no call's cost.
+
+Every number has the dimension `application`. One of a shard is written twice: for the shard, and for the application
+alone, which is what alarms over all shards look at.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+
+from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
+
+from sublet.ports import Unit
+
+NAMESPACE = "sublet"
+
+VALUES_MAX = 100
+"""EMF: values of one metric in one line, and metrics in one line."""
+
+_Dimensions = tuple[tuple[str, str], ...]
+
+
+class EmfMetrics:
+    """The Metrics port. Safe for threads; what was put since the last flush is lost with the process."""
+
+    def __init__(self, application: str) -> None:
+        self._application = ("application", application)
+        self._lock = threading.Lock()
+        self._pending: dict[_Dimensions, dict[tuple[str, Unit], list[float]]] = {}
+
+    def put(self, name: str, value: float, unit: Unit = Unit.COUNT, **dimensions: str) -> None:
+        with self._lock:
+            self._add((self._application,), name, value, unit)
+            if dimensions:
+                self._add((self._application, *sorted(dimensions.items())), name, value, unit)
+
+    def flush(self) -> None:
+        with self._lock:
+            pending, self._pending = self._pending, {}
+        for dimensions, metrics in pending.items():
+            for line in _lines(dimensions, metrics):
+                print(line, flush=True)  # noqa: T201 - Lambda's log is standard output, and EMF is a log line
+
+    def _add(self, dimensions: _Dimensions, name: str, value: float, unit: Unit) -> None:
+        self._pending.setdefault(dimensions, {}).setdefault((name, unit), []).append(value)
+
+
+def _lines(dimensions: _Dimensions, metrics: Mapping[tuple[str, Unit], list[float]]) -> Iterator[str]:
+    """As many lines as the longest list of values needs at 100 a line."""
+    longest = max(map(len, metrics.values()))
+    for first in range(0, longest, VALUES_MAX):
+        emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, dimension_set=dict(dimensions), service="")
+        part = {
+            name: {"Unit": unit.value, "StorageResolution": 60, "Value": values[first : first + VALUES_MAX]}
+            for (name, unit), values in metrics.items()
+            if values[first:]
+        }
+        yield json.dumps(emf.serialize_metric_set(metrics=part), separators=(",", ":"))

@@ -1,0 +1,100 @@
+"""The SightingStore port over a DynamoDB table of its own (key: `chunk`, a string).
+
+Ten thousand sightings are some hundred kilobytes when compressed: one item, not ten thousand. An item is only written
+when it differs from what this process last read or wrote there, so an idle fleet costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from sublet.decisions.liveness import Sighting
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+KEY = "chunk"
+DATA = "data"
+
+CHUNK_BYTES_MAX = 300_000
+"""DynamoDB's limit for an item is 400 KB, names included."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_COLUMNS = ("lease_keys", "counters", "owners", "seen_at")
+
+
+class DynamoDbSightingStore:
+    """The SightingStore port. For one thread: a lease manager's tick."""
+
+    def __init__(self, client: DynamoDBClient, table: str) -> None:
+        self._client = client
+        self._table = table
+        self._stored: dict[str, bytes] | None = None
+        """The chunks as this process last saw them; None before the first look."""
+
+    def load(self) -> Mapping[str, Sighting]:
+        self._stored = self._read()
+        seen: dict[str, Sighting] = {}
+        for chunk in self._stored.values():
+            for lease_key, sighting in decode_chunk(chunk):
+                seen[lease_key] = max(seen.get(lease_key, sighting), sighting, key=_newest)
+        return seen
+
+    def save(self, sightings: Mapping[str, Sighting]) -> None:
+        """New chunks first, then what is left of older, longer lists: a crash in between leaves only true sightings."""
+        stored = self._read() if self._stored is None else self._stored
+        chunks = {f"{n:04}": chunk for n, chunk in enumerate(encode_chunks(sorted(sightings.items())))}
+        for name, chunk in chunks.items():
+            if stored.get(name) != chunk:
+                self._client.put_item(TableName=self._table, Item={KEY: {"S": name}, DATA: {"B": chunk}})
+        for name in stored.keys() - chunks.keys():
+            self._client.delete_item(TableName=self._table, Key={KEY: {"S": name}})
+        self._stored = chunks
+
+    def _read(self) -> dict[str, bytes]:
+        pages = self._client.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
+        return {item[KEY]["S"]: _binary(item) for page in pages for item in page["Items"]}
+
+
+def encode_chunks(items: Sequence[tuple[str, Sighting]]) -> Iterable[bytes]:
+    """As few chunks as the item limit allows: halved until each part fits."""
+    columns = (
+        [lease_key for lease_key, _ in items],
+        [sighting.lease_counter for _, sighting in items],
+        [sighting.lease_owner for _, sighting in items],
+        [(sighting.seen_at - _EPOCH) // _MILLISECOND for _, sighting in items],
+    )
+    chunk = zlib.compress(
+        json.dumps(dict(zip(_COLUMNS, columns, strict=True)), separators=(",", ":")).encode()
+    )
+    if len(chunk) <= CHUNK_BYTES_MAX or len(items) == 1:
+        return [chunk] if items else []
+    half = len(items) // 2
+    return [*encode_chunks(items[:half]), *encode_chunks(items[half:])]
+
+
+def decode_chunk(chunk: bytes) -> Sequence[tuple[str, Sighting]]:
+    """Nothing from an item that is not ours or damaged: sightings lost only delay an expiry."""
+    try:
+        columns = json.loads(zlib.decompress(chunk))
+        rows = zip(*(columns[name] for name in _COLUMNS), strict=True)
+        return [
+            (key, Sighting(counter, owner, _EPOCH + seen_at * _MILLISECOND))
+            for key, counter, owner, seen_at in rows
+        ]
+    except (zlib.error, ValueError, KeyError, TypeError, OverflowError):
+        return []
+
+
+def _newest(sighting: Sighting) -> tuple[int, datetime]:
+    """Two ticks may leave a lease in two chunks: a counter only rises, and the later sighting expires no lease too soon."""
+    return (sighting.lease_counter, sighting.seen_at)
+
+
+def _binary(item: Mapping[str, Any]) -> bytes:
+    return bytes(item.get(DATA, {}).get("B", b""))

@@ -1,0 +1,89 @@
+"""A worker item as JSON: what goes into an execution, through its Map, to a lease worker and back to the Choice.
+
+Reading is strict, since the event may come from anywhere: one EventError names the field, what stood there, and what belongs
+there. A field that we do not know is left to whoever put it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sublet.decisions.choose_leases import Why
+from sublet.decisions.packing import Claim, WorkerItem
+from sublet.errors import EventError
+
+
+def item_to_json(item: WorkerItem) -> dict[str, Any]:
+    return {
+        "item_id": item.item_id,
+        "worker_id": item.worker_id,
+        "claims": [
+            {
+                "lease_key": claim.lease_key,
+                "lease_owner": claim.lease_owner,
+                "lease_counter": claim.lease_counter,
+                "why": claim.why.value,
+            }
+            for claim in item.claims
+        ],
+        "windows_left": item.windows_left,
+    }
+
+
+def item_from_json(event: object) -> WorkerItem:
+    """The worker item in a lease worker's event, or EventError."""
+    fields = _object(event, "(whole event)")
+    claims = _field(fields, "claims", "claims")
+    if not isinstance(claims, list):
+        raise EventError("claims", claims, "a list of claims")
+    return WorkerItem(
+        item_id=_text(fields, "item_id"),
+        worker_id=_text(fields, "worker_id"),
+        claims=tuple(_claim(claim, f"claims[{index}]") for index, claim in enumerate(claims)),
+        windows_left=_whole(fields, "windows_left"),
+    )
+
+
+def _claim(value: object, at: str) -> Claim:
+    fields = _object(value, at)
+    owner = _field(fields, "lease_owner", f"{at}.lease_owner")
+    if owner is not None and not isinstance(owner, str):
+        raise EventError(f"{at}.lease_owner", owner, "a worker id, or null for nobody")
+    why = _field(fields, "why", f"{at}.why")
+    if why not in list(Why):
+        raise EventError(f"{at}.why", why, f"one of {', '.join(Why)}")
+    return Claim(
+        lease_key=_text(fields, "lease_key", at),
+        lease_owner=owner,
+        lease_counter=_whole(fields, "lease_counter", at),
+        why=Why(why),
+    )
+
+
+def _object(value: object, at: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise EventError(at, value, "a JSON object")
+    return value
+
+
+def _field(fields: Mapping[str, Any], name: str, at: str) -> Any:
+    if name not in fields:
+        raise EventError(at, None, "to be there")
+    return fields[name]
+
+
+def _text(fields: Mapping[str, Any], name: str, within: str = "") -> str:
+    at = f"{within}.{name}" if within else name
+    value = _field(fields, name, at)
+    if not isinstance(value, str) or not value:
+        raise EventError(at, value, "text that is not empty")
+    return value
+
+
+def _whole(fields: Mapping[str, Any], name: str, within: str = "") -> int:
+    at = f"{within}.{name}" if within else name
+    value = _field(fields, name, at)
+    if type(value) is not int or value < 0:
+        raise EventError(at, value, "a whole number from 0 on")
+    return value
