@@ -3,7 +3,7 @@
     python layers/build.py --uv .local/uv/bin/uv
 
 writes layers/dependencies/<arm64|x86_64>/python from requirements/layer.txt. The same lock file gives the
-same bytes, so CDK's asset hash moves only when a dependency does. boto3 is not in it: Lambda's runtime has it.
+same bytes, so CDK's asset hash moves only when a dependency does. boto3 is left out: Lambda brings its own.
 """
 
 from __future__ import annotations

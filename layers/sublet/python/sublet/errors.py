@@ -17,7 +17,7 @@
         ├── LeaseTableKeyUnexpected  the table's key is not KCL's `leaseKey`
         └── LeaseTableUnavailable    DynamoDB could not be reached, or kept failing, for longer than our patience
 
-Expected outcomes (a lost race, a throttled poll, an expired iterator, a row that KCL could not have written) are values, not errors.
+Expected outcomes (a lost race, a throttled poll, an expired iterator, a malformed row) are values, not errors.
 """
 
 from __future__ import annotations

@@ -66,11 +66,10 @@ class PollRefusal(StrEnum):
 
 
 class Stream(Protocol):
-    """One Kinesis stream. Raises StreamNotFound, ShardNotFound, StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable.
-    """
+    """One Kinesis stream. Raises StreamNotFound, ShardNotFound, StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable."""
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
-        """Every listed shard, closed ones included; with `at`, those that were open at that position (ListShards' ShardFilter)."""
+        """Every listed shard, closed ones included; with `at`, those open at that position (ListShards' ShardFilter)."""
 
     def has_shard(self, shard_id: str) -> bool:
         """Whether the service still knows the shard, asked of the shard itself: a listing may lag."""

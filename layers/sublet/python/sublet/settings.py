@@ -60,15 +60,21 @@ class StartPosition:
 
     def __post_init__(self) -> None:
         if (self.kind is StartKind.AT_TIMESTAMP) != (self.at is not None):
-            raise SettingsError("start_position", str(self), "AT_TIMESTAMP takes a moment, the other kinds take none")
+            raise SettingsError(
+                "start_position", str(self), "AT_TIMESTAMP takes a moment, the other kinds take none"
+            )
         if self.at is not None and self.at.tzinfo is None:
-            raise SettingsError("start_position", str(self), "the moment needs a time zone, such as 2026-01-31T08:00:00Z")
+            raise SettingsError(
+                "start_position", str(self), "the moment needs a time zone, such as 2026-01-31T08:00:00Z"
+            )
 
     @classmethod
     def parse(cls, text: str) -> StartPosition:
         kind, colon, moment = text.partition(":")
         if kind not in StartKind.__members__:
-            raise SettingsError("start_position", text, f"one of {', '.join(StartKind)} (AT_TIMESTAMP:<ISO 8601>)")
+            raise SettingsError(
+                "start_position", text, f"one of {', '.join(StartKind)} (AT_TIMESTAMP:<ISO 8601>)"
+            )
         try:
             at = datetime.fromisoformat(moment) if colon else None
         except ValueError:
@@ -96,7 +102,7 @@ class Settings:
     """`module:function`, the user's. Only the lease worker needs it."""
 
     mode: Mode = Mode.CATCH_UP
-    """catch_up costs nothing while nothing arrives; continuous is for low latency and for sharing a stream with a live KCL fleet."""
+    """catch_up costs nothing while nothing arrives; continuous is for low latency and beside a live KCL fleet."""
 
     start_position: StartPosition = StartPosition(StartKind.TRIM_HORIZON)
     """TRIM_HORIZON loses nothing by default. Only a shard without a lease or leased ancestors starts from here."""
@@ -138,7 +144,7 @@ class Settings:
     """Kept free at a window's end for the handler's last batch, the last checkpoints and the releases."""
 
     windows_per_execution: int = 40
-    """Continuous mode: windows before an execution ends and the next tick starts afresh; keeps its history under 25,000 events."""
+    """Continuous mode: windows before an execution ends and a tick starts afresh: its history stays under 25,000 events."""
 
     linger: timedelta = timedelta(seconds=2)
     """catch_up: leave after being at the tip this long, also when each poll still brings a few records."""
@@ -165,7 +171,7 @@ class Settings:
     """Finished batches are checkpointed at most this often, and always at the end; a checkpoint is a heartbeat too."""
 
     handover_wait: timedelta = timedelta(seconds=10)
-    """After stealing from a live owner: time for it to notice and to checkpoint late, before the row is read again (the seed's)."""
+    """After stealing from a live owner: time for it to checkpoint late, before the row is read again (the seed's)."""
 
     handler_attempts: int = 5
     """Calls with the same batch before the lease is given back and the next tick decides. Nothing is ever skipped."""
@@ -188,7 +194,11 @@ class Settings:
                 raise SettingsError(name, getattr(self, name), f"a whole number from {low:,} to {high:,}")
         for name, shortest, longest in _DURATIONS:
             if not shortest <= getattr(self, name) <= longest:
-                raise SettingsError(name, duration_text(getattr(self, name)), f"{duration_text(shortest)} to {duration_text(longest)}")
+                raise SettingsError(
+                    name,
+                    duration_text(getattr(self, name)),
+                    f"{duration_text(shortest)} to {duration_text(longest)}",
+                )
         _check_together(self)
 
     @property
@@ -222,7 +232,9 @@ class Settings:
             if not variable.startswith(PREFIX):
                 continue
             if variable not in known:
-                raise SettingsError(variable, text, f"no such setting; the settings are {', '.join(sorted(known.values()))}")
+                raise SettingsError(
+                    variable, text, f"no such setting; the settings are {', '.join(sorted(known.values()))}"
+                )
             given[known[variable]] = parse_setting(known[variable], hints[known[variable]], text)
         for name in ("application", "stream"):
             if name not in given:
@@ -231,7 +243,11 @@ class Settings:
 
     def to_environment(self) -> dict[str, str]:
         """The variables that `from_environment` reads this back from."""
-        return {PREFIX + f.name.upper(): setting_text(v) for f in fields(self) if (v := getattr(self, f.name)) not in (None, "")}
+        return {
+            PREFIX + f.name.upper(): setting_text(v)
+            for f in fields(self)
+            if (v := getattr(self, f.name)) not in (None, "")
+        }
 
 
 _DAY = timedelta(days=1)
@@ -263,13 +279,21 @@ _DURATIONS = (
     ("handler_backoff", timedelta(0), timedelta(minutes=5)),
     ("handler_backoff_max", timedelta(0), timedelta(minutes=10)),
 )
-_UNITS = {"ms": timedelta(milliseconds=1), "s": _SECOND, "m": timedelta(minutes=1), "h": timedelta(hours=1), "d": _DAY}
+_UNITS = {
+    "ms": timedelta(milliseconds=1),
+    "s": _SECOND,
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": _DAY,
+}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def _check_names(settings: Settings) -> None:
     if not re.fullmatch(r"[A-Za-z0-9_.-]{3,200}", settings.application):
-        raise SettingsError("application", settings.application, "3 to 200 of A-Z a-z 0-9 _ . - (it names a DynamoDB table)")
+        raise SettingsError(
+            "application", settings.application, "3 to 200 of A-Z a-z 0-9 _ . - (it names a DynamoDB table)"
+        )
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", settings.stream):
         hint = "; give the ARN as stream_arn" if ":" in settings.stream else ""
         raise SettingsError("stream", settings.stream, f"a stream name: 1 to 128 of A-Z a-z 0-9 _ . -{hint}")
@@ -288,15 +312,19 @@ def _check_together(settings: Settings) -> None:
         raise SettingsError(
             "heartbeat_interval",
             duration_text(settings.heartbeat_interval),
-            f"at most a third of failover_time ({duration_text(settings.failover_time)}), so that two lost heartbeats lose no lease",
+            f"at most a third of failover_time ({duration_text(settings.failover_time)}), so that two may be lost",
         )
     if settings.window_margin * 2 > settings.window:
         raise SettingsError(
-            "window_margin", duration_text(settings.window_margin), f"at most half of window ({duration_text(settings.window)})"
+            "window_margin",
+            duration_text(settings.window_margin),
+            f"at most half of window ({duration_text(settings.window)})",
         )
     if settings.idle_poll_interval < settings.poll_interval:
         raise SettingsError(
-            "idle_poll_interval", duration_text(settings.idle_poll_interval), "at least poll_interval: idle shards are polled less"
+            "idle_poll_interval",
+            duration_text(settings.idle_poll_interval),
+            "at least poll_interval: idle shards are polled less",
         )
 
 

@@ -15,7 +15,6 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import StartPosition
 
-
 SHORTEST_RETENTION = timedelta(hours=24)
 """Kinesis: retention is 24 hours to 365 days, so nothing younger is ever trimmed."""
 
@@ -74,7 +73,9 @@ def read_position(lease: Lease) -> ReadPosition | None:
         case Sentinel.SHARD_END:
             return None
         case None:
-            return ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number=lease.checkpoint.sequence_number)
+            return ReadPosition(
+                IteratorType.AT_SEQUENCE_NUMBER, sequence_number=lease.checkpoint.sequence_number
+            )
         case Sentinel.AT_TIMESTAMP | Sentinel.LATEST if lease.start_at is not None:
             return ReadPosition(IteratorType.AT_TIMESTAMP, at=lease.start_at)
         case _:
@@ -104,6 +105,8 @@ def not_yet_handled(records: list[UserRecord], checkpoint: Checkpoint) -> list[U
     handled = int(checkpoint.sequence_number)
     for index, record in enumerate(records):
         sequence_number = int(record.sequence_number)
-        if sequence_number > handled or (sequence_number == handled and record.sub_sequence_number > checkpoint.sub_sequence_number):
+        if sequence_number > handled or (
+            sequence_number == handled and record.sub_sequence_number > checkpoint.sub_sequence_number
+        ):
             return records[index:]
     return []

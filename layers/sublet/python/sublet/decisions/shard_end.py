@@ -32,12 +32,16 @@ def other_parents(lease: Lease, children: Sequence[ChildShard]) -> frozenset[str
     return frozenset(parent for child in children for parent in child.parent_shard_ids) - {lease.shard_id}
 
 
-def plan_shard_end(lease: Lease, children: Sequence[ChildShard], missing_parents: Collection[str]) -> EndShard | Blocked:
+def plan_shard_end(
+    lease: Lease, children: Sequence[ChildShard], missing_parents: Collection[str]
+) -> EndShard | Blocked:
     """`missing_parents`: those of `other_parents` that have no lease row though the service still knows the shard."""
     if missing_parents:
         return Blocked(frozenset(missing_parents))
     return EndShard(
-        create=tuple(_child_lease(lease, child) for child in sorted(children, key=lambda child: child.shard_id)),
+        create=tuple(
+            _child_lease(lease, child) for child in sorted(children, key=lambda child: child.shard_id)
+        ),
         child_shard_ids=frozenset(child.shard_id for child in children),
     )
 

@@ -1,4 +1,4 @@
-"""Which leases to create: KCL's rule (HierarchicalShardSyncer), and a repair of what it leaves to its workers.
+"""Which leases to create: KCL's rule (HierarchicalShardSyncer), and a repair of what its workers may leave.
 
 KCL's rule in short. An empty table gets the shards that were open at the start position. After that the table
 itself says what has been handled, and a shard needs a lease only where no lease of its own or of an ancestor

@@ -53,10 +53,14 @@ def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> 
     sync = plan_shard_sync(look.scan.leases, malformed, look.shards, settings.start_position)
     deletions = plan_lease_cleanup(look.scan.leases, look.shards, malformed) if look.scan.leases else ()
     doomed = {deletion.lease.lease_key for deletion in deletions}
-    leases = [lease for lease in look.scan.leases if lease.lease_key not in doomed] + [new.lease for new in sync.create]
+    leases = [lease for lease in look.scan.leases if lease.lease_key not in doomed] + [
+        new.lease for new in sync.create
+    ]
     sightings = observe(look.sightings, look.scan.leases, now)
     ended = frozenset(lease.lease_key for lease in leases if lease.is_ended)
-    choices = choose_leases(leases, sightings, now, chance, settings, settings.own_worker_ids, ended, malformed)
+    choices = choose_leases(
+        leases, sightings, now, chance, settings, settings.own_worker_ids, ended, malformed
+    )
     chosen = {choice.lease.lease_key for choice in choices}
     unfinished = {lease.lease_key for lease in leases if not lease.is_ended}
     chosen = {choice.lease.lease_key for choice in choices}

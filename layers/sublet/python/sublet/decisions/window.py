@@ -94,13 +94,13 @@ def next_poll_at(last_poll_at: datetime, page: Page | None, settings: Settings) 
 
 
 def throttled_until(now: datetime, refusals: int) -> datetime:
-    """After the n-th refusal in a row: 1, 2, 4 and then 5 s, which is how long one reply of 10 MB uses up a shard's 2 MB a second."""
-    return now + min(timedelta(seconds=1) * 2 ** min(refusals - 1, 3), timedelta(seconds=5))
+    """After the n-th refusal in a row: 1, 2, 4 and then 5 s, for which one reply of 10 MB uses up a shard's 2 MB a second."""
+    return now + min(timedelta(seconds=1 << min(refusals - 1, 3)), timedelta(seconds=5))
 
 
 def handler_backoff(failures: int, settings: Settings) -> timedelta:
     """Before the call after the n-th failure in a row: doubling from handler_backoff up to handler_backoff_max."""
-    return min(settings.handler_backoff * 2 ** min(failures - 1, 30), settings.handler_backoff_max)
+    return min(settings.handler_backoff * (1 << min(failures - 1, 30)), settings.handler_backoff_max)
 
 
 def keeps_leases(item: WorkerItem, settings: Settings) -> bool:
@@ -114,5 +114,8 @@ def after_window(item: WorkerItem, reports: Sequence[LeaseReport]) -> WindowRepo
     following = replace(item, claims=kept, windows_left=item.windows_left - 1)
     if kept:
         return WindowReport(Next.AGAIN, following, tuple(reports))
-    work_left = any(r.outcome in (Outcome.WINDOW_ENDED, Outcome.SHARD_END_BLOCKED) or r.unstarted_children for r in reports)
+    work_left = any(
+        r.outcome in (Outcome.WINDOW_ENDED, Outcome.SHARD_END_BLOCKED) or r.unstarted_children
+        for r in reports
+    )
     return WindowReport(Next.PROMPT if work_left else Next.DONE, following, tuple(reports))

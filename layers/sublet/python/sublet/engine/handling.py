@@ -76,8 +76,10 @@ class Handling:
         batch = Batch(self.settings.stream, self.shard_id, records, millis_behind_latest, checkpoint)
         try:
             self.handler.handle(batch)
-        except Exception as failure:  # whatever the user's code raises
-            self._failed(failure, f"handle, after {finished} records of {len(records)} from {records[0].checkpoint}")
+        except Exception as failure:  # noqa: BLE001 - whatever the user's code raises
+            self._failed(
+                failure, f"handle, after {finished} records of {len(records)} from {records[0].checkpoint}"
+            )
             return finished
         self.progress.finish(records[-1].checkpoint)
         return len(records)
@@ -99,7 +101,7 @@ class Handling:
                 with self.slots:
                     call()
                 return True
-            except Exception as failure:  # whatever the user's code raises
+            except Exception as failure:  # noqa: BLE001 - whatever the user's code raises
                 attempt += 1
                 self._failed(failure, what)
             if once or not self._may_retry(attempt):

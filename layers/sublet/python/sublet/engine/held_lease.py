@@ -28,7 +28,16 @@ class HeldLease:
     `halt` is set as soon as the lease is lost or to be drained, so that whoever waits for records stops waiting.
     """
 
-    def __init__(self, lease: Lease, since: datetime, table: LeaseTable, clock: Clock, tasks: Tasks, halt: Signal, log: Log):
+    def __init__(
+        self,
+        lease: Lease,
+        since: datetime,
+        table: LeaseTable,
+        clock: Clock,
+        tasks: Tasks,
+        halt: Signal,
+        log: Log,
+    ):
         self.lease = lease
         self.tenure = Tenure.HELD
         self.written_at = since
@@ -58,14 +67,21 @@ class HeldLease:
         try:
             result = self._table.apply(write)
         except LeaseTableUnavailable as unavailable:
-            self._log.warning("lease table unavailable", write=write.kind, lease_key=write.lease_key, problem=str(unavailable))
+            self._log.warning(
+                "lease table unavailable",
+                write=write.kind,
+                lease_key=write.lease_key,
+                problem=str(unavailable),
+            )
             return False
         if isinstance(result, Applied):
             self.lease, self.written_at = result.lease, sent_at
             return True
         return self._refused(write, result, sent_at, make)
 
-    def _refused(self, write: LeaseWrite, refused: Refused, sent_at: datetime, make: Callable[[Lease], LeaseWrite]) -> bool:
+    def _refused(
+        self, write: LeaseWrite, refused: Refused, sent_at: datetime, make: Callable[[Lease], LeaseWrite]
+    ) -> bool:
         verdict = judge_refusal(self.lease, write, refused.row)
         if verdict is Verdict.LOST or not isinstance(refused.row, Lease):
             self._log.warning("lease lost", lease_key=write.lease_key, write=write.kind, row=_stands(refused))
@@ -73,7 +89,9 @@ class HeldLease:
             return verdict is Verdict.DONE_BEFORE
         self.lease = refused.row
         if verdict is Verdict.DRAIN:
-            self._log.info("asked to hand the lease over", lease_key=write.lease_key, to=refused.row.lease_owner)
+            self._log.info(
+                "asked to hand the lease over", lease_key=write.lease_key, to=refused.row.lease_owner
+            )
             self._leave(Tenure.DRAINING)
             return self._write(hand_over if write.kind is WriteKind.RELEASE else make)
         if verdict is Verdict.DONE_BEFORE:

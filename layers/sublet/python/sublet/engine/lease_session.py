@@ -78,9 +78,13 @@ class LeaseSession:
             outcome, problem = self._consume(), None
         except (StreamError, LeaseTableError) as refused:
             outcome, problem = Outcome.SERVICE_FAILED, str(refused)
-            self.world.log.error("service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem)
+            self.world.log.error(
+                "service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem
+            )
         except BaseException:
-            self._leave(Outcome.SERVICE_FAILED, None)  # a fault that nobody planned: give the lease back, and let it be seen
+            self._leave(
+                Outcome.SERVICE_FAILED, None
+            )  # a fault that nobody planned: give the lease back, and let it be seen
             raise
         return self._leave(outcome, problem)
 
@@ -98,15 +102,27 @@ class LeaseSession:
         if self.why is Why.STEAL and not self.halt.wait(world.settings.handover_wait):
             self.held.reload()
             self.progress.start_from(self.held.lease.checkpoint)
-        if (needed := needs_pin(self.held.lease, world.settings.start_position, world.clock.now())) is not None:
+        if (
+            needed := needs_pin(self.held.lease, world.settings.start_position, world.clock.now())
+        ) is not None:
             self.held.write(partial(pin, at=needed.at))
         position = read_position(self.held.lease)
         if self.halt.is_set() or position is None:
             return self._stopped()
-        if not self.handling.tell("lease_acquired", partial(world.handler.lease_acquired, self.shard_id, self.held.lease.checkpoint)):
+        if not self.handling.tell(
+            "lease_acquired", partial(world.handler.lease_acquired, self.shard_id, self.held.lease.checkpoint)
+        ):
             return self._gave_up()
         feed = PageFeed(
-            world.stream, self.shard_id, position, world.settings, world.clock, world.tasks, world.budget, self.halt, world.deadline
+            world.stream,
+            self.shard_id,
+            position,
+            world.settings,
+            world.clock,
+            world.tasks,
+            world.budget,
+            self.halt,
+            world.deadline,
         )
         try:
             return self._pages(feed)
@@ -176,7 +192,11 @@ class LeaseSession:
 
     def _hash_key_range(self) -> HashKeyRange | None:
         """KCL's rule needs the shard's range; a row without one (kcl-rust, old Java) goes unfiltered."""
-        return self.held.lease.hash_key_range if self.world.settings.hash_range_filter is HashRangeFilter.KCL else None
+        return (
+            self.held.lease.hash_key_range
+            if self.world.settings.hash_range_filter is HashRangeFilter.KCL
+            else None
+        )
 
     def _dropped(self, records: int) -> None:
         if records:
@@ -187,10 +207,18 @@ class LeaseSession:
         """The shard's last record is handled: children's leases, children's names, SHARD_END, in this order."""
         world = self.world
         self.progress.write()
-        missing = [p for p in other_parents(self.held.lease, page.child_shards) if world.table.get(p) is None and world.stream.has_shard(p)]
+        missing = [
+            p
+            for p in other_parents(self.held.lease, page.child_shards)
+            if world.table.get(p) is None and world.stream.has_shard(p)
+        ]
         plan = plan_shard_end(self.held.lease, page.child_shards, missing)
         if isinstance(plan, Blocked):
-            world.log.warning("shard end waits for a merge's other parent", shard_id=self.shard_id, parents=sorted(plan.missing_parents))
+            world.log.warning(
+                "shard end waits for a merge's other parent",
+                shard_id=self.shard_id,
+                parents=sorted(plan.missing_parents),
+            )
             return Outcome.SHARD_END_BLOCKED
         if self.halt.is_set() or self.progress.is_unwritten:
             return self._stopped()
@@ -198,7 +226,9 @@ class LeaseSession:
             return self._gave_up()
         for child in plan.create:
             world.table.apply(create(child))
-        if self.held.write(partial(set_children, child_shard_ids=plan.child_shard_ids)) and self.held.write(end):
+        if self.held.write(partial(set_children, child_shard_ids=plan.child_shard_ids)) and self.held.write(
+            end
+        ):
             return Outcome.SHARD_ENDED
         return self._stopped()
 
@@ -210,7 +240,9 @@ class LeaseSession:
             if self.progress.write_last(world.table, world.log):
                 world.metrics.put("late_checkpoints", 1)
             if self.held.tenure is Tenure.HELD and not keep:
-                self.held.write(partial(release, caught_up_at=world.clock.now() if outcome is Outcome.CAUGHT_UP else None))
+                self.held.write(
+                    partial(release, caught_up_at=world.clock.now() if outcome is Outcome.CAUGHT_UP else None)
+                )
             if self.held.tenure is not Tenure.HELD:
                 outcome, keep = Outcome.LEASE_LOST, False
                 world.metrics.put("lost_leases", 1)
@@ -237,4 +269,3 @@ def slices(records: tuple[StreamRecord, ...], max_bytes: int) -> Iterator[tuple[
         size += len(record.data)
     if start < len(records):
         yield records[start:]
-

@@ -1,8 +1,8 @@
 """The lease worker: one window over a few leases.
 
-    look     acquire each claim, exactly as the lease manager saw it
-    decide   who consumes what: each acquired lease in a task of its own, children of what ends here at once if there is room
-    act      consume until caught up, ended, lost or out of time; one more task heartbeats them all
+look     acquire each claim, exactly as the lease manager saw it
+decide   who consumes what: each acquired lease in a task of its own, children of what ends here at once if there is room
+act      consume until caught up, ended, lost or out of time; one more task heartbeats them all
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class LeaseWorker:
     log: Log
     settings: Settings
 
-    def run_window(self, item: WorkerItem, invocation_id: str, deadline: datetime, stop: Signal | None = None) -> WindowReport:
+    def run_window(
+        self, item: WorkerItem, invocation_id: str, deadline: datetime, stop: Signal | None = None
+    ) -> WindowReport:
         """Consume the item's leases until `deadline`, or until `stop` is set, which ends the window early.
 
         `invocation_id` is unique to this attempt. Raises only what nobody planned, and then after every lease is given back.
@@ -90,10 +92,12 @@ class _Window:
     def _reports(self) -> list[LeaseReport]:
         """Of every lease, in the order of their start. One that failed unplanned is raised only when all have ended."""
         reports, faults = [], []
-        for task in self.started:  # the list may grow while we wait; a task adds to it only before it ends itself
+        for (
+            task
+        ) in self.started:  # the list may grow while we wait; a task adds to it only before it ends itself
             try:
                 reports.append(task.result())
-            except Exception as fault:
+            except Exception as fault:  # noqa: BLE001 - raised below, when the others have ended
                 faults.append(fault)
         if faults:
             raise faults[0]
@@ -121,17 +125,23 @@ class _Window:
         """One lease from its acquire to the start of its children."""
         row = self._acquire(seen)
         if not isinstance(row, Lease) or row.holder != self.holder:
-            if isinstance(row, Lease) and row.is_ended:  # an earlier attempt at this item ended it and then crashed
+            if (
+                isinstance(row, Lease) and row.is_ended
+            ):  # an earlier attempt at this item ended it and then crashed
                 return self._ended(LeaseReport(seen.lease_key, Outcome.SHARD_ENDED), row)
             self.world.log.info("could not acquire", lease_key=seen.lease_key, why=why)
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE)
-        self.world.log.info("lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint))
+        self.world.log.info(
+            "lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint)
+        )
         session = self._session(row, why)
         try:
             report = session.run()
         finally:
             del self.sessions[row.lease_key]
-        self.world.log.info("lease left", lease_key=row.lease_key, outcome=report.outcome, user_records=report.user_records)
+        self.world.log.info(
+            "lease left", lease_key=row.lease_key, outcome=report.outcome, user_records=report.user_records
+        )
         return self._ended(report, session.held.lease) if report.outcome is Outcome.SHARD_ENDED else report
 
     def _session(self, lease: Lease, why: Why) -> LeaseSession:
@@ -143,18 +153,24 @@ class _Window:
         return session
 
     def _acquire(self, seen: Seen) -> Lease | MalformedRow | None:
-        """The row, ours if the acquire succeeded. A lease that an earlier attempt at this very item held is taken over as it stands."""
+        """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands."""
         try:
             result = self.world.table.apply(acquire(seen, self.item.worker_id, self.holder))
             if isinstance(result, Applied):
                 return result.lease
             row = result.row
-            if isinstance(row, Lease) and row.holder != self.holder and (row.holder or "").startswith(f"{self.item.item_id}/"):
+            if (
+                isinstance(row, Lease)
+                and row.holder != self.holder
+                and (row.holder or "").startswith(f"{self.item.item_id}/")
+            ):
                 result = self.world.table.apply(acquire(row.seen, self.item.worker_id, self.holder))
                 return result.lease if isinstance(result, Applied) else result.row
             return row
         except LeaseTableUnavailable as unavailable:
-            self.world.log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
+            self.world.log.warning(
+                "lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable)
+            )
             return None
 
     def _ended(self, report: LeaseReport, parent: Lease) -> LeaseReport:

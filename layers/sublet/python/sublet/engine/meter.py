@@ -28,7 +28,9 @@ class Meter:
     def show(self, total: LeaseReport) -> None:
         if total.millis_behind_latest is None:
             return  # never polled: there is nothing to say about the shard
-        self._metrics.put("millis_behind_latest", total.millis_behind_latest, Unit.MILLISECONDS, shard_id=self._shard_id)
+        self._metrics.put(
+            "millis_behind_latest", total.millis_behind_latest, Unit.MILLISECONDS, shard_id=self._shard_id
+        )
         self._metrics.put("bytes", total.bytes - self._bytes, Unit.BYTES, shard_id=self._shard_id)
         self._metrics.put("records", total.user_records - self._records, Unit.COUNT, shard_id=self._shard_id)
         self._bytes, self._records, self._shown_at = total.bytes, total.user_records, self._clock.now()

@@ -96,14 +96,18 @@ class PageFeed:
         """Wait for a fetch under way (the halt signal cuts its waiting short) and give all memory back."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
-            with suppress(StreamError):  # nobody will handle that page; the next window meets the same error and reports it
+            with suppress(
+                StreamError
+            ):  # nobody will handle that page; the next window meets the same error and reports it
                 ahead.result()
         self._budget.give_back(self._fetched)
         self._fetched = NOTHING
         self.handled()
 
     def _fetch(self) -> Page | None:
-        while self._wait_until(lambda: self._clock.now() >= self._poll_at, lambda: self._poll_at - self._clock.now()):
+        while self._wait_until(
+            lambda: self._clock.now() >= self._poll_at, lambda: self._poll_at - self._clock.now()
+        ):
             reserved = Size(POLL_REPLY_MAX, self._settings.poll_limit)
             if not self._wait_until(lambda: self._budget.take(reserved), lambda: _FULL):  # noqa: B023 - waits for it right here
                 return None

@@ -60,7 +60,9 @@ class Progress:
         if not self._held.is_lost or not self.is_unwritten:
             return False
         try:
-            return isinstance(table.apply(late_checkpoint(self._held.lease.lease_key, self.finished)), Applied)
+            return isinstance(
+                table.apply(late_checkpoint(self._held.lease.lease_key, self.finished)), Applied
+            )
         except LeaseTableError as problem:
             log.warning("late checkpoint failed", lease_key=self._held.lease.lease_key, problem=str(problem))
             return False

@@ -74,7 +74,12 @@ class LeaseManager:
         for new in plan.sync.create:
             if isinstance(self.table.apply(create(new.lease)), Applied):
                 created += 1
-                self.log.info("lease created", lease_key=new.lease.lease_key, why=new.why, checkpoint=str(new.lease.checkpoint))
+                self.log.info(
+                    "lease created",
+                    lease_key=new.lease.lease_key,
+                    why=new.why,
+                    checkpoint=str(new.lease.checkpoint),
+                )
         deleted = sum(self._delete(deletion) for deletion in plan.deletions)
         self.sightings.save(plan.sightings)
         if plan.items:
@@ -93,13 +98,23 @@ class LeaseManager:
 
     def _report(self, look: Look, plan: TickPlan, report: TickReport) -> None:
         for row in look.scan.malformed:
-            self.log.error("malformed lease row; its shard waits until somebody mends it", lease_key=row.lease_key, problem=row.problem)
+            self.log.error(
+                "malformed lease row; its shard waits until somebody mends it",
+                lease_key=row.lease_key,
+                problem=row.problem,
+            )
         for shard_id in plan.sync.inconsistent:
-            self.log.warning("open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id)
+            self.log.warning(
+                "open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id
+            )
         for hole in plan.sync.holes:
-            self.log.warning("hash key range without a lease", starting=str(hole.starting), ending=str(hole.ending))
+            self.log.warning(
+                "hash key range without a lease", starting=str(hole.starting), ending=str(hole.ending)
+            )
         for choice in plan.choices:
-            self.log.info("lease chosen", lease_key=choice.lease.lease_key, worker_id=choice.worker_id, why=choice.why)
+            self.log.info(
+                "lease chosen", lease_key=choice.lease.lease_key, worker_id=choice.worker_id, why=choice.why
+            )
         for name in ("total_leases", "total_shards", "unclaimed_leases", "malformed_rows"):
             self.metrics.put(name, getattr(report, name))
         self.metrics.flush()

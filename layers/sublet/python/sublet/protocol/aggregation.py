@@ -1,55 +1,40 @@
 """KPL aggregation: many user records in one stream record, and back.
 
-An aggregate is `F3 89 9A C2`, an AggregatedRecord (see `kpl_messages`), and the MD5 of its bytes. What does not prove to
-be one is a plain record. The rules are those of KCL's AggregatorUtil, except where KCL loses user records for a fault of
-their producer: at a table index or an explicit hash key that makes no sense it stops reading, and the rest of the
-aggregate is gone. Here the stream record is then delivered whole, as one plain record, and counted.
+Deaggregation follows KCL's AggregatorUtil, except where KCL loses user records for a fault of their producer:
+at a table index or an explicit hash key that makes no sense it stops reading, and the rest of the aggregate
+is gone. Here the stream record is then delivered whole, as one plain record, and counted.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, repeat
 from typing import NamedTuple
 
-from google.protobuf.message import DecodeError
-
-from sublet.protocol.kpl_messages import (
-    parse_aggregated_record,
-    parse_columns,
-    parse_strict_aggregated_record,
-    serialize,
-)
+from sublet.protocol.kpl_format import DIGEST_SIZE, OVERHEAD, Contents, read_aggregate, write_aggregate
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
 
 try:
-    # The interpreter's own MD5 takes half of OpenSSL's time (hashlib's) for something as short as a partition key.
-    from _md5 import md5 as _md5_of_key  # type: ignore[import-not-found,unused-ignore]
+    # The interpreter's own MD5: for a partition key, half the time of hashlib's, which is OpenSSL's.
+    from _md5 import md5 as _md5  # type: ignore[import-not-found,unused-ignore]
 except ImportError:
-    from hashlib import md5 as _md5_of_key
-
-MAGIC = b"\xf3\x89\x9a\xc2"
-DIGEST_SIZE = 16
+    from hashlib import md5 as _md5
 
 KPL_MAX_BYTES = 51_200
 """The KPL's default AggregationMaxSize, in bytes of the finished stream record."""
 
 _EXPLICIT_HASH_KEY = re.compile(rb"[0-9]{1,39}")
-"""Kinesis: decimal, of at most 39 digits. KCL would also read a sign, digits of other scripts, and any length."""
+"""Kinesis: decimal, at most 39 digits. KCL would also read a sign, other scripts' digits, and any length."""
 
 
 def hash_key(partition_key: str, explicit_hash_key: str | None) -> int:
-    """What places a record in a shard: the explicit hash key (decimal) if there is one, else MD5 of the partition key."""
+    """What places a record in a shard: its explicit hash key, or else the MD5 of its partition key."""
     if explicit_hash_key is not None:
         return int(explicit_hash_key)
-    return int.from_bytes(_md5_of_key(partition_key.encode()).digest(), "big")
-
-
-# Deaggregation
+    return int.from_bytes(_md5(partition_key.encode()).digest(), "big")  # noqa: S324 -- Kinesis' choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +43,24 @@ class Deaggregation:
 
     user_records: list[UserRecord]
     dropped_out_of_range: int
-    """User records dropped by KCL's rule: one hash key outside the shard's range discards its whole aggregate.
+    """User records dropped by KCL's rule: one hash key outside the shard's range discards the whole aggregate.
 
-    After a reshard the KPL sees from the reply that it predicted the wrong shard and sends those user records again.
+    After a reshard the KPL sees in the reply that it predicted the wrong shard, and sends them again.
     """
     delivered_whole: int
-    """Aggregates with a table index or explicit hash key that makes no sense, each delivered as one plain record."""
-
-
-class _Contents(NamedTuple):
-    """An aggregate as columns, with an entry for each user record; and the two tables that its indexes point into."""
-
-    partition_key_table: Sequence[bytes]
-    explicit_hash_key_table: Sequence[bytes]
-    partition_key_indexes: Sequence[int]
-    explicit_hash_key_indexes: Sequence[int | None]
-    """Empty when no user record has an explicit hash key."""
-    data: Sequence[bytes]
+    """Aggregates with a table index or explicit hash key that makes no sense, each now one plain record."""
 
 
 def deaggregate(stream_records: Iterable[StreamRecord], hash_key_range: HashKeyRange | None) -> Deaggregation:
-    """All user records, in order. Raises on no bytes, and loses none but by KCL's rule; None switches that rule off.
+    """All user records, in order. Raises on no bytes.
 
-    An aggregate in an aggregate is not expanded. An aggregate of no user records gives none: whoever checkpoints must
-    count stream records, not these.
+    Loses nothing but by KCL's rule (see `dropped_out_of_range`); a range of None switches that off. An aggregate inside an aggregate is not expanded. An aggregate of no user records gives none: what is checkpointed must
+    follow the stream records, not these.
     """
     user_records: list[UserRecord] = []
     dropped = delivered_whole = 0
     for record in stream_records:
-        contents = _read(record.data) if record.data.startswith(MAGIC) else None
+        contents = read_aggregate(record.data)
         if contents is None:
             user_records.append(_plain(record))
             continue
@@ -106,53 +80,8 @@ def _plain(record: StreamRecord) -> UserRecord:
     return UserRecord(record.data, record.partition_key, None, 0, record)
 
 
-def _read(data: bytes) -> _Contents | None:
-    """The contents of an aggregate, or None for whatever KCL takes for a plain record. `data` starts with the magic."""
-    payload = data[len(MAGIC) : -DIGEST_SIZE]
-    if len(data) <= len(MAGIC) + DIGEST_SIZE or _digest(payload) != data[-DIGEST_SIZE:]:
-        return None
-    try:
-        return _read_columns(payload) or _read_records(payload)
-    except DecodeError:
-        return None
-
-
-def _digest(payload: bytes) -> bytes:
-    return hashlib.md5(payload, usedforsecurity=False).digest()
-
-
-def _read_columns(payload: bytes) -> _Contents | None:
-    """The contents, if the columns prove to line up: as many entries in each as records, and every record has one."""
-    columns = parse_columns(payload)
-    indexes, data = columns.records.partition_key_index, columns.records.data
-    explicit_indexes = columns.records.explicit_hash_key_index
-    message = parse_strict_aggregated_record(payload) if explicit_indexes else parse_aggregated_record(payload)
-    records = len(message.records)
-    if not records == len(indexes) == len(data) or len(explicit_indexes) not in (0, records):
-        return None
-    if not message.IsInitialized():
-        return None
-    return _Contents(
-        columns.partition_key_table, columns.explicit_hash_key_table, indexes, explicit_indexes, data
-    )
-
-
-def _read_records(payload: bytes) -> _Contents | None:
-    """The same, record by record, for the rest: some records have an explicit hash key, or a field occurs twice."""
-    message = parse_aggregated_record(payload)
-    if not message.IsInitialized():
-        return None
-    return _Contents(
-        message.partition_key_table,
-        message.explicit_hash_key_table,
-        [r.partition_key_index for r in message.records],
-        [r.explicit_hash_key_index if r.HasField("explicit_hash_key_index") else None for r in message.records],
-        [r.data for r in message.records],
-    )
-
-
-def _explicit_hash_keys(contents: _Contents) -> dict[int | None, str | None] | None:
-    """Those in use, by index (and None for "has none"); None if an index points nowhere, or at what is not decimal."""
+def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | None:
+    """Those in use, by index (None: has none). None if an index points nowhere, or at what is not decimal."""
     table = contents.explicit_hash_key_table
     by_index: dict[int | None, str | None] = {None: None}
     for index in set(contents.explicit_hash_key_indexes):
@@ -164,30 +93,31 @@ def _explicit_hash_keys(contents: _Contents) -> dict[int | None, str | None] | N
 
 
 def _expand(
-    record: StreamRecord, contents: _Contents, explicit_hash_keys: dict[int | None, str | None]
+    record: StreamRecord, contents: Contents, explicit_hash_keys: dict[int | None, str | None]
 ) -> list[UserRecord] | None:
     """The user records, or None if a partition key's index points nowhere.
 
-    Column by column in C, without a Python step for each record: zip makes each tuple, tuple.__new__ a UserRecord of it.
+    Column by column in C, with no step of Python for each record: zip makes a tuple of each, and
+    tuple.__new__ a UserRecord of that.
     """
     partition_keys = _texts(contents.partition_key_table)
     explicit_indexes = contents.explicit_hash_key_indexes
-    columns = zip(
+    rows = zip(
         contents.data,
         map(partition_keys.__getitem__, contents.partition_key_indexes),
         map(explicit_hash_keys.__getitem__, explicit_indexes) if explicit_indexes else repeat(None),
         count(),
         repeat(record),
-        strict=False,
+        strict=False,  # two of the columns have no end
     )
     try:
-        return list(map(tuple.__new__, repeat(UserRecord), columns))
+        return list(map(tuple.__new__, repeat(UserRecord), rows))
     except IndexError:
         return None
 
 
 def _texts(table: Sequence[bytes]) -> list[str]:
-    """Partition keys as text; one that is not UTF-8 (Kinesis takes none, but aggregators do not ask) as Java reads it."""
+    """Partition keys as text. One that is not UTF-8 (Kinesis itself takes none) is read as Java reads it."""
     try:
         return list(map(bytes.decode, table))
     except UnicodeDecodeError:
@@ -195,9 +125,9 @@ def _texts(table: Sequence[bytes]) -> list[str]:
 
 
 def _is_inside(
-    hash_key_range: HashKeyRange, contents: _Contents, explicit_hash_keys: dict[int | None, str | None]
+    hash_key_range: HashKeyRange, contents: Contents, explicit_hash_keys: dict[int | None, str | None]
 ) -> bool:
-    """Whether every user record's hash key is in the range. Compares digests as bytes: big-endian keeps their order."""
+    """Whether every user record's hash key is in the range. Big-endian digests are in order as bytes too."""
     if not all(int(text) in hash_key_range for text in explicit_hash_keys.values() if text is not None):
         return False
     if hash_key_range == FULL_RANGE:
@@ -206,19 +136,30 @@ def _is_inside(
     if contents.explicit_hash_key_indexes:
         indexes = [i for i, e in zip(indexes, contents.explicit_hash_key_indexes, strict=True) if e is None]
     starting, ending = (end.to_bytes(DIGEST_SIZE, "big") for end in hash_key_range)
-    digests = [_md5_of_key(table[index]).digest() for index in set(indexes)]
+    digests = [_md5(table[index]).digest() for index in set(indexes)]  # noqa: S324 -- Kinesis' choice
     return not digests or (starting <= min(digests) and max(digests) <= ending)
 
 
-# Aggregation
+def aggregate(records: Sequence[tuple[str, str | None, bytes]]) -> bytes:
+    """A stream record's data, from (partition key, explicit hash key, data) of each user record, in order.
 
-
-class RecordToPut(NamedTuple):
-    """A user record on its way out."""
-
-    partition_key: str
-    explicit_hash_key: str | None
-    data: bytes
+    There must be one at least. Each key is written once, in the order of first use.
+    """
+    if not records:
+        raise ValueError(
+            "an aggregate needs at least one user record: readers take an empty one for plain data"
+        )
+    keys: dict[str, int] = {}
+    explicit: dict[str, int] = {}
+    rows = [
+        (
+            keys.setdefault(key, len(keys)),
+            None if hash_ is None else explicit.setdefault(hash_, len(explicit)),
+            data,
+        )
+        for key, hash_, data in records
+    ]
+    return write_aggregate(list(keys), list(explicit), rows)
 
 
 class Aggregate(NamedTuple):
@@ -227,25 +168,64 @@ class Aggregate(NamedTuple):
     partition_key: str
     explicit_hash_key: str | None
     data: bytes
-    count: int
+    user_records: int
 
 
-def aggregate(records: Sequence[tuple[str, str | None, bytes]]) -> bytes:
-    """One stream record's data, from (partition key, explicit hash key, data) of each user record, in order.
+class Aggregator:
+    """Collects user records into aggregates of at most `max_bytes`, as stream records, and of `max_count`.
 
-    Each key is written once, in the order of first use. There must be a record: readers would take none for plain data.
+    Keep one for each shard, chosen by `hash_key`: KCL drops an aggregate that holds a user record of another
+    shard's. A user record too big for `max_bytes` makes an aggregate of its own, which is then larger.
     """
-    if not records:
-        raise ValueError("an aggregate needs at least one user record")
-    keys: dict[str, int] = {}
-    explicit: dict[str, int] = {}
-    rows = [
-        (
-            keys.setdefault(key, len(keys)),
-            None if hash_key is None else explicit.setdefault(hash_key, len(explicit)),
-            data,
-        )
-        for key, hash_key, data in records
-    ]
-    payload = serialize([key.encode() for key in keys], [key.encode() for key in explicit], rows)
-    return MAGIC + payload + _digest(payload)
+
+    def __init__(self, max_bytes: int = KPL_MAX_BYTES, max_count: int = 1_000_000) -> None:
+        self._max_bytes = max_bytes
+        self._max_count = max_count
+        self._start_afresh()
+
+    def add(self, partition_key: str, explicit_hash_key: str | None, data: bytes) -> Aggregate | None:
+        """Take one more user record; the aggregate of those before it, if it did not fit in with them."""
+        finished = None
+        size = self._added_size(partition_key, explicit_hash_key, data)
+        if self._records and (self._size + size > self._max_bytes or len(self._records) == self._max_count):
+            finished = self.flush()
+            size = self._added_size(partition_key, explicit_hash_key, data)
+        self._records.append((partition_key, explicit_hash_key, data))
+        self._keys.setdefault(partition_key, len(self._keys))
+        if explicit_hash_key is not None:
+            self._explicit.setdefault(explicit_hash_key, len(self._explicit))
+        self._size += size
+        return finished
+
+    def flush(self) -> Aggregate | None:
+        """The aggregate of what is left; None when nothing is."""
+        records = self._records
+        self._start_afresh()
+        return Aggregate(*records[0][:2], aggregate(records), len(records)) if records else None
+
+    def _start_afresh(self) -> None:
+        self._records: list[tuple[str, str | None, bytes]] = []
+        self._keys: dict[str, int] = {}
+        self._explicit: dict[str, int] = {}
+        self._size = OVERHEAD
+
+    def _added_size(self, partition_key: str, explicit_hash_key: str | None, data: bytes) -> int:
+        """The bytes that this record would add: its own, and those of keys that the tables lack so far."""
+        index = self._keys.get(partition_key)
+        added = 0 if index is not None else _delimited(len(partition_key.encode()))
+        record = 1 + _varint(len(self._keys) if index is None else index) + _delimited(len(data))
+        if explicit_hash_key is not None:
+            index = self._explicit.get(explicit_hash_key)
+            added += 0 if index is not None else _delimited(len(explicit_hash_key.encode()))
+            record += 1 + _varint(len(self._explicit) if index is None else index)
+        return added + _delimited(record)
+
+
+def _varint(value: int) -> int:
+    """Bytes of a protobuf varint: seven bits in each."""
+    return max(1, (value.bit_length() + 6) // 7)
+
+
+def _delimited(length: int) -> int:
+    """Bytes of a field of `length` bytes, with its tag and its length."""
+    return 1 + _varint(length) + length

@@ -88,7 +88,11 @@ class Checkpoint:
         return self._order < other._order
 
     def __str__(self) -> str:
-        return f"{self.sequence_number}:{self.sub_sequence_number}" if self.sub_sequence_number else self.sequence_number
+        return (
+            f"{self.sequence_number}:{self.sub_sequence_number}"
+            if self.sub_sequence_number
+            else self.sequence_number
+        )
 
 
 AT_TIMESTAMP = Checkpoint(Sentinel.AT_TIMESTAMP.value)

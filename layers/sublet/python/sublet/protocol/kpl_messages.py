@@ -11,18 +11,20 @@
       required bytes  data = 3;                         repeated bytes  data = 3;
     }                                                 }
 
-On the left is the KPL's own format, but for two things that the wire does not show: its tables are declared as strings,
-which some protobuf runtimes refuse to read when they are not UTF-8 (Java's does not), and its records' tags, which
-nobody uses, are left to be skipped as unknown fields.
+On the left is the KPL's own format, but for two things that the wire does not show: its tables are declared
+as strings, which some protobuf runtimes refuse to read when they are not UTF-8 (Java's does not), and its
+records' tags, which nobody uses, are left to be skipped as unknown fields.
 
-On the right is why deaggregation is fast. Protobuf promises that a singular message which occurs many times is merged,
-and that merging concatenates repeated fields: so this one `records` holds a whole aggregate as three columns, without a
-Python object for each record. It cannot say where one record ends, so `aggregation` first proves that columns line up:
-there are as many entries as records, and every record has one (that is what `required` checks). For aggregates in which
-every record has an explicit hash key the proof needs StrictAggregatedRecord, where that field is required too.
+On the right is why deaggregation is fast. Protobuf promises that a singular message which occurs many times
+is merged, and that merging concatenates repeated fields: so this one `records` holds a whole aggregate as
+three columns, without a Python object for each record. It cannot say where one record ends, so `aggregation`
+first proves that columns line up: there are as many entries as records, and every record has one (that is
+what `required` checks). For aggregates in which every record has an explicit hash key the proof needs
+StrictAggregatedRecord, where that field is required too.
 
-The classes are made here and not by protoc: generated code refuses every protobuf runtime older than its compiler, and
-it registers its names in a pool of the process, where a second copy of the KPL's messages makes the import fail.
+The classes are made here and not by protoc: generated code refuses every protobuf runtime older than its
+compiler, and it registers its names in a pool of the process, where a second copy of the KPL's messages makes
+the import fail.
 """
 
 from __future__ import annotations
@@ -69,18 +71,18 @@ class Columns(Protocol):
 
 
 def parse_aggregated_record(payload: bytes) -> AggregatedRecord:
-    """The message, or DecodeError. Parsing in Python does not check required fields: that is IsInitialized."""
-    return cast(AggregatedRecord, _AGGREGATED_RECORD.FromString(payload))
+    """The message, or DecodeError. Parsing does not check required fields: that is IsInitialized."""
+    return cast("AggregatedRecord", _AGGREGATED_RECORD.FromString(payload))
 
 
 def parse_strict_aggregated_record(payload: bytes) -> AggregatedRecord:
     """The same, but IsInitialized demands an explicit hash key of every record too."""
-    return cast(AggregatedRecord, _STRICT_AGGREGATED_RECORD.FromString(payload))
+    return cast("AggregatedRecord", _STRICT_AGGREGATED_RECORD.FromString(payload))
 
 
 def parse_columns(payload: bytes) -> Columns:
     """The same bytes as columns, or DecodeError."""
-    return cast(Columns, _COLUMNS.FromString(payload))
+    return cast("Columns", _COLUMNS.FromString(payload))
 
 
 def serialize(
@@ -88,9 +90,9 @@ def serialize(
     explicit_hash_keys: Sequence[bytes],
     records: Sequence[tuple[int, int | None, bytes]],
 ) -> bytes:
-    """An AggregatedRecord in the KPL's field order: both tables, then each record's indexes into them and its data."""
+    """An AggregatedRecord: both tables, then each record's indexes into them and its data."""
     return cast(
-        bytes,
+        "bytes",
         _AGGREGATED_RECORD(
             partition_key_table=partition_keys,
             explicit_hash_key_table=explicit_hash_keys,
@@ -106,7 +108,9 @@ _PACKAGE = "sublet.kpl"
 
 
 def _field(number: int, label: str, kind: str, name: str) -> FieldDescriptorProto:
-    field = FieldDescriptorProto(name=name, number=number, label=FieldDescriptorProto.Label.Value(f"LABEL_{label}"))
+    field = FieldDescriptorProto(
+        name=name, number=number, label=FieldDescriptorProto.Label.Value(f"LABEL_{label}")
+    )
     if kind in ("BYTES", "UINT64"):
         field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind}")
     else:

@@ -42,8 +42,26 @@ PENDING = (PENDING_CHECKPOINT, PENDING_SUB_SEQUENCE_NUMBER, PENDING_STATE)
 LEASE_ENTITY = "LEASE"
 
 _KNOWN = frozenset(
-    (LEASE_KEY, LEASE_OWNER, LEASE_COUNTER, OWNER_SWITCHES, CHECKPOINT, SUB_SEQUENCE_NUMBER, PARENTS, CHILDREN)
-    + (STARTING_HASH_KEY, ENDING_HASH_KEY, *PENDING, THROUGHPUT, CHECKPOINT_OWNER, START_AT, CAUGHT_UP_AT, HOLDER)
+    {
+        LEASE_KEY,
+        LEASE_OWNER,
+        LEASE_COUNTER,
+        OWNER_SWITCHES,
+        CHECKPOINT,
+        SUB_SEQUENCE_NUMBER,
+        PARENTS,
+        CHILDREN,
+    }
+    | {
+        STARTING_HASH_KEY,
+        ENDING_HASH_KEY,
+        *PENDING,
+        THROUGHPUT,
+        CHECKPOINT_OWNER,
+        START_AT,
+        CAUGHT_UP_AT,
+        HOLDER,
+    }
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -106,7 +124,9 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         caught_up_at=_moment(item, CAUGHT_UP_AT),
         holder=_text(item, HOLDER),
         checkpoint_owner=_text(item, CHECKPOINT_OWNER) or None,
-        pending_checkpoint=Checkpoint.parse(pending, _number(item, PENDING_SUB_SEQUENCE_NUMBER) or 0) if pending else None,
+        pending_checkpoint=Checkpoint.parse(pending, _number(item, PENDING_SUB_SEQUENCE_NUMBER) or 0)
+        if pending
+        else None,
         pending_checkpoint_state=item[PENDING_STATE].get("B") if PENDING_STATE in item else None,
         throughput_kbps=_fraction(item, THROUGHPUT),
         other=MappingProxyType({name: value for name, value in item.items() if name not in _KNOWN}),
@@ -130,8 +150,11 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         STARTING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.starting)),
         ENDING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.ending)),
         PENDING_CHECKPOINT: lease.pending_checkpoint and text(lease.pending_checkpoint.sequence_number),
-        PENDING_SUB_SEQUENCE_NUMBER: lease.pending_checkpoint and number(lease.pending_checkpoint.sub_sequence_number),
-        PENDING_STATE: None if lease.pending_checkpoint_state is None else {"B": lease.pending_checkpoint_state},
+        PENDING_SUB_SEQUENCE_NUMBER: lease.pending_checkpoint
+        and number(lease.pending_checkpoint.sub_sequence_number),
+        PENDING_STATE: None
+        if lease.pending_checkpoint_state is None
+        else {"B": lease.pending_checkpoint_state},
         THROUGHPUT: None if lease.throughput_kbps is None else {"N": f"{lease.throughput_kbps:.6f}"},
         CHECKPOINT_OWNER: lease.checkpoint_owner and text(lease.checkpoint_owner),
         START_AT: lease.start_at and moment(lease.start_at),
@@ -194,5 +217,7 @@ def _hash_key_range(item: Mapping[str, AttributeValue]) -> HashKeyRange | None:
     if starting is None or ending is None:
         return None
     if not (starting.isdecimal() and ending.isdecimal() and max(len(starting), len(ending)) <= 39):
-        raise _Unreadable(f"hash key range {starting!r:.50} to {ending!r:.50} is no pair of decimal hash keys")
+        raise _Unreadable(
+            f"hash key range {starting!r:.50} to {ending!r:.50} is no pair of decimal hash keys"
+        )
     return HashKeyRange(int(starting), int(ending))

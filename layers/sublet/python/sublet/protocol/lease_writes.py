@@ -14,7 +14,20 @@ from enum import StrEnum
 
 from sublet.protocol import lease_row as columns
 from sublet.protocol.checkpoint import SHARD_END, STARTING_SENTINELS, Checkpoint
-from sublet.protocol.conditions import Absent, AllOf, Clause, Equal, Exists, Less, NotEqual, Row, Size, all_of, any_of, holds
+from sublet.protocol.conditions import (
+    Absent,
+    AllOf,
+    Clause,
+    Equal,
+    Exists,
+    Less,
+    NotEqual,
+    Row,
+    Size,
+    all_of,
+    any_of,
+    holds,
+)
 from sublet.protocol.lease import AttributeValue, Lease, Seen
 from sublet.protocol.lease_row import encode_row, moment, number, text, texts
 
@@ -79,7 +92,9 @@ def acquire(seen: Seen, worker_id: str, holder: str) -> LeaseWrite:
 
 def heartbeat(lease: Lease) -> LeaseWrite:
     """Show that the owner lives (KCL's renewLease)."""
-    return LeaseWrite(WriteKind.HEARTBEAT, lease.lease_key, _still_held(lease), adds={columns.LEASE_COUNTER: ONE})
+    return LeaseWrite(
+        WriteKind.HEARTBEAT, lease.lease_key, _still_held(lease), adds={columns.LEASE_COUNTER: ONE}
+    )
 
 
 def pin(lease: Lease, at: datetime) -> LeaseWrite:
@@ -176,10 +191,16 @@ def delete(lease: Lease) -> LeaseWrite:
 
 _OWNERSHIP = (columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER)
 
-_EXISTS = Clause("exists", Exists(columns.LEASE_KEY), "an update would otherwise create half a row, which stops every KCL")
-_NO_SUCH_LEASE = Clause("no_such_lease", Absent(columns.LEASE_KEY), "never overwrite what another created first")
+_EXISTS = Clause(
+    "exists", Exists(columns.LEASE_KEY), "an update would otherwise create half a row, which stops every KCL"
+)
+_NO_SUCH_LEASE = Clause(
+    "no_such_lease", Absent(columns.LEASE_KEY), "never overwrite what another created first"
+)
 _NOT_ENDED = Clause(
-    "not_ended", NotEqual(columns.CHECKPOINT, text(SHARD_END.sequence_number)), "an ended lease stays ended; its children have begun"
+    "not_ended",
+    NotEqual(columns.CHECKPOINT, text(SHARD_END.sequence_number)),
+    "an ended lease stays ended; its children have begun",
 )
 _NOT_STARTED = Clause(
     "not_started",
@@ -190,7 +211,9 @@ _NOT_STARTED = Clause(
 
 def _counter_stands(lease: Lease | Seen) -> Clause:
     fence = Equal(columns.LEASE_COUNTER, number(lease.lease_counter))
-    return Clause("counter_stands", fence, "whoever wrote since then, a paused owner or a new one, wins (KCL's fence)")
+    return Clause(
+        "counter_stands", fence, "whoever wrote since then, a paused owner or a new one, wins (KCL's fence)"
+    )
 
 
 def _owner_stands(lease: Lease | Seen) -> Clause:
@@ -210,19 +233,25 @@ def _drained_by(checkpoint_owner: str | None) -> Clause:
 
 
 def _further_on(to: Checkpoint) -> Clause:
-    """The stored checkpoint is before `to`: DynamoDB compares text, so first by length, then digit by digit, then within the record.
+    """The stored checkpoint is before `to`: text compares by digit, so first by length; last within the record.
 
     A sentinel is before every sequence number; SHARD_END is never compared, `not_ended` and its own size keep it out.
     """
     stored, to_text = columns.CHECKPOINT, text(to.sequence_number)
-    sub_is_less = any_of(Absent(columns.SUB_SEQUENCE_NUMBER), Less(columns.SUB_SEQUENCE_NUMBER, number(to.sub_sequence_number)))
+    sub_is_less = any_of(
+        Absent(columns.SUB_SEQUENCE_NUMBER), Less(columns.SUB_SEQUENCE_NUMBER, number(to.sub_sequence_number))
+    )
     before = any_of(
         *(Equal(stored, text(sentinel.value)) for sentinel in STARTING_SENTINELS),
         Size(stored, "<", len(to.sequence_number)),
         all_of(Size(stored, "=", len(to.sequence_number)), Less(stored, to_text)),
         all_of(Equal(stored, to_text), sub_is_less),
     )
-    return Clause("further_on", all_of(_NOT_ENDED, before), "a checkpoint never goes back, whoever writes it and however late")
+    return Clause(
+        "further_on",
+        all_of(_NOT_ENDED, before),
+        "a checkpoint never goes back, whoever writes it and however late",
+    )
 
 
 def _position(to: Checkpoint) -> dict[str, AttributeValue]:

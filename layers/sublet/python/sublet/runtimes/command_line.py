@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
 from sublet.errors import SubletError
@@ -36,7 +37,13 @@ def _parser() -> argparse.ArgumentParser:
     for command in (run, leases):
         command.add_argument("--application", help="consumer group; names the lease table")
         command.add_argument("--stream", help="the stream's name")
-        command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="any other setting, such as failover_time=10s")
+        command.add_argument(
+            "--set",
+            metavar="NAME=VALUE",
+            action="append",
+            default=[],
+            help="any other setting, such as failover_time=10s",
+        )
     run.add_argument("--handler", help="module:function")
     return parser
 
@@ -44,11 +51,18 @@ def _parser() -> argparse.ArgumentParser:
 def _settings(options: argparse.Namespace) -> Settings:
     """The environment's SUBLET_* variables, then the options on top; a process is continuous and its own worker by default."""
     given = dict(pair.partition("=")[::2] for pair in options.set)
-    given |= {name: value for name in ("application", "stream", "handler") if (value := getattr(options, name, None))}
+    given |= {
+        name: value
+        for name in ("application", "stream", "handler")
+        if (value := getattr(options, name, None))
+    }
     environment = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
     environment |= {PREFIX + name.upper(): value for name, value in given.items()}
     application = environment.get(f"{PREFIX}APPLICATION", "")
-    defaults = {f"{PREFIX}MODE": Mode.CONTINUOUS.value, f"{PREFIX}WORKER_ID": f"{application}-{socket.gethostname()}"}
+    defaults = {
+        f"{PREFIX}MODE": Mode.CONTINUOUS.value,
+        f"{PREFIX}WORKER_ID": f"{application}-{socket.gethostname()}",
+    }
     return Settings.from_environment({**defaults, **environment})
 
 
@@ -63,7 +77,7 @@ def run_consumer(settings: Settings) -> int:
     from sublet.runtimes.process import ConsumerProcess
     from sublet.runtimes.threads import ThreadTasks
 
-    sys.path.insert(0, os.getcwd())  # as `python -m` does, so that a handler beside you is found
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
     tasks = ThreadTasks()
     stop = tasks.signal()
 
@@ -97,7 +111,9 @@ def show_leases(settings: Settings) -> int:
 def lease_lines(scan: LeaseScan) -> str:
     """A line for each lease, by lease key; malformed rows last, with their problem."""
     lines = [f"{'lease':<28} {'owner':<28} {'counter':>10}  checkpoint"]
-    for lease in sorted(scan.leases, key=lambda lease: lease.lease_key):
-        lines.append(f"{lease.lease_key:<28} {lease.lease_owner or '-':<28} {lease.lease_counter:>10}  {lease.checkpoint}")
+    lines += [
+        f"{lease.lease_key:<28} {lease.lease_owner or '-':<28} {lease.lease_counter:>10}  {lease.checkpoint}"
+        for lease in sorted(scan.leases, key=lambda lease: lease.lease_key)
+    ]
     lines += [f"{row.lease_key:<28} MALFORMED: {row.problem}" for row in scan.malformed]
     return "\n".join(lines)

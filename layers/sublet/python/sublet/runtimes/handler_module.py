@@ -45,15 +45,23 @@ def load_handler(reference: str) -> HandlerFunctions:
     """
     module_name, _, function_name = reference.partition(":")
     if not module_name or not function_name:
-        raise HandlerNotLoadable(f"handler {reference!r} is not of the form module:function, such as orders.handler:handle")
+        raise HandlerNotLoadable(
+            f"handler {reference!r} is not of the form module:function, such as orders.handler:handle"
+        )
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as missing:
         if missing.name and (module_name == missing.name or module_name.startswith(f"{missing.name}.")):
-            raise HandlerNotLoadable(f"handler {reference!r}: there is no module {missing.name} on the Python path") from missing
-        raise HandlerNotLoadable(f"handler {reference!r}: {module_name} imports {missing.name}, which is not installed") from missing
+            raise HandlerNotLoadable(
+                f"handler {reference!r}: there is no module {missing.name} on the Python path"
+            ) from missing
+        raise HandlerNotLoadable(
+            f"handler {reference!r}: {module_name} imports {missing.name}, which is not installed"
+        ) from missing
     except Exception as failure:
-        raise HandlerNotLoadable(f"handler {reference!r}: importing {module_name} raised {type(failure).__name__}: {failure}") from failure
+        raise HandlerNotLoadable(
+            f"handler {reference!r}: importing {module_name} raised {type(failure).__name__}: {failure}"
+        ) from failure
     return HandlerFunctions(
         _function(module, function_name, reference),
         **{f"on_{name}": _function(module, name, reference) for name in _OPTIONAL if hasattr(module, name)},
@@ -68,5 +76,7 @@ def _function(module: ModuleType, name: str, reference: str) -> Callable[..., ob
     if function is None:
         raise HandlerNotLoadable(f"handler {reference!r}: module {module.__name__} has no function {name}")
     if not callable(function):
-        raise HandlerNotLoadable(f"handler {reference!r}: {module.__name__}.{name} is a {type(function).__name__}, not a function")
+        raise HandlerNotLoadable(
+            f"handler {reference!r}: {module.__name__}.{name} is a {type(function).__name__}, not a function"
+        )
     return function  # type: ignore[no-any-return]

@@ -46,7 +46,15 @@ class ConsumerProcess:
     def run(self) -> None:
         """Raises what a tick or a window raises that is not transient, after everything has been released."""
         manager = LeaseManager(
-            self.table, self.stream, MemorySightingStore(), self, self.clock, self.chance, self.metrics, self.log, self.settings
+            self.table,
+            self.stream,
+            MemorySightingStore(),
+            self,
+            self.clock,
+            self.chance,
+            self.metrics,
+            self.log,
+            self.settings,
         )
         watch = self.tasks.spawn(self._watch_stop)
         try:
@@ -80,19 +88,28 @@ class ConsumerProcess:
         """A window that fails unplanned has given its leases back: say so and go on, the next tick chooses them again."""
         try:
             self._run_windows(item)
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - a process outlives one window's fault
             self.log.error("window failed", error=type(fault).__name__, item_id=item.item_id)
         finally:
             self._windows.pop(item.item_id, None)
 
     def _run_windows(self, item: WorkerItem) -> None:
         worker = LeaseWorker(
-            self.table, self.stream, self.handler, self.clock, self.tasks, self.metrics, self.log, self.settings
+            self.table,
+            self.stream,
+            self.handler,
+            self.clock,
+            self.tasks,
+            self.metrics,
+            self.log,
+            self.settings,
         )
         number = 0
         while True:
             number += 1
-            report = worker.run_window(item, f"window-{number}", self.clock.now() + self.settings.window, self.stop)
+            report = worker.run_window(
+                item, f"window-{number}", self.clock.now() + self.settings.window, self.stop
+            )
             if report.next is not Next.AGAIN:
                 break
             item = report.item

@@ -50,7 +50,9 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
         table=DynamoDbLeaseTable(dynamodb, settings.lease_table),
         stream=KinesisStream(clients.kinesis_client(), clients.kinesis_poll_client(), settings),
         sightings=DynamoDbSightingStore(dynamodb, settings.sightings_table),
-        dispatcher=StepFunctionsDispatcher(clients.stepfunctions_client(), os.environ[STATE_MACHINE_VARIABLE]),
+        dispatcher=StepFunctionsDispatcher(
+            clients.stepfunctions_client(), os.environ[STATE_MACHINE_VARIABLE]
+        ),
         clock=SystemClock(),
         chance=SystemRandom(),
         metrics=EmfMetrics(settings.application),
@@ -86,7 +88,9 @@ def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
         if isinstance(event, Mapping) and event.get("smoke_test") is True:
             return {"handler": settings.handler}
         item = item_from_json(event)
-        deadline = window_deadline(clock.now(), timedelta(milliseconds=context.get_remaining_time_in_millis()), settings)
+        deadline = window_deadline(
+            clock.now(), timedelta(milliseconds=context.get_remaining_time_in_millis()), settings
+        )
         return report_to_json(worker.run_window(item, context.aws_request_id, deadline))
 
     return lambda_handler
@@ -95,9 +99,13 @@ def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
 def check_tick_event(event: object) -> None:
     """A tick is started by the schedule or by a prompt; anything else was meant for another function."""
     if not isinstance(event, Mapping):
-        raise EventError("(whole event)", type(event).__name__, "a JSON object: the rule's scheduled event, or a prompt")
+        raise EventError(
+            "(whole event)", type(event).__name__, "a JSON object: the rule's scheduled event, or a prompt"
+        )
     if "prompt" not in event and event.get("detail-type") != SCHEDULED:
-        raise EventError("detail-type", event.get("detail-type"), f'"{SCHEDULED}", or an event with a "prompt"')
+        raise EventError(
+            "detail-type", event.get("detail-type"), f'"{SCHEDULED}", or an event with a "prompt"'
+        )
 
 
 def window_deadline(now: datetime, remaining: timedelta, settings: Settings) -> datetime:
@@ -107,5 +115,7 @@ def window_deadline(now: datetime, remaining: timedelta, settings: Settings) -> 
 
 def report_to_json(report: WindowReport) -> dict[str, Any]:
     """What the state machine's Choice reads: `next` and the `item` for the next window; `leases` is for people."""
-    leases = [{name: value for name, value in asdict(lease).items() if name != "kept"} for lease in report.leases]
+    leases = [
+        {name: value for name, value in asdict(lease).items() if name != "kept"} for lease in report.leases
+    ]
     return {"next": report.next.value, "item": item_to_json(report.item), "leases": leases}
