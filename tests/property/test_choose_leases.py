@@ -1,0 +1,174 @@
+"""Choosing leases: what is never chosen, and that a fleet of deciders comes to rest in balance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sublet.decisions.choose_leases import Choice, Why, choose_leases
+from sublet.decisions.liveness import Sighting, is_expired
+from sublet.protocol.checkpoint import SHARD_END, Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.settings import Mode, Settings
+
+NOW = datetime(2026, 1, 31, 8, 0, tzinfo=timezone.utc)
+CONTINUOUS = Settings(application="app", stream="stream", mode=Mode.CONTINUOUS)
+OURS = ("us-0", "us-1")
+
+leases_of = st.builds(
+    lambda owner, switch, ended, parents: (owner, switch, ended, parents),
+    st.sampled_from([None, None, "us-0", "us-1", "w1", "w2", "w3"]),
+    st.sampled_from([None, None, None, "w4"]),
+    st.integers(0, 4).map(lambda n: n == 0),
+    st.sets(st.integers(0, 24), max_size=1),
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[Lease]:
+    drawn = draw(st.lists(leases_of, max_size=25))
+    return [
+        Lease(
+            f"{n:02}",
+            SHARD_END if ended else Checkpoint("5"),
+            lease_owner=owner,
+            checkpoint_owner=draining if owner else None,
+            parent_shard_ids=frozenset(f"{parent:02}" for parent in parents if parent < n),
+        )
+        for n, (owner, draining, ended, parents) in enumerate(drawn)
+    ]
+
+
+@st.composite
+def sightings_of(draw: st.DrawFn, leases: Sequence[Lease]) -> dict[str, Sighting]:
+    ages = draw(
+        st.lists(st.sampled_from([None, 0, 30, 31, 90, 91]), min_size=len(leases), max_size=len(leases))
+    )
+    return {
+        lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - timedelta(seconds=age))
+        for lease, age in zip(leases, ages, strict=True)
+        if age is not None
+    }
+
+
+settings_of = st.builds(
+    lambda mode, acquire, most, steal, fair, priority: replace(
+        CONTINUOUS,
+        mode=mode,
+        leases_to_acquire=acquire,
+        max_leases=most,
+        leases_to_steal=steal,
+        fair_share=fair,
+        priority_assignment=priority,
+    ),
+    st.sampled_from(Mode),
+    st.integers(1, 12),
+    st.integers(1, 12),
+    st.integers(0, 4),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@given(st.data(), tables(), settings_of, st.integers(0, 2**32))
+def test_only_what_may_be_taken_is_chosen(
+    data: st.DataObject, leases: list[Lease], settings: Settings, seed: int
+) -> None:
+    sightings = data.draw(sightings_of(leases))
+    malformed = {lease.lease_key for lease in leases if data.draw(st.integers(0, 9)) == 0}
+    readable = [lease for lease in leases if lease.lease_key not in malformed]
+
+    def choose(table: Sequence[Lease]) -> tuple[Choice, ...]:
+        return choose_leases(
+            table, sightings, NOW, Random(seed), settings, OURS, frozenset({"00", "01"}), malformed
+        )
+
+    chosen = choose(readable)
+    assert chosen == choose(readable[::-1])
+    assert len({choice.lease.lease_key for choice in chosen}) == len(chosen)
+    unfinished = malformed | {lease.lease_key for lease in readable if not lease.is_ended}
+    stolen = [choice for choice in chosen if choice.why is Why.STEAL]
+    for choice in chosen:
+        assert not choice.lease.is_ended
+        assert not choice.lease.parent_shard_ids & unfinished
+        alive = _is_alive(choice.lease, sightings, settings)
+        assert alive == (choice.why is Why.STEAL)
+    assert not stolen or len(stolen) == len(chosen)
+    assert not stolen or settings.mode is Mode.CONTINUOUS
+    assert not {choice.lease.actual_owner for choice in stolen} & set(OURS)
+    held = Counter(
+        lease.actual_owner
+        for lease in readable
+        if not lease.is_ended and _is_alive(lease, sightings, settings)
+    )
+    for worker_id, count in Counter(choice.worker_id for choice in chosen).items():
+        assert count <= settings.leases_to_acquire
+        assert held[worker_id] + count <= settings.max_leases
+        assert sum(choice.worker_id == worker_id for choice in stolen) <= settings.leases_to_steal
+
+
+@given(st.lists(st.sampled_from(["us", "w1", "w2", "w3"]), max_size=30), st.integers(1, 20), st.booleans())
+def test_stealing_narrows_the_spread(owners: list[str], leases_to_steal: int, fair_share: bool) -> None:
+    leases = _owned_by(owners)
+    settings = replace(CONTINUOUS, leases_to_steal=leases_to_steal, fair_share=fair_share)
+    before = Counter(owners)
+    chosen = choose_leases(leases, {}, NOW, Random(7), settings, ["us"])
+    after = Counter(owners)
+    for choice in chosen:
+        assert choice.lease.lease_owner is not None
+        after[choice.lease.lease_owner] -= 1
+        after["us"] += 1
+    assert len({choice.lease.lease_owner for choice in chosen}) <= 1
+    for choice in chosen:
+        assert after[str(choice.lease.lease_owner)] >= after["us"]
+    fleet = {"us", *owners}
+    assert _spread(after, fleet) <= _spread(before, fleet)
+
+
+@given(
+    st.integers(1, 6),
+    st.lists(st.one_of(st.none(), st.integers(0, 5)), max_size=30),
+    st.integers(1, 3),
+    st.booleans(),
+    st.integers(0, 2**32),
+)
+def test_a_quiet_fleet_balances_and_then_stops_moving(
+    workers: int, owners: list[int | None], leases_to_steal: int, fair_share: bool, seed: int
+) -> None:
+    fleet = [f"w{n}" for n in range(workers)]
+    table = dict(enumerate(_owned_by([None if n is None else fleet[n % workers] for n in owners])))
+    settings = replace(CONTINUOUS, leases_to_steal=leases_to_steal, fair_share=fair_share)
+    chance = Random(seed)
+    moved = -1
+    for _ in range(2 * len(owners) + 2):
+        moved = 0
+        for worker_id in chance.sample(fleet, workers):
+            for choice in choose_leases(list(table.values()), {}, NOW, chance, settings, [worker_id]):
+                table[int(choice.lease.lease_key)] = replace(
+                    choice.lease, lease_owner=worker_id, lease_counter=choice.lease.lease_counter + 1
+                )
+                moved += 1
+        if not moved:
+            break
+    assert moved == 0
+    assert all(lease.lease_owner for lease in table.values())
+    assert _spread(Counter(lease.lease_owner for lease in table.values()), set(fleet)) <= 1
+
+
+def _is_alive(lease: Lease, sightings: dict[str, Sighting], settings: Settings) -> bool:
+    return lease.actual_owner is not None and not is_expired(lease, sightings, NOW, settings.failover_time)
+
+
+def _owned_by(owners: Sequence[str | None]) -> list[Lease]:
+    return [Lease(f"{n:02}", Checkpoint("5"), lease_owner=owner) for n, owner in enumerate(owners)]
+
+
+def _spread(held: Counter[str] | Counter[str | None], fleet: set[str]) -> int:
+    counts = [held[worker_id] for worker_id in fleet]
+    return max(counts) - min(counts)

@@ -1,0 +1,19 @@
+"""Which leases to send workers for: kcl-rust's cases (calculate_acquire), the Java KCL 2.x taker's, and ours."""
+
+from sublet.decisions.choose_leases import choose_leases
+from tests.scenarios.story import NOW, InOrder, Story, leases, settings, sightings
+
+
+def test_choose_leases(story: Story) -> None:
+    given = story.given
+    chosen = choose_leases(
+        leases(given),
+        sightings(given),
+        NOW,
+        InOrder(),
+        settings(given),
+        given["worker_ids"],
+        frozenset(given.get("recently_ended", [])),
+        given.get("malformed", []),
+    )
+    story.check([[choice.lease.lease_key, choice.worker_id, choice.why.value] for choice in chosen])

@@ -1,0 +1,27 @@
+"""What each worker Lambda is started with. `choices` in given: leases chosen, each with its worker id."""
+
+from sublet.decisions.choose_leases import Choice, Why
+from sublet.decisions.packing import pack
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from tests.scenarios.story import InOrder, Story, settings
+
+
+def test_packing(story: Story) -> None:
+    given = story.given
+    choices = [
+        Choice(Lease(key, TRIM_HORIZON, lease_counter=7), worker_id, Why.FREE)
+        for key, worker_id in given["choices"]
+    ]
+    items = pack(choices, settings(given), InOrder())
+    story.check(
+        [
+            {
+                "item_id": item.item_id,
+                "worker_id": item.worker_id,
+                "windows_left": item.windows_left,
+                "claims": [claim.lease_key for claim in item.claims],
+            }
+            for item in items
+        ]
+    )
