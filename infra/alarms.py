@@ -111,8 +111,8 @@ def _under_provisioned(watched: Watched, at: AlarmThresholds) -> dict[str, Alarm
         "UnclaimedLeases": AlarmSpec(
             watched.metric("unclaimed_leases", "Minimum"),
             at.unclaimed_minutes,
-            "Under-provisioned: some leases have nobody to read them, and no worker is sent for them. A child "
-            "shard waits like this for its parent's records. Otherwise raise what caps the fleet: max_leases, "
+            "Under-provisioned: some leases have nobody to read them, and no worker is sent for them. A "
+            "shard's children wait like this for its last record. Otherwise raise what caps the fleet: max_leases, "
             "leases_to_acquire, or, beside a KCL fleet, worker_ids.",
         ),
     }

@@ -45,11 +45,11 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
     from sublet.aws.stepfunctions import StepFunctionsDispatcher
 
     settings = Settings.from_environment(os.environ)
-    dynamodb = clients.dynamodb_client()
     manager = LeaseManager(
-        table=DynamoDbLeaseTable(dynamodb, settings.lease_table),
+        table=DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table),
         stream=KinesisStream(clients.kinesis_client(), clients.kinesis_poll_client(), settings),
-        sightings=DynamoDbSightingStore(dynamodb, settings.sightings_table),
+        # A client of its own: the lease table's hands out Scan replies as raw JSON.
+        sightings=DynamoDbSightingStore(clients.dynamodb_client(), settings.sightings_table),
         dispatcher=StepFunctionsDispatcher(
             clients.stepfunctions_client(), os.environ[STATE_MACHINE_VARIABLE]
         ),
@@ -85,7 +85,7 @@ def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
     )
 
     def lambda_handler(event: Json, context: LambdaContext) -> dict[str, Any]:
-        if isinstance(event, Mapping) and event.get("smoke_test") is True:
+        if event == {"smoke_test": True}:
             return {"handler": settings.handler}
         item = item_from_json(event)
         deadline = window_deadline(
