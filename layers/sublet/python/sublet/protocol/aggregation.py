@@ -54,8 +54,9 @@ class Deaggregation:
 def deaggregate(stream_records: Iterable[StreamRecord], hash_key_range: HashKeyRange | None) -> Deaggregation:
     """All user records, in order. Raises on no bytes.
 
-    Loses nothing but by KCL's rule (see `dropped_out_of_range`); a range of None switches that off. An aggregate inside an aggregate is not expanded. An aggregate of no user records gives none: what is checkpointed must
-    follow the stream records, not these.
+    Loses nothing but by KCL's rule (see `dropped_out_of_range`), and a range of None switches that rule off.
+    An aggregate inside an aggregate is not expanded. An aggregate of no user records gives none: what is
+    checkpointed must follow the stream records, not these.
     """
     user_records: list[UserRecord] = []
     dropped = delivered_whole = 0

@@ -1,0 +1,278 @@
+"""KPL aggregation and deaggregation: every case of KCL's AggregatorUtil, and where we lose less than it does.
+
+The aggregates are written here byte by byte, so that the library's own writer and reader cannot agree on a mistake.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+
+import pytest
+from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate, hash_key
+from sublet.protocol.records import StreamRecord
+from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, HashKeyRange
+
+MAGIC = b"\xf3\x89\x9a\xc2"
+MOMENT = datetime(2026, 1, 31, 8, tzinfo=UTC)
+LOWER = HashKeyRange(0, 2**127 - 1)
+UPPER = HashKeyRange(2**127, HASH_KEY_MAX)
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def delimited(field: int, content: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def row(data: bytes, key: int = 0, explicit: int | None = None) -> bytes:
+    fields = number(1, key) + (b"" if explicit is None else number(2, explicit)) + delimited(3, data)
+    return delimited(3, fields)
+
+
+KEY_A, KEY_B = delimited(1, b"a"), delimited(1, b"b")  # MD5 0cc1..., 92eb...: in LOWER, in UPPER
+DATA = delimited(3, b"x")
+EXPLICIT_5, EXPLICIT_9 = delimited(2, b"5"), delimited(2, b"9")
+X, X_5, Y_5 = (b"x", "a", None, 0), (b"x", "a", "5", 0), (b"y", "a", "5", 1)
+
+
+def fields(*content: bytes) -> bytes:
+    """A record of just these fields."""
+    return delimited(3, b"".join(content))
+
+
+def framed(*message: bytes) -> bytes:
+    payload = b"".join(message)
+    return MAGIC + payload + hashlib.md5(payload, usedforsecurity=False).digest()
+
+
+def stream_record(data: bytes, sequence_number: str = "7") -> StreamRecord:
+    return StreamRecord(sequence_number, data, "outer", MOMENT)
+
+
+INNER = framed(KEY_A, row(b"inner"))
+
+Found = list[tuple[bytes, str, str | None, int]]
+
+
+def user_records(data: bytes, hash_key_range: HashKeyRange | None = FULL_RANGE) -> Found:
+    result = deaggregate([stream_record(data)], hash_key_range)
+    assert all(r.stream_record.sequence_number == "7" for r in result.user_records)
+    return [
+        (r.data, r.partition_key, r.explicit_hash_key, r.sub_sequence_number) for r in result.user_records
+    ]
+
+
+def plain(data: bytes) -> Found:
+    return [(data, "outer", None, 0)]
+
+
+@pytest.mark.parametrize(
+    ("data", "because"),
+    [
+        (b"", "no magic"),
+        (MAGIC[:3], "shorter than the magic"),
+        (b"\xf3\x89\x9a\xc3" + framed(KEY_A, row(b"x"))[4:], "another magic"),
+        (MAGIC, "nothing after the magic"),
+        (MAGIC + b"0123456789abcdef", "16 bytes after the magic leave none for the message"),
+        (framed(), "a message of 0 bytes, although its digest is right"),
+        (framed(KEY_A, row(b"x"))[:-1] + b"\x00", "the digest does not match"),
+        (framed(KEY_A, row(b"x"))[:-1], "cut short"),
+        (framed(KEY_A, row(b"x")) + b"\x00", "a byte too many"),
+        (framed(b"\xff\xff\xff"), "no protobuf"),
+        (framed(KEY_A, row(b"x"), b"\x1a\x05"), "protobuf that ends in mid-field"),
+        (framed(KEY_A, fields(number(1, 0))), "a record without data"),
+        (framed(KEY_A, fields(DATA)), "a record without a partition key index"),
+        (framed(KEY_A, row(b"x"), fields()), "an empty record after a good one"),
+        (
+            framed(KEY_A, KEY_B, fields(number(1, 0), number(1, 1), DATA), fields(DATA)),
+            "one record has two indexes, the other none: two of each column, yet they do not line up",
+        ),
+        (
+            framed(KEY_A, KEY_B, fields(delimited(1, b"\x00\x01"), DATA), fields(DATA)),
+            "the same with two packed indexes, which a required field does not accept",
+        ),
+    ],
+)  # fmt: skip
+def test_what_does_not_prove_to_be_an_aggregate_is_a_plain_record(data: bytes, because: str) -> None:
+    result = deaggregate([stream_record(data)], LOWER)
+    assert user_records(data, LOWER) == plain(data), because
+    assert (result.dropped_out_of_range, result.delivered_whole) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "because"),
+    [
+        (framed(KEY_A, row(b"x"), row(b"y", key=1), row(b"z")), "index 1 in a table of 1"),
+        (framed(row(b"x")), "index 0 in an empty table"),
+        (framed(KEY_A, row(b"x", key=2**64 - 1)), "an index beyond the machine's integers"),
+        (framed(KEY_A, row(b"x", key=2**32)), "an index that Java would cut down to 0"),
+        (framed(KEY_A, row(b"x", explicit=0)), "an explicit hash key's index in an empty table"),
+        (framed(KEY_A, delimited(2, b"12"), row(b"x", explicit=0), row(b"y", explicit=9)), "index 9 in a table of 1"),
+        (framed(KEY_A, delimited(2, b"12"), row(b"x"), row(b"y", explicit=9)), "the same when only some have one"),
+        (framed(KEY_A, delimited(2, b"twelve"), row(b"x", explicit=0)), "no digits"),
+        (framed(KEY_A, delimited(2, b""), row(b"x", explicit=0)), "empty"),
+        (framed(KEY_A, delimited(2, b"-1"), row(b"x", explicit=0)), "a sign"),
+        (framed(KEY_A, delimited(2, "\u0661".encode()), row(b"x", explicit=0)), "a digit, but of another script"),
+        (framed(KEY_A, delimited(2, b"\xff"), row(b"x", explicit=0)), "not even text"),
+        (framed(KEY_A, delimited(2, b"9" * 5000), row(b"x", explicit=0)), "more digits than Python reads"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("hash_key_range", [LOWER, FULL_RANGE, None])
+def test_kcl_loses_the_rest_of_a_senseless_aggregate_and_we_deliver_it_whole(
+    data: bytes, because: str, hash_key_range: HashKeyRange | None
+) -> None:
+    """KCL keeps the records before the bad one, drops it and all after it, and logs an error."""
+    result = deaggregate([stream_record(data)], hash_key_range)
+    assert user_records(data, hash_key_range) == plain(data), because
+    assert (result.dropped_out_of_range, result.delivered_whole) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected", "because"),
+    [
+        (framed(KEY_A, KEY_B, row(b"x"), row(b"", 1)), [X, (b"", "b", None, 1)], "the usual"),
+        (framed(KEY_A), [], "a message without records is an aggregate of none"),
+        (framed(delimited(9, b"unknown")), [], "the same, with nothing in it that we know"),
+        (framed(KEY_A, EXPLICIT_5, row(b"x", 0, 0), row(b"y", 0, 0)), [X_5, Y_5], "each has an explicit hash key"),
+        (framed(KEY_A, EXPLICIT_5, row(b"x"), row(b"y", 0, 0)), [X, Y_5], "only some have one"),
+        (framed(KEY_A, EXPLICIT_5, delimited(2, b"6"), fields(number(1, 0), number(2, 0), number(2, 1), DATA), row(b"y")),
+         [(b"x", "a", "6", 0), (b"y", "a", None, 1)], "one names two and the other none: the last one counts"),
+        (framed(KEY_A, delimited(2, b"no number"), row(b"x")), [X], "a bad explicit hash key that nobody uses"),
+        (framed(KEY_A, fields(DATA, number(1, 0))), [X], "fields in another order"),
+        (framed(row(b"x"), KEY_A), [X], "the table after the records"),
+        (framed(KEY_A, fields(number(1, 0), delimited(3, b"old"), DATA)), [X], "data twice: the last one counts"),
+        (framed(KEY_A, fields(number(1, 0), DATA, delimited(4, delimited(1, b"tag")))), [X], "tags are skipped"),
+        (framed(KEY_A, number(9, 1), row(b"x")), [X], "unknown fields are skipped"),
+        (framed(KEY_A, fields(b"\x08\x80\x00", DATA)), [X], "a varint longer than it need be"),
+        (framed(delimited(1, b"a\xff"), row(b"x")), [(b"x", "a\ufffd", None, 0)], "a key that is not UTF-8, as Java reads it"),
+        (framed(delimited(1, "é".encode()), row(b"x")), [(b"x", "é", None, 0)], "a key that is"),
+        (framed(KEY_A, row(INNER)), [(INNER, "a", None, 0)], "an aggregate inside stays closed"),
+    ],
+)  # fmt: skip
+def test_an_aggregate_gives_its_user_records_in_order(data: bytes, expected: Found, because: str) -> None:
+    result = deaggregate([stream_record(data)], FULL_RANGE)
+    assert user_records(data) == expected, because
+    assert (result.dropped_out_of_range, result.delivered_whole) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "hash_key_range", "dropped", "because"),
+    [
+        (framed(KEY_A, row(b"x"), row(b"y")), LOWER, 0, "both inside"),
+        (framed(KEY_A, row(b"x"), row(b"y")), UPPER, 2, "both below"),
+        (framed(KEY_B, row(b"x")), LOWER, 1, "above"),
+        (framed(KEY_A, KEY_B, row(b"x"), row(b"y"), row(b"z", 1)), LOWER, 3, "the last one outside takes the others with it"),
+        (framed(KEY_A, KEY_B, row(b"x", 1), row(b"y")), LOWER, 2, "and so does the first"),
+        (framed(KEY_A, KEY_B, row(b"x")), LOWER, 0, "a key that nobody uses does not count"),
+        (framed(KEY_A, EXPLICIT_9, row(b"x", 0, 0)), HashKeyRange(9, 9), 0, "both ends belong to the range"),
+        (framed(KEY_A, EXPLICIT_9, row(b"x", 0, 0)), HashKeyRange(10, 99), 1, "the explicit hash key counts, not the other"),
+        (framed(KEY_A, delimited(2, b"009"), row(b"x", 0, 0)), HashKeyRange(9, 9), 0, "leading zeros mean nothing"),
+        (framed(KEY_B, EXPLICIT_9, row(b"x", 0, 0), row(b"y")), LOWER, 2, "only some have one: the others count by their key"),
+        (framed(KEY_A, EXPLICIT_9, row(b"x", 0, 0), row(b"y")), LOWER, 0, "the same, inside"),
+        (framed(KEY_A, delimited(2, str(2**128).encode()), row(b"x", 0, 0)), FULL_RANGE, 1, "39 digits, and above every shard"),
+        (framed(KEY_A), UPPER, 0, "nothing in it, nothing dropped"),
+    ],
+)  # fmt: skip
+def test_one_hash_key_outside_the_shard_discards_its_whole_aggregate(
+    data: bytes, hash_key_range: HashKeyRange, dropped: int, because: str
+) -> None:
+    everything = user_records(data, None)
+    assert user_records(data, hash_key_range) == ([] if dropped else everything), because
+    assert deaggregate([stream_record(data)], hash_key_range).dropped_out_of_range == dropped
+    assert deaggregate([stream_record(data)], None).dropped_out_of_range == 0
+
+
+def test_the_filter_asks_the_exact_digest() -> None:
+    digest = int.from_bytes(hashlib.md5(b"a", usedforsecurity=False).digest(), "big")
+    data = framed(KEY_A, row(b"x"))
+    assert user_records(data, HashKeyRange(digest, digest))
+    assert not user_records(data, HashKeyRange(digest + 1, HASH_KEY_MAX))
+    assert not user_records(data, HashKeyRange(0, digest - 1))
+
+
+def test_the_filter_does_not_look_at_plain_records() -> None:
+    assert user_records(b"plain", HashKeyRange(1, 1)) == plain(b"plain")
+
+
+def test_stream_records_stay_in_order_and_their_counts_add_up() -> None:
+    inside, outside = framed(KEY_A, row(b"1"), row(b"2")), framed(KEY_B, row(b"x"), row(b"y"))
+    senseless = framed(KEY_A, row(b"w", 5))
+    stream = [inside, b"plain", outside, senseless, framed(KEY_A), senseless, outside, inside]
+    result = deaggregate([stream_record(data, str(n)) for n, data in enumerate(stream)], LOWER)
+    assert [(r.sequence_number, r.sub_sequence_number, r.data) for r in result.user_records] == [
+        ("0", 0, b"1"),
+        ("0", 1, b"2"),
+        ("1", 0, b"plain"),
+        ("3", 0, senseless),
+        ("5", 0, senseless),
+        ("7", 0, b"1"),
+        ("7", 1, b"2"),
+    ]
+    assert result.dropped_out_of_range == 4
+    assert result.delivered_whole == 2
+
+
+@pytest.mark.parametrize(
+    ("partition_key", "explicit", "expected"),
+    [
+        ("a", None, 0x0CC175B9C0F1B6A831C399E269772661),
+        ("é", None, int.from_bytes(hashlib.md5("é".encode(), usedforsecurity=False).digest(), "big")),
+        ("a", "0", 0),
+        ("a", str(HASH_KEY_MAX), HASH_KEY_MAX),
+    ],
+)
+def test_hash_key(partition_key: str, explicit: str | None, expected: int) -> None:
+    assert hash_key(partition_key, explicit) == expected
+
+
+def test_aggregate_writes_the_kpls_bytes_with_each_key_once() -> None:
+    written = aggregate([("b", None, b"x"), ("a", "12", b"y"), ("b", "12", b"")])
+    assert written == framed(KEY_B, KEY_A, delimited(2, b"12"), row(b"x", 0), row(b"y", 1, 0), row(b"", 0, 0))
+
+
+def test_aggregate_refuses_to_write_what_readers_would_take_for_plain_data() -> None:
+    with pytest.raises(ValueError, match="at least one user record"):
+        aggregate([])
+
+
+def test_an_aggregator_fills_an_aggregate_to_the_byte() -> None:
+    records = [(f"key-{n % 150}", str(n % 140) if n % 3 else None, b"d" * (n % 300)) for n in range(400)]
+    size = len(aggregate(records))
+    for max_bytes, expected in ((size, [400]), (size - 1, [399, 1])):
+        aggregator = Aggregator(max_bytes=max_bytes)
+        finished = [aggregator.add(*record) for record in records]
+        aggregates = [made for made in [*finished, aggregator.flush()] if made is not None]
+        assert [made.user_records for made in aggregates] == expected
+        assert aggregates[0].data == aggregate(records[: expected[0]])
+
+
+def test_an_aggregator_counts_and_its_aggregates_take_their_first_records_keys() -> None:
+    aggregator = Aggregator(max_count=2)
+    assert aggregator.add("a", "7", b"1") is None
+    assert aggregator.add("b", None, b"2") is None
+    made = aggregator.add("c", None, b"3")
+    assert made == ("a", "7", aggregate([("a", "7", b"1"), ("b", None, b"2")]), 2)
+    assert aggregator.flush() == ("c", None, aggregate([("c", None, b"3")]), 1)
+    assert aggregator.flush() is None
+
+
+def test_a_user_record_too_big_for_an_aggregator_goes_alone() -> None:
+    aggregator = Aggregator(max_bytes=100)
+    aggregator.add("a", None, b"small")
+    first = aggregator.add("a", None, b"x" * 200)
+    second = aggregator.add("a", None, b"small")
+    assert first is not None
+    assert second is not None
+    assert (first.user_records, second.user_records) == (1, 1)
+    assert len(second.data) > 100
