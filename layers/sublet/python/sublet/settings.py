@@ -180,6 +180,7 @@ class Settings:
     """Before the second call; doubles up to handler_backoff_max."""
 
     handler_backoff_max: timedelta = timedelta(seconds=30)
+    """The longest pause between two calls with the same batch."""
 
     handler_concurrency: int = 1
     """Handler calls at once in one process. More needs a handler that is safe to call from several threads."""

@@ -1,0 +1,41 @@
+"""README keeps its word: its examples run, and its settings table is the Settings class."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.settings_table import README, with_table
+
+EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+ROOT = Path(README).parent
+
+
+def test_settings_table_is_current() -> None:
+    text = README.read_text()
+    assert text == with_table(text), "run: python docs/settings_table.py"
+
+
+@pytest.mark.parametrize(
+    "example", [e for e in EXAMPLES if "aws_cdk" not in e], ids=lambda e: e.split("\n")[0]
+)
+def test_example_runs(example: str) -> None:
+    exec(compile(example, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own README
+
+
+def test_there_are_examples_to_run() -> None:
+    assert len(EXAMPLES) >= 3
+    for example in EXAMPLES:
+        ast.parse(example)
+
+
+def test_paths_that_readme_names_exist() -> None:
+    named = re.findall(
+        r"`((?:examples|infra|docs|tests|functions|layers|events)/[\w/.-]*)`", README.read_text()
+    )
+    assert named
+    missing = [path for path in named if not (ROOT / path).exists()]
+    assert not missing
