@@ -1,0 +1,170 @@
+"""A whole AWS on this machine's loopback: kinesis-local for Kinesis, ministack for everything else. No Docker.
+
+Two emulators, because only kinesis-local reshards as Kinesis does (closed parents keep their records, their iterators
+end with ChildShards), and only ministack runs Lambda, Step Functions, EventBridge, IAM and CloudFormation together.
+boto3 and the CDK's command line find both by the endpoint variables in `EmbeddedAws.environment`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from infra.local.server import Server, ServerFailed, running
+
+ROOT = Path(__file__).resolve().parents[2]
+MINISTACK = ROOT / ".local" / "ministack" / "bin" / "python"
+KINESIS_LOCAL = ROOT / "node_modules" / "kinesis-local"
+LOOPBACK = Path(__file__).with_name("loopback.cjs")
+HOST = "127.0.0.1"
+ACCOUNT = "000000000000"
+REGION = "us-east-1"
+
+# What kinesis-local waits for before a stream or a reshard is there. Its default is half a second each.
+DURATIONS = (
+    *("CREATE_STREAM_DURATION", "DELETE_STREAM_DURATION", "SPLIT_SHARD_DURATION", "MERGE_SHARDS_DURATION"),
+    *("UPDATE_SHARD_COUNT_DURATION", "UPDATE_STREAM_MODE_DURATION", "REGISTER_STREAM_CONSUMER_DURATION"),
+    *(
+        "DEREGISTER_STREAM_CONSUMER_DURATION",
+        "START_STREAM_ENCRYPTION_DURATION",
+        "STOP_STREAM_ENCRYPTION_DURATION",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedAws:
+    """A running embedded AWS.
+
+    environment   what to export for boto3, the CDK or the AWS command line to use it. It also points them away from
+                  the credentials and the profile of whoever runs this: nothing can reach a real account.
+    servers       the emulators' processes and logs
+    """
+
+    environment: Mapping[str, str]
+    servers: tuple[Server, ...]
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of `service`, whatever this process's own environment says."""
+        endpoint = self.environment[
+            "AWS_ENDPOINT_URL_KINESIS" if service == "kinesis" else "AWS_ENDPOINT_URL"
+        ]
+        create: Any = boto3.session.Session().client  # its stubs take literal names only
+        return create(
+            service,
+            endpoint_url=endpoint,
+            region_name=REGION,
+            aws_access_key_id=self.environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.environment["AWS_SECRET_ACCESS_KEY"],
+            config=Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard"}, proxies={}),
+        )
+
+
+@contextmanager
+def embedded_aws(*, auth: bool = False) -> Iterator[EmbeddedAws]:
+    """Start an empty AWS on free loopback ports; end it, and its Lambda processes, when the block ends.
+
+    auth: enforce IAM. Lambda functions then have their role's permissions and no more; the environment's own
+    credentials are the account's root.
+    Raises ServerFailed, with the tail of the log, when an emulator does not come up.
+    """
+    _check_installed()
+    gateway, kinesis, kinesis_tls = free_ports(3)
+    environment = _environment(gateway, kinesis)
+    base = {**environment, "PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
+    with ExitStack() as stack:
+        starts = [
+            running(
+                "ministack",
+                [str(MINISTACK), "-m", "ministack"],
+                {**base, **_ministack_settings(gateway, auth=auth)},
+                f"http://{HOST}:{gateway}/_ministack/health",
+            ),
+            running(
+                "kinesis-local",
+                [_node(), "--require", str(LOOPBACK), str(KINESIS_LOCAL / "main.js")],
+                {**base, **_kinesis_settings(kinesis, kinesis_tls)},
+                f"http://{HOST}:{kinesis}/healthcheck",
+            ),
+        ]
+        with ThreadPoolExecutor(len(starts)) as pool:
+            servers = [
+                future.result() for future in [pool.submit(stack.enter_context, start) for start in starts]
+            ]
+        yield EmbeddedAws(environment, tuple(servers))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free on loopback a moment ago, all different."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((HOST, 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _environment(gateway: int, kinesis: int) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": f"http://{HOST}:{gateway}",
+        "AWS_ENDPOINT_URL_KINESIS": f"http://{HOST}:{kinesis}",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "NO_PROXY": f"{HOST},localhost",
+    }
+
+
+def _ministack_settings(gateway: int, *, auth: bool) -> dict[str, str]:
+    return {
+        "BIND_HOST": HOST,
+        "GATEWAY_PORT": str(gateway),
+        "MINISTACK_REGION": REGION,
+        "MINISTACK_ACCOUNT_ID": ACCOUNT,
+        "AUTH": "true" if auth else "false",
+        "LAMBDA_EXECUTOR": "local",
+        # Listeners of their own, on fixed ports, for services that nothing here uses.
+        "SFTP_ENABLED": "0",
+        "IOT_MTLS_ENABLED": "0",
+        # It would look for containers of other ministacks, to remove them.
+        "DOCKER_HOST": "unix:///nonexistent/docker.sock",
+    }
+
+
+def _kinesis_settings(plain: int, tls: int) -> dict[str, str]:
+    return {
+        "KINESIS_MOCK_PLAIN_PORT": str(plain),
+        "KINESIS_MOCK_TLS_PORT": str(tls),
+        "KINESIS_MOCK_CERT_PATH": str(KINESIS_LOCAL / "server.json"),
+        "SHARD_LIMIT": "500",
+        "LOG_LEVEL": "WARN",
+        **dict.fromkeys(DURATIONS, "50ms"),
+    }
+
+
+def _node() -> str:
+    """The machine's Node, or the one of `make setup`."""
+    own = ROOT / ".local" / "node" / "bin" / "node"
+    found = str(own) if own.exists() else shutil.which("node")
+    if not found:
+        raise ServerFailed("there is no Node: run `make setup` (it installs one where the machine has none)")
+    return found
+
+
+def _check_installed() -> None:
+    for needed in (MINISTACK, KINESIS_LOCAL / "main.js"):
+        if not needed.exists():
+            raise ServerFailed(f"{needed.relative_to(ROOT)} is not there: run `make setup`")

@@ -1,0 +1,68 @@
+"""Run one server for as long as the program that wants it lives: `python guard.py HOME COMMAND...`
+
+The program holds the other end of this process's standard input. When that end closes, for whatever reason (a normal
+stop, Ctrl-C, an exception, `kill -9`), the server and all that it started are ended and HOME is removed. No signal
+handler and no atexit hook could promise as much. Runs on the standard library alone, as a file of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+GRACE = 3.0
+"""Seconds between asking the server's process group to end and ending it."""
+
+
+def main(home: Path, command: list[str]) -> int:
+    with (home / "log").open("wb") as log:
+        server = subprocess.Popen(
+            command,
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a process group of its own: Lambda's worker processes are in it too
+        )
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # not before: the server would inherit it
+        signal.signal(ignored, signal.SIG_IGN)
+    print(server.pid, flush=True)
+    threading.Thread(target=_report_end, args=(server,), daemon=True).start()
+    sys.stdin.buffer.read()
+    _end(server)
+    shutil.rmtree(home, ignore_errors=True)
+    return 0
+
+
+def _report_end(server: subprocess.Popen[bytes]) -> None:
+    """Tell the program, which may still be waiting for the server's health, that there is nothing to wait for."""
+    print(f"ended {server.wait()}", flush=True)
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End the whole group: it outlives the server itself for as long as a child of it lives.
+
+    Ended children that nobody waits for (a container's first process may not) count as members for ever, so the
+    second signal is the last word.
+    """
+    for signal_number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 1.0)):
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            try:
+                os.killpg(server.pid, signal_number)
+            except (
+                ProcessLookupError,
+                PermissionError,
+            ):  # macOS: not permitted means that only ended ones are left
+                return
+            time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

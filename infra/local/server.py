@@ -1,0 +1,101 @@
+"""One local server: started behind its guard, waited for until healthy, and ended with everything it started."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+GUARD = Path(__file__).with_name("guard.py")
+HEALTH_LIMIT = 30.0
+"""Seconds until a server must answer. Both take about one; a laptop's first start, with everything uncached, ten."""
+LOG_TAIL = 15
+
+
+class ServerFailed(Exception):
+    """A server of the embedded AWS did not come up; the message has its reason and the tail of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server. `process_group` holds the server and all that it starts, such as Lambda's workers."""
+
+    name: str
+    process_group: int
+    log: Path
+
+
+@contextmanager
+def running(
+    name: str, command: list[str], environment: Mapping[str, str], health_url: str
+) -> Iterator[Server]:
+    """Run `command` in a temporary folder until the block ends, or this process does, in whatever way.
+
+    The server gets `environment` and nothing else of this process's own. Raises ServerFailed.
+    """
+    home = Path(tempfile.mkdtemp(prefix=f"sublet-{name}-"))
+    guard = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(GUARD), str(home), *command],
+        env={**environment, "HOME": str(home), "TMPDIR": str(home)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # the terminal's Ctrl-C must reach only us: the guard is who ends the server
+    )
+    assert guard.stdin is not None
+    try:
+        yield _healthy(name, guard, home / "log", health_url)
+    finally:
+        guard.stdin.close()
+        guard.wait()
+        assert guard.stdout is not None
+        guard.stdout.close()
+
+
+def _healthy(name: str, guard: subprocess.Popen[str], log: Path, health_url: str) -> Server:
+    words: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_listen, args=(guard, words), daemon=True).start()
+    deadline = time.monotonic() + HEALTH_LIMIT
+    try:
+        process_group = int(words.get(timeout=HEALTH_LIMIT))
+    except (queue.Empty, ValueError):
+        raise ServerFailed(f"{name}: it could not be started; run `make setup`") from None
+    while time.monotonic() < deadline:
+        if _answers(health_url):
+            return Server(name, process_group, log)
+        try:
+            raise ServerFailed(f"{name} {words.get(timeout=0.05)} before it was healthy\n{_tail(log)}")
+        except queue.Empty:
+            continue
+    raise ServerFailed(f"{name} did not answer at {health_url} within {HEALTH_LIMIT:.0f} s\n{_tail(log)}")
+
+
+def _listen(guard: subprocess.Popen[str], words: queue.Queue[str]) -> None:
+    assert guard.stdout is not None
+    try:
+        for line in guard.stdout:
+            words.put(line.strip())
+    except ValueError:  # closed while reading: the server was stopped
+        return
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=1) as reply:
+            return bool(reply.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return "\n".join(f"    | {line}" for line in lines[-LOG_TAIL:]) or "    | (its log is empty)"
