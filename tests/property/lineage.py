@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import strategies as st
-
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from sublet.decisions.choose_leases import Choice, Why, choose_leases
 from sublet.decisions.liveness import Sighting, is_expired
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.settings import Mode, Settings
 
-NOW = datetime(2026, 1, 31, 8, 0, tzinfo=timezone.utc)
+NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 CONTINUOUS = Settings(application="app", stream="stream", mode=Mode.CONTINUOUS)
 OURS = ("us-0", "us-1")
 

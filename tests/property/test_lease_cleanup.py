@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from sublet.decisions.lease_cleanup import WhyDelete, plan_lease_cleanup
 from sublet.decisions.shard_sync import plan_shard_sync
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
 from sublet.settings import StartPosition
+
 from tests.property.lineage import Lineage
 from tests.property.test_shard_sync import start_positions
 

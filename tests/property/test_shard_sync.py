@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from sublet.decisions.hash_range_audit import holes
 from sublet.decisions.shard_sync import plan_shard_sync
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard, creation_order
 from sublet.settings import StartKind, StartPosition
+
 from tests.property.lineage import Lineage, lineages
 
-MOMENT = datetime(2026, 1, 1, tzinfo=timezone.utc)
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 start_positions = st.sampled_from(
     [
         StartPosition(StartKind.TRIM_HORIZON),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 from sublet.settings import PREFIX, Settings
 
-NOW = datetime(2026, 1, 31, 8, 0, tzinfo=timezone.utc)
+NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 WIDTH = 110
 
 Json = Any
@@ -38,7 +38,7 @@ class InOrder:
     def shuffle(self, x: list[Any], /) -> None:
         pass
 
-    def getrandbits(self, k: int, /) -> int:
+    def getrandbits(self, k: int, /) -> int:  # noqa: ARG002  - the Chance protocol's
         self._drawn += 1
         return self._drawn
 

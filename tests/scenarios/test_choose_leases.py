@@ -1,6 +1,7 @@
 """Which leases to send workers for: kcl-rust's cases (calculate_acquire), the Java KCL 2.x taker's, and ours."""
 
 from sublet.decisions.choose_leases import choose_leases
+
 from tests.scenarios.story import NOW, InOrder, Story, leases, settings, sightings
 
 

@@ -1,6 +1,7 @@
 """Which hash keys no lease covers."""
 
 from sublet.decisions.hash_range_audit import holes
+
 from tests.scenarios.story import Story, hash_keys_written, leases, shards
 
 

@@ -1,6 +1,7 @@
 """Which leases to delete."""
 
 from sublet.decisions.lease_cleanup import plan_lease_cleanup
+
 from tests.scenarios.story import Story, leases, shards
 
 

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from sublet.decisions.liveness import Sighting, idle_time, is_expired, is_very_old, observe
+
 from tests.scenarios.story import NOW, Story, leases
 
 FAILOVER_TIME = timedelta(seconds=30)

@@ -4,6 +4,7 @@ from sublet.decisions.choose_leases import Choice, Why
 from sublet.decisions.packing import pack
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
+
 from tests.scenarios.story import InOrder, Story, settings
 
 

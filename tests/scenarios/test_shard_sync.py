@@ -4,6 +4,7 @@ from typing import Any
 
 from sublet.decisions.shard_sync import NewLease, plan_shard_sync
 from sublet.settings import StartPosition
+
 from tests.scenarios.story import Story, hash_keys_written, leases, shards
 
 

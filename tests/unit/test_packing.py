@@ -3,7 +3,6 @@
 from random import Random
 
 import pytest
-
 from sublet.decisions.choose_leases import Choice, Why
 from sublet.decisions.packing import MAP_ITEMS_MAX, executions, pack
 from sublet.protocol.checkpoint import TRIM_HORIZON
