@@ -212,10 +212,11 @@ def _prompt(functions: Functions) -> Asl:
                 }
             },
         },
-        "ResultPath": None,
+        # Dropped by the state after it. (`null` would drop it here, but ministack then drops the input too.)
+        "ResultPath": "$.reply",
         "TimeoutSeconds": 60,
         "Retry": [_retry()],
-        "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": None, "Next": "Prompted"}],
+        "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.reply", "Next": "Prompted"}],
         "Next": "Prompted",
     }
 
@@ -224,12 +225,7 @@ def _ending(outcome: str) -> Asl:
     """Little more than the outcome: forty items with all their leases would not fit into the Map's 256 KB."""
     return {
         "Type": "Pass",
-        "Parameters": {
-            "item_id.$": "$.item.item_id",
-            "outcome": outcome,
-            "runs.$": "$.runs",
-            "crash.$": "$.crash",
-        },
+        "Parameters": {"item_id.$": "$.item.item_id", "outcome": outcome, "crash.$": "$.crash"},
         "End": True,
     }
 

@@ -124,9 +124,7 @@ def fill(template: Json, data: Json) -> Json:
     }
 
 
-def place(result_path: str | None, data: Json, result: Json) -> Json:
-    if result_path is None:
-        return data
+def place(result_path: str, data: Json, result: Json) -> Json:
     assert re.fullmatch(r"\$\.\w+", result_path)
     return {**data, result_path[2:]: result}
 
