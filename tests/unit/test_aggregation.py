@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate, hash_key
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, HashKeyRange
@@ -62,6 +64,12 @@ def stream_record(data: bytes, sequence_number: str = "7") -> StreamRecord:
 
 INNER = framed(KEY_A, row(b"inner"))
 
+
+def named(*cases: tuple[Any, ...]) -> list[ParameterSet]:
+    """Cases whose last value is their test's name: why what is expected is right."""
+    return [pytest.param(*values, id=because) for *values, because in cases]
+
+
 Found = list[tuple[bytes, str, str | None, int]]
 
 
@@ -78,8 +86,8 @@ def plain(data: bytes) -> Found:
 
 
 @pytest.mark.parametrize(
-    ("data", "because"),
-    [
+    ("data",),
+    named(
         (b"", "no magic"),
         (MAGIC[:3], "shorter than the magic"),
         (b"\xf3\x89\x9a\xc3" + framed(KEY_A, row(b"x"))[4:], "another magic"),
@@ -102,17 +110,17 @@ def plain(data: bytes) -> Found:
             framed(KEY_A, KEY_B, fields(delimited(1, b"\x00\x01"), DATA), fields(DATA)),
             "the same with two packed indexes, which a required field does not accept",
         ),
-    ],
+    ),
 )  # fmt: skip
-def test_what_does_not_prove_to_be_an_aggregate_is_a_plain_record(data: bytes, because: str) -> None:
+def test_what_does_not_prove_to_be_an_aggregate_is_a_plain_record(data: bytes) -> None:
     result = deaggregate([stream_record(data)], LOWER)
-    assert user_records(data, LOWER) == plain(data), because
+    assert user_records(data, LOWER) == plain(data)
     assert (result.dropped_out_of_range, result.delivered_whole) == (0, 0)
 
 
 @pytest.mark.parametrize(
-    ("data", "because"),
-    [
+    ("data",),
+    named(
         (framed(KEY_A, row(b"x"), row(b"y", key=1), row(b"z")), "index 1 in a table of 1"),
         (framed(row(b"x")), "index 0 in an empty table"),
         (framed(KEY_A, row(b"x", key=2**64 - 1)), "an index beyond the machine's integers"),
@@ -126,21 +134,21 @@ def test_what_does_not_prove_to_be_an_aggregate_is_a_plain_record(data: bytes, b
         (framed(KEY_A, delimited(2, "\u0661".encode()), row(b"x", explicit=0)), "a digit, but of another script"),
         (framed(KEY_A, delimited(2, b"\xff"), row(b"x", explicit=0)), "not even text"),
         (framed(KEY_A, delimited(2, b"9" * 5000), row(b"x", explicit=0)), "more digits than Python reads"),
-    ],
+    ),
 )  # fmt: skip
 @pytest.mark.parametrize("hash_key_range", [LOWER, FULL_RANGE, None])
 def test_kcl_loses_the_rest_of_a_senseless_aggregate_and_we_deliver_it_whole(
-    data: bytes, because: str, hash_key_range: HashKeyRange | None
+    data: bytes, hash_key_range: HashKeyRange | None
 ) -> None:
     """KCL keeps the records before the bad one, drops it and all after it, and logs an error."""
     result = deaggregate([stream_record(data)], hash_key_range)
-    assert user_records(data, hash_key_range) == plain(data), because
+    assert user_records(data, hash_key_range) == plain(data)
     assert (result.dropped_out_of_range, result.delivered_whole) == (0, 1)
 
 
 @pytest.mark.parametrize(
-    ("data", "expected", "because"),
-    [
+    ("data", "expected"),
+    named(
         (framed(KEY_A, KEY_B, row(b"x"), row(b"", 1)), [X, (b"", "b", None, 1)], "the usual"),
         (framed(KEY_A), [], "a message without records is an aggregate of none"),
         (framed(delimited(9, b"unknown")), [], "the same, with nothing in it that we know"),
@@ -158,17 +166,17 @@ def test_kcl_loses_the_rest_of_a_senseless_aggregate_and_we_deliver_it_whole(
         (framed(delimited(1, b"a\xff"), row(b"x")), [(b"x", "a\ufffd", None, 0)], "a key that is not UTF-8, as Java reads it"),
         (framed(delimited(1, "é".encode()), row(b"x")), [(b"x", "é", None, 0)], "a key that is"),
         (framed(KEY_A, row(INNER)), [(INNER, "a", None, 0)], "an aggregate inside stays closed"),
-    ],
+    ),
 )  # fmt: skip
-def test_an_aggregate_gives_its_user_records_in_order(data: bytes, expected: Found, because: str) -> None:
+def test_an_aggregate_gives_its_user_records_in_order(data: bytes, expected: Found) -> None:
     result = deaggregate([stream_record(data)], FULL_RANGE)
-    assert user_records(data) == expected, because
+    assert user_records(data) == expected
     assert (result.dropped_out_of_range, result.delivered_whole) == (0, 0)
 
 
 @pytest.mark.parametrize(
-    ("data", "hash_key_range", "dropped", "because"),
-    [
+    ("data", "hash_key_range", "dropped"),
+    named(
         (framed(KEY_A, row(b"x"), row(b"y")), LOWER, 0, "both inside"),
         (framed(KEY_A, row(b"x"), row(b"y")), UPPER, 2, "both below"),
         (framed(KEY_B, row(b"x")), LOWER, 1, "above"),
@@ -182,13 +190,13 @@ def test_an_aggregate_gives_its_user_records_in_order(data: bytes, expected: Fou
         (framed(KEY_A, EXPLICIT_9, row(b"x", 0, 0), row(b"y")), LOWER, 0, "the same, inside"),
         (framed(KEY_A, delimited(2, str(2**128).encode()), row(b"x", 0, 0)), FULL_RANGE, 1, "39 digits, and above every shard"),
         (framed(KEY_A), UPPER, 0, "nothing in it, nothing dropped"),
-    ],
+    ),
 )  # fmt: skip
 def test_one_hash_key_outside_the_shard_discards_its_whole_aggregate(
-    data: bytes, hash_key_range: HashKeyRange, dropped: int, because: str
+    data: bytes, hash_key_range: HashKeyRange, dropped: int
 ) -> None:
     everything = user_records(data, None)
-    assert user_records(data, hash_key_range) == ([] if dropped else everything), because
+    assert user_records(data, hash_key_range) == ([] if dropped else everything)
     assert deaggregate([stream_record(data)], hash_key_range).dropped_out_of_range == dropped
     assert deaggregate([stream_record(data)], None).dropped_out_of_range == 0
 
