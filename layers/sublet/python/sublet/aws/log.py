@@ -12,10 +12,10 @@ class PowertoolsLog:
         self._logger = Logger(service=service)
 
     def info(self, message: str, **fields: object) -> None:
-        self._logger.info(message, extra=fields)
+        self._logger.info(message, extra=fields, stacklevel=3)
 
     def warning(self, message: str, **fields: object) -> None:
-        self._logger.warning(message, extra=fields)
+        self._logger.warning(message, extra=fields, stacklevel=3)
 
     def error(self, message: str, **fields: object) -> None:
-        self._logger.error(message, extra=fields)
+        self._logger.error(message, extra=fields, stacklevel=3)

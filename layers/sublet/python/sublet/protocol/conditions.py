@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 from sublet.protocol.lease import AttributeValue
 
@@ -146,11 +147,11 @@ def broken_clauses(condition: Condition, row: Row | None) -> tuple[str, ...]:
 
 def _same(left: AttributeValue, right: AttributeValue) -> bool:
     if "N" in left and "N" in right:
-        return int(left["N"]) == int(right["N"])
+        return Decimal(left["N"]) == Decimal(right["N"])
     return dict(left) == dict(right)
 
 
 def _less(left: AttributeValue, right: AttributeValue) -> bool:
     if "N" in left and "N" in right:
-        return int(left["N"]) < int(right["N"])
+        return Decimal(left["N"]) < Decimal(right["N"])
     return "S" in left and "S" in right and left["S"].encode() < right["S"].encode()

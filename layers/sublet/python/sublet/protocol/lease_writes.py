@@ -32,6 +32,7 @@ from sublet.protocol.lease import AttributeValue, Lease, Seen
 from sublet.protocol.lease_row import encode_row, moment, number, text, texts
 
 ONE = 1
+_ZERO = number(0)
 
 
 class WriteKind(StrEnum):
@@ -61,14 +62,17 @@ class LeaseWrite:
 
 
 def apply_to(write: LeaseWrite, row: Row | None) -> dict[str, AttributeValue] | None:
-    """The row after the write (empty after a delete), or None when its condition refuses it."""
-    if not holds(write.condition, row):
+    """The row after the write (empty after a delete), or None when it is refused.
+
+    DynamoDB refuses a write whose condition does not hold, and one that adds to an attribute that is no number.
+    """
+    if not holds(write.condition, row) or any("N" not in (row or {}).get(name, _ZERO) for name in write.adds):
         return None
     if write.kind is WriteKind.DELETE:
         return {}
     after: dict[str, AttributeValue] = {**(row or {}), **write.sets}
     for name, amount in write.adds.items():
-        after[name] = number(int(after.get(name, number(0))["N"]) + amount)
+        after[name] = number(int(after.get(name, _ZERO)["N"]) + amount)
     return {name: value for name, value in after.items() if name not in write.removes}
 
 
@@ -217,8 +221,10 @@ def _counter_stands(lease: Lease | Seen) -> Clause:
 
 
 def _owner_stands(lease: Lease | Seen) -> Clause:
-    """Nobody is an absent attribute; some clients write NULL instead (the seed)."""
-    nobody = any_of(Absent(columns.LEASE_OWNER), Equal(columns.LEASE_OWNER, {"NULL": True}))
+    """Nobody is an absent attribute; some clients write NULL instead (the seed), or empty text."""
+    nobody = any_of(
+        Absent(columns.LEASE_OWNER), *(Equal(columns.LEASE_OWNER, none) for none in ({"NULL": True}, text("")))
+    )
     owner = Equal(columns.LEASE_OWNER, text(lease.lease_owner)) if lease.lease_owner else nobody
     return Clause("owner_stands", owner, "a KCL 3.x handoff names a new owner and leaves the counter alone")
 

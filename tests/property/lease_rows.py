@@ -1,0 +1,111 @@
+"""Hypothesis strategies: leases, rows (KCL's, other entities' and broken ones), and writes made for them.
+
+Keys, owners and counters come from small sets, so that a write often meets the row it was made for, or nearly.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import strategies as st
+from sublet.protocol import lease_row as columns
+from sublet.protocol import lease_writes as writes
+from sublet.protocol.checkpoint import Checkpoint, Sentinel
+from sublet.protocol.lease import AttributeValue, Lease
+from sublet.protocol.lease_row import encode_row
+from sublet.protocol.lease_writes import LeaseWrite
+from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+
+LEASE_KEY = "shardId-000000000000"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+owners = st.sampled_from([None, "app-lambda-0", "app-lambda-1", "10.0.0.1:java"])
+moments = st.integers(0, 4_000_000_000_000).map(lambda millis: EPOCH + timedelta(milliseconds=millis))
+shard_ids = st.integers(0, 9).map(lambda n: f"shardId-{n:012}")
+sequence_numbers = st.one_of(
+    st.integers(0, 120).map(str),  # lengths 1 to 3, equal ones often
+    st.integers(0, 3).map(lambda n: str(496 * 10**53 + n)),
+    st.integers(0, 10**129 - 1).map(str),
+)
+numeric_checkpoints = st.builds(Checkpoint, sequence_numbers, st.integers(0, 3))
+checkpoints = st.one_of(numeric_checkpoints, st.sampled_from(Sentinel).map(lambda s: Checkpoint(s.value)))
+hash_key_ranges = st.tuples(st.integers(0, HASH_KEY_MAX), st.integers(0, HASH_KEY_MAX)).map(
+    lambda ends: HashKeyRange(min(ends), max(ends))
+)
+attribute_values: st.SearchStrategy[AttributeValue] = st.one_of(
+    st.builds(lambda s: {"S": s}, st.text("aZ0-é中", max_size=5)),
+    st.builds(lambda n: {"N": str(n)}, st.integers(-5, 5)),
+    st.builds(lambda b: {"B": b}, st.binary(min_size=1, max_size=5)),
+    st.builds(lambda s: {"SS": sorted(s)}, st.sets(st.text("abc", min_size=1), min_size=1, max_size=3)),
+    st.builds(lambda b: {"BOOL": b}, st.booleans()),
+    st.just({"NULL": True}),
+)
+ATTRIBUTES = (
+    columns.LEASE_OWNER,
+    columns.LEASE_COUNTER,
+    columns.OWNER_SWITCHES,
+    columns.CHECKPOINT,
+    columns.SUB_SEQUENCE_NUMBER,
+    columns.PARENTS,
+    columns.ENDING_HASH_KEY,
+    columns.START_AT,
+    columns.CHECKPOINT_OWNER,
+    columns.ENTITY_TYPE,
+)
+unknown = st.dictionaries(st.sampled_from(["streamName", "x", "theirs"]), attribute_values, max_size=2)
+
+
+@st.composite
+def leases(draw: st.DrawFn) -> Lease:
+    """Any lease that a row can hold: whole milliseconds, and a pending state only with a pending checkpoint."""
+    pending = draw(st.none() | checkpoints)
+    return Lease(
+        lease_key=LEASE_KEY,
+        checkpoint=draw(checkpoints),
+        lease_counter=draw(st.integers(0, 3)),
+        lease_owner=draw(owners),
+        owner_switches_since_checkpoint=draw(st.integers(0, 2)),
+        parent_shard_ids=draw(st.frozensets(shard_ids, max_size=2)),
+        child_shard_ids=draw(st.frozensets(shard_ids, max_size=2)),
+        hash_key_range=draw(st.none() | hash_key_ranges),
+        start_at=draw(st.none() | moments),
+        caught_up_at=draw(st.none() | moments),
+        holder=draw(st.none() | st.sampled_from(["item-1/a", "item-1/b"])),
+        checkpoint_owner=draw(owners),
+        pending_checkpoint=pending,
+        pending_checkpoint_state=draw(st.none() | st.binary(min_size=1, max_size=9)) if pending else None,
+        throughput_kbps=draw(st.none() | st.integers(0, 2000).map(lambda n: n / 8)),
+        other=draw(unknown),
+    )
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> dict[str, AttributeValue]:
+    """A lease's row, some attributes of which are dropped or are of any type and value."""
+    row = encode_row(draw(leases()))
+    for name in draw(st.lists(st.sampled_from(ATTRIBUTES), max_size=2)):
+        if draw(st.booleans()):
+            row.pop(name, None)
+        else:
+            row[name] = draw(attribute_values)
+    return row
+
+
+@st.composite
+def lease_writes(draw: st.DrawFn) -> LeaseWrite:
+    """Any kind of write, made for any lease."""
+    lease = draw(leases())
+    made = [
+        writes.create(lease),
+        writes.acquire(lease, "app-lambda-0", "item-2/c"),
+        writes.heartbeat(lease),
+        writes.pin(lease, draw(moments)),
+        writes.checkpoint(lease, draw(numeric_checkpoints)),
+        writes.late_checkpoint(lease.lease_key, draw(numeric_checkpoints)),
+        writes.set_children(lease, draw(st.frozensets(shard_ids, max_size=2))),
+        writes.end(lease),
+        writes.release(lease, draw(st.none() | moments)),
+        writes.hand_over(lease),
+        writes.delete(lease),
+    ]
+    return draw(st.sampled_from(made))

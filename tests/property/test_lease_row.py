@@ -1,0 +1,39 @@
+"""A row and its lease: nothing lost on the way there and back, and no row too broken to be reported."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from sublet.protocol import lease_row as columns
+from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
+from sublet.protocol.lease_row import decode_row, encode_row
+
+from tests.property.lease_rows import ATTRIBUTES, attribute_values, leases, rows
+
+
+@given(leases())
+def test_a_lease_survives_its_row(lease: Lease) -> None:
+    assert decode_row(encode_row(lease)) == lease
+
+
+@given(leases(), st.dictionaries(st.text("uvw", min_size=1), attribute_values, min_size=1))
+def test_attributes_that_we_do_not_know_are_kept(lease: Lease, theirs: dict[str, AttributeValue]) -> None:
+    row = encode_row(lease) | theirs
+    decoded = decode_row(row)
+    assert isinstance(decoded, Lease)
+    assert encode_row(decoded) == row
+
+
+@given(rows())
+def test_a_broken_row_is_reported_with_its_key_never_raised(row: dict[str, AttributeValue]) -> None:
+    decoded = decode_row(row)
+    foreign = row.get(columns.ENTITY_TYPE, {"S": "LEASE"}) != {"S": "LEASE"}
+    assert (decoded is None) == foreign
+    if isinstance(decoded, MalformedRow):
+        assert decoded.lease_key == row[columns.LEASE_KEY]["S"]
+        assert decoded.problem
+
+
+@given(st.dictionaries(st.sampled_from(ATTRIBUTES), attribute_values))
+def test_not_even_a_row_without_a_key_makes_it_raise(row: dict[str, AttributeValue]) -> None:
+    assert isinstance(decode_row(row), MalformedRow | None)

@@ -1,0 +1,66 @@
+"""What no sequence of writes, made for whatever state of the row, can do to a lease."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from sublet.protocol.lease import AttributeValue, Lease
+from sublet.protocol.lease_row import decode_row, encode_row
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
+
+from tests.property.lease_rows import lease_writes, leases
+
+
+def _states(first: Lease, writes: list[LeaseWrite]) -> list[tuple[Lease, LeaseWrite, Lease]]:
+    """Each write that was accepted, with the lease before and after it; deletes and creates start no new life here."""
+    row: dict[str, AttributeValue] = encode_row(first)
+    steps = []
+    for write in writes:
+        after = None if write.kind is WriteKind.DELETE else apply_to(write, row)
+        if after is not None:
+            before_lease, after_lease = decode_row(row), decode_row(after)
+            assert isinstance(before_lease, Lease)
+            assert isinstance(after_lease, Lease)
+            steps.append((before_lease, write, after_lease))
+            row = after
+    return steps
+
+
+some_writes = st.lists(lease_writes(), max_size=12)
+
+
+@given(leases(), some_writes)
+def test_the_counter_rises_by_one_or_stays(first: Lease, writes: list[LeaseWrite]) -> None:
+    """Only a late checkpoint leaves it, so that the new owner's fence holds."""
+    for before, write, after in _states(first, writes):
+        expected = 0 if write.kind is WriteKind.LATE_CHECKPOINT else 1
+        assert after.lease_counter - before.lease_counter == expected
+
+
+@given(leases(), some_writes)
+def test_a_checkpoint_never_goes_back(first: Lease, writes: list[LeaseWrite]) -> None:
+    for before, _, after in _states(first, writes):
+        assert before.checkpoint <= after.checkpoint
+
+
+@given(leases(), some_writes)
+def test_only_acquire_gives_a_lease_to_anybody(first: Lease, writes: list[LeaseWrite]) -> None:
+    for before, write, after in _states(first, writes):
+        if write.kind is not WriteKind.ACQUIRE:
+            assert after.lease_owner in (before.lease_owner, None)
+
+
+@given(leases(), some_writes)
+def test_attributes_of_others_are_left_alone(first: Lease, writes: list[LeaseWrite]) -> None:
+    for before, _, after in _states(first, writes):
+        assert after.other == before.other
+
+
+@given(leases(), lease_writes())
+def test_the_same_write_is_never_accepted_twice(lease: Lease, write: LeaseWrite) -> None:
+    """A response lost on the way is retried, and must not count twice."""
+    row = None if write.kind is WriteKind.CREATE else encode_row(lease)
+    once = apply_to(write, row)
+    if once is None:
+        return
+    assert apply_to(write, once or None) is None

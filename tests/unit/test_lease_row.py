@@ -1,0 +1,145 @@
+"""The lease row, attribute by attribute: what Java writes, what other clients write, and what nobody could have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from sublet.protocol.checkpoint import AT_TIMESTAMP, SHARD_END, Checkpoint
+from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
+from sublet.protocol.lease_row import decode_row, encode_row
+from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX
+
+JAVA_2: dict[str, AttributeValue] = {
+    "leaseKey": {"S": "shardId-000000000001"},
+    "leaseOwner": {"S": "ip-10-0-0-1:8b8e"},
+    "leaseCounter": {"N": "41"},
+    "ownerSwitchesSinceCheckpoint": {"N": "1"},
+    "checkpoint": {"S": "49655923345627486310519857136541063432187209412345167874"},
+    "checkpointSubSequenceNumber": {"N": "2"},
+    "parentShardId": {"SS": ["shardId-000000000000"]},
+    "startingHashKey": {"S": "0"},
+    "endingHashKey": {"S": str(HASH_KEY_MAX)},
+}
+
+JAVA_3: dict[str, AttributeValue] = {
+    **JAVA_2,
+    "childShardIds": {"SS": ["shardId-000000000002", "shardId-000000000003"]},
+    "pendingCheckpoint": {"S": "49655923345627486310519857136541063432187209412345167880"},
+    "pendingCheckpointSubSequenceNumber": {"N": "0"},
+    "pendingCheckpointState": {"B": b"\x00state"},
+    "throughputKBps": {"N": "12.500000"},
+    "checkpointOwner": {"S": "ip-10-0-0-2:9f"},
+    "entityType": {"S": "LEASE"},
+}
+
+
+def lease_of(row: dict[str, AttributeValue]) -> Lease:
+    lease = decode_row(row)
+    assert isinstance(lease, Lease), lease
+    return lease
+
+
+def test_a_row_of_kcl_2() -> None:
+    assert lease_of(JAVA_2) == Lease(
+        lease_key="shardId-000000000001",
+        lease_owner="ip-10-0-0-1:8b8e",
+        lease_counter=41,
+        owner_switches_since_checkpoint=1,
+        checkpoint=Checkpoint("49655923345627486310519857136541063432187209412345167874", 2),
+        parent_shard_ids=frozenset({"shardId-000000000000"}),
+        hash_key_range=FULL_RANGE,
+    )
+
+
+def test_a_row_of_kcl_3() -> None:
+    lease = lease_of(JAVA_3)
+    assert lease.child_shard_ids == {"shardId-000000000002", "shardId-000000000003"}
+    assert lease.pending_checkpoint == Checkpoint("49655923345627486310519857136541063432187209412345167880")
+    assert lease.pending_checkpoint_state == b"\x00state"
+    assert lease.throughput_kbps == 12.5
+    assert lease.actual_owner == lease.checkpoint_owner == "ip-10-0-0-2:9f"
+    assert lease.other == {"entityType": {"S": "LEASE"}}
+
+
+@pytest.mark.parametrize("row", [JAVA_2, JAVA_3])
+def test_a_row_is_written_back_as_java_wrote_it(row: dict[str, AttributeValue]) -> None:
+    assert encode_row(lease_of(row)) == row
+
+
+def test_a_new_lease_has_kcls_required_attributes_and_no_empty_ones() -> None:
+    assert encode_row(Lease("shardId-000000000000", AT_TIMESTAMP)) == {
+        "leaseKey": {"S": "shardId-000000000000"},
+        "leaseCounter": {"N": "0"},
+        "ownerSwitchesSinceCheckpoint": {"N": "0"},
+        "checkpoint": {"S": "AT_TIMESTAMP"},
+        "checkpointSubSequenceNumber": {"N": "0"},
+    }
+
+
+@pytest.mark.parametrize("nobody", [None, {"NULL": True}, {"S": ""}])
+def test_nobody_is_a_missing_a_null_or_an_empty_owner(nobody: AttributeValue | None) -> None:
+    row = {name: value for name, value in JAVA_2.items() if name != "leaseOwner"}
+    if nobody is not None:
+        row["leaseOwner"] = nobody
+    assert lease_of(row).lease_owner is None
+
+
+@pytest.mark.parametrize(
+    "missing", ["checkpointSubSequenceNumber", "ownerSwitchesSinceCheckpoint", "startingHashKey"]
+)
+def test_what_may_be_missing(missing: str) -> None:
+    lease = lease_of({name: value for name, value in JAVA_2.items() if name != missing})
+    assert lease.checkpoint.sub_sequence_number in (0, 2)
+
+
+def test_kcl_rusts_moment_in_the_sub_sequence_number_is_the_leases_start() -> None:
+    row = JAVA_2 | {
+        "checkpoint": {"S": "AT_TIMESTAMP"},
+        "checkpointSubSequenceNumber": {"N": "1769846400123"},
+    }
+    lease = lease_of(row)
+    assert lease.start_at == datetime(2026, 1, 31, 8, 0, 0, 123_000, tzinfo=UTC)
+    assert lease.checkpoint == AT_TIMESTAMP
+    assert encode_row(lease)["checkpointSubSequenceNumber"] == {"N": "0"}
+
+
+def test_our_own_attributes() -> None:
+    at = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
+    lease = Lease("k", SHARD_END, start_at=at, caught_up_at=at, holder="item/attempt")
+    row = encode_row(lease)
+    assert {name: value for name, value in row.items() if name.startswith("sublet")} == {
+        "subletStartAt": {"N": "1769846400000"},
+        "subletCaughtUpAt": {"N": "1769846400000"},
+        "subletHolder": {"S": "item/attempt"},
+    }
+    assert decode_row(row) == lease
+
+
+@pytest.mark.parametrize("entity", ["WORKER_METRIC_STATS", "LEADER", "STREAM", "ANYTHING_NEW"])
+def test_rows_of_other_entities_are_no_leases_and_not_malformed(entity: str) -> None:
+    assert decode_row({"leaseKey": {"S": "w"}, "entityType": {"S": entity}}) is None
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({"leaseCounter": None}, "leaseCounter is missing"),
+        ({"leaseCounter": {"S": "4"}}, "expected DynamoDB type N"),
+        ({"leaseCounter": {"N": "4.5"}}, "expected a whole number"),
+        ({"checkpoint": None}, "checkpoint is missing"),
+        ({"checkpoint": {"S": "trim_horizon"}}, "'trim_horizon'"),
+        ({"checkpoint": {"S": ""}}, "checkpoint ''"),
+        ({"checkpointSubSequenceNumber": {"N": "-1"}}, "negative"),
+        ({"parentShardId": {"S": "shardId-000000000000"}}, "expected DynamoDB type SS"),
+        ({"endingHashKey": {"S": "ff"}}, "no pair of decimal hash keys"),
+        ({"pendingCheckpoint": {"S": "soon"}}, "'soon'"),
+        ({"subletStartAt": {"N": "9" * 30}}, "expected epoch milliseconds"),
+    ],
+)
+def test_a_row_that_kcl_could_not_have_written(broken: dict[str, AttributeValue | None], said: str) -> None:
+    row = {name: value for name, value in (JAVA_2 | broken).items() if value is not None}
+    problem = decode_row(row)
+    assert isinstance(problem, MalformedRow)
+    assert problem.lease_key == "shardId-000000000001"
+    assert said in problem.problem
