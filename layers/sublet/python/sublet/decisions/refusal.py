@@ -9,12 +9,15 @@ from __future__ import annotations
 from enum import StrEnum
 
 from sublet.protocol.lease import Lease, MalformedRow
+from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
 
 class Verdict(StrEnum):
     DONE_BEFORE = "done_before"
     """It was our own write, the response of which was lost: the row is what we wanted."""
+    WRITE_AGAIN = "write_again"
+    """Ours, but one write of ours further on than we knew (it seemed to fail, and did not): make this one for that row."""
     FURTHER_ON = "further_on"
     """We still hold the lease, and its checkpoint is already at or past ours (a late checkpoint of the owner before us)."""
     DRAIN = "drain"
@@ -35,9 +38,17 @@ def judge_refusal(held: Lease, write: LeaseWrite, row: Lease | MalformedRow | No
         return Verdict.LOST
     if row.lease_owner == held.lease_owner and row.checkpoint_owner == held.checkpoint_owner:
         if row.lease_counter == held.lease_counter + 1:
-            return Verdict.DONE_BEFORE
+            return Verdict.DONE_BEFORE if _says(row, write) else Verdict.WRITE_AGAIN
         if row.lease_counter == held.lease_counter and write.kind in (WriteKind.CHECKPOINT, WriteKind.PIN):
             return Verdict.FURTHER_ON
     if row.checkpoint_owner is not None and row.checkpoint_owner == held.actual_owner:
         return Verdict.DRAIN
     return Verdict.LOST
+
+
+def _says(row: Lease, write: LeaseWrite) -> bool:
+    """Whether the row says all that the write would have made it say."""
+    stands = encode_row(row)
+    return all(stands.get(name) == value for name, value in write.sets.items()) and stands.keys().isdisjoint(
+        write.removes
+    )

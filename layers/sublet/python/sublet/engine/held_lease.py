@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sublet.decisions.refusal import Verdict, judge_refusal
-from sublet.errors import LeaseTableUnavailable
+from sublet.errors import LeaseTableError, LeaseTableUnavailable
 from sublet.ports import Applied, Clock, LeaseTable, Log, Refused, Signal, Tasks
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, hand_over, heartbeat
@@ -19,7 +19,13 @@ class Tenure(StrEnum):
     HELD = "held"
     DRAINING = "draining"
     """Asked to leave by a KCL 3.x leader: still ours to checkpoint, then to hand over."""
+    LEFT = "left"
+    """Given back by us. The next owner's fence is the counter: not even a heartbeat may follow."""
     LOST = "lost"
+
+
+_LEAVING = {WriteKind.RELEASE: Tenure.LEFT, WriteKind.END: Tenure.LEFT, WriteKind.HAND_OVER: Tenure.LOST}
+"""What we are after these writes; a lease handed over is another's."""
 
 
 class HeldLease:
@@ -60,43 +66,52 @@ class HeldLease:
             return self._write(make)
 
     def _write(self, make: Callable[[Lease], LeaseWrite]) -> bool:
-        if self.is_lost:
+        if self.tenure not in (Tenure.HELD, Tenure.DRAINING):
             return False
         sent_at = self._clock.now()
         write = make(self.lease)
         try:
             result = self._table.apply(write)
-        except LeaseTableUnavailable as unavailable:
-            self._log.warning(
-                "lease table unavailable",
-                write=write.kind,
-                lease_key=write.lease_key,
-                problem=str(unavailable),
-            )
+        except LeaseTableError as problem:
+            self._failed(write, problem)
             return False
         if isinstance(result, Applied):
-            self.lease, self.written_at = result.lease, sent_at
+            self._done(write, result.lease, sent_at)
             return True
         return self._refused(write, result, sent_at, make)
+
+    def _failed(self, write: LeaseWrite, problem: LeaseTableError) -> None:
+        """Unreachable for a while is no loss. Whatever else it is, an exception here would end the heartbeats of other leases."""
+        where = {"lease_key": write.lease_key, "write": write.kind, "problem": str(problem)}
+        if isinstance(problem, LeaseTableUnavailable):
+            self._log.warning("lease table unavailable", **where)
+        else:
+            self._log.error("lease lost with its table", **where)
+            self._leave(Tenure.LOST)
+
+    def _done(self, write: LeaseWrite, lease: Lease, sent_at: datetime) -> None:
+        self.lease, self.written_at = lease, sent_at
+        self.tenure = _LEAVING.get(write.kind, self.tenure)
 
     def _refused(
         self, write: LeaseWrite, refused: Refused, sent_at: datetime, make: Callable[[Lease], LeaseWrite]
     ) -> bool:
-        verdict = judge_refusal(self.lease, write, refused.row)
-        if verdict is Verdict.LOST or not isinstance(refused.row, Lease):
+        row, verdict = refused.row, judge_refusal(self.lease, write, refused.row)
+        if verdict is Verdict.LOST or not isinstance(row, Lease):
             self._log.warning("lease lost", lease_key=write.lease_key, write=write.kind, row=_stands(refused))
             self._leave(Tenure.LOST)
-            return verdict is Verdict.DONE_BEFORE
-        self.lease = refused.row
+            return False
+        if verdict is Verdict.DONE_BEFORE:
+            self._done(write, row, sent_at)
+            return True
+        self.lease = row
+        if verdict is Verdict.WRITE_AGAIN:
+            return self._write(make)
         if verdict is Verdict.DRAIN:
-            self._log.info(
-                "asked to hand the lease over", lease_key=write.lease_key, to=refused.row.lease_owner
-            )
+            self._log.info("asked to hand the lease over", lease_key=write.lease_key, to=row.lease_owner)
             self._leave(Tenure.DRAINING)
             return self._write(hand_over if write.kind is WriteKind.RELEASE else make)
-        if verdict is Verdict.DONE_BEFORE:
-            self.written_at = sent_at
-        return True
+        return True  # further on than ours
 
     def _leave(self, tenure: Tenure) -> None:
         self.tenure = tenure
@@ -111,15 +126,15 @@ class HeldLease:
 
         A paused process (a frozen Lambda, a suspended machine) wakes up here, before it calls the handler once more.
         """
-        if self._clock.now() - self.written_at > failover_time:
-            return self.write(heartbeat) and not self.is_lost
+        if self._clock.now() - self.written_at > failover_time and not self.write(heartbeat):
+            self.lose()
         return not self.is_lost
 
     def heartbeat_if_due(self, heartbeat_interval: timedelta, failover_time: timedelta) -> None:
         """Any write of ours counts as a heartbeat."""
-        if self.is_lost or self._clock.now() - self.written_at < heartbeat_interval:
+        if self._clock.now() - self.written_at < heartbeat_interval or self.write(heartbeat):
             return
-        if not self.write(heartbeat) and self._clock.now() - self.written_at > failover_time:
+        if self.tenure is not Tenure.LEFT and self._clock.now() - self.written_at > failover_time:
             self.lose()
 
     def reload(self) -> None:

@@ -1,0 +1,288 @@
+"""A small world to run the engine in: memory adapters that can be told to misbehave, a handler that remembers, and time to spare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from sublet.decisions.choose_leases import Why
+from sublet.decisions.packing import Claim, WorkerItem
+from sublet.decisions.resume import ReadPosition
+from sublet.decisions.window import LeaseReport, Outcome, WindowReport
+from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.tick import LeaseManager
+from sublet.memory import (
+    FakeClock,
+    MemoryDispatcher,
+    MemoryLeaseTable,
+    MemoryLog,
+    MemoryMetrics,
+    MemorySightingStore,
+    MemoryStream,
+)
+from sublet.ports import Applied, Batch, PollRefusal, Refused, Signal
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_row import encode_row
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
+from sublet.protocol.records import Page
+from sublet.protocol.shard import Shard
+from sublet.settings import Mode, Settings, StartPosition
+from tests.unit.turn_taking import TurnTaking
+
+Result = Applied | Refused
+SHARD = "shardId-000000000000"
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+
+NO_WAITING = Settings(application="orders", stream="events", linger=timedelta(0))
+CONTINUOUS = replace(NO_WAITING, mode=Mode.CONTINUOUS)
+
+
+@dataclass(frozen=True)
+class Written:
+    """One write that reached the table."""
+
+    at: datetime
+    kind: WriteKind
+    lease_key: str
+    applied: bool
+
+
+class ObservedTable:
+    """A MemoryLeaseTable that keeps a list of the writes; `disturb` may answer a write instead of it."""
+
+    def __init__(self, clock: FakeClock):
+        self.real = MemoryLeaseTable()
+        self.clock = clock
+        self.writes: list[Written] = []
+        self.disturb: Callable[[LeaseWrite, Callable[[], Result]], Result] = lambda _, apply: apply()
+        self.disturb_get: Callable[[str], None] = lambda _: None
+
+    def scan(self) -> LeaseScan:
+        return self.real.scan()
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        self.disturb_get(lease_key)
+        return self.real.get(lease_key)
+
+    def apply(self, write: LeaseWrite) -> Result:
+        def really() -> Result:
+            result = self.real.apply(write)
+            self.writes.append(
+                Written(self.clock.now(), write.kind, write.lease_key, isinstance(result, Applied))
+            )
+            return result
+
+        return self.disturb(write, really)
+
+    def lose_response_of(self, kind: WriteKind) -> None:
+        """As botocore does it: the write is applied, its response lost, and the repetition refused by the first."""
+
+        def twice(write: LeaseWrite, apply: Callable[[], Result]) -> Result:
+            first = apply()
+            return apply() if write.kind is kind and isinstance(first, Applied) else first
+
+        self.disturb = twice
+
+    def lease(self, lease_key: str = SHARD) -> Lease:
+        row = self.real.get(lease_key)
+        assert isinstance(row, Lease), f"{lease_key}: {row}"
+        return row
+
+    def kinds(self, lease_key: str | None = None) -> list[WriteKind]:
+        """The kinds of the applied writes, in order."""
+        return [write.kind for write in self.writes if write.applied and lease_key in (None, write.lease_key)]
+
+
+class ObservedStream:
+    """A MemoryStream that keeps a list of the polls; `disturb` may answer a poll instead of it."""
+
+    def __init__(self, real: MemoryStream, clock: FakeClock):
+        self.real = real
+        self.clock = clock
+        self.opened: list[ReadPosition] = []
+        self.polls: list[tuple[datetime, str]] = []
+        self.disturb: Callable[[Callable[[], Page | PollRefusal]], Page | PollRefusal] = lambda poll: poll()
+        self.disturb_open: Callable[[str], None] = lambda _: None
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        return self.real.list_shards(at)
+
+    def has_shard(self, shard_id: str) -> bool:
+        return self.real.has_shard(shard_id)
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        self.disturb_open(shard_id)
+        self.opened.append(position)
+        return self.real.open(shard_id, position)
+
+    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+        self.polls.append((self.clock.now(), iterator.split(" ")[0]))
+        return self.disturb(lambda: self.real.poll(iterator, limit))
+
+
+@dataclass
+class RememberingHandler:
+    """The Handler port. `script` runs inside each call of `handle`, and may raise, wait, or checkpoint."""
+
+    clock: FakeClock
+    script: Callable[[Batch], None] = lambda _: None
+    on_lost: Callable[[str], None] = lambda _: None
+    on_ended: Callable[[str], None] = lambda _: None
+    on_acquired: Callable[[str, Checkpoint], None] = lambda _, __: None
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    finished: list[tuple[str, bytes]] = field(default_factory=list)
+    """(shard id, data) of the records of calls that returned, in order."""
+
+    def handle(self, batch: Batch) -> None:
+        self.calls.append(("handle", batch.shard_id))
+        self.batches.append(batch)
+        self.script(batch)
+        self.finished += [(batch.shard_id, record.data) for record in batch.records]
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+        self.calls.append(("lease_acquired", shard_id))
+        self.on_acquired(shard_id, checkpoint)
+
+    def lease_lost(self, shard_id: str) -> None:
+        self.calls.append(("lease_lost", shard_id))
+        self.on_lost(shard_id)
+
+    def shard_ended(self, shard_id: str) -> None:
+        self.calls.append(("shard_ended", shard_id))
+        self.on_ended(shard_id)
+
+    def data(self, shard_id: str | None = None) -> list[bytes]:
+        return [data for shard, data in self.finished if shard_id in (None, shard)]
+
+
+class EngineWorld:
+    """One stream, one lease table, one application. Every shard has a free lease at TRIM_HORIZON unless told otherwise."""
+
+    def __init__(
+        self, settings: Settings = NO_WAITING, shards: int = 1, throttled: bool = False, leases: bool = True
+    ):
+        self.settings = settings
+        self.clock = FakeClock()
+        self.tasks = TurnTaking(self.clock)
+        self.shards = MemoryStream(shards, clock=self.clock, throttled=throttled, name="events")
+        self.stream = ObservedStream(self.shards, self.clock)
+        self.table = ObservedTable(self.clock)
+        self.handler = RememberingHandler(self.clock)
+        self.metrics = MemoryMetrics()
+        self.log = MemoryLog()
+        self.sightings = MemorySightingStore()
+        self.dispatcher = MemoryDispatcher()
+        self.began = self.clock.now()
+        self._windows = 0
+        if leases:
+            for shard in self.shards.list_shards():
+                self.put_lease(lease_of(shard))
+
+    def put_lease(self, lease: Lease) -> None:
+        self.table.real.put_row(encode_row(lease))
+
+    def change_lease(self, lease_key: str = SHARD, **changes: Any) -> None:
+        """What somebody else writes to the row, unconditionally."""
+        self.put_lease(replace(self.table.lease(lease_key), **changes))
+
+    def steal(self, lease_key: str = SHARD, worker_id: str = "thief", holder: str = "other/1") -> None:
+        """Another worker acquires the lease, whoever has it."""
+        assert isinstance(
+            self.table.real.apply(acquire(self.table.lease(lease_key).seen, worker_id, holder)), Applied
+        )
+
+    def put(self, *data: str, shard: int = 0, of: int = 1) -> list[str]:
+        """One record each, into the shard by its place among `of` shards of the same size; their sequence numbers."""
+        return [self.shards.put(f"key-{text}", text.encode(), shard * (2**128 // of)) for text in data]
+
+    def at(self, after: timedelta, do: Callable[[], object]) -> None:
+        """Do something when this much time has passed since now, beside whatever runs then."""
+        moment = self.clock.now() + after
+
+        def then() -> None:
+            self.tasks.wait(lambda: False, moment)
+            do()
+
+        self.tasks.spawn(then)
+
+    def seconds(self) -> float:
+        """Since the world began."""
+        return (self.clock.now() - self.began).total_seconds()
+
+    def worker(self) -> LeaseWorker:
+        return LeaseWorker(
+            self.table,
+            self.stream,
+            self.handler,
+            self.clock,
+            self.tasks,
+            self.metrics,
+            self.log,
+            self.settings,
+        )
+
+    def manager(self, seed: int = 0) -> LeaseManager:
+        return LeaseManager(
+            self.table, self.stream, self.sightings, self.dispatcher, self.clock, Random(seed), self.metrics, self.log,
+            self.settings,
+        )  # fmt: skip
+
+    def item(
+        self, *lease_keys: str, why: Why = Why.FREE, item_id: str = "item", windows_left: int = 40
+    ) -> WorkerItem:
+        """An item for these leases as they stand now; by default for all."""
+        keys = lease_keys or tuple(sorted(lease.lease_key for lease in self.table.real.scan().leases))
+        claims = tuple(Claim(*self.table.lease(key).seen, why=why) for key in keys)
+        return WorkerItem(item_id, "orders-lambda-0", claims, windows_left)
+
+    def window(
+        self,
+        item: WorkerItem | None = None,
+        lasts: timedelta = MINUTE,
+        invocation: str | None = None,
+        stop: Signal | None = None,
+    ) -> WindowReport:
+        self._windows += 1
+        name = invocation or f"invocation-{self._windows}"
+        return self.worker().run_window(item or self.item(), name, self.clock.now() + lasts, stop)
+
+
+def lease_of(shard: Shard, checkpoint: Checkpoint = TRIM_HORIZON) -> Lease:
+    return Lease(
+        shard.shard_id,
+        checkpoint,
+        parent_shard_ids=shard.parent_shard_ids,
+        hash_key_range=shard.hash_key_range,
+    )
+
+
+def outcomes(report: WindowReport) -> dict[str, Outcome]:
+    return {lease.lease_key: lease.outcome for lease in report.leases}
+
+
+def only(report: WindowReport) -> LeaseReport:
+    (lease,) = report.leases
+    return lease
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def raising(fault: Exception) -> Callable[..., Any]:
+    def call(*_: object) -> Any:
+        raise fault
+
+    return call
+
+
+def most_in(span: timedelta, moments: Iterable[datetime]) -> int:
+    """The most moments in any span of this length (its end excluded)."""
+    times = sorted(moments)
+    return max((sum(start <= other < start + span for other in times) for start in times), default=0)
