@@ -1,0 +1,99 @@
+"""Put the real stack on an embedded AWS with the pinned CDK command line: bootstrap, deploy, destroy."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from infra.local.embedded import ACCOUNT, REGION, ROOT, EmbeddedAws
+
+CDK = ROOT / "node_modules" / ".bin" / "cdk"
+STACK = "sublet-consumer"
+BOOTSTRAP_STACK = "CDKToolkit"
+REPORT_TAIL = 30
+
+# What of our own environment the CDK and the app it starts may see. Nothing with credentials, nothing of AWS.
+INHERITED = ("HOME", "LANG", "PATH", "TMPDIR", "VIRTUAL_ENV")
+
+Report = Callable[[str], None]
+
+
+class DeploymentFailed(Exception):
+    """The CDK's command line failed; the message ends with its last lines."""
+
+
+def deploy(
+    aws: EmbeddedAws, context: Mapping[str, str], *, stack: str = STACK, report: Report = print
+) -> dict[str, str]:
+    """Deploy `stack` of cdk.json's app with `-c` for each of `context`, and return its outputs by name.
+
+    Bootstraps first where that has not been done. The emulator runs functions as this machine's own processes, so
+    the layer is this machine's architecture; the caller's credentials deploy, since it knows no bootstrap roles.
+    report: called with each line of progress. Raises DeploymentFailed.
+    """
+    bootstrap(aws, report=report)
+    with tempfile.TemporaryDirectory(prefix="sublet-cdk-") as scratch:
+        outputs = Path(scratch) / "outputs.json"
+        command = ["deploy", stack, "--require-approval", "never", "--outputs-file", str(outputs)]
+        _cdk(aws, [*command, *_app_arguments(context, scratch)], report)
+        everything: dict[str, dict[str, str]] = json.loads(outputs.read_text())
+        return everything.get(stack, {})
+
+
+def destroy(
+    aws: EmbeddedAws, context: Mapping[str, str], *, stack: str = STACK, report: Report = print
+) -> None:
+    """Delete `stack`; what it retains stays. Takes the context that it was deployed with. Raises DeploymentFailed."""
+    with tempfile.TemporaryDirectory(prefix="sublet-cdk-") as scratch:
+        _cdk(aws, ["destroy", stack, "--force", *_app_arguments(context, scratch)], report)
+
+
+def bootstrap(aws: EmbeddedAws, *, report: Report = print) -> None:
+    """`cdk bootstrap`, unless this embedded AWS has seen one."""
+    existing = aws.client("cloudformation").list_stacks(StackStatusFilter=["CREATE_COMPLETE"])
+    if any(each["StackName"] == BOOTSTRAP_STACK for each in existing["StackSummaries"]):
+        return
+    with tempfile.TemporaryDirectory(prefix="sublet-cdk-") as scratch:
+        # Outside the project, so that cdk.json's app is not run for it.
+        _cdk(aws, ["bootstrap", f"aws://{ACCOUNT}/{REGION}"], report, folder=Path(scratch))
+
+
+def _app_arguments(context: Mapping[str, str], scratch: str) -> list[str]:
+    architecture = "arm64" if platform.machine().lower() in {"arm64", "aarch64"} else "x86_64"
+    # ministack deploys no alarm on metric math.
+    defaults = {"architecture": architecture, "cli_credentials": "true", "sublet:metric-math-alarms": "false"}
+    everything = {**defaults, **context}
+    pairs = [word for name, value in everything.items() for word in ("--context", f"{name}={value}")]
+    return [*pairs, "--output", str(Path(scratch) / "cdk.out")]
+
+
+def _cdk(aws: EmbeddedAws, arguments: list[str], report: Report, folder: Path = ROOT) -> None:
+    command = [str(CDK), *arguments, "--no-notices", "--no-color", "--progress", "events"]
+    environment = {
+        **{name: os.environ[name] for name in INHERITED if name in os.environ},
+        **aws.environment,
+        "CI": "true",  # lines, not a moving display; and on standard output
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+    }
+    last: deque[str] = deque(maxlen=REPORT_TAIL)
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as cdk:
+        assert cdk.stdout is not None
+        try:
+            for line in cdk.stdout:
+                if text := line.rstrip():
+                    last.append(text)
+                    report(text)
+        except BaseException:
+            cdk.terminate()
+            raise
+    if cdk.returncode:
+        tail = "\n".join(f"    | {line}" for line in last)
+        raise DeploymentFailed(f"cdk {arguments[0]} ended with {cdk.returncode}. Its last lines:\n{tail}")

@@ -1,0 +1,130 @@
+"""The deployed stack, from the outside: a stream to put to, a lease manager to prompt, a lease table to look at."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from infra.local.deploy import deploy
+from infra.local.embedded import EmbeddedAws
+from sublet.protocol.aggregation import aggregate
+from tests.e2e.deliveries import Recorder, wait_until
+
+HANDLERS = Path(__file__).parent / "handlers"
+SHARDS = 2
+
+
+@dataclass
+class Fleet:
+    """One application on one stream. Texts are `<key>/<running number of the key>`, so that order can be judged."""
+
+    aws: EmbeddedAws
+    stream: str
+    outputs: dict[str, str]
+    recorder: Recorder
+    put: list[str] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def __post_init__(self) -> None:
+        self.kinesis: Any = self.aws.client("kinesis")
+        self.dynamodb: Any = self.aws.client("dynamodb")
+        self.lambda_: Any = self.aws.client("lambda")
+
+    def produce(self, keys: Iterable[str], aggregated: bool = False) -> list[str]:
+        """One event for each key, plain or, with each its own stream record, as a KPL aggregate of one key's three events."""
+        records, texts = [], []
+        for key in keys:
+            mine = [f"{key}/{self.numbers[key] + n}" for n in range(3 if aggregated else 1)]
+            self.numbers[key] += len(mine)
+            data = (
+                aggregate([(key, None, text.encode()) for text in mine]) if aggregated else mine[0].encode()
+            )
+            records.append({"Data": data, "PartitionKey": key})
+            texts += mine
+        for start in range(0, len(records), 400):
+            reply = self.kinesis.put_records(StreamName=self.stream, Records=records[start : start + 400])
+            assert reply["FailedRecordCount"] == 0, reply
+        self.put += texts
+        return texts
+
+    def tick(self) -> dict[str, Any]:
+        """Prompt the lease manager and wait for its tick's report."""
+        reply = self.lambda_.invoke(
+            FunctionName=self.outputs["LeaseManager"],
+            Payload=json.dumps({"prompt": {"because": "test"}}).encode(),
+        )
+        said: dict[str, Any] = json.loads(reply["Payload"].read())
+        assert "FunctionError" not in reply, said
+        return said
+
+    def open_shards(self) -> list[dict[str, Any]]:
+        shards = self.kinesis.list_shards(StreamName=self.stream)["Shards"]
+        found = [s for s in shards if "EndingSequenceNumber" not in s["SequenceNumberRange"]]
+        return sorted(found, key=lambda s: int(s["HashKeyRange"]["StartingHashKey"]))
+
+    def split(self) -> None:
+        """The first open shard, in the middle."""
+        shard = self.open_shards()[0]
+        low, high = (int(shard["HashKeyRange"][end]) for end in ("StartingHashKey", "EndingHashKey"))
+        self._reshard(
+            "split_shard", ShardToSplit=shard["ShardId"], NewStartingHashKey=str((low + high) // 2 + 1)
+        )
+
+    def merge(self) -> None:
+        """The first two open shards."""
+        first, second = (shard["ShardId"] for shard in self.open_shards()[:2])
+        self._reshard("merge_shards", ShardToMerge=first, AdjacentShardToMerge=second)
+
+    def _reshard(self, operation: str, **arguments: str) -> None:
+        before = {shard["ShardId"] for shard in self.open_shards()}
+        getattr(self.kinesis, operation)(StreamName=self.stream, **arguments)
+        wait_until(
+            lambda: {shard["ShardId"] for shard in self.open_shards()} != before,
+            20,
+            lambda: f"{operation} did nothing",
+        )
+
+    def leases(self) -> dict[str, dict[str, Any]]:
+        return {
+            row["leaseKey"]["S"]: row
+            for row in self.dynamodb.scan(TableName=self.outputs["LeaseTable"])["Items"]
+        }
+
+    def wait_until_free(self) -> None:
+        """Every window has ended and given its leases back."""
+        wait_until(
+            lambda: not [row for row in self.leases().values() if "leaseOwner" in row],
+            60,
+            lambda: f"still held: {self.leases()}",
+        )
+
+
+def kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def deployed(aws: EmbeddedAws, application: str, folder: Path, **settings: str) -> Iterator[Fleet]:
+    """A new stream and the real stack on it, with the recorder as its handler."""
+    kinesis = aws.client("kinesis")
+    kinesis.create_stream(StreamName=application, ShardCount=SHARDS)
+    kinesis.get_waiter("stream_exists").wait(StreamName=application, WaiterConfig={"Delay": 1})
+    arn = kinesis.describe_stream_summary(StreamName=application)["StreamDescriptionSummary"]["StreamARN"]
+    context = {
+        "application": application,
+        "stream_arn": arn,
+        "handler_code": str(HANDLERS),
+        "handler": "recorder:handle",
+        "handler_environment": json.dumps({"RECORDER_DIRECTORY": str(folder)}),
+        **settings,
+    }
+    recorder = Recorder(folder)
+    yield Fleet(aws, application, deploy(aws, context), recorder)

@@ -1,0 +1,31 @@
+"""A handler for tests: writes down what it was given, and fails, dawdles or says so as the test asks.
+
+Everything goes through files in one directory, since the Lambdas of the embedded AWS are processes of this machine:
+`<pid>.jsonl` holds a line for each record handled, `delay` the seconds that each call takes, `fail-<n>` a failure to come.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+from sublet import Batch
+
+DIRECTORY = Path(os.environ["RECORDER_DIRECTORY"])
+
+
+def handle(batch: Batch) -> None:
+    for failure in sorted(DIRECTORY.glob("fail-*")):
+        failure.unlink(missing_ok=True)
+        raise RuntimeError(f"asked to fail: {failure.name}")
+    with (DIRECTORY / f"{os.getpid()}.jsonl").open("a") as lines:
+        for record in batch.records:
+            place = [batch.shard_id, record.sequence_number, record.sub_sequence_number, record.partition_key]
+            lines.write(json.dumps([time.time_ns(), *place, record.data.decode()]) + "\n")
+    time.sleep(float((DIRECTORY / "delay").read_text()))
+
+
+def shard_ended(shard_id: str) -> None:
+    (DIRECTORY / f"ended-{shard_id}").touch()

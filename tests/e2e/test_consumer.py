@@ -1,0 +1,123 @@
+"""The real stack, deployed by the CDK to the embedded AWS with IAM enforced, and what its users rely on.
+
+Each function has its own role's permissions and no more, so every test here is also a test of least privilege.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from infra.local.embedded import embedded_aws
+
+from tests.e2e.deliveries import out_of_order, wait_until
+from tests.e2e.fleet import Fleet, deployed, kill
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+KEYS = [f"key-{n}" for n in range(40)]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with (
+        embedded_aws(auth=True) as aws,
+        deployed(
+            aws,
+            "e2e-catch-up",
+            tmp_path_factory.mktemp("recorder"),
+            handler_backoff="100ms",
+            handler_attempts="20",
+        ) as fleet,
+    ):
+        yield fleet
+
+
+@pytest.fixture(autouse=True)
+def quiet(fleet: Fleet) -> Iterator[None]:
+    yield
+    fleet.recorder.dawdle(0)
+    fleet.wait_until_free()
+
+
+def test_plain_and_aggregated_records_through_a_split_and_a_merge(fleet: Fleet) -> None:
+    fleet.produce(KEYS)
+    fleet.produce(KEYS, aggregated=True)
+    fleet.tick()
+    fleet.split()
+    fleet.produce(KEYS * 2)
+    fleet.produce(KEYS, aggregated=True)
+    fleet.tick()
+    fleet.merge()
+    fleet.produce(KEYS, aggregated=True)
+    fleet.produce(KEYS)
+    fleet.tick()
+    deliveries = fleet.recorder.wait_for(fleet.put, 60)
+    assert out_of_order(deliveries) == []
+    assert {delivery.partition_key for delivery in deliveries} == set(KEYS)
+    assert all((fleet.recorder.directory / f"ended-{shard}").exists() for shard in _closed(fleet))
+
+
+def _closed(fleet: Fleet) -> set[str]:
+    everything = {shard["ShardId"] for shard in fleet.kinesis.list_shards(StreamName=fleet.stream)["Shards"]}
+    return everything - {shard["ShardId"] for shard in fleet.open_shards()}
+
+
+def test_two_ticks_at_once_start_each_lease_once(fleet: Fleet) -> None:
+    texts = fleet.produce(KEYS)
+    with ThreadPoolExecutor(2) as pool:
+        ticks = [pool.submit(fleet.tick) for _ in range(2)]
+        assert all(tick.result()["total_leases"] == len(fleet.open_shards()) for tick in ticks)
+    deliveries = fleet.recorder.wait_for(texts, 60)
+    fleet.wait_until_free()
+    times = [sum(delivery.text == text for delivery in deliveries) for text in texts]
+    assert times == [1] * len(texts)
+
+
+def test_a_handler_that_fails_ten_times_skips_nothing(fleet: Fleet) -> None:
+    fleet.recorder.fail(10)
+    texts = fleet.produce(KEYS * 3)
+    fleet.tick()
+    deliveries = fleet.recorder.wait_for(texts, 60)
+    assert fleet.recorder.failures_left() == 0
+    assert out_of_order(deliveries) == []
+
+
+def test_work_goes_on_at_once_after_a_worker_is_killed(fleet: Fleet) -> None:
+    """No lease waits for failover_time: Step Functions sees the crash and runs the same item again."""
+    fleet.recorder.dawdle(0.3)
+    before = len(fleet.recorder.deliveries())
+    texts = fleet.produce(KEYS * 4)
+    fleet.tick()
+    wait_until(lambda: len(fleet.recorder.deliveries()) > before, 30, lambda: "the worker never began")
+    kill(_alive(fleet.recorder.pids()))
+    more = fleet.produce(KEYS)
+    fleet.recorder.dawdle(0)
+    deliveries = fleet.recorder.wait_for([*texts, *more], 20)
+    assert out_of_order(deliveries) == []
+
+
+def _alive(pids: set[int]) -> set[int]:
+    return {pid for pid in pids if Path(f"/proc/{pid}").exists()}
+
+
+def test_every_lease_is_as_kcl_expects_it(fleet: Fleet) -> None:
+    """The rows that a Java worker needs: counter, owner switches and checkpoint, or it stops taking leases altogether."""
+    for row in fleet.leases().values():
+        assert {
+            "leaseKey",
+            "leaseCounter",
+            "ownerSwitchesSinceCheckpoint",
+            "checkpoint",
+            "checkpointSubSequenceNumber",
+        } <= row.keys()
+        assert {"startingHashKey", "endingHashKey"} <= row.keys()
+        assert "leaseOwner" not in row
+
+
+def test_the_rule_is_what_starts_ticks(fleet: Fleet) -> None:
+    """Nobody prompts here: EventBridge fires each minute."""
+    texts = fleet.produce(KEYS)
+    fleet.recorder.wait_for(texts, 150)
