@@ -82,7 +82,7 @@ def add_layers(
 ) -> list[lambda_.ILayerVersion]:
     """The library's layer and its dependencies', which has to be built before."""
     if not (dependencies / "python").is_dir():
-        raise SettingsError("dependencies_layer", str(dependencies), "a built layer (`make layer` builds it)")
+        raise SettingsError("dependencies_layer", str(dependencies), "a built layer (`make setup` builds it)")
     return [
         lambda_.LayerVersion(
             scope,

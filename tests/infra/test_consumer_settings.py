@@ -115,7 +115,7 @@ def test_bad_context_is_refused_by_name(build: Build, name: str, context: dict[s
 
 
 def test_a_layer_that_is_not_built_is_refused_with_the_command_that_builds_it(build: Build) -> None:
-    with pytest.raises(SettingsError, match="make layer"):
+    with pytest.raises(SettingsError, match="make setup"):
         build(dependencies_layer="/nowhere")
 
 
