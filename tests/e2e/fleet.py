@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sublet.protocol.aggregation import aggregate
+
 from infra.local.deploy import deploy
 from infra.local.embedded import EmbeddedAws
-from sublet.protocol.aggregation import aggregate
 from tests.e2e.deliveries import Recorder, wait_until
 
 HANDLERS = Path(__file__).parent / "handlers"

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from infra.local.embedded import embedded_aws
 
+from infra.local.embedded import embedded_aws
 from tests.e2e.deliveries import out_of_order, wait_until
 from tests.e2e.fleet import Fleet, deployed, kill
 

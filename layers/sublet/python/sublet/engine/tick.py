@@ -92,7 +92,14 @@ class LeaseManager:
         if deletion.why is WhyDelete.GARBAGE and self.stream.has_shard(key):
             return False
         deleted = isinstance(self.table.apply(delete(deletion.lease)), Applied)
-        if deleted:
+        if deleted and not deletion.lease.is_ended:
+            self.metrics.put("data_gap", 1)
+            self.log.error(
+                "data gap: the shard's records are past retention, and it was never read to its end",
+                lease_key=key,
+                checkpoint=str(deletion.lease.checkpoint),
+            )
+        elif deleted:
             self.log.info("lease deleted", lease_key=key, why=deletion.why)
         return deleted
 
