@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate, hash_key
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, HashKeyRange
@@ -65,7 +64,7 @@ def stream_record(data: bytes, sequence_number: str = "7") -> StreamRecord:
 INNER = framed(KEY_A, row(b"inner"))
 
 
-def named(*cases: tuple[Any, ...]) -> list[ParameterSet]:
+def named(*cases: tuple[Any, ...]) -> list[Any]:
     """Cases whose last value is their test's name: why what is expected is right."""
     return [pytest.param(*values, id=because) for *values, because in cases]
 
@@ -86,7 +85,7 @@ def plain(data: bytes) -> Found:
 
 
 @pytest.mark.parametrize(
-    ("data",),
+    "data",
     named(
         (b"", "no magic"),
         (MAGIC[:3], "shorter than the magic"),
@@ -119,7 +118,7 @@ def test_what_does_not_prove_to_be_an_aggregate_is_a_plain_record(data: bytes) -
 
 
 @pytest.mark.parametrize(
-    ("data",),
+    "data",
     named(
         (framed(KEY_A, row(b"x"), row(b"y", key=1), row(b"z")), "index 1 in a table of 1"),
         (framed(row(b"x")), "index 0 in an empty table"),

@@ -1,0 +1,8 @@
+"""What sublet costs, each figure beside those of its peers in the same run. `make bench` runs all of it.
+
+A benchmark is a module with `measure()`, which returns what it found, and `report(found) -> bool`, which prints it and
+says whether its goals are met.
+"""
+
+NAMES = ("decisions", "deaggregation")
+"""In the order of `python -m benchmarks`."""

@@ -1,0 +1,203 @@
+"""Deaggregation: user records a second out of KPL aggregates of 50 KB, beside aws-kinesis-agg, aiokpl and the floor.
+
+The floor is what every reader must do: the MD5, and protobuf's own parser. Each call takes one aggregate and drops what
+it made of it; every key lies in the half of the hash keys that the filter lets through, so that it hashes them all.
+"A key each": every user record has its own, which is the filter's worst case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import count, islice
+from random import Random
+from statistics import median
+from typing import NamedTuple
+
+from sublet.protocol.aggregation import Aggregator, deaggregate, hash_key
+from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC
+from sublet.protocol.kpl_messages import parse_aggregated_record
+from sublet.protocol.records import StreamRecord
+from sublet.protocol.shard import HashKeyRange
+
+from benchmarks import peers
+
+ROUNDS = 61
+AGGREGATES = 10
+RANGE = HashKeyRange(0, 2**127 - 1)
+NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
+
+FLOOR = "floor: MD5, parse"
+TUPLES = "parse + tuples"
+SUBLET = "sublet"
+SUBLET_FILTERED = "sublet, filtered"
+AGG = "aws-kinesis-agg"
+AGG_LAMBDA = "same, Lambda format"
+AIOKPL = "aiokpl"
+
+Reader = Callable[[bytes], object]
+
+
+class Dataset(NamedTuple):
+    name: str
+    size: int
+    """Bytes of a user record's data."""
+    many_keys: bool
+
+
+DATASETS = (
+    Dataset("100 B, one key", 100, many_keys=False),
+    Dataset("100 B, a key each", 100, many_keys=True),
+    Dataset("1 KB, one key", 1024, many_keys=False),
+    Dataset("1 KB, a key each", 1024, many_keys=True),
+)
+
+
+class Goal(NamedTuple):
+    datasets: str
+    reader: str
+    against: str
+    ratio: float
+
+
+GOALS = (
+    Goal("100 B", SUBLET, AGG, 4.0),
+    Goal("100 B", SUBLET_FILTERED, AGG, 2.5),
+    Goal("1 KB", SUBLET, FLOOR, 0.8),
+)
+
+Rates = dict[str, dict[str, float]]
+"""User records a second, by dataset and reader."""
+
+
+def measure() -> Rates:
+    """Medians of interleaved rounds, by CPU time: whatever else the machine does counts for little."""
+    rates: Rates = peers.measured_beside_peers(__name__)
+    return rates
+
+
+def report(rates: Rates) -> bool:
+    """Print the table; whether the goals are met that can be judged without the peers that are missing."""
+    from rich.console import Console  # noqa: PLC0415 -- not in the peers' environment
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(
+        "", *rates, title="deaggregation: user records a second (and of the floor)", title_justify="left"
+    )
+    for reader in next(iter(rates.values())):
+        cells = (
+            f"{found[reader] / 1e6:.2f}M ({found[reader] / found[FLOOR]:.2f})" for found in rates.values()
+        )
+        table.add_row(reader, *cells, style="bold" if reader.startswith(SUBLET) else None)
+    console = Console()
+    console.print(table)
+    verdicts = list(_verdicts(rates))
+    for text, met in verdicts:
+        console.print(f"  {text}: {'[green]met[/]' if met else '[red]MISSED[/]'}")
+    if AGG not in next(iter(rates.values())):
+        console.print(f"  [yellow]{peers.MISSING}[/]")
+    return all(met for _, met in verdicts)
+
+
+def _verdicts(rates: Rates) -> Iterator[tuple[str, bool]]:
+    for goal in GOALS:
+        for dataset, found in rates.items():
+            if dataset.startswith(goal.datasets) and goal.against in found:
+                ratio = found[goal.reader] / found[goal.against]
+                yield (
+                    f"{dataset}: {goal.reader} / {goal.against} = {ratio:.2f}, goal {goal.ratio:g}",
+                    ratio >= goal.ratio,
+                )
+
+
+def _rates(dataset: Dataset) -> dict[str, float]:
+    aggregates = _aggregates(dataset)
+    user_records = sum(number for _, number in aggregates)
+    readers = {**_readers(), **_peers()}
+    seconds: dict[str, list[float]] = {name: [] for name in readers}
+    for _ in range(ROUNDS):
+        for name, read in readers.items():
+            start = time.process_time()
+            for data, _ in aggregates:
+                read(data)
+            seconds[name].append(time.process_time() - start)
+    return {name: user_records / median(taken) for name, taken in seconds.items()}
+
+
+def _aggregates(dataset: Dataset) -> list[tuple[bytes, int]]:
+    """Stream records' data, and how many user records each holds."""
+    random = Random(7)
+    keys = (f"{n:016x}" for n in count() if hash_key(f"{n:016x}", None) in RANGE)
+    one_key = next(keys)
+    aggregator = Aggregator()
+
+    def finished() -> Iterator[tuple[bytes, int]]:
+        while True:
+            key = next(keys) if dataset.many_keys else one_key
+            if (made := aggregator.add(key, None, random.randbytes(dataset.size))) is not None:
+                yield made.data, made.user_records
+
+    return list(islice(finished(), AGGREGATES))
+
+
+def _readers() -> dict[str, Reader]:
+    def floor(data: bytes) -> object:
+        payload = data[len(MAGIC) : -DIGEST_SIZE]
+        assert hashlib.md5(payload, usedforsecurity=False).digest() == data[-DIGEST_SIZE:]
+        return parse_aggregated_record(payload)
+
+    def tuples(data: bytes) -> object:
+        payload = data[len(MAGIC) : -DIGEST_SIZE]
+        assert hashlib.md5(payload, usedforsecurity=False).digest() == data[-DIGEST_SIZE:]
+        message = parse_aggregated_record(payload)
+        keys = [key.decode() for key in message.partition_key_table]
+        return [(r.data, keys[r.partition_key_index], None, n, data) for n, r in enumerate(message.records)]
+
+    return {
+        FLOOR: floor,
+        TUPLES: tuples,
+        SUBLET: lambda data: deaggregate((StreamRecord("1", data, "k", NOW),), None),
+        SUBLET_FILTERED: lambda data: deaggregate((StreamRecord("1", data, "k", NOW),), RANGE),
+    }
+
+
+def _peers() -> dict[str, Reader]:
+    """Those that are installed. None of them filters by hash range."""
+    found: dict[str, Reader] = {}
+    try:
+        from aws_kinesis_agg.deaggregator import deaggregate_records, iter_deaggregate_records  # noqa: PLC0415
+
+        record = {"PartitionKey": "k", "SequenceNumber": "1", "ApproximateArrivalTimestamp": NOW}
+        found[AGG] = lambda data: list(
+            iter_deaggregate_records([{**record, "Data": data}], data_format="Boto3")
+        )
+        found[AGG_LAMBDA] = lambda data: deaggregate_records([_lambda_record(data)])
+    except ImportError:
+        pass
+    try:
+        from aiokpl.aggregation import decode_aggregated  # noqa: PLC0415
+
+        found[AIOKPL] = decode_aggregated
+    except ImportError:
+        pass
+    return found
+
+
+def _lambda_record(data: bytes) -> dict[str, object]:
+    return {
+        "kinesis": {
+            "kinesisSchemaVersion": "1.0",
+            "partitionKey": "k",
+            "sequenceNumber": "1",
+            "approximateArrivalTimestamp": NOW.timestamp(),
+            "data": b64encode(data),
+        }
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps({dataset.name: _rates(dataset) for dataset in DATASETS}))
