@@ -57,6 +57,8 @@ class LeaseSession:
     why: Why
     keep: bool
     """Continuous mode: at the window's end keep the lease for the next window."""
+    caught_up_at: datetime | None = field(default=None, init=False)
+    """When the last poll was made that reached the tip and was handled whole: what arrived before is handled."""
     count: LeaseReport = field(init=False)
     progress: Progress = field(init=False)
     handling: Handling = field(init=False)
@@ -81,10 +83,8 @@ class LeaseSession:
             self.world.log.error(
                 "service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem
             )
-        except BaseException:
-            self._leave(
-                Outcome.SERVICE_FAILED, None
-            )  # a fault that nobody planned: give the lease back, and let it be seen
+        except BaseException:  # a fault that nobody planned: give the lease back, and let it be seen
+            self._leave(Outcome.SERVICE_FAILED, None)
             raise
         return self._leave(outcome, problem)
 
@@ -102,10 +102,8 @@ class LeaseSession:
         if self.why is Why.STEAL and not self.halt.wait(world.settings.handover_wait):
             self.held.reload()
             self.progress.start_from(self.held.lease.checkpoint)
-        if (
-            needed := needs_pin(self.held.lease, world.settings.start_position, world.clock.now())
-        ) is not None:
-            self.held.write(partial(pin, at=needed.at))
+        if not self._pin():
+            return self._stopped()
         position = read_position(self.held.lease)
         if self.halt.is_set() or position is None:
             return self._stopped()
@@ -130,6 +128,12 @@ class LeaseSession:
             self.halt.set()
             feed.close()
 
+    def _pin(self) -> bool:
+        """Whether the lease's start is in its row, if it needs one there. Without it nothing is opened: that would be a gap."""
+        now = self.world.clock.now()
+        needed = needs_pin(self.held.lease, self.world.settings.start_position, now)
+        return needed is None or self.held.write(partial(pin, at=needed.at))
+
     def _pages(self, feed: PageFeed) -> Outcome:
         """Page by page until one of them, the deadline or the halt signal ends it."""
         tip, seen_records = Tip(), False
@@ -144,6 +148,8 @@ class LeaseSession:
                 self._check_gap(page.records[0], now)
             if not self._handle(page):
                 return self._gave_up()
+            if page.millis_behind_latest == 0:
+                self.caught_up_at = feed.polled_at
             if page.next_iterator is None:
                 return self._end(page)
             if caught_up:
@@ -154,8 +160,8 @@ class LeaseSession:
         return Outcome.WINDOW_ENDED if self.held.tenure is Tenure.HELD else Outcome.LEASE_LOST
 
     def _gave_up(self) -> Outcome:
-        """The handler did not finish: it failed too often, unless we were halted."""
-        return self._stopped() if self.halt.is_set() else Outcome.HANDLER_FAILED
+        """The handler did not finish: it failed too often, unless we were halted or out of time."""
+        return Outcome.HANDLER_FAILED if self.handling.gave_up and not self.halt.is_set() else self._stopped()
 
     def _check_gap(self, first: StreamRecord, now: datetime) -> None:
         lease = self.held.lease
@@ -226,11 +232,8 @@ class LeaseSession:
             return self._gave_up()
         for child in plan.create:
             world.table.apply(create(child))
-        if self.held.write(partial(set_children, child_shard_ids=plan.child_shard_ids)) and self.held.write(
-            end
-        ):
-            return Outcome.SHARD_ENDED
-        return self._stopped()
+        named = self.held.write(partial(set_children, child_shard_ids=plan.child_shard_ids))
+        return Outcome.SHARD_ENDED if named and self.held.write(end) else self._stopped()
 
     def _leave(self, outcome: Outcome, problem: str | None) -> LeaseReport:
         """Last checkpoint; then release or keep the lease, or tell the handler that it is gone."""
@@ -239,11 +242,9 @@ class LeaseSession:
         if outcome is not Outcome.SHARD_ENDED:
             if self.progress.write_last(world.table, world.log):
                 world.metrics.put("late_checkpoints", 1)
-            if self.held.tenure is Tenure.HELD and not keep:
-                self.held.write(
-                    partial(release, caught_up_at=world.clock.now() if outcome is Outcome.CAUGHT_UP else None)
-                )
-            if self.held.tenure is not Tenure.HELD:
+            if not keep:
+                self.held.write(partial(release, caught_up_at=self.caught_up_at))
+            if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
                 outcome, keep = Outcome.LEASE_LOST, False
                 world.metrics.put("lost_leases", 1)
                 self.handling.tell("lease_lost", partial(world.handler.lease_lost, self.shard_id), once=True)

@@ -19,6 +19,7 @@ from sublet.decisions.window import LeaseReport, Outcome, WindowReport, after_wi
 from sublet.engine.heartbeats import keep_heartbeating
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.lease_session import LeaseSession, World
+from sublet.engine.meter import SHOWN_EVERY
 from sublet.engine.page_feed import Budget
 from sublet.errors import LeaseTableUnavailable
 from sublet.ports import Applied, Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Task, Tasks
@@ -72,16 +73,21 @@ class _Window:
     stop: Signal | None
     lock: AbstractContextManager[object]
     claimed: set[str] = field(default_factory=set)
+    under_way: set[str] = field(default_factory=set)
     started: list[Task[LeaseReport]] = field(default_factory=list)
     sessions: dict[str, LeaseSession] = field(default_factory=dict)
 
     def run(self) -> list[LeaseReport]:
         tasks, over = self.world.tasks, self.world.tasks.signal()
-        beside = [tasks.spawn(lambda: keep_heartbeating(self._held, self.world.settings, over))]
+        beside = [
+            tasks.spawn(lambda: keep_heartbeating(self._held, self.world.settings, over)),
+            tasks.spawn(lambda: self._keep_showing(over)),
+        ]
         if self.stop is not None:
             beside.append(tasks.spawn(partial(self._pass_on, self.stop, over)))
-        for claim in self.item.claims:
-            self._start(Seen(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why)
+        with self.lock:
+            for claim in self.item.claims:
+                self._start(Seen(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why)
         try:
             return self._reports()
         finally:
@@ -92,9 +98,7 @@ class _Window:
     def _reports(self) -> list[LeaseReport]:
         """Of every lease, in the order of their start. One that failed unplanned is raised only when all have ended."""
         reports, faults = [], []
-        for (
-            task
-        ) in self.started:  # the list may grow while we wait; a task adds to it only before it ends itself
+        for task in self.started:  # may grow while we wait; a task adds to it only before it ends itself
             try:
                 reports.append(task.result())
             except Exception as fault:  # noqa: BLE001 - raised below, when the others have ended
@@ -102,6 +106,12 @@ class _Window:
         if faults:
             raise faults[0]
         return reports
+
+    def _keep_showing(self, over: Signal) -> None:
+        """A window may last for many minutes, and an alarm looks at each of them."""
+        while not over.wait(SHOWN_EVERY):
+            self.world.metrics.put("worker_leases", len(self.sessions))
+            self.world.metrics.flush()
 
     def _held(self) -> list[HeldLease]:
         return [session.held for session in list(self.sessions.values())]
@@ -112,44 +122,45 @@ class _Window:
                 for session in list(self.sessions.values()):
                     session.stop()
 
-    def _start(self, seen: Seen, why: Why) -> bool:
-        """Begin with a lease, unless this window already has or had it."""
-        with self.lock:
-            if seen.lease_key in self.claimed:
-                return False
+    def _start(self, seen: Seen, why: Why) -> None:
+        """Begin with a lease, unless this window already has or had it. The caller holds the lock."""
+        if seen.lease_key not in self.claimed:
             self.claimed.add(seen.lease_key)
+            self.under_way.add(seen.lease_key)
             self.started.append(self.world.tasks.spawn(lambda: self._lease(seen, why)))
-            return True
 
     def _lease(self, seen: Seen, why: Why) -> LeaseReport:
         """One lease from its acquire to the start of its children."""
+        try:
+            report, lease = self._consume(seen, why)
+        finally:
+            self.under_way.discard(seen.lease_key)
+        return self._ended(report, lease) if lease is not None and lease.is_ended else report
+
+    def _consume(self, seen: Seen, why: Why) -> tuple[LeaseReport, Lease | None]:
+        """The report, and the lease as we left it (None: not acquired)."""
+        log, since = self.world.log, self.world.clock.now()
         row = self._acquire(seen)
         if not isinstance(row, Lease) or row.holder != self.holder:
-            if (
-                isinstance(row, Lease) and row.is_ended
-            ):  # an earlier attempt at this item ended it and then crashed
-                return self._ended(LeaseReport(seen.lease_key, Outcome.SHARD_ENDED), row)
-            self.world.log.info("could not acquire", lease_key=seen.lease_key, why=why)
-            return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE)
-        self.world.log.info(
-            "lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint)
-        )
-        session = self._session(row, why)
+            if isinstance(row, Lease) and row.is_ended:  # by an earlier attempt at this item, which then crashed
+                return LeaseReport(seen.lease_key, Outcome.SHARD_ENDED), row
+            log.info("could not acquire", lease_key=seen.lease_key, why=why)
+            return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
+        log.info("lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint))
+        session = self._session(row, since, why)
         try:
             report = session.run()
         finally:
             del self.sessions[row.lease_key]
-        self.world.log.info(
-            "lease left", lease_key=row.lease_key, outcome=report.outcome, user_records=report.user_records
-        )
-        return self._ended(report, session.held.lease) if report.outcome is Outcome.SHARD_ENDED else report
+        log.info("lease left", lease_key=row.lease_key, outcome=report.outcome, user_records=report.user_records)
+        return report, session.held.lease
 
-    def _session(self, lease: Lease, why: Why) -> LeaseSession:
+    def _session(self, lease: Lease, since: datetime, why: Why) -> LeaseSession:
         world, halt = self.world, self.world.tasks.signal()
-        held = HeldLease(lease, world.clock.now(), world.table, world.clock, world.tasks, halt, world.log)
+        held = HeldLease(lease, since, world.table, world.clock, world.tasks, halt, world.log)
         session = LeaseSession(world, held, halt, why, keep=keeps_leases(self.item, world.settings))
         self.sessions[lease.lease_key] = session
-        world.metrics.put("worker_leases", len(self.sessions))
+        world.metrics.put("worker_leases", 1)
         return session
 
     def _acquire(self, seen: Seen) -> Lease | MalformedRow | None:
@@ -159,11 +170,7 @@ class _Window:
             if isinstance(result, Applied):
                 return result.lease
             row = result.row
-            if (
-                isinstance(row, Lease)
-                and row.holder != self.holder
-                and (row.holder or "").startswith(f"{self.item.item_id}/")
-            ):
+            if isinstance(row, Lease) and row.holder != self.holder and self._is_of_this_item(row):
                 result = self.world.table.apply(acquire(row.seen, self.item.worker_id, self.holder))
                 return result.lease if isinstance(result, Applied) else result.row
             return row
@@ -175,20 +182,39 @@ class _Window:
 
     def _ended(self, report: LeaseReport, parent: Lease) -> LeaseReport:
         """Start with those children that may begin, as far as there is room and time; the rest is for the next tick."""
+        try:
+            return replace(report, unstarted_children=self._start_children(parent))
+        except LeaseTableUnavailable as unavailable:
+            self.world.log.warning(
+                "lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable)
+            )
+            return replace(report, unstarted_children=len(parent.child_shard_ids))
+
+    def _start_children(self, parent: Lease) -> int:
+        """How many could begin, were there room. Those that an earlier attempt at this item ended are gone through to theirs."""
         unstarted = 0
         for child_shard_id in sorted(parent.child_shard_ids):
             child = self.world.table.get(child_shard_id)
-            if not isinstance(child, Lease) or not self._may_begin(child):
-                continue
-            in_time = self.world.clock.now() < self.world.deadline and not (self.stop and self.stop.is_set())
-            if in_time and len(self.sessions) < self.world.settings.leases_per_worker:
+            if isinstance(child, Lease) and child.is_ended:
+                unstarted += self._start_children(child)
+            elif isinstance(child, Lease) and self._may_begin(child):
+                unstarted += not self._start_child(child)
+        return unstarted
+
+    def _start_child(self, child: Lease) -> bool:
+        with self.lock:
+            if child.lease_key not in self.claimed:
+                in_time = self.world.clock.now() < self.world.deadline and not (self.stop and self.stop.is_set())
+                if not in_time or len(self.under_way) >= self.world.settings.leases_per_worker:
+                    return False
                 self._start(child.seen, Why.CHILD)
-            else:
-                unstarted += 1
-        return replace(report, unstarted_children=unstarted)
+            return True
+
+    def _is_of_this_item(self, lease: Lease) -> bool:
+        return (lease.holder or "").startswith(f"{self.item.item_id}/")
 
     def _may_begin(self, child: Lease) -> bool:
-        if child.lease_owner is not None and not (child.holder or "").startswith(f"{self.item.item_id}/"):
+        if child.lease_owner is not None and not self._is_of_this_item(child):
             return False
         parents = [self.world.table.get(parent) for parent in sorted(child.parent_shard_ids)]
         readable = [parent for parent in parents if not isinstance(parent, MalformedRow)]

@@ -74,6 +74,8 @@ class PageFeed:
         self._ahead: Task[Page | None] | None = None
         self._in_hand = NOTHING
         self._fetched = NOTHING
+        self._fetched_at = self.polled_at = clock.now()
+        """`polled_at`: when the poll was made that brought the page in hand."""
 
     def next(self) -> Page | None:
         """The next page, or None if it was halted or the deadline came first. Raises what Stream raises."""
@@ -81,6 +83,7 @@ class PageFeed:
         ahead, self._ahead = self._ahead, None
         page = ahead.result() if ahead is not None else self._fetch()
         self._in_hand, self._fetched = self._fetched, NOTHING
+        self.polled_at = self._fetched_at
         return page
 
     def read_ahead(self) -> None:
@@ -96,9 +99,7 @@ class PageFeed:
         """Wait for a fetch under way (the halt signal cuts its waiting short) and give all memory back."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
-            with suppress(
-                StreamError
-            ):  # nobody will handle that page; the next window meets the same error and reports it
+            with suppress(StreamError):  # nobody will handle that page; the next window meets the same error
                 ahead.result()
         self._budget.give_back(self._fetched)
         self._fetched = NOTHING
@@ -120,14 +121,15 @@ class PageFeed:
         """One poll. None: refused, and `_poll_at` says when to try again."""
         kept = NOTHING
         try:
-            polled_at = self._clock.now()
             if self._iterator is None:
                 self._iterator = self._stream.open(self._shard_id, self._position)
+            polled_at = self._clock.now()
             reply = self._stream.poll(self._iterator, self._settings.poll_limit)
             if isinstance(reply, PollRefusal):
                 self._refused(reply)
                 return None
             kept = self._fetched = Size(sum(len(record.data) for record in reply.records), len(reply.records))
+            self._fetched_at = polled_at
         finally:
             self._budget.give_back(Size(reserved.bytes - kept.bytes, reserved.records - kept.records))
         self._refusals = 0
