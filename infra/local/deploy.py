@@ -21,6 +21,9 @@ REPORT_TAIL = 30
 # What of our own environment the CDK and the app it starts may see. Nothing with credentials, nothing of AWS.
 INHERITED = ("HOME", "LANG", "PATH", "TMPDIR", "VIRTUAL_ENV")
 
+# What the emulator is not: it knows no bootstrap roles, and no alarms on metric math.
+EMULATOR_CONTEXT = {"cli_credentials": "true", "sublet:metric-math-alarms": "false"}
+
 Report = Callable[[str], None]
 
 
@@ -34,13 +37,22 @@ def deploy(
     """Deploy `stack` of cdk.json's app with `-c` for each of `context`, and return its outputs by name.
 
     Bootstraps first where that has not been done. The emulator runs functions as this machine's own processes, so
-    the layer is this machine's architecture; the caller's credentials deploy, since it knows no bootstrap roles.
+    the layer is this machine's architecture.
     report: called with each line of progress. Raises DeploymentFailed.
     """
     bootstrap(aws, report=report)
     with tempfile.TemporaryDirectory(prefix="sublet-cdk-") as scratch:
         outputs = Path(scratch) / "outputs.json"
-        command = ["deploy", stack, "--require-approval", "never", "--outputs-file", str(outputs)]
+        command = [
+            "deploy",
+            stack,
+            "--require-approval",
+            "never",
+            "--outputs-file",
+            str(outputs),
+            "--progress",
+            "events",
+        ]
         _cdk(aws, [*command, *_app_arguments(context, scratch)], report)
         everything: dict[str, dict[str, str]] = json.loads(outputs.read_text())
         return everything.get(stack, {})
@@ -74,12 +86,15 @@ def _app_arguments(context: Mapping[str, str], scratch: str) -> list[str]:
 
 
 def _cdk(aws: EmbeddedAws, arguments: list[str], report: Report, folder: Path = ROOT) -> None:
-    command = [str(CDK), *arguments, "--no-notices", "--no-color", "--progress", "events"]
+    command = [str(CDK), *arguments, "--no-notices", "--no-color"]
     environment = {
         **{name: os.environ[name] for name in INHERITED if name in os.environ},
         **aws.environment,
         "CI": "true",  # lines, not a moving display; and on standard output
         "CDK_DISABLE_CLI_TELEMETRY": "true",
+        # The CDK's words on how long this Node will be supported: the lock files are where that is decided.
+        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "true",
+        "NODE_NO_WARNINGS": "1",
     }
     last: deque[str] = deque(maxlen=REPORT_TAIL)
     with subprocess.Popen(

@@ -132,6 +132,7 @@ def _ministack_settings(gateway: int, *, auth: bool) -> dict[str, str]:
     return {
         "BIND_HOST": HOST,
         "GATEWAY_PORT": str(gateway),
+        "MINISTACK_HOST": HOST,  # in the URLs that it gives out, such as a queue's
         "MINISTACK_REGION": REGION,
         "MINISTACK_ACCOUNT_ID": ACCOUNT,
         "AUTH": "true" if auth else "false",

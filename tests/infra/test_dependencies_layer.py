@@ -1,0 +1,80 @@
+"""The built layer stands on its own: no other package helps it, and its binaries are Lambda's."""
+
+from __future__ import annotations
+
+import json
+import platform
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LAYER = Path(__file__).resolve().parents[2] / "layers" / "dependencies"
+ELF_MACHINE = {"x86_64": 62, "arm64": 183}
+"""`e_machine` of ELF's header: EM_X86_64, EM_AARCH64."""
+
+PROGRAM = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from aws_lambda_powertools import Logger, Metrics
+from google.protobuf import descriptor_pb2
+from google.protobuf.internal import api_implementation
+
+file = descriptor_pb2.FileDescriptorProto(name="kpl.proto", package="sublet")
+assert descriptor_pb2.FileDescriptorProto.FromString(file.SerializeToString()) == file
+Logger(service="layer").info("a line of JSON")
+metrics = Metrics(namespace="sublet", service="layer")
+metrics.add_metric(name="records", unit="Count", value=3)
+print(json.dumps(metrics.serialize_metric_set()))
+print(json.dumps({
+    "protobuf": api_implementation.Type(),
+    "from": sorted({str(m.__file__) for n, m in sys.modules.items()
+                    if n in ("aws_lambda_powertools", "jmespath", "google.protobuf", "typing_extensions")}),
+    "boto3": "boto3" in sys.modules,
+}))
+"""
+
+
+def test_powertools_and_protobuf_work_with_nothing_but_the_layer() -> None:
+    if sys.platform != "linux":
+        pytest.skip("the layer's binaries are Linux's")
+    own = {"aarch64": "arm64", "x86_64": "x86_64"}[platform.machine()]
+    layer = LAYER / own / "python"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", PROGRAM, str(layer)],
+        env={}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    line, metrics, facts = (json.loads(text) for text in done.stdout.splitlines())
+    assert line["message"] == "a line of JSON"
+    assert metrics["records"] == [3.0]
+    assert facts["protobuf"] == "upb", "the pure Python protobuf is 20 times slower"
+    assert facts["from"]
+    assert all(path.startswith(str(layer)) for path in facts["from"])
+    assert not facts["boto3"]
+
+
+@pytest.mark.parametrize("architecture", ["arm64", "x86_64"])
+def test_binaries_are_of_the_architecture_that_the_layer_is_for(architecture: str) -> None:
+    binaries = list((LAYER / architecture).rglob("*.so"))
+    assert binaries, f"no binary in {LAYER / architecture}: run `make setup`"
+    for binary in binaries:
+        header = binary.read_bytes()[:20]
+        assert header[:4] == b"\x7fELF", binary
+        assert struct.unpack_from("<H", header, 18)[0] == ELF_MACHINE[architecture], binary
+        assert "abi3" in binary.name or "cpython-313" in binary.name, (
+            f"{binary}: not for Lambda's Python 3.13"
+        )
+
+
+def test_both_architectures_have_the_same_packages_and_no_leftovers() -> None:
+    def names(architecture: str) -> set[str]:
+        files = (LAYER / architecture / "python").rglob("*")
+        return {str(path.relative_to(LAYER / architecture)) for path in files if path.suffix != ".so"}
+
+    assert names("arm64") == names("x86_64")
+    assert not [
+        name for name in names("arm64") if "__pycache__" in name or name.endswith(("RECORD", ".lock"))
+    ]

@@ -1,0 +1,46 @@
+"""The lock files name versions and hashes, and no registry or folder of whoever wrote them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCK_FILES = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+def test_there_is_one_for_each_environment() -> None:
+    names = {path.stem for path in LOCK_FILES}
+    assert names == {"bench", "build", "dev", "layer", "ministack", "node", "uv"}
+
+
+@pytest.mark.parametrize("path", LOCK_FILES, ids=lambda path: path.stem)
+def test_every_requirement_is_pinned_and_hashed_and_comes_from_nowhere_in_particular(path: Path) -> None:
+    text = path.read_text()
+    requirements = [line for line in text.splitlines() if re.match(r"[a-zA-Z0-9]", line)]
+    assert requirements
+    for line in requirements:
+        assert "==" in line, line
+        assert line.endswith("\\"), f"no hash follows {line}"
+    assert "://" not in text
+    assert not re.search(r"(^|[\s=])/", text), "an absolute path"
+    assert not re.search(r"^\s*--(index-url|extra-index-url|find-links)", text, re.MULTILINE)
+
+
+def test_the_layer_is_what_the_tests_run_with() -> None:
+    def pins(name: str) -> set[str]:
+        return set(re.findall(r"^([\w.-]+==\S+)", (ROOT / "requirements" / name).read_text(), re.MULTILINE))
+
+    assert pins("layer.txt") <= pins("dev.txt")
+
+
+def test_npms_lock_has_integrity_and_no_addresses() -> None:
+    packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    installed = {path: package for path, package in packages.items() if path}
+    assert installed["node_modules/kinesis-local"]["version"] == "0.6.2"
+    for path, package in installed.items():
+        assert "resolved" not in package, path
+        assert package["integrity"].startswith("sha512-"), path
