@@ -1,4 +1,4 @@
-"""A small world to run the engine in: memory adapters that can be told to misbehave, a handler that remembers, and time to spare."""
+"""A small world to run the engine in: memory adapters that can be told to misbehave, and a handler that remembers."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.settings import Mode, Settings, StartPosition
+
 from tests.unit.turn_taking import TurnTaking
 
 Result = Applied | Refused
@@ -121,7 +122,7 @@ class ObservedStream:
         return self.real.open(shard_id, position)
 
     def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
-        self.polls.append((self.clock.now(), iterator.split(" ")[0]))
+        self.polls.append((self.clock.now(), iterator.split(" ", maxsplit=1)[0]))
         return self.disturb(lambda: self.real.poll(iterator, limit))
 
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-
 from sublet.engine.held_lease import HeldLease, Tenure
 from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
 from sublet.ports import Applied, Signal
@@ -27,6 +26,7 @@ from sublet.protocol.lease_writes import (
     release,
     set_children,
 )
+
 from tests.unit.engine_world import SECOND, SHARD, EngineWorld, Result, raising
 
 FAILOVER = timedelta(seconds=30)

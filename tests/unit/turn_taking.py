@@ -126,7 +126,7 @@ class _Task(Generic[T]):
         self._turns.wait(lambda: self._is_over)
         if self._fault is not None:
             raise self._fault
-        return cast(T, self._value)
+        return cast("T", self._value)
 
 
 class _Signal:

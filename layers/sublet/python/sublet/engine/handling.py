@@ -32,16 +32,18 @@ class Handling:
     log: Log
     failures: int = field(default=0, init=False)
     problem: str | None = field(default=None, init=False)
+    gave_up: bool = field(default=False, init=False)
+    """It failed handler_attempts times in a row, or once with no time left for another call."""
 
     def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
-        """Hand over `records` until all are finished. False: given up, or halted; `progress` says how far it got.
+        """Hand over `records` until all are finished. False: given up, halted, or past the deadline; see `progress` for how far.
 
-        The deadline is not a reason to stop before the first call: what has been fetched in time is handled.
+        No call begins after the deadline, so that only the one under way and the last writes need the window's margin.
         """
         left, attempt = list(records), 0
         while left:
             with self.slots:
-                if self.halt.is_set() or not self.held.confirm(self.settings.failover_time):
+                if not self._may_call():
                     return False
                 finished = self._call(left, millis_behind_latest)
             left = left[finished:]
@@ -52,15 +54,19 @@ class Handling:
                 return False
         return True
 
+    def _may_call(self) -> bool:
+        in_time = not self.halt.is_set() and self.clock.now() < self.deadline
+        return in_time and self.held.confirm(self.settings.failover_time)
+
     def _may_retry(self, attempt: int) -> bool:
         backoff = handler_backoff(attempt, self.settings)
-        if attempt >= self.settings.handler_attempts or self.clock.now() + backoff >= self.deadline:
-            return False
-        return not self.halt.wait(backoff)
+        in_time = self.clock.now() + backoff < self.deadline
+        self.gave_up = attempt >= self.settings.handler_attempts or not in_time
+        return not self.gave_up and not self.halt.wait(backoff)
 
     def _call(self, records: list[UserRecord], millis_behind_latest: int) -> int:
         """One handler call; how many of the records, from the first, are finished."""
-        finished = 0
+        first, last, count, finished = records[0].checkpoint, records[-1].checkpoint, len(records), 0
         place: dict[int, int] | None = None
 
         def checkpoint(record: UserRecord) -> None:
@@ -76,15 +82,13 @@ class Handling:
         batch = Batch(self.settings.stream, self.shard_id, records, millis_behind_latest, checkpoint)
         try:
             self.handler.handle(batch)
-        except Exception as failure:  # noqa: BLE001 - whatever the user's code raises
-            self._failed(
-                failure, f"handle, after {finished} records of {len(records)} from {records[0].checkpoint}"
-            )
+        except (Exception, SystemExit) as failure:  # noqa: BLE001 - whatever the user's code raises
+            self._failed(failure, f"handle, after {finished} records of {count} from {first}")
             return finished
-        self.progress.finish(records[-1].checkpoint)
-        return len(records)
+        self.progress.finish(last)
+        return count
 
-    def _failed(self, failure: Exception, where: str) -> None:
+    def _failed(self, failure: BaseException, where: str) -> None:
         self.failures += 1
         self.problem = f"{type(failure).__name__} in {where}"
         self.metrics.put("handler_failures", 1)
@@ -101,14 +105,14 @@ class Handling:
                 with self.slots:
                     call()
                 return True
-            except Exception as failure:  # noqa: BLE001 - whatever the user's code raises
+            except (Exception, SystemExit) as failure:  # noqa: BLE001 - whatever the user's code raises
                 attempt += 1
                 self._failed(failure, what)
             if once or not self._may_retry(attempt):
                 return False
 
 
-def _frames(failure: Exception) -> str:
+def _frames(failure: BaseException) -> str:
     """File and line of each frame, innermost last: enough to find it, and no data, which messages may hold."""
     frames, traceback = [], failure.__traceback__
     while traceback is not None:

@@ -142,7 +142,9 @@ class _Window:
         log, since = self.world.log, self.world.clock.now()
         row = self._acquire(seen)
         if not isinstance(row, Lease) or row.holder != self.holder:
-            if isinstance(row, Lease) and row.is_ended:  # by an earlier attempt at this item, which then crashed
+            if (
+                isinstance(row, Lease) and row.is_ended
+            ):  # by an earlier attempt at this item, which then crashed
                 return LeaseReport(seen.lease_key, Outcome.SHARD_ENDED), row
             log.info("could not acquire", lease_key=seen.lease_key, why=why)
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
@@ -152,7 +154,9 @@ class _Window:
             report = session.run()
         finally:
             del self.sessions[row.lease_key]
-        log.info("lease left", lease_key=row.lease_key, outcome=report.outcome, user_records=report.user_records)
+        log.info(
+            "lease left", lease_key=row.lease_key, outcome=report.outcome, user_records=report.user_records
+        )
         return report, session.held.lease
 
     def _session(self, lease: Lease, since: datetime, why: Why) -> LeaseSession:
@@ -204,7 +208,9 @@ class _Window:
     def _start_child(self, child: Lease) -> bool:
         with self.lock:
             if child.lease_key not in self.claimed:
-                in_time = self.world.clock.now() < self.world.deadline and not (self.stop and self.stop.is_set())
+                in_time = self.world.clock.now() < self.world.deadline and not (
+                    self.stop and self.stop.is_set()
+                )
                 if not in_time or len(self.under_way) >= self.world.settings.leases_per_worker:
                     return False
                 self._start(child.seen, Why.CHILD)
