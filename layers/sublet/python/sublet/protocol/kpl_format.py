@@ -69,15 +69,17 @@ def _digest(payload: bytes) -> bytes:
 
 def _read_columns(payload: bytes) -> Contents | None:
     """The contents if the columns prove to line up: as many entries as records, and no record lacks one."""
-    records = _count(parse_aggregated_record(payload))
+    count = _count(parse_aggregated_record(payload))
     columns = parse_columns(payload)
-    indexes, data = columns.records.partition_key_index, columns.records.data
-    explicit = columns.records.explicit_hash_key_index
-    if not records == len(indexes) == len(data):
+    records = columns.records
+    indexes, explicit, data = records.partition_key_index, records.explicit_hash_key_index, records.data
+    if not count == len(indexes) == len(data):
         return None
-    if explicit and not records == len(explicit) == _count(parse_strict_aggregated_record(payload)):
+    if explicit and not count == len(explicit) == _count(parse_strict_aggregated_record(payload)):
         return None
-    return Contents(columns.partition_key_table, columns.explicit_hash_key_table, indexes, explicit, data)
+    # A slice is a list, made in one step and free of the message.
+    tables = columns.partition_key_table[:], columns.explicit_hash_key_table[:]
+    return Contents(*tables, indexes[:], explicit[:], data[:])
 
 
 def _count(message: AggregatedRecord) -> int | None:

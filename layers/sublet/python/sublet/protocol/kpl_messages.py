@@ -17,7 +17,7 @@ records' tags, which nobody uses, are left to be skipped as unknown fields.
 
 On the right is why deaggregation is fast. Protobuf promises that a singular message which occurs many times
 is merged, and that merging concatenates repeated fields: so this one `records` holds a whole aggregate as
-three columns, without a Python object for each record. It cannot say where one record ends, so `aggregation`
+three columns, without a Python object for each record. It cannot say where one record ends, so `kpl_format`
 first proves that columns line up: there are as many entries as records, and every record has one (that is
 what `required` checks). For aggregates in which every record has an explicit hash key the proof needs
 StrictAggregatedRecord, where that field is required too.
