@@ -1,0 +1,58 @@
+"""Seeds by the thousand (`--seeds 1000 --from 0`), or one with its history (`--seed 17 --verbose`)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from random import SystemRandom
+
+from tests.simulation.simulation import Result, simulate
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="one seed, replayed exactly")
+    parser.add_argument("--verbose", action="store_true", help="with --seed: its history")
+    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run")
+    parser.add_argument("--from", type=int, dest="first", help="the first one (default: by chance)")
+    arguments = parser.parse_args()
+    if arguments.seed is not None:
+        return _one(arguments.seed, arguments.verbose)
+    first = SystemRandom().randrange(10**9) if arguments.first is None else arguments.first
+    return _many(range(first, first + arguments.seeds))
+
+
+def _one(seed: int, verbose: bool) -> int:
+    result = simulate(seed, is_recorded=verbose)
+    print("\n".join(result.history))
+    print(f"seed {seed}: {result.violation or 'clean'}; {result.steps:,} steps, {result.records} records, {result.faults}")
+    return int(result.violation is not None)
+
+
+def _many(seeds: range) -> int:
+    print(f"seeds {seeds.start} to {seeds.stop - 1}")
+    faults: Counter[str] = Counter()
+    failed, steps, done = 0, 0, 0
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for result in pool.map(simulate, seeds, chunksize=4):
+            done, steps = done + 1, steps + result.steps
+            faults.update(result.faults)
+            failed += _show(result)
+            if sys.stderr.isatty():
+                print(f"\r{done} seeds, {failed} failed", end="", file=sys.stderr)
+    print(f"{len(seeds)} seeds, {failed} failed, {steps:,} steps; faults: {dict(faults.most_common())}")
+    return int(failed > 0)
+
+
+def _show(result: Result) -> bool:
+    if result.violation is None:
+        return False
+    print(f"seed {result.seed}: {result.violation}", flush=True)
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""Our own deployment: the schedule, lease managers, the state machine's loop, and lease workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.window import Next, WindowReport
+from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.tick import LeaseManager
+from sublet.errors import SubletError
+
+from infra.state_machine import CRASHES_MAX, RUNS_MAX
+from tests.simulation.ports import (
+    Mutation,
+    SimDispatcher,
+    SimHandler,
+    SimLeaseTable,
+    SimLog,
+    SimMetrics,
+    SimSightingStore,
+    SimStream,
+)
+from tests.simulation.scheduler import MICROSECOND, Crashed, Process, SimSignal, SimTask, SimTasks, SkewedClock
+from tests.simulation.weather import Fault
+from tests.simulation.world import SECOND, World
+
+OVERRUN = timedelta(seconds=90)
+"""What a window may last beyond its deadline in calm weather: the handler's last batch, checkpoints, releases."""
+
+
+@dataclass(slots=True)
+class Fleet:
+    world: World
+    tick_interval: int
+    mutation: Mutation | None = None
+    managers: int = 0
+    invocations: int = 0
+
+    def start(self) -> None:
+        self.world.at(0, "schedule", self._schedule)
+
+    def _schedule(self) -> None:
+        """A tick every interval: late by a little, missed, or two at once."""
+        world = self.world
+        while True:
+            if world.strikes(Fault.MISSED_TICK):
+                world.note("schedule", "misses a tick")
+            else:
+                self.tick()
+                if world.strikes(Fault.OVERLAPPING_TICK):
+                    self.tick()
+            world.scheduler.sleep(self.tick_interval + int(world.chance.uniform(0, 3 * SECOND)))
+
+    def tick(self) -> None:
+        world = self.world
+        self.managers += 1
+        world.ticks += 1
+        process = world.process(f"manager-{self.managers}")
+        manager = LeaseManager(
+            SimLeaseTable(world, process, self.mutation),
+            SimStream(world, process, self.mutation),
+            SimSightingStore(world, process),
+            SimDispatcher(world, process, self._execute),
+            SkewedClock(world.scheduler, process),
+            world.chance,
+            SimMetrics(),
+            SimLog(world, process),
+            world.settings,
+        )
+
+        def tick() -> None:
+            try:
+                report = manager.tick()
+                world.note(process.name, f"ticked: created {report.created}, deleted {report.deleted}")
+            except SubletError as refused:
+                world.note(process.name, f"tick fails: {refused}")
+
+        self._watch(process, world.scheduler.spawn(process, tick))
+
+    def _execute(self, item: WorkerItem) -> None:
+        """One item's way through the state machine (infra/state_machine.py)."""
+        self.world.at(self.world.scheduler.now_us, f"execution of {item.item_id[:4]}", lambda: self._run_item(item))
+
+    def _run_item(self, item: WorkerItem) -> None:
+        runs, crashes = 1, 0
+        while True:
+            self.world.step(self.world.scheduler.current.process)
+            report = self._window(item)
+            if report is None:
+                runs, crashes = runs + 1, crashes + 1
+                if crashes > CRASHES_MAX or runs > RUNS_MAX:
+                    return
+                continue
+            if report.next is Next.AGAIN and report.item.windows_left > 0 and runs < RUNS_MAX:
+                item, runs, crashes = report.item, runs + 1, 0
+                continue
+            if report.next is not Next.DONE and not self.world.strikes(Fault.LOST_PROMPT):
+                self.tick()
+            return
+
+    def _window(self, item: WorkerItem) -> WindowReport | None:
+        """One invocation, waited for. None: it crashed, or its answer is lost and it may well go on."""
+        world, settings = self.world, self.world.settings
+        self.invocations += 1
+        process = world.process(f"worker-{item.item_id[:4]}/{self.invocations}")
+        world.items[process] = item
+        task = self._invoke(process, item)
+        if world.strikes(Fault.DUPLICATED_ITEM):
+            self.invocations += 1
+            twin = world.process(f"worker-{item.item_id[:4]}/{self.invocations}")
+            world.items[twin] = item
+            world.note(process.name, f"is invoked twice, as {twin.name}")
+            self._watch(twin, self._invoke(twin, item))
+        over = SimSignal(world.scheduler)
+        process.on_death.append(over.set)
+        world.scheduler.spawn(world.scheduler.current.process, lambda: _set_when_done(task, over))
+        patience = settings.window + settings.window_margin + OVERRUN
+        if world.strikes(Fault.LOST_ANSWER):
+            patience *= world.chance.random()
+        over.wait(patience)
+        if task.is_done and task.error is None:
+            return task.result()
+        self._overdue(process, task)
+        return None
+
+    def _overdue(self, process: Process, task: SimTask[WindowReport]) -> None:
+        """It crashed, or it went on for too long: Lambda kills it, or it goes on unseen."""
+        world = self.world
+        if task.is_done:
+            self._check(process, task)
+        elif process.is_dead:
+            pass
+        elif world.scheduler.now_us > world.weather.calm_from + _all_of(world) * 2 and process.frozen_until == 0:
+            world.fail(f"the window of {process.name} does not end")
+        elif world.chance.random() < 0.5:
+            world.note(process.name, "is killed by its timeout")
+            world.scheduler.kill(process)
+        else:
+            world.note(process.name, "is given up on, and goes on")
+
+    def _invoke(self, process: Process, item: WorkerItem) -> SimTask[WindowReport]:
+        world, clock = self.world, SkewedClock(self.world.scheduler, process)
+        worker = LeaseWorker(
+            SimLeaseTable(world, process, self.mutation),
+            SimStream(world, process, self.mutation),
+            SimHandler(world, process),
+            clock,
+            SimTasks(world.scheduler, process),
+            SimMetrics(),
+            SimLog(world, process),
+            world.settings,
+        )
+
+        def window() -> WindowReport:
+            world.note(process.name, f"starts with {[claim.lease_key[-4:] for claim in item.claims]}")
+            report = worker.run_window(item, process.name, clock.now() + world.settings.window)
+            outcomes = {lease.lease_key[-4:]: lease.outcome.value for lease in report.leases}
+            world.note(process.name, f"ends with {report.next}: {outcomes}")
+            return report
+
+        return world.scheduler.spawn(process, window)
+
+    def _watch(self, process: Process, task: SimTask[object]) -> None:
+        """Nobody waits for this one's result; a fault in it is one all the same."""
+        self.world.at(self.world.scheduler.now_us, f"watch over {process.name}", lambda: self._await(process, task))
+
+    def _await(self, process: Process, task: SimTask[object]) -> None:
+        try:
+            task.result()
+        except Crashed:
+            pass
+        except Exception:  # whatever it was: an unplanned end is a finding
+            self._check(process, task)
+
+    def _check(self, process: Process, task: SimTask[object]) -> None:
+        if task.error is not None and not isinstance(task.error, Crashed):
+            self.world.fail(f"{process.name} raised {task.error!r} at {_where(task.error)}")
+
+
+def _all_of(world: World) -> int:
+    """A window with everything that belongs to it."""
+    return (world.settings.window + world.settings.window_margin + OVERRUN) // MICROSECOND
+
+
+def _set_when_done(task: SimTask[WindowReport], over: SimSignal) -> None:
+    try:
+        task.result()
+    except (Crashed, Exception):  # the state machine looks at the task itself
+        pass
+    over.set()
+
+
+def _where(error: BaseException) -> str:
+    frames, traceback = [], error.__traceback__
+    while traceback is not None:
+        frames.append(f"{traceback.tb_frame.f_code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno}")
+        traceback = traceback.tb_next
+    return " > ".join(frames)
+
+

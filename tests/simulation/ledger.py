@@ -1,0 +1,126 @@
+"""The truth that nobody in the simulation sees: which records there are, and who has handled which.
+
+Checked at every handler call and every write to the lease table, which is every moment at which anything can go wrong.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.records import UserRecord
+
+Place = tuple[int, int]
+"""A user record's sequence number and sub-sequence number: what a shard's order is."""
+
+NEVER = 2**63
+
+
+@dataclass(slots=True)
+class ShardTruth:
+    """One shard's user records in order. Indices count from its first."""
+
+    shard_id: str
+    parents: tuple[str, ...]
+    required_from: int
+    """Records that arrived at this moment (microseconds) or later must be handled; NEVER as long as nobody asked for any."""
+    children: tuple[str, ...] = ()
+    is_closed: bool = False
+    places: list[Place] = field(default_factory=list)
+    arrivals: list[int] = field(default_factory=list)
+    finished: set[int] = field(default_factory=set)
+    _all_done_before: int = 0
+
+    def put(self, place: Place, arrival: int) -> None:
+        self.places.append(place)
+        self.arrivals.append(arrival)
+
+    def index_of(self, record: UserRecord) -> int:
+        place = (int(record.sequence_number), record.sub_sequence_number)
+        index = bisect_left(self.places, place)
+        return index if index < len(self.places) and self.places[index] == place else -1
+
+    def covered_by(self, checkpoint: Checkpoint) -> int:
+        """How many of the records, from the first, the checkpoint says are handled."""
+        if checkpoint.is_shard_end:
+            return len(self.places)
+        if not checkpoint.is_sequence_number:
+            return 0
+        return bisect_right(self.places, (int(checkpoint.sequence_number), checkpoint.sub_sequence_number))
+
+    def require_all(self) -> None:
+        self.required_from, self._all_done_before = -NEVER, 0
+
+    def is_required(self, index: int) -> bool:
+        return self.arrivals[index] >= self.required_from
+
+    def done_before(self) -> int:
+        """The index of the first required record that no handler has finished."""
+        while self._all_done_before < len(self.places) and (
+            self._all_done_before in self.finished or not self.is_required(self._all_done_before)
+        ):
+            self._all_done_before += 1
+        return self._all_done_before
+
+    @property
+    def is_all_done(self) -> bool:
+        return self.done_before() == len(self.places)
+
+
+@dataclass(slots=True)
+class Session:
+    """One owner's run over a shard, from the acquire on."""
+
+    floor: int
+    """What was covered by the checkpoint when it acquired: nothing before may come again."""
+    next: int | None = None
+    """The index after the last record finished in this session."""
+
+
+class OrderBroken(Exception):
+    """A handler call that must not have been made."""
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.shards: dict[str, ShardTruth] = {}
+        self.sessions: dict[tuple[object, str], Session] = {}
+        self.handled = 0
+        """Finished records, repeated ones counted again."""
+
+    def begin_session(self, owner: object, shard_id: str, checkpoint: Checkpoint) -> None:
+        self.sessions[owner, shard_id] = Session(self.shards[shard_id].covered_by(checkpoint))
+
+    def check_batch(self, owner: object, shard_id: str, records: Sequence[UserRecord], stored: Checkpoint | None) -> None:
+        """`stored`: the shard's checkpoint as it stands in the lease table now."""
+        shard, session = self.shards[shard_id], self.sessions.get((owner, shard_id))
+        if session is None:
+            raise OrderBroken("handled without ever having acquired the lease")
+        first = shard.index_of(records[0])
+        for offset, record in enumerate(records):
+            if shard.index_of(record) != first + offset or first < 0:
+                raise OrderBroken(f"record {offset} of a batch is {record.checkpoint}: not of this shard, or out of order")
+        if session.next is not None and first != session.next:
+            raise OrderBroken(f"went on with record {first}, after having finished those before {session.next}")
+        if session.next is None:
+            self._check_start(shard, session, first, stored)
+        for parent in shard.parents:
+            if not self.shards[parent].is_all_done:
+                raise OrderBroken(f"begun while parent {parent} has unhandled records")
+
+    def _check_start(self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None) -> None:
+        if first < session.floor:
+            raise OrderBroken(f"began with record {first}, though the checkpoint covered {session.floor} when it acquired")
+        covered = session.floor if stored is None else shard.covered_by(stored)
+        if any(shard.is_required(index) for index in range(covered, first)):
+            raise OrderBroken(f"began with record {first}, though the checkpoint covers {covered} only")
+
+    def finish(self, owner: object, shard_id: str, record: UserRecord) -> None:
+        """This record, and those before it in its batch, are done as far as the handler is concerned."""
+        shard, session = self.shards[shard_id], self.sessions[owner, shard_id]
+        index = shard.index_of(record)
+        shard.finished.add(index)
+        session.next = index + 1
+        self.handled += 1

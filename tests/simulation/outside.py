@@ -1,0 +1,152 @@
+"""What goes on around the fleet: a producer that reshards as it likes, and an operator with a heavy hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sublet.protocol import lease_row as columns
+from sublet.protocol.aggregation import aggregate, hash_key
+from sublet.protocol.lease import AttributeValue, Lease
+from sublet.protocol.lease_row import decode_row
+
+from tests.simulation.weather import Fault
+from tests.simulation.world import SECOND, Reshard, World
+
+OPEN_SHARDS_MAX = 6
+
+
+@dataclass(slots=True)
+class Producer:
+    """Puts plain records and KPL aggregates, splits and merges, until it stops."""
+
+    world: World
+    until: int
+    pause: int
+    """Between two puts, in microseconds, on average."""
+    reshards: int
+    """How many more times it splits or merges."""
+    put: int = 0
+
+    def prepare(self, records: int, reshards: int) -> None:
+        """What is in the stream before anybody reads it."""
+        self.world.know_shards()
+        for number in range(records):
+            self._put()
+            if number < reshards:
+                self._reshard()
+
+    def start(self) -> None:
+        self.world.at(0, "producer", self._produce)
+        self.world.at(0, "resharder", self._reshard_at_times)
+
+    def _produce(self) -> None:
+        world = self.world
+        while world.scheduler.now_us < self.until:
+            for _ in range(world.chance.choice((1, 1, 2, 7))):
+                self._put()
+            world.scheduler.sleep(int(world.chance.expovariate(1 / self.pause)))
+
+    def _reshard_at_times(self) -> None:
+        """Now and then; after one, the next often follows at once, before anybody can have read its parents."""
+        world = self.world
+        every = self.until // (self.reshards + 1)
+        while self.reshards > 0:
+            soon = world.chance.random() < 0.3
+            world.scheduler.sleep(int(world.chance.uniform(0, 6 * SECOND if soon else 2 * every)))
+            if world.scheduler.now_us >= self.until:
+                return
+            self._reshard()
+            self.reshards -= 1
+
+    def _put(self) -> None:
+        world, chance = self.world, self.world.chance
+        self.put += 1
+        keys = [f"key-{chance.randrange(40)}" for _ in range(chance.choice((1, 1, 1, 2, 4)))]
+        log = next(
+            log for log in world.stream._logs.values() if log.is_open and hash_key(keys[0], None) in log.hash_key_range
+        )
+        keys = [key for key in keys if hash_key(key, None) in log.hash_key_range]
+        data = f"{self.put}".encode()
+        if len(keys) > 1:
+            data = aggregate([(key, None, data) for key in keys])
+        number = int(world.stream.put(keys[0], data))
+        truth = world.ledger.shards[log.shard_id]
+        for sub in range(len(keys)):
+            truth.put((number, sub), world.scheduler.now_us)
+
+    def _reshard(self) -> None:
+        world = self.world
+        before = world.stream.list_shards()
+        open_shards = sorted((s for s in before if s.is_open), key=lambda shard: shard.hash_key_range)
+        merge = len(open_shards) > 1 and (
+            len(open_shards) >= OPEN_SHARDS_MAX or world.chance.random() < 0.45
+        )
+        if merge:
+            at = world.chance.randrange(len(open_shards) - 1)
+            pair = open_shards[at], open_shards[at + 1]
+            child = world.stream.merge(pair[0].shard_id, pair[1].shard_id)
+            world.note("producer", f"merges {pair[0].shard_id[-4:]} and {pair[1].shard_id[-4:]} into {child[-4:]}")
+        else:
+            parent = world.chance.choice(open_shards).shard_id
+            children = world.stream.split(parent)
+            world.note("producer", f"splits {parent[-4:]} into {children[0][-4:]} and {children[1][-4:]}")
+        world.recent_reshard = Reshard(world.scheduler.now_us, before)
+        world.know_shards()
+
+
+BAD = {
+    columns.LEASE_COUNTER: {"S": "many"},
+    columns.PARENTS: {"N": "7"},
+    columns.STARTING_HASH_KEY: {"S": "somewhere"},
+}
+
+
+@dataclass(slots=True)
+class Operator:
+    """Deletes a lease row under a running worker, spoils one and mends it later, adds attributes of their own."""
+
+    world: World
+    until: int
+
+    def start(self) -> None:
+        self.world.at(0, "operator", self._work)
+
+    def _work(self) -> None:
+        world = self.world
+        while world.scheduler.now_us < self.until:
+            world.scheduler.sleep(int(world.chance.uniform(5, 60) * SECOND))
+            rows = world.table._rows
+            if not rows:
+                continue
+            key = world.chance.choice(sorted(rows))
+            lease = decode_row(rows[key])
+            if not isinstance(lease, Lease):
+                continue
+            if world.strikes(Fault.ROW_DELETED) and self._may_delete(lease):
+                world.note("operator", f"deletes the row of {key[-4:]}")
+                world.previous_rows[key] = (world.scheduler.now_us, rows.pop(key))
+                world.forget(key)
+            elif world.strikes(Fault.ROW_GONE_BAD):
+                self._spoil(key, world.chance.choice(sorted(BAD)))
+            elif world.chance.random() < 0.3:
+                world.put_row(key, {**rows[key], "team": {"S": "blue"}}, f"adds an attribute to {key[-4:]}")
+
+    def _may_delete(self, lease: Lease) -> bool:
+        """Deleting a half-read parent whose children have leases loses records, by anybody's rules; operators beware."""
+        children = self.world.ledger.shards[lease.shard_id].children
+        return not lease.is_ended and not any(child in self.world.table._rows for child in children)
+
+    def _spoil(self, key: str, name: str) -> None:
+        world = self.world
+        row = world.table._rows[key]
+        good: AttributeValue | None = row.get(name)
+        world.put_row(key, {**row, name: BAD[name]}, f"spoils {name} of {key[-4:]}")
+        later = world.scheduler.now_us + int(world.chance.uniform(5, 120) * SECOND)
+        world.at(min(later, self.until), "operator", lambda: self._mend(key, name, good))
+
+    def _mend(self, key: str, name: str, good: AttributeValue | None) -> None:
+        row = self.world.table._rows.get(key)
+        if row is None or row.get(name) != BAD[name]:
+            return
+        mended = {**row, name: good} if good is not None else {n: v for n, v in row.items() if n != name}
+        self.world.put_row(key, mended, f"mends {name} of {key[-4:]}")

@@ -1,0 +1,274 @@
+"""The engine's ports over the memory adapters, for one process: with latency, and with whatever the weather brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from sublet.decisions.liveness import Sighting
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.resume import ReadPosition
+from sublet.errors import LeaseTableUnavailable, StreamUnavailable
+from sublet.ports import Applied, Batch, PollRefusal, Refused, Unit
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_row import decode_row
+from sublet.protocol.lease_writes import LeaseWrite
+from sublet.protocol.records import Page
+from sublet.protocol.shard import Shard
+from sublet.settings import StartPosition
+
+from tests.simulation.ledger import OrderBroken
+from tests.simulation.scheduler import Process
+from tests.simulation.weather import Fault
+from tests.simulation.world import SECOND, World
+
+STALE_FOR = 4 * SECOND
+"""How old a row of a scan, or a listing of shards, may be."""
+
+
+class Mutation(Protocol):
+    """A deliberate breakage of the code under test, between it and its ports."""
+
+    def write(self, write: LeaseWrite) -> LeaseWrite: ...
+
+    def position(self, position: ReadPosition, lease: Lease | MalformedRow | None) -> ReadPosition: ...
+
+
+class SimLeaseTable:
+    """The LeaseTable port of one process."""
+
+    def __init__(self, world: World, process: Process, mutation: Mutation | None = None) -> None:
+        self._world = world
+        self._process = process
+        self._mutation = mutation
+
+    def scan(self) -> LeaseScan:
+        """Page by page, so that rows of one scan are of different moments; some are older still."""
+        world = self._world
+        self._call("scan")
+        keys = sorted(world.table._rows)
+        decoded: list[Lease | MalformedRow | None] = []
+        for number, key in enumerate(keys):
+            if number and world.chance.random() < 0.1:
+                world.step(self._process)
+            row = world.table._rows.get(key)
+            written_at, previous = world.previous_rows.get(key, (-STALE_FOR, row))
+            if world.scheduler.now_us - written_at < STALE_FOR and world.strikes(Fault.STALE_SCAN):
+                row = previous
+            decoded.append(None if row is None else decode_row(row))
+        world.step(self._process)
+        return LeaseScan(
+            tuple(row for row in decoded if isinstance(row, Lease)),
+            tuple(row for row in decoded if isinstance(row, MalformedRow)),
+        )
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        self._call("get")
+        row = self._world.table.get(lease_key)
+        self._world.step(self._process)
+        return row
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        world = self._world
+        if self._mutation is not None:
+            write = self._mutation.write(write)
+        self._call(str(write.kind))
+        result = world.commit(self._process, write)
+        if world.strikes(Fault.LOST_RESPONSE):
+            world.note(self._process.name, f"the response to its {write.kind} gets lost")
+            world.step(self._process)
+            if world.chance.random() < 0.3:
+                raise LeaseTableUnavailable(f"no answer to {write.kind} {write.lease_key}")
+            result = world.commit(self._process, write)
+        world.step(self._process)
+        return result
+
+    def _call(self, what: str) -> None:
+        self._world.step(self._process)
+        if self._world.strikes(Fault.LOST_REQUEST):
+            self._world.note(self._process.name, f"cannot reach the lease table for a {what}")
+            raise LeaseTableUnavailable(f"could not be reached for {what}")
+
+
+class SimStream:
+    """The Stream port of one process."""
+
+    def __init__(self, world: World, process: Process, mutation: Mutation | None = None) -> None:
+        self._world = world
+        self._process = process
+        self._mutation = mutation
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        self._call("ListShards")
+        world = self._world
+        shards = world.stream.list_shards(at)
+        recent = world.recent_reshard
+        if recent is not None and at is None and world.scheduler.now_us - recent.at < STALE_FOR:
+            if world.strikes(Fault.STALE_LISTING):
+                shards = recent.before
+            elif world.strikes(Fault.INCONSISTENT_LISTING):
+                open_before = {shard.shard_id for shard in recent.before if shard.is_open}
+                shards = tuple(replace(s, is_open=s.is_open or s.shard_id in open_before) for s in shards)
+        world.step(self._process)
+        return shards
+
+    def has_shard(self, shard_id: str) -> bool:
+        self._call("has_shard")
+        known = self._world.stream.has_shard(shard_id)
+        self._world.step(self._process)
+        return known
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        self._call("GetShardIterator")
+        if self._mutation is not None:
+            position = self._mutation.position(position, self._world.table.get(shard_id))
+        self._world.opened(shard_id)
+        iterator = self._world.stream.open(shard_id, position)
+        self._world.step(self._process)
+        return iterator
+
+    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+        world = self._world
+        self._call("GetRecords")
+        if world.strikes(Fault.THROTTLED_POLL):
+            return PollRefusal.THROTTLED
+        if world.strikes(Fault.EXPIRED_ITERATOR):
+            return PollRefusal.ITERATOR_EXPIRED
+        if world.strikes(Fault.EMPTY_PAGE):
+            return Page((), iterator, 1_000)
+        page = world.stream.poll(iterator, limit)
+        world.step(self._process)
+        return page
+
+    def _call(self, what: str) -> None:
+        self._world.step(self._process)
+        if self._world.strikes(Fault.STREAM_UNAVAILABLE):
+            raise StreamUnavailable(f"{what}: no answer")
+
+
+class SimSightingStore:
+    """The SightingStore port of one process."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+
+    def load(self) -> Mapping[str, Sighting]:
+        self._world.step(self._process)
+        return self._world.sightings.load()
+
+    def save(self, sightings: Mapping[str, Sighting]) -> None:
+        self._world.step(self._process)
+        self._world.sightings.save(sightings)
+        self._world.step(self._process)
+
+
+class SimDispatcher:
+    """The Dispatcher port of one process: `start` is the state machine. One item may be started twice."""
+
+    def __init__(self, world: World, process: Process, start: Callable[[WorkerItem], None]) -> None:
+        self._world = world
+        self._process = process
+        self._start = start
+
+    def dispatch(self, items: Sequence[WorkerItem]) -> None:
+        for item in items:
+            self._world.step(self._process)
+            self._start(item)
+            if self._world.strikes(Fault.DUPLICATED_ITEM):
+                self._world.note(self._process.name, f"starts item {item.item_id} twice")
+                self._start(item)
+        self._world.step(self._process)
+
+
+class HandlerFailed(Exception):
+    """What a user's code may raise."""
+
+
+class SimHandler:
+    """The Handler port of one process: tells the ledger what it has finished, is slow at times, and fails at times."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+
+    def handle(self, batch: Batch) -> None:
+        world, records = self._world, batch.records
+        world.scheduler.check_alive()
+        try:
+            stored = world.checkpoints.get(batch.shard_id)
+            world.ledger.check_batch(self._process, batch.shard_id, records, stored)
+        except OrderBroken as broken:
+            world.fail(f"handler called for {batch.shard_id}: {broken}")
+        self._note(f"handles {len(records)} of {batch.shard_id[-4:]}, from {str(records[0].checkpoint)[-12:]}")
+        self._pass_time()
+        fails = world.strikes(Fault.HANDLER_FAILS)
+        if world.chance.random() < 0.2:
+            record = world.chance.choice(records)
+            for before in records:
+                world.ledger.finish(self._process, batch.shard_id, before)
+                if before is record:
+                    break
+            batch.checkpoint(record)
+            if fails:
+                self._note("fails after a checkpoint of its own")
+                raise HandlerFailed
+            self._pass_time()
+        elif fails:
+            self._note("fails")
+            raise HandlerFailed
+        for record in records:
+            world.ledger.finish(self._process, batch.shard_id, record)
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+        self._optional("lease_acquired", shard_id)
+
+    def lease_lost(self, shard_id: str) -> None:
+        self._optional("lease_lost", shard_id)
+
+    def shard_ended(self, shard_id: str) -> None:
+        self._optional("shard_ended", shard_id)
+        truth = self._world.ledger.shards[shard_id]
+        if not truth.is_all_done:
+            self._world.fail(f"shard_ended of {shard_id} with unhandled records")
+
+    def _optional(self, name: str, shard_id: str) -> None:
+        self._world.step(self._process)
+        if self._world.strikes(Fault.HANDLER_FAILS):
+            self._note(f"{name} of {shard_id[-4:]} fails")
+            raise HandlerFailed
+
+    def _pass_time(self) -> None:
+        self._world.step(self._process)
+        if self._world.strikes(Fault.HANDLER_SLOW):
+            self._world.scheduler.sleep(int(self._world.chance.uniform(1, 60) * SECOND))
+
+    def _note(self, what: str) -> None:
+        self._world.note(self._process.name, what)
+
+
+class SimMetrics:
+    """The Metrics port: nobody looks."""
+
+    def put(self, name: str, value: float, unit: Unit = Unit.COUNT, **dimensions: str) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+
+class SimLog:
+    """The Log port: into the history."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+
+    def info(self, message: str, **fields: object) -> None:
+        if self._world.is_recorded:
+            self._world.note(self._process.name, f"log: {message} {fields}")
+
+    warning = info
+    error = info

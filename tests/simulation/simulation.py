@@ -1,0 +1,161 @@
+"""One seed, from the first record to the last check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+
+from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
+from sublet.memory.clock import BEGINNING
+from sublet.protocol.lease import Lease
+from sublet.settings import Mode, Settings, StartKind, StartPosition
+
+from tests.simulation.fleet import Fleet
+from tests.simulation.outside import Operator, Producer
+from tests.simulation.ports import Mutation
+from tests.simulation.scheduler import MICROSECOND, Scheduler
+from tests.simulation.weather import Fault, draw_weather
+from tests.simulation.world import SECOND, World
+
+CALM_FROM = 480 * SECOND
+"""Eight minutes of faults: sixteen failover times, several windows, a dozen ticks or more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    seed: int
+    violation: str | None
+    history: tuple[str, ...]
+    steps: int
+    handled: int
+    records: int
+    faults: dict[str, int]
+
+
+def simulate(seed: int, *, is_recorded: bool = False, mutation: Mutation | None = None) -> Result:
+    """Run the seed's world to its end, or to the first broken invariant."""
+    run = _Run(seed, is_recorded, mutation)
+    try:
+        run.play()
+    finally:
+        run.world.scheduler.close(run.world.processes)
+    return run.result()
+
+
+class _Run:
+    def __init__(self, seed: int, is_recorded: bool, mutation: Mutation | None) -> None:
+        chance = Random(seed)
+        scheduler = Scheduler(chance)
+        settings = draw_settings(chance)
+        is_latest = settings.start_position.kind is StartKind.LATEST
+        self.world = World(
+            seed,
+            chance,
+            scheduler,
+            draw_weather(chance, CALM_FROM, frozenset({Fault.ROW_DELETED}) if is_latest else frozenset()),
+            settings,
+            MemoryLeaseTable(),
+            MemoryStream(chance.randint(1, 4), clock=scheduler, throttled=chance.random() < 0.5),
+            MemorySightingStore(),
+            max_skew=timedelta(seconds=chance.choice((0, 1, 3))),
+            is_recorded=is_recorded,
+        )
+        self.tick_interval = chance.choice((20, 30, 60)) * SECOND
+        self.fleet = Fleet(self.world, self.tick_interval, mutation)
+        self.producer = Producer(
+            self.world,
+            until=int(CALM_FROM * chance.uniform(0.5, 1.1)),
+            pause=int(chance.choice((1.5, 5, 20)) * SECOND),
+            reshards=chance.choice((0, 1, 2, 4, 6)),
+        )
+
+    def play(self) -> None:
+        world, chance = self.world, self.world.chance
+        self.producer.prepare(chance.choice((0, 5, 30)), chance.choice((0, 0, 1, 3)))
+        self.producer.start()
+        Operator(world, CALM_FROM).start()
+        self.fleet.start()
+        world.scheduler.run_until(CALM_FROM)
+        world.note("weather", "calm from now on")
+        self._run_calm()
+
+    def _run_calm(self) -> None:
+        """Bounded time to drain, then a while in which nothing may move."""
+        scheduler = self.world.scheduler
+        patience = self._patience()
+        bound = CALM_FROM + patience
+        while scheduler.now_us < bound and not scheduler.is_stopped and not self._is_drained():
+            scheduler.run_until(scheduler.now_us + self.tick_interval)
+        if not scheduler.is_stopped and not self._is_drained():
+            self._complain(f"not drained {patience / SECOND:.0f} s after the faults stopped: {self._left()}")
+
+    def _patience(self) -> int:
+        """Failover, then a tick or two for each generation that still has to be gone through, and a window in between."""
+        settings = self.world.settings
+        generations = len(self.world.ledger.shards)
+        zombies = 3 * settings.failover_time + 2 * (settings.window + settings.window_margin)
+        unread = sum(len(truth.places) - truth.done_before() for truth in self.world.ledger.shards.values())
+        reading = unread * settings.poll_interval
+        return (zombies + reading) // MICROSECOND + (6 + 2 * generations) * self.tick_interval
+
+    def _is_drained(self) -> bool:
+        return not self._left()
+
+    def _left(self) -> list[str]:
+        left = []
+        for shard_id, truth in self.world.ledger.shards.items():
+            row = self.world.table.get(shard_id)
+            if not truth.is_all_done:
+                left.append(f"{shard_id[-4:]} has unhandled records")
+            elif isinstance(row, Lease) and not row.is_ended:
+                if truth.is_closed:
+                    left.append(f"{shard_id[-4:]} is not ended")
+                elif truth.places and truth.covered_by(row.checkpoint) < len(truth.places) and truth.is_required(-1):
+                    left.append(f"{shard_id[-4:]} has unwritten progress")
+            elif row is None and not truth.is_closed:
+                left.append(f"{shard_id[-4:]} has no lease")
+        return left
+
+    def _complain(self, problem: str) -> None:
+        self.world.note("end", f"VIOLATION: {problem}")
+        self.world.violation = self.world.violation or problem
+
+    def result(self) -> Result:
+        world = self.world
+        history = tuple(f"{at / SECOND:10.3f}  {who:24}  {what}" for at, who, what in world.history)
+        records = sum(len(truth.places) for truth in world.ledger.shards.values())
+        return Result(
+            world.seed, world.violation, history, world.scheduler.steps, world.ledger.handled, records, world.faults
+        )
+
+
+def draw_settings(chance: Random) -> Settings:
+    """Small windows and a short failover: as much as possible is to happen at once."""
+    kind = chance.choice((StartKind.TRIM_HORIZON,) * 4 + (StartKind.LATEST, StartKind.AT_TIMESTAMP))
+    at = BEGINNING + timedelta(seconds=chance.randint(0, 60)) if kind is StartKind.AT_TIMESTAMP else None
+    return Settings(
+        application="simulated",
+        stream="memory",
+        mode=chance.choice((Mode.CATCH_UP, Mode.CONTINUOUS)),
+        start_position=StartPosition(kind, at),
+        failover_time=timedelta(seconds=30),
+        heartbeat_interval=timedelta(seconds=10),
+        worker_ids=chance.choice((1, 1, 2, 3)),
+        leases_per_worker=chance.choice((1, 2, 3, 10)),
+        leases_to_steal=chance.choice((0, 1, 2)),
+        fair_share=chance.random() < 0.8,
+        window=timedelta(seconds=chance.choice((40, 80, 160))),
+        window_margin=timedelta(seconds=10),
+        windows_per_execution=chance.choice((1, 2, 4)),
+        linger=timedelta(seconds=chance.choice((0, 2, 5))),
+        poll_interval=timedelta(seconds=chance.choice((0.2, 1))),
+        idle_poll_interval=timedelta(seconds=chance.choice((2, 5))),
+        poll_limit=chance.choice((2, 5, 20, 1000)),
+        max_batch_records=chance.choice((1, 2, 5, 1000)),
+        checkpoint_interval=timedelta(seconds=chance.choice((0, 1, 10))),
+        handover_wait=timedelta(seconds=chance.choice((0, 5))),
+        handler_attempts=chance.choice((1, 2, 4)),
+        handler_backoff=timedelta(seconds=1),
+        handler_concurrency=chance.choice((1, 1, 3)),
+    )

@@ -1,0 +1,78 @@
+"""What can go wrong, and how often, in one seed's world; after `calm_from` nothing new does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+
+class Fault(StrEnum):
+    CRASH = "crash"
+    PAUSE = "pause"
+    LOST_REQUEST = "lost request"
+    LOST_RESPONSE = "lost response"
+    STALE_SCAN = "stale scan"
+    STALE_LISTING = "stale listing"
+    INCONSISTENT_LISTING = "inconsistent listing"
+    THROTTLED_POLL = "throttled poll"
+    EXPIRED_ITERATOR = "expired iterator"
+    EMPTY_PAGE = "empty page"
+    STREAM_UNAVAILABLE = "stream unavailable"
+    HANDLER_FAILS = "handler fails"
+    HANDLER_SLOW = "handler slow"
+    DUPLICATED_ITEM = "duplicated item"
+    LOST_ANSWER = "lost answer"
+    MISSED_TICK = "missed tick"
+    LOST_PROMPT = "lost prompt"
+    OVERLAPPING_TICK = "overlapping tick"
+    ROW_DELETED = "row deleted"
+    ROW_GONE_BAD = "row gone bad"
+
+
+_HIGHEST = {
+    Fault.CRASH: 0.004,
+    Fault.PAUSE: 0.004,
+    Fault.LOST_REQUEST: 0.05,
+    Fault.LOST_RESPONSE: 0.08,
+    Fault.STALE_SCAN: 0.5,
+    Fault.STALE_LISTING: 0.3,
+    Fault.INCONSISTENT_LISTING: 0.3,
+    Fault.THROTTLED_POLL: 0.1,
+    Fault.EXPIRED_ITERATOR: 0.05,
+    Fault.EMPTY_PAGE: 0.3,
+    Fault.STREAM_UNAVAILABLE: 0.02,
+    Fault.HANDLER_FAILS: 0.2,
+    Fault.HANDLER_SLOW: 0.1,
+    Fault.DUPLICATED_ITEM: 0.1,
+    Fault.LOST_ANSWER: 0.1,
+    Fault.MISSED_TICK: 0.3,
+    Fault.LOST_PROMPT: 0.5,
+    Fault.OVERLAPPING_TICK: 0.5,
+    Fault.ROW_DELETED: 0.3,
+    Fault.ROW_GONE_BAD: 0.3,
+}
+"""How likely each may be at its most, each time that it could strike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """Some kinds of fault are absent from a seed altogether: rare ones are met in otherwise long and quiet runs too."""
+
+    rates: dict[Fault, float]
+    calm_from: int
+    chance: Random
+
+    def strikes(self, fault: Fault, now_us: int) -> bool:
+        rate = self.rates.get(fault, 0.0)
+        return rate > 0 and now_us < self.calm_from and self.chance.random() < rate
+
+
+def draw_weather(chance: Random, calm_from: int, without: frozenset[Fault]) -> Weather:
+    present = chance.random()
+    rates = {
+        fault: highest * chance.random() ** 2
+        for fault, highest in _HIGHEST.items()
+        if chance.random() < present and fault not in without
+    }
+    return Weather({fault: rate for fault, rate in rates.items() if fault not in without}, calm_from, chance)
