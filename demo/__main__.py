@@ -1,0 +1,78 @@
+"""The command line of the demo: `make demo`, or `python -m demo`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from demo.flights import ALL_FLIGHTS
+from demo.run import DemoFailed, run
+from infra.local import ServerFailed
+from infra.local.deploy import DeploymentFailed
+
+FEWEST_EVENTS = 1_000
+
+ABOUT = f"""\
+Deploys the real stack (EventBridge rule, lease manager, Step Functions, lease workers) to an AWS on this machine's
+loopback, and puts the {ALL_FLIGHTS:,} flights that left New York in 2013 on a stream of four shards: a tenth as plain
+records, the rest aggregated as the KPL does it. One shard is split and two are merged while events flow. The handler,
+examples/flights, keeps counts and delays per carrier in DynamoDB.
+
+While it runs you see the shards with their owners, checkpoints and lag. At the end what the handler stored is held
+against the data set: events missing, events delivered more than once, the order of each partition key.
+
+The exit code is 0 if nothing is missing or out of order, 1 if something is or the demo could not get that far, 130 after
+Ctrl-C. Nothing is left running in any case. Where there is no terminal it prints a line every few seconds instead.
+"""
+
+
+def main() -> int:
+    arguments = _arguments()
+    console = Console()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return run(arguments.events, arguments.svg, console)
+    except KeyboardInterrupt:
+        console.print("\nStopped; nothing is left running.")
+        return 130
+    except (DemoFailed, DeploymentFailed, ServerFailed) as failure:
+        console.print(f"\nThe demo did not get to its end: {failure}", markup=False, style="red")
+        return 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m demo",
+        description=ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--events",
+        type=_count,
+        default=os.environ.get("DEMO_EVENTS", str(ALL_FLIGHTS)),
+        help=f"how many, from {FEWEST_EVENTS:,} to {ALL_FLIGHTS:,}; DEMO_EVENTS says it too (default: all)",
+    )
+    parser.add_argument(
+        "--svg", type=Path, metavar="PATH", help="write a picture of the view and of the end to PATH"
+    )
+    return parser.parse_args()
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not FEWEST_EVENTS <= int(text) <= ALL_FLIGHTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {FEWEST_EVENTS} to {ALL_FLIGHTS}")
+    return int(text)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

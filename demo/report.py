@@ -1,0 +1,85 @@
+"""What a person reads at the end: the figures, the proof, and where to look next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from demo.flights import Figures
+from demo.proof import EXAMPLES, Proof
+
+LOOK_NEXT = """\
+Where to look next
+  examples/flights/flights.py    the handler that you just watched: how a batch that comes twice is counted once
+  examples/                      more handlers to start from; README.md, "Your own handler in five minutes"
+  infra/kinesis_consumer.py      the construct that was deployed, for a stack of your own
+  make local                     the same AWS to try things on; make test runs everything, SIGKILLed workers included\
+"""
+
+
+def draw_report(proof: Proof, expected: Mapping[str, Figures], names: Mapping[str, str]) -> RenderableType:
+    return Group(_figures(proof, expected, names), Text(), _checks(proof), Text(), Text(LOOK_NEXT))
+
+
+def _figures(proof: Proof, expected: Mapping[str, Figures], names: Mapping[str, str]) -> Table:
+    table = Table(
+        title="What the handler stored, beside the data set",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("carrier", no_wrap=True)
+    for column in ("flights", "late out, min", "late in, min", "data set", "late out, min", "late in, min"):
+        table.add_column(column, justify="right")
+    table.add_column("")
+    for carrier in sorted(
+        expected.keys() | proof.figures.keys(), key=lambda c: -_flights(expected, proof, c)
+    ):
+        stored, wanted = proof.figures.get(carrier, Figures()), expected.get(carrier, Figures())
+        same = Text("✓", style="green") if stored == wanted else Text("✗", style="bold red")
+        table.add_row(f"{carrier} {names.get(carrier, '')}", *_columns(stored), *_columns(wanted), same)
+    return table
+
+
+def _flights(expected: Mapping[str, Figures], proof: Proof, carrier: str) -> int:
+    return max(expected.get(carrier, Figures()).flights, proof.figures.get(carrier, Figures()).flights)
+
+
+def _columns(figures: Figures) -> tuple[str, str, str]:
+    return (
+        f"{figures.flights:,}",
+        _mean(figures.departure_delay, figures.departed),
+        _mean(figures.arrival_delay, figures.arrived),
+    )
+
+
+def _mean(total: int, count: int) -> str:
+    return f"{total / count:.2f}" if count else "-"
+
+
+def _checks(proof: Proof) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=1)
+    table.add_column()
+    _check(table, f"{proof.handled:,} of {proof.expected:,} events handled", proof.handled == proof.expected)
+    _check(table, f"{proof.missing:,} events missing", not proof.missing)
+    order = f"{proof.keys:,} partition keys in order, {proof.keys_that_moved:,} of them from shard to shard"
+    _check(table, f"{len(proof.disorder):,} breaks of order" if proof.disorder else order, not proof.disorder)
+    for problem in proof.disorder[:EXAMPLES]:
+        table.add_row("", Text(problem, style="red"))
+    differing = f"differing figures: {', '.join(proof.differing)}"
+    _check(
+        table,
+        differing if proof.differing else "every carrier's figures are the data set's",
+        not proof.differing,
+    )
+    table.add_row("·", f"{proof.redelivered:,} deliveries of an event already handled, which changed nothing")
+    return table
+
+
+def _check(table: Table, what: str, holds: bool) -> None:
+    table.add_row(Text("✓", style="bold green") if holds else Text("✗", style="bold red"), what)

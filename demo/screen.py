@@ -1,0 +1,77 @@
+"""Where the story is shown: a live view on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from demo.snapshot import Snapshot
+from demo.story import Story
+from demo.view import WIDTH, draw, progress_line
+
+LINE_EVERY = 5.0
+"""Seconds between lines where there is no terminal."""
+
+FRAMES_A_SECOND = 4
+
+
+@contextmanager
+def shown(console: Console, story: Story, latest: Callable[[], Snapshot]) -> Iterator[None]:
+    """Show it while the block runs."""
+
+    def now() -> Snapshot:
+        return replace(
+            latest(), elapsed=story.elapsed(), phase=story.current_phase, happenings=tuple(story.happenings)
+        )
+
+    if console.is_terminal:
+        with Live(
+            get_renderable=lambda: draw(now()),
+            console=console,
+            refresh_per_second=FRAMES_A_SECOND,
+            vertical_overflow="visible",
+        ):
+            yield
+        return
+    over = threading.Event()
+    lines = threading.Thread(target=_print_lines, args=(console, now, over), daemon=True)
+    lines.start()
+    try:
+        yield
+    finally:
+        over.set()
+        lines.join()
+
+
+def save_svg(path: Path, *frames: RenderableType) -> None:
+    """The frames, one below the other, as the picture of a terminal."""
+    console = Console(
+        record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
+    for frame in frames:
+        console.print(frame)
+        console.print()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    console.save_svg(str(path), title="make demo")
+
+
+def _print_lines(console: Console, now: Callable[[], Snapshot], over: threading.Event) -> None:
+    told, last = 0, ""
+    while True:
+        is_over = over.wait(LINE_EVERY)
+        snapshot = now()
+        for happening in snapshot.happenings[told:]:
+            console.print(happening, soft_wrap=True, markup=False, highlight=False)
+        told = len(snapshot.happenings)
+        if (line := progress_line(snapshot)) != last:
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
+        last = line
+        if is_over:
+            return

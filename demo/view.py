@@ -1,0 +1,185 @@
+"""The live view: a Snapshot as something that rich can draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard, creation_order
+
+from demo.snapshot import Snapshot
+
+WIDTH = 108
+"""Columns; a narrower terminal cuts the right end."""
+
+RANGE_CELLS = 16
+LAG_CELLS = 16
+PROGRESS_CELLS = 44
+LAG_FULL = 20_000
+"""Events waiting in a shard that fill its lag bar."""
+
+HAPPENINGS_SHOWN = 6
+SHADES = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
+"""A worker id's colour, by its last digit."""
+
+
+def draw(snapshot: Snapshot) -> RenderableType:
+    """The whole view, of the same height throughout but for new shards."""
+    return Panel(
+        Group(_shards(snapshot), Text(), _progress(snapshot), Text(), _happenings(snapshot)),
+        title="[bold]sublet[/] · the flights of New York, 2013",
+        subtitle=f"[bold]{snapshot.phase}[/] · {clock(snapshot.elapsed)}",
+        width=WIDTH,
+        padding=(1, 2),
+        border_style="bright_black",
+    )
+
+
+def clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def progress_line(snapshot: Snapshot) -> str:
+    """One line, for where there is no terminal."""
+    return (
+        f"{clock(snapshot.elapsed)}  {snapshot.phase}: {snapshot.put_in_all:,} put, "
+        f"{snapshot.handled_in_all:,} of {snapshot.total:,} handled, {sum(snapshot.rates.values()):,.0f} a second; "
+        f"{snapshot.ticks} ticks, {snapshot.windows} windows ({snapshot.windows_running} running)"
+    )
+
+
+def short(shard_id: str) -> str:
+    """`shardId-000000000007` as `7`."""
+    return shard_id.rpartition("-")[2].lstrip("0") or "0"
+
+
+def _shards(snapshot: Snapshot) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black")
+    table.add_column("shard", width=9)
+    table.add_column("hash keys", width=RANGE_CELLS)
+    table.add_column("owner", width=18)
+    table.add_column("checkpoint", width=12)
+    table.add_column("handled", width=8, justify="right")
+    table.add_column("a second", width=8, justify="right")
+    table.add_column("waiting", width=LAG_CELLS)
+    for shard, branch in _tree(snapshot.shards):
+        table.add_row(*_row(snapshot, shard, branch))
+    if not snapshot.shards:
+        table.add_row(Text("none yet", style="bright_black"))
+    return table
+
+
+def _row(snapshot: Snapshot, shard: Shard, branch: str) -> Iterator[RenderableType]:
+    lease = snapshot.leases.get(shard.shard_id)
+    ended = lease is not None and lease.is_ended
+    name = Text(branch, style="bright_black")
+    yield name.append(
+        short(shard.shard_id), style="bright_black" if ended else "bold" if shard.is_open else "bold yellow"
+    )
+    yield _hash_keys(shard.hash_key_range, "bright_black" if ended else "blue" if shard.is_open else "yellow")
+    yield _owner(shard, lease.owner if lease else None, ended=ended, has_lease=lease is not None)
+    yield Text(_checkpoint(lease.checkpoint if lease else ""), style="bright_black" if ended else "")
+    yield Text(f"{snapshot.handled.get(shard.shard_id, 0):,}", style="bright_black" if ended else "")
+    rate = snapshot.rates.get(shard.shard_id, 0)
+    yield Text(f"{rate:,.0f}" if rate >= 1 else "", style="bold green")
+    yield _lag(snapshot.waiting(shard.shard_id))
+
+
+def _owner(shard: Shard, owner: str | None, *, ended: bool, has_lease: bool) -> Text:
+    if ended:
+        return Text("ended", style="bright_black")
+    if owner:
+        shade = SHADES[int(owner[-1]) % len(SHADES) if owner[-1].isdigit() else 0]
+        return Text("● ", style=shade).append(owner[-16:], style="")
+    if not has_lease:
+        return Text("no lease yet", style="bright_black")
+    return Text("○ nobody" if shard.is_open else "○ nobody, closed", style="bright_black")
+
+
+def _checkpoint(checkpoint: str) -> str:
+    """A sequence number has 56 digits, and only its end tells two apart."""
+    number, colon, sub = checkpoint.partition(":")
+    return f"…{number[-7:]}{colon}{sub}" if number.isdigit() and len(number) > 7 else checkpoint
+
+
+def _hash_keys(hash_keys: HashKeyRange, style: str) -> Text:
+    """The shard's part of all hash keys, as a piece of a line."""
+    begin = round(hash_keys.starting / (HASH_KEY_MAX + 1) * RANGE_CELLS)
+    end = max(round((hash_keys.ending + 1) / (HASH_KEY_MAX + 1) * RANGE_CELLS), begin + 1)
+    line = Text("·" * begin, style="bright_black")
+    return line.append("━" * (end - begin), style=style).append(
+        "·" * (RANGE_CELLS - end), style="bright_black"
+    )
+
+
+def _lag(waiting: int) -> Text:
+    if not waiting:
+        return Text("")
+    cells = min(max(round(waiting / LAG_FULL * (LAG_CELLS - 7)), 1), LAG_CELLS - 7)
+    style = "green" if waiting < LAG_FULL / 4 else "yellow" if waiting < LAG_FULL else "red"
+    return Text("█" * cells, style=style).append(f" {waiting:,}", style="")
+
+
+def _tree(shards: tuple[Shard, ...]) -> Iterator[tuple[Shard, str]]:
+    """Each shard below its (first listed) parent, with the branch that leads to it."""
+    listed = {shard.shard_id for shard in shards}
+    children: dict[str | None, list[Shard]] = {}
+    for shard in sorted(shards, key=creation_order):
+        parents = sorted(shard.parent_shard_ids & listed)
+        children.setdefault(parents[0] if parents else None, []).append(shard)
+
+    def below(parent: str | None, indent: str) -> Iterator[tuple[Shard, str]]:
+        brood = children.get(parent, [])
+        for index, shard in enumerate(brood):
+            last = index == len(brood) - 1
+            branch = "" if parent is None else indent + ("└─" if last else "├─")
+            yield shard, branch
+            yield from below(shard.shard_id, "" if parent is None else indent + ("  " if last else "│ "))
+
+    return below(None, "")
+
+
+def _progress(snapshot: Snapshot) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bright_black", width=7)
+    table.add_column(width=PROGRESS_CELLS)
+    table.add_column(no_wrap=True)
+    again = f", {snapshot.sent_again:,} sent again" if snapshot.sent_again else ""
+    kinds = f"{snapshot.aggregated:,} KPL-aggregated, {snapshot.plain:,} plain{again}"
+    table.add_row(
+        "put",
+        _bar(snapshot.put_in_all, snapshot.total, "blue"),
+        f"{snapshot.put_in_all:,} of {snapshot.total:,}",
+    )
+    rate = f"[bold green]{sum(snapshot.rates.values()):,.0f} a second[/]"
+    table.add_row(
+        "handled",
+        _bar(snapshot.handled_in_all, snapshot.total, "green"),
+        f"{snapshot.handled_in_all:,} · {rate}",
+    )
+    group = Table.grid()
+    group.add_row(table)
+    group.add_row(Text(kinds + " · " + _fleet(snapshot), style="bright_black"))
+    return group
+
+
+def _fleet(snapshot: Snapshot) -> str:
+    running = f"{snapshot.windows_running} running"
+    return (
+        f"{snapshot.ticks} ticks · {snapshot.executions} executions · {snapshot.windows} windows, {running}"
+    )
+
+
+def _bar(value: int, total: int, style: str) -> Text:
+    cells = round(PROGRESS_CELLS * min(value / total, 1)) if total else 0
+    return Text("━" * cells, style=style).append("━" * (PROGRESS_CELLS - cells), style="bright_black dim")
+
+
+def _happenings(snapshot: Snapshot) -> Text:
+    lines = snapshot.happenings[-HAPPENINGS_SHOWN:]
+    return Text(
+        "\n".join([*lines, *[""] * (HAPPENINGS_SHOWN - len(lines))]), overflow="ellipsis", no_wrap=True
+    )

@@ -1,0 +1,153 @@
+"""Counts and delays per carrier, kept in DynamoDB so that a batch that comes twice is counted once.
+
+sublet delivers at least once: after a crash, the records since the last checkpoint come again. A handler that adds up has
+to know what it has added already. This one keeps one row per shard, which says how far it got in the shard *and* what it
+has added up until there. Both change in one write, so they always fit together, whenever a worker dies.
+
+The row also holds what the demo's proof goes by: the first and last running number of every partition key, and how often
+a number was not the next one. It needs one table with the key `shard_id` (text), named by FLIGHTS_TABLE.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import boto3
+from sublet import Batch, Checkpoint, UserRecord
+
+FIGURES = ("flights", "departed", "departure_delay", "arrived", "arrival_delay")
+
+
+@dataclass(slots=True)
+class ShardTotals:
+    """One shard's row."""
+
+    shard_id: str
+    version: int = 0
+    position: tuple[int, int] = (-1, -1)
+    """(sequence number, sub-sequence number) of the last record that is part of the totals."""
+    events: int = 0
+    redelivered: int = 0
+    out_of_order: int = 0
+    carriers: dict[str, list[int]] = field(default_factory=dict)
+    """FIGURES by carrier."""
+    keys: dict[str, list[int]] = field(default_factory=dict)
+    """By partition key: the first running number, the last, and how many there were."""
+    began_at: float | None = None
+    ended_at: float | None = None
+    """When the first and the last batch were added, as Unix time."""
+
+    def add(self, records: Iterable[UserRecord], now: float) -> None:
+        """Add those records that are not added yet."""
+        for record in records:
+            position = (int(record.sequence_number), record.sub_sequence_number)
+            if position <= self.position:
+                self.redelivered += 1
+                continue
+            self.position = position
+            self._add(json.loads(record.data))
+            self.began_at = now if self.began_at is None else self.began_at
+            self.ended_at = now
+
+    def _add(self, flight: Mapping[str, Any]) -> None:
+        self.events += 1
+        figures = self.carriers.setdefault(flight["carrier"], [0] * len(FIGURES))
+        figures[0] += 1
+        if flight["departure_delay"] is not None:
+            figures[1] += 1
+            figures[2] += flight["departure_delay"]
+        if flight["arrival_delay"] is not None:
+            figures[3] += 1
+            figures[4] += flight["arrival_delay"]
+        seen = self.keys.setdefault(flight["key"], [flight["number"], flight["number"] - 1, 0])
+        self.out_of_order += flight["number"] != seen[1] + 1
+        seen[1] = flight["number"]
+        seen[2] += 1
+
+    def row(self) -> dict[str, Any]:
+        """Numbers to look at as they are; the keys, a thousand of them, compressed to a few KB."""
+        moments = (
+            {"began_at": str(self.began_at), "ended_at": str(self.ended_at)}
+            if self.began_at is not None
+            else {}
+        )
+        return moments | {
+            "shard_id": self.shard_id,
+            "version": self.version,
+            "sequence_number": str(
+                self.position[0]
+            ),  # text: DynamoDB's numbers end at 38 digits, Kinesis' do not
+            "sub_sequence_number": self.position[1],
+            "events": self.events,
+            "redelivered": self.redelivered,
+            "out_of_order": self.out_of_order,
+            "carriers": {
+                carrier: dict(zip(FIGURES, sums, strict=True)) for carrier, sums in self.carriers.items()
+            },
+            "keys": zlib.compress(json.dumps(self.keys, separators=(",", ":")).encode()),
+        }
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> ShardTotals:
+        return cls(
+            shard_id=row["shard_id"],
+            version=int(row["version"]),
+            position=(int(row["sequence_number"]), int(row["sub_sequence_number"])),
+            events=int(row["events"]),
+            redelivered=int(row["redelivered"]),
+            out_of_order=int(row["out_of_order"]),
+            carriers={
+                carrier: [int(sums[name]) for name in FIGURES] for carrier, sums in row["carriers"].items()
+            },
+            keys=json.loads(zlib.decompress(bytes(row["keys"]))),
+            began_at=float(row["began_at"]) if "began_at" in row else None,
+            ended_at=float(row["ended_at"]) if "ended_at" in row else None,
+        )
+
+
+_stored: dict[str, ShardTotals] = {}
+"""What we know to be in the table, by shard. Only ever read between two batches of a lease that we hold."""
+
+
+def lease_acquired(shard_id: str, _checkpoint: Checkpoint) -> None:
+    """Another worker may have gone on with the shard since this process last had it."""
+    _stored.pop(shard_id, None)
+
+
+def lease_lost(shard_id: str) -> None:
+    _stored.pop(shard_id, None)
+
+
+def handle(batch: Batch) -> None:
+    """Add the batch in one write. If anything fails the batch comes again, and the row is read again."""
+    totals = _stored.pop(batch.shard_id, None) or _load(batch.shard_id)
+    totals.add(batch.records, time.time())
+    _save(totals)
+    _stored[batch.shard_id] = totals
+
+
+def _load(shard_id: str) -> ShardTotals:
+    row = _table().get_item(Key={"shard_id": shard_id}, ConsistentRead=True).get("Item")
+    return ShardTotals.from_row(row) if row else ShardTotals(shard_id)
+
+
+def _save(totals: ShardTotals) -> None:
+    """Only if the row is still as we read it: a worker that lost its lease without noticing must not write over its heir's."""
+    totals.version += 1
+    _table().put_item(
+        Item=totals.row(),
+        ConditionExpression="attribute_not_exists(version) OR version = :before",
+        ExpressionAttributeValues={":before": totals.version - 1},
+    )
+
+
+@cache
+def _table() -> Any:
+    return boto3.resource("dynamodb").Table(os.environ["FLIGHTS_TABLE"])
