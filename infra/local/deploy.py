@@ -92,8 +92,7 @@ def _cdk(aws: EmbeddedAws, arguments: list[str], report: Report, folder: Path = 
         **aws.environment,
         "CI": "true",  # lines, not a moving display; and on standard output
         "CDK_DISABLE_CLI_TELEMETRY": "true",
-        # The CDK's words on how long this Node will be supported: the lock files are where that is decided.
-        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "true",
+        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",  # Node's versions, which the CDK still runs on
         "NODE_NO_WARNINGS": "1",
     }
     last: deque[str] = deque(maxlen=REPORT_TAIL)
