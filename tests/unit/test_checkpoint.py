@@ -31,7 +31,8 @@ def test_order_is_that_of_kcls_extended_sequence_number() -> None:
         Checkpoint("1" + "0" * (MAX_DIGITS - 1)),
         SHARD_END,
     ]
-    assert sorted(in_order[::-1]) == in_order
+    backwards = list(reversed(in_order))
+    assert sorted(backwards) == in_order
     for earlier, later in itertools.pairwise(in_order):
         assert earlier < later
         assert not later < earlier

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
-from sublet.memory.clock import BEGINNING
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.conditions import broken_clauses
@@ -15,22 +13,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 
-ME, OTHER = "app-lambda-0", "app-lambda-1"
-AT_56 = str(496 * 10**53)
-HELD = Lease(
-    "shardId-000000000000",
-    Checkpoint(AT_56, 3),
-    lease_counter=7,
-    lease_owner=ME,
-    holder="item/1",
-    pending_checkpoint=Checkpoint(AT_56),
-    start_at=BEGINNING,
-    caught_up_at=BEGINNING,
-    owner_switches_since_checkpoint=2,
-)
-NEW = replace(HELD, checkpoint=LATEST, start_at=None, pending_checkpoint=None)
-FREE = replace(HELD, lease_owner=None, holder=None)
-FURTHER = Checkpoint(str(int(AT_56) + 1))
+from tests.unit.lease_write_cases import ACCEPTED, FREE, HELD, ME, OTHER, REFUSED
 
 
 def after(write: LeaseWrite, lease: Lease | None) -> Lease | None:
@@ -38,79 +21,6 @@ def after(write: LeaseWrite, lease: Lease | None) -> Lease | None:
     result = decode_row(row) if row else None
     assert result is None or isinstance(result, Lease)
     return result
-
-
-ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
-    (writes.create(FREE), None, FREE),
-    (
-        writes.acquire(FREE, ME, "item/2"),
-        FREE,
-        replace(FREE, lease_owner=ME, holder="item/2", lease_counter=8),
-    ),
-    (  # a switch of owner is counted, whoever was the owner
-        writes.acquire(HELD, OTHER, "item/2"),
-        HELD,
-        replace(HELD, lease_owner=OTHER, holder="item/2", lease_counter=8, owner_switches_since_checkpoint=3),
-    ),
-    (writes.acquire(HELD, ME, "item/2"), HELD, replace(HELD, holder="item/2", lease_counter=8)),
-    (  # the handoff that was under way is over
-        writes.acquire(replace(HELD, checkpoint_owner=OTHER), ME, "item/2"),
-        replace(HELD, checkpoint_owner=OTHER),
-        replace(HELD, holder="item/2", lease_counter=8),
-    ),
-    (writes.heartbeat(HELD), HELD, replace(HELD, lease_counter=8)),
-    (writes.pin(NEW, BEGINNING), NEW, replace(NEW, lease_counter=8, start_at=BEGINNING)),
-    (
-        writes.checkpoint(HELD, FURTHER),
-        HELD,
-        replace(
-            HELD,
-            lease_counter=8,
-            checkpoint=FURTHER,
-            owner_switches_since_checkpoint=0,
-            pending_checkpoint=None,
-            start_at=None,
-        ),
-    ),
-    (
-        writes.late_checkpoint(HELD.lease_key, FURTHER),
-        HELD,
-        replace(
-            HELD,
-            checkpoint=FURTHER,
-            owner_switches_since_checkpoint=0,
-            pending_checkpoint=None,
-            start_at=None,
-        ),
-    ),
-    (
-        writes.set_children(HELD, frozenset({"a", "b"})),
-        HELD,
-        replace(HELD, lease_counter=8, child_shard_ids=frozenset({"a", "b"})),
-    ),
-    (
-        writes.end(HELD),
-        HELD,
-        Lease(HELD.lease_key, SHARD_END, lease_counter=8, owner_switches_since_checkpoint=0),
-    ),
-    (
-        writes.release(HELD, BEGINNING + timedelta(minutes=1)),
-        HELD,
-        replace(
-            HELD,
-            lease_owner=None,
-            holder=None,
-            lease_counter=8,
-            caught_up_at=BEGINNING + timedelta(minutes=1),
-        ),
-    ),
-    (
-        writes.hand_over(replace(HELD, lease_owner=OTHER, checkpoint_owner=ME)),
-        replace(HELD, lease_owner=OTHER, checkpoint_owner=ME),
-        replace(HELD, lease_owner=OTHER, holder=None, lease_counter=8, owner_switches_since_checkpoint=3),
-    ),
-    (writes.delete(HELD), HELD, None),
-]
 
 
 @pytest.mark.parametrize(
@@ -125,48 +35,7 @@ def test_every_kind_of_write_is_shown_above() -> None:
     assert {write.kind for write, _, _ in ACCEPTED} == set(WriteKind)
 
 
-MOVED = replace(HELD, lease_counter=8)
-STOLEN = replace(HELD, lease_owner=OTHER)
-ENDED = replace(HELD, checkpoint=SHARD_END)
-
-
-@pytest.mark.parametrize(
-    ("write", "stands", "clause"),
-    [
-        (writes.create(FREE), FREE, "no_such_lease"),
-        (writes.acquire(HELD, OTHER, "h"), MOVED, "counter_stands"),
-        (writes.acquire(FREE, ME, "h"), replace(FREE, lease_owner=OTHER), "owner_stands"),
-        (writes.acquire(HELD, OTHER, "h"), ENDED, "not_ended"),
-        (writes.heartbeat(HELD), MOVED, "counter_stands"),
-        (writes.heartbeat(HELD), replace(HELD, lease_counter=6), "counter_stands"),
-        (writes.heartbeat(HELD), STOLEN, "owner_stands"),
-        (writes.heartbeat(HELD), FREE, "owner_stands"),
-        (writes.pin(NEW, BEGINNING), replace(NEW, lease_counter=8), "counter_stands"),
-        (writes.pin(NEW, BEGINNING), replace(NEW, lease_owner=OTHER), "owner_stands"),
-        (writes.pin(NEW, BEGINNING), HELD, "not_started"),
-        (writes.checkpoint(HELD, FURTHER), MOVED, "counter_stands"),
-        (writes.checkpoint(HELD, FURTHER), STOLEN, "owner_stands"),
-        (writes.checkpoint(HELD, FURTHER), replace(HELD, checkpoint=FURTHER), "further_on"),
-        (writes.checkpoint(HELD, FURTHER), ENDED, "further_on"),
-        (writes.late_checkpoint(HELD.lease_key, FURTHER), ENDED, "not_ended"),
-        (writes.late_checkpoint(HELD.lease_key, FURTHER), replace(HELD, checkpoint=FURTHER), "further_on"),
-        (writes.set_children(HELD, frozenset("a")), MOVED, "counter_stands"),
-        (writes.set_children(HELD, frozenset("a")), STOLEN, "owner_stands"),
-        (writes.end(HELD), MOVED, "counter_stands"),
-        (writes.end(HELD), STOLEN, "owner_stands"),
-        (writes.end(HELD), ENDED, "not_ended"),
-        (writes.release(HELD), MOVED, "counter_stands"),
-        (writes.release(HELD), STOLEN, "owner_stands"),
-        (writes.hand_over(replace(STOLEN, checkpoint_owner=ME)), STOLEN, "drained_by_us"),
-        (
-            writes.hand_over(replace(STOLEN, checkpoint_owner=ME)),
-            replace(HELD, checkpoint_owner=ME),
-            "owner_stands",
-        ),
-        (writes.delete(HELD), MOVED, "counter_stands"),
-        (writes.delete(HELD), STOLEN, "owner_stands"),
-    ],
-)
+@pytest.mark.parametrize(("write", "stands", "clause"), REFUSED)
 def test_a_refused_write_names_its_clause_and_changes_nothing(
     write: LeaseWrite, stands: Lease, clause: str
 ) -> None:
@@ -216,11 +85,11 @@ def test_a_lease_of_nobody_can_be_acquired_however_nobody_is_written(nobody: dic
     row = encode_row(FREE) | {"leaseOwner": nobody}
     seen = decode_row(row)
     assert isinstance(seen, Lease)
-    taken = apply_to(writes.acquire(seen, ME, "h"), row)
+    taken = apply_to(writes.acquire(seen.seen, ME, "h"), row)
     assert taken is not None
     assert taken["leaseOwner"] == {"S": ME}
 
 
 def test_adding_to_what_is_no_number_is_refused_as_dynamodb_does() -> None:
     row = encode_row(HELD) | {"ownerSwitchesSinceCheckpoint": {"S": "two"}}
-    assert apply_to(writes.acquire(HELD, OTHER, "h"), row) is None
+    assert apply_to(writes.acquire(HELD.seen, OTHER, "h"), row) is None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError, IncompleteReadError  # noqa: A004
 from botocore.parsers import ResponseParserError
 
-CONNECTION_FAILED = (HTTPClientError, IncompleteReadError, ResponseParserError)
+CONNECTION_FAILED = (ConnectionError, HTTPClientError, IncompleteReadError, ResponseParserError)
 """The reply did not come, or not whole: reset connections, timeouts, unreachable endpoints."""
 
 _SERVICE_FAULT = 500

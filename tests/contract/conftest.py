@@ -1,0 +1,35 @@
+"""What the contract suites run against: memory, moto (in process) and the embedded AWS."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+from moto import mock_aws
+
+LOOPBACK_CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+@pytest.fixture
+def moto_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty AWS in this process: boto3's requests never leave it."""
+    for name, value in LOOPBACK_CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def closed_port(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A port of loopback on which nobody listens."""
+    for name, value in LOOPBACK_CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return int(unused.getsockname()[1])

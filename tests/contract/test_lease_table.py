@@ -1,0 +1,205 @@
+"""The LeaseTable port's promises, held by every implementation."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pytest
+from sublet.aws.clients import dynamodb_client
+from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
+from sublet.memory import MemoryLeaseTable
+from sublet.ports import Applied, LeaseTable, Refused
+from sublet.protocol import lease_writes as writes
+from sublet.protocol.checkpoint import LATEST, Checkpoint
+from sublet.protocol.conditions import Row
+from sublet.protocol.lease import Lease, MalformedRow
+from sublet.protocol.lease_row import encode_row
+from sublet.protocol.lease_writes import LeaseWrite
+from sublet.protocol.shard import FULL_RANGE
+
+from tests.contract.dynamodb_tables import create_table
+from tests.unit.lease_write_cases import ACCEPTED, FREE, HELD, ME, OTHER, REFUSED
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A table under test, and the way round it to put a row as it is."""
+
+    table: LeaseTable
+    put_row: Callable[[Row], object]
+
+
+def on_dynamodb() -> Bench:
+    client = dynamodb_client()
+    name = create_table(client, f"app-{uuid.uuid4().hex[:8]}", "leaseKey")
+    return Bench(
+        DynamoDbLeaseTable(client, name), lambda row: client.put_item(TableName=name, Item=dict(row))
+    )
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("moto", marks=pytest.mark.emulator),
+        pytest.param("embedded", marks=pytest.mark.emulator),
+    ]
+)
+def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    if request.param == "memory":
+        memory = MemoryLeaseTable()
+        return Bench(memory, memory.put_row)
+    if request.param == "moto":
+        request.getfixturevalue("moto_aws")
+    else:
+        for name, value in request.getfixturevalue("embedded_aws").environment.items():
+            monkeypatch.setenv(name, value)
+    return on_dynamodb()
+
+
+WHOLE = replace(
+    HELD,
+    parent_shard_ids=frozenset({"shardId-000000000007", "shardId-000000000008"}),
+    child_shard_ids=frozenset({"shardId-000000000009"}),
+    hash_key_range=FULL_RANGE,
+    checkpoint_owner=OTHER,
+    pending_checkpoint_state=b"\x00\xffstate",
+    throughput_kbps=12.5,
+    other={
+        "streamName": {"S": "1:s:2"},
+        "theirs": {"M": {"bytes": {"B": b"\x01"}, "list": {"L": [{"B": b"\x02"}]}}},
+    },
+)
+
+
+def test_an_empty_table(bench: Bench) -> None:
+    assert bench.table.scan().leases == ()
+    assert bench.table.get("shardId-000000000000") is None
+
+
+def test_a_lease_is_read_as_it_was_created(bench: Bench) -> None:
+    assert bench.table.apply(writes.create(WHOLE)) == Applied(WHOLE)
+    assert bench.table.get(WHOLE.lease_key) == WHOLE
+    assert bench.table.scan().leases == (WHOLE,)
+
+
+@pytest.mark.parametrize(
+    ("write", "before", "expected"), ACCEPTED, ids=[case[0].kind.value for case in ACCEPTED]
+)
+def test_an_accepted_write_returns_the_row_as_it_is_now(
+    bench: Bench, write: LeaseWrite, before: Lease | None, expected: Lease | None
+) -> None:
+    if before is not None:
+        bench.put_row(encode_row(before))
+    assert bench.table.apply(write) == Applied(expected or before or HELD)
+    assert bench.table.get(write.lease_key) == expected
+
+
+@pytest.mark.parametrize(("write", "stands", "clause"), REFUSED)
+def test_a_refused_write_returns_what_stands_there(
+    bench: Bench, write: LeaseWrite, stands: Lease, clause: str
+) -> None:
+    bench.put_row(encode_row(stands))
+    assert bench.table.apply(write) == Refused(stands), clause
+    assert bench.table.get(write.lease_key) == stands
+
+
+@pytest.mark.parametrize(
+    "write", [case[0] for case in ACCEPTED if case[1]], ids=lambda write: write.kind.value
+)
+def test_no_write_but_create_makes_a_row(bench: Bench, write: LeaseWrite) -> None:
+    assert bench.table.apply(write) == Refused(None)
+    assert bench.table.get(write.lease_key) is None
+
+
+def test_malformed_rows_are_reported_and_other_entities_skipped(bench: Bench) -> None:
+    bench.put_row(encode_row(HELD))
+    bench.put_row({"leaseKey": {"S": "broken"}, "checkpoint": {"S": "LATEST"}})
+    bench.put_row({"leaseKey": {"S": "Leader"}, "entityType": {"S": "LEADER"}, "lut": {"N": "1"}})
+    scan = bench.table.scan()
+    assert scan.leases == (HELD,)
+    assert [row.lease_key for row in scan.malformed] == ["broken"]
+    assert isinstance(bench.table.get("broken"), MalformedRow)
+    assert bench.table.get("Leader") is None
+
+
+def test_a_malformed_row_that_refuses_is_shown(bench: Bench) -> None:
+    bench.put_row({"leaseKey": {"S": HELD.lease_key}, "checkpoint": {"S": "LATEST"}})
+    outcome = bench.table.apply(writes.heartbeat(HELD))
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.row, MalformedRow)
+
+
+def test_a_row_that_became_malformed_elsewhere_is_held_by_nobody(bench: Bench) -> None:
+    """The heartbeat's own condition holds, yet there is no lease to hold any more."""
+    bench.put_row(encode_row(HELD) | {"checkpoint": {"S": "half way"}})
+    outcome = bench.table.apply(writes.heartbeat(HELD))
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.row, MalformedRow)
+
+
+def test_adding_to_an_attribute_that_is_no_number_is_refused(bench: Bench) -> None:
+    """DynamoDB's ValidationException, which is about the row and not about our request."""
+    bench.put_row(
+        encode_row(FREE) | {"ownerSwitchesSinceCheckpoint": {"NULL": True}, "leaseOwner": {"S": OTHER}}
+    )
+    seen = replace(FREE, lease_owner=OTHER).seen
+    assert isinstance(bench.table.apply(writes.acquire(seen, ME, "item/1")), Refused)
+
+
+def test_of_many_at_once_one_acquires(bench: Bench) -> None:
+    bench.put_row(encode_row(FREE))
+    racers = [writes.acquire(FREE.seen, ME, f"item/{n}") for n in range(8)]
+    with ThreadPoolExecutor(len(racers)) as pool:
+        outcomes = list(pool.map(bench.table.apply, racers))
+    winners = [outcome.lease for outcome in outcomes if isinstance(outcome, Applied)]
+    assert len(winners) == 1
+    assert all(outcome == Refused(winners[0]) for outcome in outcomes if isinstance(outcome, Refused))
+
+
+def test_a_scan_brings_every_page(bench: Bench) -> None:
+    """More than DynamoDB's megabyte a page."""
+    leases = [Lease(f"shardId-{n:012}", LATEST, other={"theirs": {"S": "x" * 60_000}}) for n in range(40)]
+    for lease in leases:
+        bench.put_row(encode_row(lease))
+    assert sorted(bench.table.scan().leases, key=lambda lease: lease.lease_key) == leases
+
+
+@pytest.mark.emulator
+class TestAnotherTable:
+    """Errors that only a real table can make."""
+
+    pytestmark = pytest.mark.usefixtures("moto_aws")
+
+    def test_no_such_table(self) -> None:
+        table = DynamoDbLeaseTable(dynamodb_client(), "missing")
+        for call in (table.scan, lambda: table.get("k"), lambda: table.apply(writes.create(HELD))):
+            with pytest.raises(LeaseTableNotFound, match="no lease table missing"):
+                call()
+
+    def test_a_table_with_another_key(self) -> None:
+        client = dynamodb_client()
+        table = DynamoDbLeaseTable(client, create_table(client, "orders", "orderId"))
+        late = writes.late_checkpoint("k", Checkpoint("1"))
+        for call in (
+            lambda: table.get("k"),
+            lambda: table.apply(writes.create(HELD)),
+            lambda: table.apply(late),
+        ):
+            with pytest.raises(
+                LeaseTableKeyUnexpected, match="table orders is no lease table, whose key is leaseKey"
+            ):
+                call()
+        client.put_item(TableName="orders", Item={"orderId": {"S": "1"}})
+        with pytest.raises(LeaseTableKeyUnexpected, match="a row has no leaseKey"):
+            table.scan()
+
+
+def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", f"http://127.0.0.1:{closed_port}")
+    table = DynamoDbLeaseTable(dynamodb_client(), "app")
+    with pytest.raises(LeaseTableUnavailable, match="no reply about lease table app"):
+        table.get("k")
