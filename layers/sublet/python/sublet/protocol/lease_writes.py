@@ -196,7 +196,9 @@ def delete(lease: Lease) -> LeaseWrite:
 _OWNERSHIP = (columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER)
 
 _EXISTS = Clause(
-    "exists", Exists(columns.LEASE_KEY), "an update would otherwise create half a row, which stops every KCL"
+    "exists",
+    Exists(columns.LEASE_COUNTER),
+    "an update would otherwise create half a row, which stops every KCL; one without a counter is half a row",
 )
 _NO_SUCH_LEASE = Clause(
     "no_such_lease", Absent(columns.LEASE_KEY), "never overwrite what another created first"
@@ -223,7 +225,8 @@ def _counter_stands(lease: Lease | Seen) -> Clause:
 def _owner_stands(lease: Lease | Seen) -> Clause:
     """Nobody is an absent attribute; some clients write NULL instead (the seed), or empty text."""
     nobody = any_of(
-        Absent(columns.LEASE_OWNER), *(Equal(columns.LEASE_OWNER, none) for none in ({"NULL": True}, text("")))
+        Absent(columns.LEASE_OWNER),
+        *(Equal(columns.LEASE_OWNER, none) for none in ({"NULL": True}, text(""))),
     )
     owner = Equal(columns.LEASE_OWNER, text(lease.lease_owner)) if lease.lease_owner else nobody
     return Clause("owner_stands", owner, "a KCL 3.x handoff names a new owner and leaves the counter alone")
@@ -241,7 +244,8 @@ def _drained_by(checkpoint_owner: str | None) -> Clause:
 def _further_on(to: Checkpoint) -> Clause:
     """The stored checkpoint is before `to`: text compares by digit, so first by length; last within the record.
 
-    A sentinel is before every sequence number; SHARD_END is never compared, `not_ended` and its own size keep it out.
+    A sentinel is before every sequence number; SHARD_END is never compared, `not_ended` keeps it out. Whatever else is no
+    number is not ours to mend (KCL could not have written it).
     """
     stored, to_text = columns.CHECKPOINT, text(to.sequence_number)
     sub_is_less = any_of(
@@ -249,7 +253,7 @@ def _further_on(to: Checkpoint) -> Clause:
     )
     before = any_of(
         *(Equal(stored, text(sentinel.value)) for sentinel in STARTING_SENTINELS),
-        Size(stored, "<", len(to.sequence_number)),
+        all_of(Size(stored, "<", len(to.sequence_number)), _is_number(stored)),
         all_of(Size(stored, "=", len(to.sequence_number)), Less(stored, to_text)),
         all_of(Equal(stored, to_text), sub_is_less),
     )
@@ -258,6 +262,11 @@ def _further_on(to: Checkpoint) -> Clause:
         all_of(_NOT_ENDED, before),
         "a checkpoint never goes back, whoever writes it and however late",
     )
+
+
+def _is_number(attribute: str) -> Less:
+    """Its first character is at most a digit: `:` follows 9, and letters follow later."""
+    return Less(attribute, text(":"))
 
 
 def _position(to: Checkpoint) -> dict[str, AttributeValue]:
