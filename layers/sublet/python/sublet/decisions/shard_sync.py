@@ -81,7 +81,9 @@ def plan_shard_sync(
     ended = {lease.lease_key for lease in leases if lease.is_ended}
     skipped = frozenset(inconsistent)
     whys = dict.fromkeys(_to_repair(listed, leased, ended, skipped), WhyCreate.REPAIR)
-    whys |= _leading_nowhere(listed, leased.union(whys), skipped, start_position)
+    unfinished = {lease.lease_key for lease in leases}.difference(ended)
+    waited_for = _waited_for(listed, leased, unfinished, skipped)
+    whys |= _leading_nowhere(listed, leased.union(whys), waited_for, skipped, start_position)
     new = sorted((listed[shard_id] for shard_id in whys), key=creation_order)
     return ShardSyncPlan(
         tuple(_new_lease(shard, whys[shard.shard_id], start_position) for shard in new), inconsistent
@@ -134,9 +136,32 @@ def _to_repair(
     ]
 
 
+def _waited_for(
+    listed: Mapping[str, Shard],
+    leased: AbstractSet[str],
+    unfinished: AbstractSet[str],
+    skipped: AbstractSet[str],
+) -> list[str]:
+    """Parents without a lease, of merges of which the other parent has one that has not ended.
+
+    That one cannot be ended before they have theirs (`shard_end.Blocked`). KCL finds them only if no lease leads
+    to what follows on the merge; after a row was deleted by hand some may, and then KCL's worker waits for ever.
+    An unreadable row proves nothing: it may well have ended, and its other parent's have been cleaned up since.
+    """
+    waiting = (
+        shard.parent_shard_ids
+        for shard in listed.values()
+        if shard.shard_id not in skipped and not unfinished.isdisjoint(shard.parent_shard_ids)
+    )
+    return sorted(
+        {parent for parents in waiting for parent in parents if parent in listed}.difference(leased)
+    )
+
+
 def _leading_nowhere(
     listed: Mapping[str, Shard],
     leased: AbstractSet[str],
+    waited_for: Sequence[str],
     skipped: AbstractSet[str],
     start_position: StartPosition,
 ) -> dict[str, WhyCreate]:
@@ -144,6 +169,7 @@ def _leading_nowhere(
 
     A shard is led to if it has a lease or one of its listed parents is led to. Every open shard that is not
     gets a lease; of the shards that are, so does each listed parent that is not: the other side of a merge.
+    So does each that an end waits for, unless it is led to itself.
     Unless we start at LATEST, all that is listed is wanted, so that a shard with listed parents is always led
     to, and its oldest ancestors get the leases.
     """
@@ -155,11 +181,12 @@ def _leading_nowhere(
     ]
     led_to: dict[str, bool] = {}
     whys: dict[str, WhyCreate] = {}
-    for shard_id in _ancestors_first(unleased, listed, leased):
+    for shard_id in _ancestors_first((*unleased, *waited_for), listed, leased):
         parents = [] if shard_id in leased else _listed_parents(shard_id, listed)
         led_to[shard_id] = shard_id in leased or any(from_the_past or led_to[parent] for parent in parents)
         if led_to[shard_id]:
             whys |= {parent: WhyCreate.ANCESTOR for parent in parents if not led_to[parent]}
+    whys |= {shard_id: WhyCreate.ANCESTOR for shard_id in waited_for if not led_to[shard_id]}
     return whys | {shard_id: WhyCreate.START for shard_id in unleased if not led_to[shard_id]}
 
 
