@@ -130,9 +130,12 @@ class HeldLease:
             self.lose()
         return not self.is_lost
 
-    def heartbeat_if_due(self, heartbeat_interval: timedelta, failover_time: timedelta) -> None:
+    def is_due(self, heartbeat_interval: timedelta) -> bool:
         """Any write of ours counts as a heartbeat."""
-        if self._clock.now() - self.written_at < heartbeat_interval or self.write(heartbeat):
+        return self._clock.now() - self.written_at >= heartbeat_interval
+
+    def heartbeat_if_due(self, heartbeat_interval: timedelta, failover_time: timedelta) -> None:
+        if not self.is_due(heartbeat_interval) or self.write(heartbeat):
             return
         if self.tenure is not Tenure.LEFT and self._clock.now() - self.written_at > failover_time:
             self.lose()

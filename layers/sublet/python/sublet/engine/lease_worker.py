@@ -21,6 +21,7 @@ from sublet.engine.held_lease import HeldLease
 from sublet.engine.lease_session import LeaseSession, World
 from sublet.engine.meter import SHOWN_EVERY
 from sublet.engine.page_feed import Budget
+from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableUnavailable
 from sublet.ports import Applied, Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Task, Tasks
 from sublet.protocol.lease import Lease, MalformedRow, Seen
@@ -80,7 +81,7 @@ class _Window:
     def run(self) -> list[LeaseReport]:
         tasks, over = self.world.tasks, self.world.tasks.signal()
         beside = [
-            tasks.spawn(lambda: keep_heartbeating(self._held, self.world.settings, over)),
+            tasks.spawn(lambda: keep_heartbeating(self._progress, self.world.settings, over)),
             tasks.spawn(lambda: self._keep_showing(over)),
         ]
         if self.stop is not None:
@@ -113,8 +114,8 @@ class _Window:
             self.world.metrics.put("worker_leases", len(self.sessions))
             self.world.metrics.flush()
 
-    def _held(self) -> list[HeldLease]:
-        return [session.held for session in list(self.sessions.values())]
+    def _progress(self) -> list[Progress]:
+        return [session.progress for session in list(self.sessions.values())]
 
     def _pass_on(self, stop: Signal, over: Signal) -> None:
         while not over.wait(STOP_NOTICED_WITHIN):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.engine.held_lease import HeldLease, Tenure
@@ -36,9 +36,17 @@ class Progress:
         """The handler is done with everything up to `to`. Never goes back."""
         self.finished = max(self.finished, to)
 
-    def write_if_due(self) -> None:
-        if self.is_unwritten and self._clock.now() - self._written_at >= self._settings.checkpoint_interval:
+    def write_if_due(self, slack: timedelta = timedelta(0)) -> None:
+        """At most every checkpoint_interval, or `slack` before it is over."""
+        since = self._clock.now() - self._written_at
+        if self.is_unwritten and since + slack >= self._settings.checkpoint_interval:
             self.write()
+
+    def heartbeat_if_due(self, after: timedelta, slack: timedelta) -> None:
+        """A checkpoint that is due within `slack` carries the heartbeat: one write instead of two."""
+        if self._held.is_due(after):
+            self.write_if_due(slack)
+        self._held.heartbeat_if_due(after, self._settings.failover_time)
 
     def write(self) -> None:
         """Write what is finished and not written. A lost lease or an unreachable table shows in the held lease."""

@@ -1,0 +1,74 @@
+"""How often a held lease is written to when nothing arrives: enough to keep it, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from sublet.decisions.window import Outcome
+from sublet.protocol.lease_writes import WriteKind
+
+from tests.unit.engine_world import CONTINUOUS, MINUTE, SECOND, EngineWorld, most_in, outcomes
+
+TEN_LEASES = 10
+
+
+def test_an_idle_lease_is_written_to_at_most_six_times_in_any_minute_and_never_left_for_long() -> None:
+    """Each write costs money; a gap of failover_time costs the lease."""
+    world = EngineWorld(CONTINUOUS, shards=2)
+    world.window(lasts=5 * MINUTE)
+    for key in ("shardId-000000000000", "shardId-000000000001"):
+        moments = [write.at for write in world.table.writes if write.lease_key == key]
+        assert most_in(MINUTE, moments) <= 6
+        gaps = [after - before for before, after in zip(moments, moments[1:], strict=False)]
+        assert max(gaps) <= CONTINUOUS.heartbeat_interval * 1.1
+
+
+def test_between_catch_up_windows_nothing_is_written() -> None:
+    world = EngineWorld()
+    world.window()
+    before = list(world.table.writes)
+    world.clock.advance(10 * MINUTE)
+    assert world.table.writes == before
+    assert world.table.lease().lease_owner is None
+
+
+def test_a_checkpoint_is_a_heartbeat() -> None:
+    """A busy lease needs no writes of their own for it."""
+    world = EngineWorld(CONTINUOUS)
+    for second in range(60):
+        world.at(second * SECOND, lambda second=second: world.put(f"{second}"))  # type: ignore[misc]
+    world.window()
+    kinds = world.table.kinds()
+    assert WriteKind.CHECKPOINT in kinds
+    assert kinds.count(WriteKind.HEARTBEAT) <= 1
+    assert most_in(MINUTE, (write.at for write in world.table.writes)) <= 7, (
+        "six, and the last one at the end"
+    )
+
+
+def test_leases_are_heartbeat_during_a_handler_call_that_takes_longer_than_failover_time() -> None:
+    world = EngineWorld(shards=3)
+    for shard in range(3):
+        world.put("a", shard=shard, of=3)
+    world.handler.script = lambda _: world.tasks.sleep(3 * world.settings.failover_time)
+    report = world.window(lasts=20 * MINUTE)
+    assert set(outcomes(report).values()) == {Outcome.CAUGHT_UP}
+    assert world.table.kinds().count(WriteKind.HEARTBEAT) >= 3 * 8
+
+
+def test_a_faster_heartbeat_interval_is_kept_too() -> None:
+    fast = replace(CONTINUOUS, heartbeat_interval=SECOND, failover_time=3 * SECOND)
+    world = EngineWorld(fast)
+    world.window(lasts=MINUTE / 2)
+    moments = [write.at for write in world.table.writes]
+    gaps = [after - before for before, after in zip(moments, moments[1:], strict=False)]
+    assert max(gaps) <= timedelta(seconds=1.1)
+    assert most_in(10 * SECOND, moments) <= 10
+
+
+def test_one_lease_that_is_lost_does_not_end_the_heartbeats_of_the_others() -> None:
+    world = EngineWorld(CONTINUOUS, shards=TEN_LEASES)
+    world.at(5 * SECOND, world.steal)
+    report = world.window(lasts=2 * MINUTE)
+    assert list(outcomes(report).values()) == [Outcome.LEASE_LOST] + [Outcome.WINDOW_ENDED] * (TEN_LEASES - 1)
