@@ -177,7 +177,7 @@ class LeaseSession:
         """The page's user records to the handler; False if it did not finish them."""
         for stream_records in slices(page.records, DEAGGREGATED_AT_ONCE):
             result = deaggregate(stream_records, self._hash_key_range())
-            self._dropped(result.dropped_out_of_range)
+            self._note(result.dropped_out_of_range, result.delivered_whole)
             records = not_yet_handled(result.user_records, self.progress.finished)
             for start in range(0, len(records), self.world.settings.max_batch_records):
                 batch = records[start : start + self.world.settings.max_batch_records]
@@ -204,10 +204,19 @@ class LeaseSession:
             else None
         )
 
-    def _dropped(self, records: int) -> None:
-        if records:
-            self.count = replace(self.count, dropped_out_of_range=self.count.dropped_out_of_range + records)
-            self.world.metrics.put("records_dropped_out_of_range", records)
+    def _note(self, dropped_out_of_range: int, delivered_whole: int) -> None:
+        """What became of aggregates that were not simply taken apart."""
+        if dropped_out_of_range:
+            dropped = self.count.dropped_out_of_range + dropped_out_of_range
+            self.count = replace(self.count, dropped_out_of_range=dropped)
+            self.world.metrics.put("records_dropped_out_of_range", dropped_out_of_range)
+        if delivered_whole:
+            self.world.metrics.put("aggregates_delivered_whole", delivered_whole)
+            self.world.log.warning(
+                "aggregate with an impossible index or hash key delivered as one record",
+                shard_id=self.shard_id,
+                aggregates=delivered_whole,
+            )
 
     def _end(self, page: Page) -> Outcome:
         """The shard's last record is handled: children's leases, children's names, SHARD_END, in this order."""
