@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 from sublet.decisions.window import Outcome
 from sublet.protocol.lease_writes import WriteKind
@@ -20,7 +21,7 @@ def test_an_idle_lease_is_written_to_at_most_six_times_in_any_minute_and_never_l
     for key in ("shardId-000000000000", "shardId-000000000001"):
         moments = [write.at for write in world.table.writes if write.lease_key == key]
         assert most_in(MINUTE, moments) <= 6
-        gaps = [after - before for before, after in zip(moments, moments[1:], strict=False)]
+        gaps = [after - before for before, after in pairwise(moments)]
         assert max(gaps) <= CONTINUOUS.heartbeat_interval * 1.1
 
 
@@ -62,7 +63,7 @@ def test_a_faster_heartbeat_interval_is_kept_too() -> None:
     world = EngineWorld(fast)
     world.window(lasts=MINUTE / 2)
     moments = [write.at for write in world.table.writes]
-    gaps = [after - before for before, after in zip(moments, moments[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(moments)]
     assert max(gaps) <= timedelta(seconds=1.1)
     assert most_in(10 * SECOND, moments) <= 10
 

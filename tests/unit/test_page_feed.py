@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from sublet.decisions.resume import IteratorType
@@ -20,7 +21,7 @@ MS = timedelta(milliseconds=1)
 
 def gaps(polls: list[tuple[datetime, str]]) -> list[timedelta]:
     moments = [at for at, _ in polls]
-    return [after - before for before, after in zip(moments, moments[1:], strict=False)]
+    return [after - before for before, after in pairwise(moments)]
 
 
 def test_after_records_the_next_poll_comes_after_200_ms_and_when_idle_after_2_s() -> None:
@@ -112,7 +113,7 @@ def test_an_expired_iterator_is_opened_anew_after_the_last_fetched_record() -> N
     """A handler call longer than 300 s outlives it; nothing is lost, and nothing comes twice."""
     world = EngineWorld(replace(CONTINUOUS, poll_limit=2))
     numbers = world.put("a", "b", "c", "d", "e")
-    world.handler.script = lambda batch: world.tasks.sleep(6 * MINUTE)
+    world.handler.script = lambda _: world.tasks.sleep(6 * MINUTE)
     world.window(lasts=30 * MINUTE)
     assert world.handler.data() == [b"a", b"b", b"c", b"d", b"e"]
     reopened = world.stream.opened[1:]

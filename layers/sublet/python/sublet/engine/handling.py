@@ -40,7 +40,7 @@ class Handling:
 
         No call begins after the deadline, so that only the one under way and the last writes need the window's margin.
         """
-        left, attempt = list(records), 0
+        left, attempt = tuple(records), 0  # the handler cannot take any out
         while left:
             with self.slots:
                 if not self._may_call():
@@ -64,7 +64,7 @@ class Handling:
         self.gave_up = attempt >= self.settings.handler_attempts or not in_time
         return not self.gave_up and not self.halt.wait(backoff)
 
-    def _call(self, records: list[UserRecord], millis_behind_latest: int) -> int:
+    def _call(self, records: Sequence[UserRecord], millis_behind_latest: int) -> int:
         """One handler call; how many of the records, from the first, are finished."""
         first, last, count, finished = records[0].checkpoint, records[-1].checkpoint, len(records), 0
         place: dict[int, int] | None = None
