@@ -75,7 +75,7 @@ def test_a_refused_condition_returns_the_row_that_refused_it(embedded_aws: Embed
 
 @pytest.mark.skipif(shutil.which("ss") is None, reason="asks `ss` (iproute2) who listens where")
 def test_every_listener_is_on_loopback(embedded_aws: EmbeddedAws) -> None:
-    ours = {str(server.process_group) for server in embedded_aws.servers}
+    ours = {pid for server in embedded_aws.servers for pid in members(server.process_group)}
     listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout  # noqa: S607
     addresses = [
         line.split()[3] for line in listening.splitlines() if any(f"pid={pid}," in line for pid in ours)
@@ -219,14 +219,19 @@ def is_gone(path: Path) -> bool:
 
 
 def group_ended(group: int) -> bool:
-    """Whether no process of the group runs. One that has ended and waits for its parent's notice does not run."""
-    states = subprocess.run(
-        ["ps", "-A", "-o", "pgid=,stat="], capture_output=True, text=True, check=True  # noqa: S607
-    ).stdout  # fmt: skip
-    return not any(
-        int(pgid) == group and not state.startswith("Z")
-        for pgid, state in (line.split() for line in states.splitlines())
-    )
+    return not members(group)
+
+
+def members(group: int) -> set[str]:
+    """The running processes of a group. One that has ended and waits for its parent's notice does not run."""
+    processes = subprocess.run(
+        ["ps", "-A", "-o", "pid=,pgid=,stat="],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    rows = [line.split() for line in processes.splitlines()]
+    return {pid for pid, pgid, state in rows if int(pgid) == group and not state.startswith("Z")}
 
 
 def free_port() -> int:
