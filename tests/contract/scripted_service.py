@@ -1,0 +1,85 @@
+"""A service on loopback that gives scripted JSON replies, for errors that no emulator can be made to give."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One HTTP reply. `body` None: the connection is closed without one."""
+
+    status: int
+    body: Json | None
+
+
+HANG_UP = Reply(0, None)
+
+
+def error(code: str, message: str = "said so", status: int = 400) -> Reply:
+    return Reply(status, {"__type": code, "message": message})
+
+
+@dataclass
+class ScriptedService:
+    """Replies by operation: each is given once, the last one for ever. `requests` keeps what was asked."""
+
+    replies: defaultdict[str, deque[Reply]] = field(default_factory=lambda: defaultdict(deque))
+    requests: list[tuple[str, Json]] = field(default_factory=list)
+    url: str = ""
+
+    def will(self, operation: str, *replies: Reply | Json) -> None:
+        self.replies[operation] = deque(r if isinstance(r, Reply) else Reply(200, r) for r in replies)
+
+    def answer(self, operation: str, request: Json) -> Reply:
+        self.requests.append((operation, request))
+        waiting = self.replies[operation]
+        assert waiting, f"{operation} is not in the script"
+        return waiting.popleft() if len(waiting) > 1 else waiting[0]
+
+    def asked(self, operation: str) -> list[Json]:
+        return [request for name, request in self.requests if name == operation]
+
+
+@contextmanager
+def scripted_service() -> Iterator[ScriptedService]:
+    service = ScriptedService()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            operation = self.headers["X-Amz-Target"].rpartition(".")[2]
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            reply = service.answer(operation, request)
+            if reply.body is None:
+                self.close_connection = True
+                return
+            payload = json.dumps(reply.body).encode()
+            self.send_response(reply.status)
+            self.send_header("Content-Type", "application/x-amz-json-1.1")
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002 - the base class names them
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        service.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield service
+        finally:
+            server.shutdown()
+            thread.join()
