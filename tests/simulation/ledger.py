@@ -77,6 +77,8 @@ class Session:
     """What was covered by the checkpoint when it acquired: nothing before may come again."""
     next: int | None = None
     """The index after the last record finished in this session."""
+    is_orphaned: bool = False
+    """The row was deleted under it: what is stored now is no measure of where it may be."""
 
 
 class OrderBroken(Exception):
@@ -93,6 +95,10 @@ class Ledger:
     def begin_session(self, owner: object, shard_id: str, checkpoint: Checkpoint) -> None:
         self.sessions[owner, shard_id] = Session(self.shards[shard_id].covered_by(checkpoint))
 
+    def orphan_sessions(self, shard_id: str) -> None:
+        for (_, of_shard), session in self.sessions.items():
+            session.is_orphaned = session.is_orphaned or of_shard == shard_id
+
     def check_batch(self, owner: object, shard_id: str, records: Sequence[UserRecord], stored: Checkpoint | None) -> None:
         """`stored`: the shard's checkpoint as it stands in the lease table now."""
         shard, session = self.shards[shard_id], self.sessions.get((owner, shard_id))
@@ -104,7 +110,7 @@ class Ledger:
                 raise OrderBroken(f"record {offset} of a batch is {record.checkpoint}: not of this shard, or out of order")
         if session.next is not None and first != session.next:
             raise OrderBroken(f"went on with record {first}, after having finished those before {session.next}")
-        if session.next is None:
+        if session.next is None and not session.is_orphaned:
             self._check_start(shard, session, first, stored)
         for parent in shard.parents:
             if not self.shards[parent].is_all_done:

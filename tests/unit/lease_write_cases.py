@@ -117,6 +117,7 @@ REFUSED: list[tuple[LeaseWrite, Lease, str]] = [
     (writes.heartbeat(HELD), replace(HELD, lease_counter=6), "counter_stands"),
     (writes.heartbeat(HELD), STOLEN, "owner_stands"),
     (writes.heartbeat(HELD), FREE, "owner_stands"),
+    (writes.heartbeat(HELD), replace(HELD, holder="another item/1"), "holder_stands"),
     (writes.pin(NEW, BEGINNING), replace(NEW, lease_counter=8), "counter_stands"),
     (writes.pin(NEW, BEGINNING), replace(NEW, lease_owner=OTHER), "owner_stands"),
     (writes.pin(NEW, BEGINNING), HELD, "not_started"),

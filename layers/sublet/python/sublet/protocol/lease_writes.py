@@ -232,8 +232,14 @@ def _owner_stands(lease: Lease | Seen) -> Clause:
     return Clause("owner_stands", owner, "a KCL 3.x handoff names a new owner and leaves the counter alone")
 
 
+def _holder_stands(lease: Lease) -> Clause:
+    holder = Equal(columns.HOLDER, text(lease.holder)) if lease.holder else Absent(columns.HOLDER)
+    because = "a row that was deleted and created anew counts from 0 again, up to our counter and under our worker id"
+    return Clause("holder_stands", holder, because)
+
+
 def _still_held(lease: Lease) -> AllOf:
-    return all_of(_counter_stands(lease), _owner_stands(lease))
+    return all_of(_counter_stands(lease), _owner_stands(lease), _holder_stands(lease))
 
 
 def _drained_by(checkpoint_owner: str | None) -> Clause:
