@@ -1,0 +1,142 @@
+"""The SightingStore port's promises, held by both implementations; and how DynamoDB's is kept small."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+from sublet.aws.clients import dynamodb_client
+from sublet.aws.sightings import CHUNK_BYTES_MAX, DynamoDbSightingStore
+from sublet.decisions.liveness import Sighting
+from sublet.memory import MemorySightingStore
+from sublet.memory.clock import BEGINNING
+from sublet.ports import SightingStore
+
+from tests.contract.dynamodb_tables import create_table
+
+SEEN = {
+    "shardId-000000000000": Sighting(7, "app-lambda-0", BEGINNING),
+    "shardId-000000000001": Sighting(0, None, BEGINNING + timedelta(milliseconds=1)),
+}
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("moto", marks=pytest.mark.emulator),
+        pytest.param("embedded", marks=pytest.mark.emulator),
+    ]
+)
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SightingStore:
+    if request.param == "memory":
+        return MemorySightingStore()
+    if request.param == "moto":
+        request.getfixturevalue("moto_aws")
+    else:
+        for name, value in request.getfixturevalue("embedded_aws").environment.items():
+            monkeypatch.setenv(name, value)
+    client = dynamodb_client()
+    return DynamoDbSightingStore(
+        client, create_table(client, f"app-{uuid.uuid4().hex[:8]}-sightings", "chunk")
+    )
+
+
+def test_nothing_seen_yet(store: SightingStore) -> None:
+    assert store.load() == {}
+
+
+def test_what_was_saved_is_loaded(store: SightingStore) -> None:
+    store.save(SEEN)
+    assert store.load() == SEEN
+
+
+def test_saving_replaces_everything(store: SightingStore) -> None:
+    store.save(SEEN)
+    fewer = {"shardId-000000000001": Sighting(1, "app-lambda-0", BEGINNING)}
+    store.save(fewer)
+    assert store.load() == fewer
+    store.save({})
+    assert store.load() == {}
+
+
+def incompressible(count: int) -> dict[str, Sighting]:
+    chance = Random(1)
+    return {
+        f"shardId-{n:012}": Sighting(n, f"{chance.getrandbits(1024):x}", BEGINNING + timedelta(seconds=n))
+        for n in range(count)
+    }
+
+
+@pytest.mark.emulator
+@pytest.mark.usefixtures("moto_aws")
+class TestOnDynamoDb:
+    @pytest.fixture
+    def client(self) -> Any:
+        client = dynamodb_client()
+        create_table(client, "sightings", "chunk")
+        return client
+
+    def chunks(self, client: Any) -> dict[str, int]:
+        """The size of each stored chunk."""
+        items = client.scan(TableName="sightings")["Items"]
+        return {item["chunk"]["S"]: len(item["data"]["B"]) for item in items}
+
+    def test_ten_thousand_leases_are_one_write(self, client: Any) -> None:
+        seen = {
+            f"shardId-{n:012}": Sighting(
+                n * 7919 % 100_000, f"app-lambda-{n % 7}", BEGINNING + timedelta(seconds=n % 97)
+            )
+            for n in range(10_000)
+        }
+        DynamoDbSightingStore(client, "sightings").save(seen)
+        assert len(self.chunks(client)) == 1
+        assert DynamoDbSightingStore(client, "sightings").load() == seen
+
+    def test_what_does_not_compress_is_split_below_the_item_limit(self, client: Any) -> None:
+        seen = incompressible(8_000)
+        DynamoDbSightingStore(client, "sightings").save(seen)
+        sizes = self.chunks(client)
+        assert len(sizes) > 1
+        assert max(sizes.values()) <= CHUNK_BYTES_MAX
+        assert DynamoDbSightingStore(client, "sightings").load() == seen
+
+    def test_chunks_of_a_longer_list_are_deleted(self, client: Any) -> None:
+        DynamoDbSightingStore(client, "sightings").save(incompressible(8_000))
+        DynamoDbSightingStore(client, "sightings").save(SEEN)
+        assert len(self.chunks(client)) == 1
+
+    def test_what_has_not_changed_is_not_written(self, client: Any) -> None:
+        writes: list[str] = []
+        for operation in ("PutItem", "DeleteItem"):
+            client.meta.events.register(
+                f"before-call.dynamodb.{operation}", lambda model, **_: writes.append(model.name)
+            )
+        DynamoDbSightingStore(client, "sightings").save(SEEN)
+        assert writes == ["PutItem"]
+        next_tick = DynamoDbSightingStore(client, "sightings")
+        next_tick.save(next_tick.load())
+        assert writes == ["PutItem"]
+
+    def test_damage_loses_sightings_and_nothing_else(self, client: Any) -> None:
+        store = DynamoDbSightingStore(client, "sightings")
+        store.save(SEEN)
+        client.put_item(TableName="sightings", Item={"chunk": {"S": "0001"}, "data": {"B": b"not zlib"}})
+        client.put_item(TableName="sightings", Item={"chunk": {"S": "0002"}})
+        assert store.load() == SEEN
+        store.save(SEEN)
+        assert len(self.chunks(client)) == 1
+
+    def test_of_a_lease_in_two_chunks_the_later_sighting_counts(self, client: Any) -> None:
+        """Two ticks wrote lists of different lengths at once. The later one can only delay an expiry."""
+        store = DynamoDbSightingStore(client, "sightings")
+        key = "shardId-000000000000"
+        newer = Sighting(8, "app-lambda-1", BEGINNING + timedelta(seconds=9))
+        store.save({key: newer})
+        stored = client.get_item(TableName="sightings", Key={"chunk": {"S": "0000"}})["Item"]
+        for other in (SEEN[key], Sighting(8, "app-lambda-1", BEGINNING)):
+            store.save({key: other})
+            client.put_item(TableName="sightings", Item={**stored, "chunk": {"S": "0001"}})
+            assert store.load() == {key: newer}

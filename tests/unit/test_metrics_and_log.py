@@ -1,0 +1,126 @@
+"""EMF lines and log lines as CloudWatch reads them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from sublet.aws.log import PowertoolsLog
+from sublet.aws.metrics import EmfMetrics
+from sublet.memory import MemoryLog, MemoryMetrics
+from sublet.ports import Log, Metrics, Unit
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def definition(line: dict[str, Any]) -> dict[str, Any]:
+    (only,) = line["_aws"]["CloudWatchMetrics"]
+    assert isinstance(only, dict)
+    return only
+
+
+def test_a_number_of_the_application(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = EmfMetrics("orders")
+    metrics.put("total_leases", 12)
+    metrics.flush()
+    (line,) = lines(capsys)
+    assert definition(line) == {
+        "Namespace": "sublet",
+        "Dimensions": [["application"]],
+        "Metrics": [{"Name": "total_leases", "Unit": "Count"}],
+    }
+    assert (line["application"], line["total_leases"]) == ("orders", [12])
+
+
+def test_a_number_of_a_shard_is_also_one_of_the_application(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = EmfMetrics("orders")
+    for shard, lag in (("shardId-0", 5.0), ("shardId-1", 7.0)):
+        metrics.put("millis_behind_latest", lag, Unit.MILLISECONDS, shard_id=shard)
+    metrics.flush()
+    found = {(line.get("shard_id"), tuple(line["millis_behind_latest"])) for line in lines(capsys)}
+    assert found == {(None, (5.0, 7.0)), ("shardId-0", (5.0,)), ("shardId-1", (7.0,))}
+
+
+def test_each_dimension_set_is_declared(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = EmfMetrics("orders")
+    metrics.put("records", 1, shard_id="shardId-0")
+    metrics.flush()
+    assert [definition(line)["Dimensions"] for line in lines(capsys)] == [
+        [["application"]],
+        [["application", "shard_id"]],
+    ]
+
+
+def test_more_than_a_hundred_values_take_more_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = EmfMetrics("orders")
+    for n in range(250):
+        metrics.put("bytes", n, Unit.BYTES)
+    metrics.put("lost_leases", 1)
+    metrics.flush()
+    written = lines(capsys)
+    assert [len(line["bytes"]) for line in written] == [100, 100, 50]
+    assert [value for line in written for value in line["bytes"]] == list(range(250))
+    assert [line.get("lost_leases") for line in written] == [[1], None, None]
+    assert [len(definition(line)["Metrics"]) for line in written] == [2, 1, 1]
+
+
+def test_nothing_put_writes_nothing_and_a_flush_forgets(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = EmfMetrics("orders")
+    metrics.flush()
+    metrics.put("records", 1)
+    metrics.flush()
+    metrics.flush()
+    assert len(lines(capsys)) == 1
+
+
+def test_threads_lose_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = EmfMetrics("orders")
+
+    def put_some() -> None:
+        for _ in range(200):
+            metrics.put("records", 1)
+        metrics.flush()
+
+    threads = [threading.Thread(target=put_some) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    metrics.flush()
+    assert sum(sum(line["records"]) for line in lines(capsys)) == 800
+
+
+def test_a_log_line_has_its_fields_as_keys_and_says_where_it_is_from(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    PowertoolsLog("test_log_line").warning("lease lost", lease_key="shardId-0", lease_counter=7)
+    (line,) = lines(capsys)
+    expected = {"level": "WARNING", "message": "lease lost", "lease_key": "shardId-0", "lease_counter": 7}
+    assert expected.items() <= line.items()
+    assert line["location"].startswith("test_a_log_line")
+
+
+@pytest.mark.parametrize("level", ["info", "warning", "error"])
+def test_each_level_is_written_as_itself(capsys: pytest.CaptureFixture[str], level: str) -> None:
+    getattr(PowertoolsLog(f"test_{level}"), level)("said")
+    assert [line["level"] for line in lines(capsys)] == [level.upper()]
+
+
+def test_the_memory_ones_keep_everything() -> None:
+    memory_metrics, memory_log = MemoryMetrics(), MemoryLog()
+    metrics: Metrics = memory_metrics
+    log: Log = memory_log
+    metrics.put("records", 1, shard_id="a")
+    metrics.put("records", 2, shard_id="b")
+    metrics.flush()
+    log.info("one", n=1)
+    log.error("two")
+    assert memory_metrics.values("records") == [1, 2]
+    assert memory_metrics.values("records", shard_id="b") == [2]
+    assert memory_metrics.flushes == 1
+    assert memory_log.messages() == ["one", "two"]
+    assert memory_log.messages("error") == ["two"]

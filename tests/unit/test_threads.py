@@ -1,0 +1,82 @@
+"""The Tasks port over threads."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from sublet.ports import Tasks
+from sublet.runtimes.threads import ThreadTasks
+
+LONG = timedelta(seconds=30)
+"""Never waited out: a test that comes to it fails by its own assertion."""
+
+
+@pytest.fixture
+def tasks() -> Tasks:
+    return ThreadTasks()
+
+
+def test_tasks_run_beside_the_caller_and_give_their_values(tasks: Tasks) -> None:
+    go = tasks.signal()
+    task = tasks.spawn(lambda: "late" if go.wait(LONG) else "alone")
+    go.set()
+    assert task.result() == "late"
+    assert task.result() == "late"
+
+
+def test_a_tasks_exception_is_raised_to_who_asks(tasks: Tasks) -> None:
+    def fail() -> None:
+        raise LookupError("this one")
+
+    task = tasks.spawn(fail)
+    with pytest.raises(LookupError, match="this one"):
+        task.result()
+
+
+def test_no_thread_is_left_and_none_would_keep_the_process(tasks: Tasks) -> None:
+    before = threading.active_count()
+    flags: list[bool] = []
+    for task in [tasks.spawn(lambda: flags.append(threading.current_thread().daemon)) for _ in range(20)]:
+        task.result()
+    assert flags == [True] * 20
+    assert threading.active_count() == before
+
+
+def test_a_lock_lets_one_in(tasks: Tasks) -> None:
+    lock, held, left = tasks.lock(), tasks.signal(), tasks.signal()
+    order: list[str] = []
+
+    def first() -> None:
+        with lock:
+            held.set()
+            left.wait(timedelta(milliseconds=50))
+            order.append("first")
+
+    task = tasks.spawn(first)
+    assert held.wait(LONG)
+    with lock:
+        order.append("second")
+    task.result()
+    assert order == ["first", "second"]
+
+
+def test_slots_let_as_many_in_as_there_are(tasks: Tasks) -> None:
+    slots, both_in = tasks.slots(2), threading.Barrier(2)
+
+    def enter() -> int:
+        with slots:
+            return both_in.wait(LONG.total_seconds())
+
+    assert sorted(task.result() for task in [tasks.spawn(enter), tasks.spawn(enter)]) == [0, 1]
+
+
+def test_a_signal_wakes_its_waiters_and_stays_set(tasks: Tasks) -> None:
+    signal = tasks.signal()
+    assert not signal.is_set()
+    assert not signal.wait(timedelta(0))
+    assert not signal.wait(timedelta(seconds=-1))
+    signal.set()
+    assert signal.is_set()
+    assert signal.wait(LONG)
