@@ -1,0 +1,137 @@
+"""What a refused write means, judged from the row that stands there instead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sublet.decisions.refusal import Verdict, judge_refusal
+from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease, MalformedRow
+from sublet.protocol.lease_writes import (
+    LeaseWrite,
+    checkpoint,
+    end,
+    hand_over,
+    heartbeat,
+    release,
+    set_children,
+)
+
+from tests.unit.engine_world import moment
+
+HELD = Lease("shardId-000000000000", Checkpoint("100"), 7, "app-lambda-0", holder="item/1")
+CHILDREN = frozenset({"shardId-000000000001"})
+TO_200 = checkpoint(HELD, Checkpoint("200"))
+
+
+@pytest.mark.parametrize(
+    ("because", "write", "row", "verdict"),
+    [
+        (
+            "our heartbeat's response got lost",
+            heartbeat(HELD),
+            replace(HELD, lease_counter=8),
+            Verdict.DONE_BEFORE,
+        ),
+        (
+            "our checkpoint's response got lost",
+            TO_200,
+            replace(HELD, lease_counter=8, checkpoint=Checkpoint("200")),
+            Verdict.DONE_BEFORE,
+        ),
+        (
+            "another write of ours came through before",
+            TO_200,
+            replace(HELD, lease_counter=8),
+            Verdict.WRITE_AGAIN,
+        ),
+        (
+            "a release is not done while we are the owner",
+            release(HELD),
+            replace(HELD, lease_counter=8),
+            Verdict.WRITE_AGAIN,
+        ),
+        (
+            "the children are not named yet",
+            set_children(HELD, CHILDREN),
+            replace(HELD, lease_counter=8),
+            Verdict.WRITE_AGAIN,
+        ),
+        (
+            "the children are named",
+            set_children(HELD, CHILDREN),
+            replace(HELD, lease_counter=8, child_shard_ids=CHILDREN),
+            Verdict.DONE_BEFORE,
+        ),
+        (
+            "nobody's is what a release wants",
+            release(HELD),
+            replace(HELD, lease_owner=None),
+            Verdict.DONE_BEFORE,
+        ),
+        ("ended is what an end wants", end(HELD), replace(HELD, checkpoint=SHARD_END), Verdict.DONE_BEFORE),
+        (
+            "the owner before us checkpointed late, further on",
+            TO_200,
+            replace(HELD, checkpoint=Checkpoint("300")),
+            Verdict.FURTHER_ON,
+        ),
+        (
+            "KCL 3's leader asks us to leave, and leaves the counter alone",
+            heartbeat(HELD),
+            replace(HELD, lease_owner="java", checkpoint_owner="app-lambda-0"),
+            Verdict.DRAIN,
+        ),
+        (
+            "somebody else is being asked to leave",
+            heartbeat(HELD),
+            replace(HELD, lease_owner="java", checkpoint_owner="other"),
+            Verdict.LOST,
+        ),
+        (
+            "a Java worker took it: the counter rose, and our holder column is not its business",
+            heartbeat(HELD),
+            replace(HELD, lease_owner="java", lease_counter=8),
+            Verdict.LOST,
+        ),
+        (
+            "another invocation under our worker id took it",
+            heartbeat(HELD),
+            replace(HELD, holder="item/2", lease_counter=8),
+            Verdict.LOST,
+        ),
+        (
+            "a counter two further is not our one write",
+            heartbeat(HELD),
+            replace(HELD, lease_counter=9),
+            Verdict.LOST,
+        ),
+        (
+            "a counter went back: kcl-rust's reset",
+            heartbeat(HELD),
+            replace(HELD, lease_counter=0),
+            Verdict.LOST,
+        ),
+        ("the row is gone", heartbeat(HELD), None, Verdict.LOST),
+        ("the row cannot be read", heartbeat(HELD), MalformedRow(HELD.lease_key, "no counter"), Verdict.LOST),
+    ],
+)
+def test_a_refusal(
+    because: str, write: LeaseWrite, row: Lease | MalformedRow | None, verdict: Verdict
+) -> None:
+    assert judge_refusal(HELD, write, row) is verdict, because
+
+
+def test_a_lease_that_is_being_drained_is_still_ours_to_write_to() -> None:
+    draining = replace(HELD, lease_owner="java", checkpoint_owner="app-lambda-0")
+    done = replace(draining, lease_counter=8, checkpoint=Checkpoint("200"))
+    assert judge_refusal(draining, checkpoint(draining, Checkpoint("200")), done) is Verdict.DONE_BEFORE
+    handed_over = replace(draining, checkpoint_owner=None, holder=None, lease_counter=8)
+    assert judge_refusal(draining, hand_over(draining), handed_over) is Verdict.LOST, "what it wanted to be"
+
+
+def test_a_pin_that_remains_shows_that_the_checkpoint_was_not_written() -> None:
+    pinned = replace(HELD, checkpoint=TRIM_HORIZON, start_at=moment("2026-01-31T08:00:00"))
+    write = checkpoint(pinned, Checkpoint("200"))
+    assert judge_refusal(pinned, write, replace(pinned, lease_counter=8)) is Verdict.WRITE_AGAIN

@@ -1,0 +1,121 @@
+"""The small decisions within a window, and what comes after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sublet.decisions.choose_leases import Why
+from sublet.decisions.packing import Claim, WorkerItem
+from sublet.decisions.window import (
+    LeaseReport,
+    Next,
+    Outcome,
+    Tip,
+    after_window,
+    handler_backoff,
+    has_caught_up,
+    keeps_leases,
+    next_poll_at,
+    throttled_until,
+)
+from sublet.protocol.lease import Seen
+from sublet.protocol.records import Page, StreamRecord
+from sublet.settings import Settings
+
+from tests.unit.engine_world import CONTINUOUS, SECOND, moment
+
+NOW = moment("2026-01-31T08:00:00")
+CATCH_UP = Settings(application="orders", stream="events")
+RECORD = StreamRecord("1", b"", "key", NOW)
+EMPTY, FULL = Page((), "next", 0), Page((RECORD,), "next", 0)
+EMPTY_BEHIND, FULL_BEHIND = Page((), "next", 5000), Page((RECORD,), "next", 5000)
+
+
+def test_the_tip_is_since_the_first_of_the_pages_without_lag() -> None:
+    tip = Tip().after(FULL_BEHIND, NOW)
+    assert tip == Tip(None)
+    tip = tip.after(FULL, NOW)
+    assert tip.after(EMPTY, NOW + SECOND) == Tip(NOW)
+    assert tip.after(EMPTY_BEHIND, NOW + SECOND) == Tip(None)
+
+
+@pytest.mark.parametrize(
+    ("because", "settings", "page", "at_tip_for", "expected"),
+    [
+        ("an empty page at the tip", CATCH_UP, EMPTY, 0 * SECOND, True),
+        ("records at the tip: more of that millisecond may follow", CATCH_UP, FULL, 0 * SECOND, False),
+        ("records at the tip for as long as linger", CATCH_UP, FULL, 2 * SECOND, True),
+        ("continuous never leaves", CONTINUOUS, EMPTY, 60 * SECOND, False),
+    ],
+)
+def test_a_shard_has_caught_up(
+    because: str, settings: Settings, page: Page, at_tip_for: timedelta, expected: bool
+) -> None:
+    assert has_caught_up(page, Tip(NOW), NOW + at_tip_for, settings) is expected, because
+
+
+def test_an_empty_page_behind_the_tip_is_not_the_end() -> None:
+    assert not has_caught_up(EMPTY_BEHIND, Tip(None), NOW, CATCH_UP)
+
+
+def test_polls_keep_the_seeds_pace() -> None:
+    assert next_poll_at(NOW, FULL, CATCH_UP) - NOW == timedelta(milliseconds=200)
+    assert next_poll_at(NOW, EMPTY_BEHIND, CATCH_UP) - NOW == timedelta(milliseconds=200)
+    assert next_poll_at(NOW, EMPTY, CATCH_UP) - NOW == 2 * SECOND
+
+
+def test_throttling_waits_longer_and_longer_up_to_five_seconds() -> None:
+    assert [(throttled_until(NOW, n) - NOW) / SECOND for n in (1, 2, 3, 4, 5, 1000)] == [1, 2, 4, 5, 5, 5]
+
+
+def test_a_handlers_backoff_doubles_up_to_its_longest_however_often_it_fails() -> None:
+    assert [handler_backoff(n, CATCH_UP) / SECOND for n in (1, 2, 3, 6, 10_000)] == [1, 2, 4, 30, 30]
+
+
+def item(windows_left: int = 40) -> WorkerItem:
+    return WorkerItem("item", "orders-lambda-0", (Claim("shardId-1", None, 3, Why.FREE),), windows_left)
+
+
+def report(outcome: Outcome, **changes: object) -> LeaseReport:
+    return replace(LeaseReport("shardId-1", outcome), **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "windows_left", "expected"),
+    [(CONTINUOUS, 2, True), (CONTINUOUS, 1, False), (CATCH_UP, 40, False)],
+)
+def test_leases_are_kept_while_the_execution_may_run_another_window(
+    settings: Settings, windows_left: int, expected: bool
+) -> None:
+    assert keeps_leases(item(windows_left), settings) is expected
+
+
+def test_another_window_is_for_exactly_the_leases_that_were_kept() -> None:
+    kept = Seen("shardId-1", "orders-lambda-0", 12)
+    following = after_window(item(), [report(Outcome.WINDOW_ENDED, kept=kept), report(Outcome.CAUGHT_UP)])
+    assert following.next is Next.AGAIN
+    assert following.item == WorkerItem(
+        "item", "orders-lambda-0", (Claim("shardId-1", "orders-lambda-0", 12, Why.CONTINUE),), 39
+    )
+
+
+@pytest.mark.parametrize(
+    ("because", "reports", "expected"),
+    [
+        ("there is more to read", [report(Outcome.WINDOW_ENDED)], Next.PROMPT),
+        ("a tick creates the other parent's lease", [report(Outcome.SHARD_END_BLOCKED)], Next.PROMPT),
+        ("children found no room", [report(Outcome.SHARD_ENDED, unstarted_children=1)], Next.PROMPT),
+        ("all children are under way", [report(Outcome.SHARD_ENDED)], Next.DONE),
+        ("nothing is left to read", [report(Outcome.CAUGHT_UP)], Next.DONE),
+        ("somebody else goes on", [report(Outcome.LEASE_LOST)], Next.DONE),
+        ("a prompt would fail again at once", [report(Outcome.HANDLER_FAILED)], Next.DONE),
+        ("so would this", [report(Outcome.SERVICE_FAILED)], Next.DONE),
+        ("another one is faster", [report(Outcome.COULD_NOT_ACQUIRE)], Next.DONE),
+        ("one of several is enough", [report(Outcome.CAUGHT_UP), report(Outcome.WINDOW_ENDED)], Next.PROMPT),
+        ("there was nothing to do", [], Next.DONE),
+    ],
+)
+def test_after_a_window_without_kept_leases(because: str, reports: list[LeaseReport], expected: Next) -> None:
+    assert after_window(item(), reports).next is expected, because
