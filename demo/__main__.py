@@ -13,6 +13,7 @@ from rich.console import Console
 
 from demo.flights import ALL_FLIGHTS
 from demo.run import DemoFailed, run
+from demo.view import WIDTH
 from infra.local import ServerFailed
 from infra.local.deploy import DeploymentFailed
 
@@ -34,7 +35,7 @@ Ctrl-C. Nothing is left running in any case. Where there is no terminal it print
 
 def main() -> int:
     arguments = _arguments()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         return run(arguments.events, arguments.svg, console)

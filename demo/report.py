@@ -4,37 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from demo.flights import Figures
 from demo.proof import EXAMPLES, Proof
+from demo.snapshot import Snapshot
 
 LOOK_NEXT = """\
 Where to look next
-  examples/flights/flights.py    the handler that you just watched: how a batch that comes twice is counted once
+  examples/flights/flights.py    the handler you just watched: a batch that comes twice counts once
   examples/                      more handlers to start from; README.md, "Your own handler in five minutes"
   infra/kinesis_consumer.py      the construct that was deployed, for a stack of your own
-  make local                     the same AWS to try things on; make test runs everything, SIGKILLed workers included\
+  make local                     the same AWS to try things on; make test kills workers in mid-window\
 """
 
 
-def draw_report(proof: Proof, expected: Mapping[str, Figures], names: Mapping[str, str]) -> RenderableType:
-    return Group(_figures(proof, expected, names), Text(), _checks(proof), Text(), Text(LOOK_NEXT))
+def draw_report(
+    proof: Proof, last: Snapshot, expected: Mapping[str, Figures], names: Mapping[str, str]
+) -> RenderableType:
+    """`last`: the last look at the running consumer."""
+    return Group(
+        _figures(proof, expected, names), Text(), _checks(proof), _notes(proof, last), Text(), Text(LOOK_NEXT)
+    )
 
 
 def _figures(proof: Proof, expected: Mapping[str, Figures], names: Mapping[str, str]) -> Table:
-    table = Table(
-        title="What the handler stored, beside the data set",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        padding=(0, 2, 0, 0),
-    )
-    table.add_column("carrier", no_wrap=True)
-    for column in ("flights", "late out, min", "late in, min", "data set", "late out, min", "late in, min"):
-        table.add_column(column, justify="right")
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bright_black")
+    table.add_column("\ncarrier", no_wrap=True)
+    for column in (
+        "handled\nflights", "minutes late\nout", "\nin", "   data set\nflights", "minutes late\nout", "\nin"
+    ):  # fmt: skip
+        table.add_column(column, justify="right", no_wrap=True)
     table.add_column("")
     for carrier in sorted(
         expected.keys() | proof.figures.keys(), key=lambda c: -_flights(expected, proof, c)
@@ -77,7 +80,14 @@ def _checks(proof: Proof) -> Table:
         differing if proof.differing else "every carrier's figures are the data set's",
         not proof.differing,
     )
-    table.add_row("·", f"{proof.redelivered:,} deliveries of an event already handled, which changed nothing")
+    return table
+
+
+def _notes(proof: Proof, last: Snapshot) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_row("·", f"{proof.redelivered:,} events delivered more than once; that changed nothing")
+    moved = f"{last.sent_again:,} events met a split on their way and were sent again"
+    table.add_row("·", f"{moved}; the consumer dropped {last.dropped:,}, as KCL does")
     return table
 
 

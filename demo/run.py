@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from demo.proof import Proof, prove
 from demo.report import draw_report
 from demo.reshards import MERGE_AFTER, SPLIT_AFTER, Operator, interrupted
 from demo.screen import save_svg, shown
-from demo.snapshot import Snapshot
+from demo.snapshot import Phase, Snapshot
 from demo.story import Story
 from demo.view import draw
-from demo.watch import Watched, Watcher, unattended
+from demo.watch import Watched, Watcher
 from examples.flights.flights import ShardTotals
 from infra.local import EmbeddedAws, embedded_aws
 from infra.local.deploy import deploy
@@ -39,7 +39,7 @@ SETTINGS = {"leases_per_worker": "2", "worker_ids": "2", "window": "30s", "windo
 """Small, so that there is something to see: several workers, and windows that end while events flow."""
 
 LOOK = 0.2
-PROMPT_AFTER = 3.0
+PROMPT_AFTER = 2.0
 """Seconds. Without it, a shard that a worker has left, caught up, waits for the next tick: up to a minute."""
 
 STUCK_AFTER = 90.0
@@ -70,9 +70,7 @@ class Run:
     def keep_picture(self, total: int) -> None:
         snapshot = self.latest()
         if self.picture is None and snapshot.handled_in_all >= total * PICTURE_AT:
-            happenings = tuple(self.story.happenings)
-            phase, elapsed = self.story.current_phase, self.story.elapsed()
-            self.picture = replace(snapshot, elapsed=elapsed, phase=phase, happenings=happenings)
+            self.picture = self.story.complete(snapshot)
 
 
 def run(events: int, svg: Path | None, console: Console) -> int:
@@ -80,14 +78,13 @@ def run(events: int, svg: Path | None, console: Console) -> int:
     story = Story()
     state = Run(story)
     with shown(console, story, state.latest):
-        story.phase("reading the data set")
+        story.phase(Phase.READ)
         flights = list(read_flights(events))
-        story.phase("starting the embedded AWS")
+        story.phase(Phase.START)
         with embedded_aws() as aws:
             proof = _on(aws, state, flights)
-            story.phase("stopping the embedded AWS")
-    expected = figures(flights)
-    report = draw_report(proof, expected, airlines())
+            story.phase(Phase.STOP)
+    report = draw_report(proof, state.latest(), figures(flights), airlines())
     console.print()
     console.print(report)
     console.print(
@@ -102,9 +99,8 @@ def run(events: int, svg: Path | None, console: Console) -> int:
 
 def _on(aws: EmbeddedAws, state: Run, flights: list[Flight]) -> Proof:
     story, kinesis = state.story, aws.client("kinesis")
-    story.phase("creating the stream and the handler's table")
+    story.phase(Phase.DEPLOY)
     stream_arn, table_arn = _create(aws)
-    story.phase("deploying the stack: cdk bootstrap, cdk deploy")
     context = _context(stream_arn, table_arn)
     outputs = deploy(aws, context, report=story.detail)
     settings = Settings(application=APPLICATION, stream=STREAM, stream_arn=stream_arn)
@@ -122,16 +118,15 @@ def _on(aws: EmbeddedAws, state: Run, flights: list[Flight]) -> Proof:
         stream,
         TABLE,
         outputs["LeaseManager"],
-        outputs["LeaseWorker"],
         outputs["StateMachineArn"],
     )
     state.watcher = Watcher(watched, producer.lanes, story, len(flights))
-    story.phase("events flow, through a split and a merge")
+    story.phase(Phase.FLOW)
     with _going_on(producer, state.watcher):
         _until_handled(aws.client("lambda"), outputs["LeaseManager"], state, producer, len(flights))
-        story.phase("the workers leave")
+        story.phase(Phase.LEAVE)
         _until_released(state.watcher)
-    story.phase("proving")
+    story.phase(Phase.PROVE)
     return prove(_rows(aws), stream.list_shards(), events_per_key(flights), figures(flights))
 
 
@@ -182,8 +177,8 @@ def _until_handled(lambda_: Any, manager: str, state: Run, producer: Producer, t
         time.sleep(LOOK)
         if producer.failure is not None:
             raise DemoFailed(f"the producer gave up: {producer.failure}") from producer.failure
-        if producer.is_done and story.current_phase.startswith("events flow"):
-            story.phase("all events are put; the last ones are handled")
+        if producer.is_done and story.current_phase is Phase.FLOW:
+            story.phase(Phase.LAST)
         snapshot, now = state.latest(), time.monotonic()
         state.keep_picture(total)
         if snapshot.handled_in_all >= total and producer.is_done:
@@ -193,7 +188,7 @@ def _until_handled(lambda_: Any, manager: str, state: Run, producer: Producer, t
         if now - moved_at > STUCK_AFTER:
             story.tell(f"no event handled for {STUCK_AFTER:.0f} s: giving up")
             return
-        if now - prompted_at > PROMPT_AFTER and unattended(snapshot):
+        if now - prompted_at > PROMPT_AFTER and snapshot.unattended():
             _prompt(lambda_, manager)
             prompted_at = now
 

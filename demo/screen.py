@@ -6,7 +6,6 @@ import io
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console, RenderableType
@@ -27,9 +26,7 @@ def shown(console: Console, story: Story, latest: Callable[[], Snapshot]) -> Ite
     """Show it while the block runs."""
 
     def now() -> Snapshot:
-        return replace(
-            latest(), elapsed=story.elapsed(), phase=story.current_phase, happenings=tuple(story.happenings)
-        )
+        return story.complete(latest())
 
     if console.is_terminal:
         with Live(

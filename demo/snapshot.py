@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sublet.protocol.shard import Shard
+
+
+class Phase(StrEnum):
+    """In their order."""
+
+    READ = "data set"
+    START = "embedded AWS"
+    DEPLOY = "cdk deploy"
+    FLOW = "events flow"
+    LAST = "last events"
+    LEAVE = "workers leave"
+    PROVE = "proof"
+    STOP = "stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +37,9 @@ class Snapshot:
 
     elapsed: float = 0
     """Seconds since the start."""
-    phase: str = ""
+    phase: Phase = Phase.READ
+    detail: str = ""
+    """What the phase is at."""
     shards: tuple[Shard, ...] = ()
     leases: Mapping[str, LeaseView] = field(default_factory=dict)
     put: Mapping[str, int] = field(default_factory=dict)
@@ -37,6 +53,8 @@ class Snapshot:
     aggregated: int = 0
     plain: int = 0
     sent_again: int = 0
+    dropped: int = 0
+    """Events that the consumer dropped by KCL's hash range rule: those that were sent again."""
     redelivered: int = 0
     ticks: int = 0
     executions: int = 0
@@ -57,3 +75,23 @@ class Snapshot:
     def waiting(self, shard_id: str) -> int:
         """Events put and not yet handled. Both figures are read a moment apart: never below 0."""
         return max(self.put.get(shard_id, 0) - self.handled.get(shard_id, 0), 0)
+
+    def has_ended(self, shard: Shard) -> bool:
+        """Handled to its end. Its lease may be gone by now: it is cleaned up once its children's are under way."""
+        lease = self.leases.get(shard.shard_id)
+        if lease is not None:
+            return lease.is_ended
+        children = (child for child in self.shards if shard.shard_id in child.parent_shard_ids)
+        return not shard.is_open and any(child.shard_id in self.leases for child in children)
+
+    def unattended(self) -> list[str]:
+        """Shards with events waiting that a tick would have a worker start on at once: free, and their parents ended."""
+        listed = {shard.shard_id: shard for shard in self.shards}
+        return [
+            shard_id
+            for shard_id, shard in listed.items()
+            if self.waiting(shard_id)
+            and not self.has_ended(shard)
+            and (shard_id not in self.leases or self.leases[shard_id].owner is None)
+            and all(self.has_ended(listed[parent]) for parent in shard.parent_shard_ids & listed.keys())
+        ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from demo.snapshot import Phase, Snapshot
 from demo.view import clock
 
 
@@ -13,7 +15,7 @@ class Story:
     """Phases and happenings, with the seconds since the start."""
 
     def __init__(self) -> None:
-        self.phases: list[tuple[str, float]] = []
+        self.phases: list[tuple[Phase, float]] = []
         self.happenings: list[str] = []
         self._detail = ""
         self._started = time.monotonic()
@@ -25,29 +27,35 @@ class Story:
     def elapsed(self) -> float:
         return time.monotonic() - self._started
 
-    def phase(self, name: str) -> None:
+    def phase(self, phase: Phase) -> None:
         with self._lock:
-            self.phases.append((name, self.elapsed()))
+            self.phases.append((phase, self.elapsed()))
             self._detail = ""
 
     @property
-    def current_phase(self) -> str:
-        return self.phases[-1][0] if self.phases else ""
+    def current_phase(self) -> Phase:
+        return self.phases[-1][0] if self.phases else Phase.READ
 
     def detail(self, line: str) -> None:
         """Say what the phase is at, as long as it lasts."""
         with self._lock:
             self._detail = line
 
-    @property
-    def current_detail(self) -> str:
-        return self._detail
-
     def tell(self, happening: str) -> None:
         with self._lock:
             self.happenings.append(f"{clock(self.elapsed()):>5}  {happening}")
 
-    def durations(self) -> list[tuple[str, float]]:
+    def complete(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with what only the story knows."""
+        return replace(
+            snapshot,
+            elapsed=self.elapsed(),
+            phase=self.current_phase,
+            detail=self._detail,
+            happenings=tuple(self.happenings),
+        )
+
+    def durations(self) -> list[tuple[Phase, float]]:
         """Each phase and its seconds; the last one lasts until now."""
         ends = [begin for _, begin in self.phases[1:]] + [self.elapsed()]
-        return [(name, end - begin) for (name, begin), end in zip(self.phases, ends, strict=True)]
+        return [(phase, end - begin) for (phase, begin), end in zip(self.phases, ends, strict=True)]

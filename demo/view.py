@@ -10,17 +10,18 @@ from rich.table import Table
 from rich.text import Text
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard, creation_order
 
-from demo.snapshot import Snapshot
+from demo.snapshot import Phase, Snapshot
 
 WIDTH = 108
 """Columns; a narrower terminal cuts the right end."""
 
 RANGE_CELLS = 16
-LAG_CELLS = 16
-PROGRESS_CELLS = 44
-LAG_FULL = 20_000
+LAG_CELLS = 20
+PROGRESS_CELLS = 56
+LAG_FULL = 15_000
 """Events waiting in a shard that fill its lag bar."""
 
+SHOWN = tuple(phase for phase in Phase if phase is not Phase.STOP)
 HAPPENINGS_SHOWN = 6
 SHADES = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 """A worker id's colour, by its last digit."""
@@ -28,14 +29,33 @@ SHADES = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_m
 
 def draw(snapshot: Snapshot) -> RenderableType:
     """The whole view, of the same height throughout but for new shards."""
+    below = (
+        _happenings(snapshot)
+        if snapshot.shards
+        else Text(snapshot.detail, style="bright_black", no_wrap=True)
+    )
     return Panel(
-        Group(_shards(snapshot), Text(), _progress(snapshot), Text(), _happenings(snapshot)),
-        title="[bold]sublet[/] · the flights of New York, 2013",
-        subtitle=f"[bold]{snapshot.phase}[/] · {clock(snapshot.elapsed)}",
+        Group(_phases(snapshot), Text(), _shards(snapshot), Text(), _progress(snapshot), Text(), below),
+        title="[bold]sublet[/] · the flights of New York, 2013, on four shards",
+        subtitle=clock(snapshot.elapsed),
         width=WIDTH,
         padding=(1, 2),
         border_style="bright_black",
     )
+
+
+def _phases(snapshot: Snapshot) -> Text:
+    line, reached = Text(), list(Phase).index(snapshot.phase)
+    for index, phase in enumerate(SHOWN):
+        mark, style = (
+            ("✓", "green")
+            if index < reached
+            else ("●", "bold")
+            if index == reached
+            else ("○", "bright_black")
+        )
+        line.append(f"{mark} ", style=style).append(f"{phase}  ", style="" if index < reached else style)
+    return line
 
 
 def clock(seconds: float) -> str:
@@ -57,13 +77,13 @@ def short(shard_id: str) -> str:
 
 
 def _shards(snapshot: Snapshot) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bright_black")
     table.add_column("shard", width=9)
     table.add_column("hash keys", width=RANGE_CELLS)
     table.add_column("owner", width=18)
     table.add_column("checkpoint", width=12)
     table.add_column("handled", width=8, justify="right")
-    table.add_column("a second", width=8, justify="right")
+    table.add_column("per s", width=7, justify="right")
     table.add_column("waiting", width=LAG_CELLS)
     for shard, branch in _tree(snapshot.shards):
         table.add_row(*_row(snapshot, shard, branch))
@@ -74,11 +94,14 @@ def _shards(snapshot: Snapshot) -> Table:
 
 def _row(snapshot: Snapshot, shard: Shard, branch: str) -> Iterator[RenderableType]:
     lease = snapshot.leases.get(shard.shard_id)
-    ended = lease is not None and lease.is_ended
+    ended = snapshot.has_ended(shard)
     name = Text(branch, style="bright_black")
-    yield name.append(
+    name.append(
         short(shard.shard_id), style="bright_black" if ended else "bold" if shard.is_open else "bold yellow"
     )
+    if len(shard.parent_shard_ids) > 1:
+        name.append(f" {'+'.join(map(short, sorted(shard.parent_shard_ids)))}", style="bright_black")
+    yield name
     yield _hash_keys(shard.hash_key_range, "bright_black" if ended else "blue" if shard.is_open else "yellow")
     yield _owner(shard, lease.owner if lease else None, ended=ended, has_lease=lease is not None)
     yield Text(_checkpoint(lease.checkpoint if lease else ""), style="bright_black" if ended else "")
@@ -116,20 +139,20 @@ def _hash_keys(hash_keys: HashKeyRange, style: str) -> Text:
 
 
 def _lag(waiting: int) -> Text:
-    if not waiting:
-        return Text("")
-    cells = min(max(round(waiting / LAG_FULL * (LAG_CELLS - 7)), 1), LAG_CELLS - 7)
-    style = "green" if waiting < LAG_FULL / 4 else "yellow" if waiting < LAG_FULL else "red"
-    return Text("█" * cells, style=style).append(f" {waiting:,}", style="")
+    number = f"{waiting:>6,} "
+    room = LAG_CELLS - len(number)
+    cells = min(-(-waiting * room // LAG_FULL), room)
+    style = "green" if waiting < LAG_FULL / 3 else "yellow" if waiting < LAG_FULL else "red"
+    return Text(number, style="" if waiting else "bright_black").append("█" * cells, style=style)
 
 
 def _tree(shards: tuple[Shard, ...]) -> Iterator[tuple[Shard, str]]:
-    """Each shard below its (first listed) parent, with the branch that leads to it."""
+    """Each shard below its parent (the last of two), with the branch that leads to it."""
     listed = {shard.shard_id for shard in shards}
     children: dict[str | None, list[Shard]] = {}
     for shard in sorted(shards, key=creation_order):
         parents = sorted(shard.parent_shard_ids & listed)
-        children.setdefault(parents[0] if parents else None, []).append(shard)
+        children.setdefault(parents[-1] if parents else None, []).append(shard)
 
     def below(parent: str | None, indent: str) -> Iterator[tuple[Shard, str]]:
         brood = children.get(parent, [])

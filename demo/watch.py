@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -25,27 +26,55 @@ RATE_OVER = 5.0
 """Seconds that a rate is taken over."""
 
 
-class Executions(NamedTuple):
-    """The state machine's executions, and the lease workers that are at work in them."""
+class Windows(NamedTuple):
+    """Windows of one execution or of several."""
 
-    started: int
-    running: int
-    workers: int
-
-
-def look_at_executions(stepfunctions: Any, state_machine_arn: str) -> Executions:
-    pages = stepfunctions.get_paginator("list_executions").paginate(stateMachineArn=state_machine_arn)
-    executions = [execution for page in pages for execution in page["executions"]]
-    running = [execution["executionArn"] for execution in executions if execution["status"] == "RUNNING"]
-    return Executions(
-        len(executions), len(running), sum(_tasks_under_way(stepfunctions, arn) for arn in running)
-    )
+    ended: int = 0
+    running: int = 0
+    dropped: int = 0
+    """User records that the hash range rule dropped in them."""
 
 
-def _tasks_under_way(stepfunctions: Any, execution_arn: str) -> int:
-    pages = stepfunctions.get_paginator("get_execution_history").paginate(executionArn=execution_arn)
-    types = Counter(event["type"] for page in pages for event in page["events"])
-    return types["TaskScheduled"] - types["TaskSucceeded"] - types["TaskFailed"]
+@dataclass(slots=True)
+class Executions:
+    """The state machine's executions and the windows in them, by their histories."""
+
+    stepfunctions: Any
+    state_machine_arn: str
+    over: dict[str, Windows] = field(default_factory=dict)
+    """By the ARN of an execution that has ended: those are read once."""
+
+    def look(self) -> tuple[int, int, Windows]:
+        """Executions, those that are running, and all their windows."""
+        pages = self.stepfunctions.get_paginator("list_executions").paginate(
+            stateMachineArn=self.state_machine_arn
+        )
+        running, windows = 0, []
+        executions = [execution for page in pages for execution in page["executions"]]
+        for execution in executions:
+            arn, is_running = execution["executionArn"], execution["status"] == "RUNNING"
+            found = self.over.get(arn) or self._windows(arn)
+            if is_running:
+                running += 1
+            else:
+                self.over[arn] = found
+            windows.append(found)
+        return (
+            len(executions),
+            running,
+            Windows(*map(sum, zip(*windows, strict=True))) if windows else Windows(),
+        )
+
+    def _windows(self, arn: str) -> Windows:
+        pages = self.stepfunctions.get_paginator("get_execution_history").paginate(executionArn=arn)
+        events = [event for page in pages for event in page["events"]]
+        types = Counter(event["type"] for event in events)
+        under_way = types["TaskScheduled"] - types["TaskSucceeded"] - types["TaskFailed"]
+        outputs = (event.get("taskSucceededEventDetails", {}).get("output", "{}") for event in events)
+        payloads = [json.loads(output).get("Payload") for output in outputs]
+        reports = [payload for payload in payloads if isinstance(payload, dict) and "leases" in payload]
+        dropped = sum(lease["dropped_out_of_range"] for report in reports for lease in report["leases"])
+        return Windows(len(reports) + types["TaskFailed"], under_way, dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +86,6 @@ class Watched:
     stream: Stream
     flights_table: str
     manager: str
-    worker: str
     state_machine_arn: str
 
 
@@ -68,8 +96,7 @@ class Watcher:
         self.latest = Snapshot(total=total)
         self._watched, self._lanes, self._story, self._total = watched, lanes, story, total
         self._dynamodb, self._cloudwatch = watched.aws.client("dynamodb"), watched.aws.client("cloudwatch")
-        self._stepfunctions = watched.aws.client("stepfunctions")
-        self._before = self._invocations(watched.worker)  # the deployment's smoke test
+        self._executions = Executions(watched.aws.client("stepfunctions"), watched.state_machine_arn)
         self._history: deque[tuple[float, Mapping[str, int]]] = deque()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
@@ -89,26 +116,26 @@ class Watcher:
             except Exception as failure:  # noqa: BLE001 -- the view must not end what it watches; the next look may succeed
                 self._story.tell(f"could not look: {type(failure).__name__}: {failure}")
                 continue
-            for line in changes(before.leases, self.latest.leases):
+            for line in changes(before, self.latest):
                 self._story.tell(line)
 
     def look(self) -> Snapshot:
         """A fresh snapshot. Events put are read last: they are never fewer than those handled."""
         shards = self._watched.stream.list_shards()
         handled, redelivered = self._handled()
-        executions = look_at_executions(self._stepfunctions, self._watched.state_machine_arn)
-        windows = self._invocations(self._watched.worker) - self._before
+        executions, running, windows = self._executions.look()
         return Snapshot(
             shards=tuple(shards),
             leases=self._leases(),
             handled=handled,
             redelivered=redelivered,
             rates=self._rates(handled),
-            ticks=self._invocations(self._watched.manager),
-            executions=executions.started,
-            executions_running=executions.running,
-            windows=windows + executions.workers,
-            windows_running=executions.workers,
+            ticks=self._ticks(),
+            executions=executions,
+            executions_running=running,
+            windows=windows.ended + windows.running,
+            windows_running=windows.running,
+            dropped=windows.dropped,
             put=dict(self._lanes.put),
             aggregated=self._lanes.aggregated,
             plain=self._lanes.plain,
@@ -142,13 +169,13 @@ class Watcher:
             else {}
         )
 
-    def _invocations(self, function: str) -> int:
-        """Lambda's own metric: how often the function has run. Under way does not count."""
+    def _ticks(self) -> int:
+        """Lambda's own metric of the lease manager's invocations."""
         now = self._story.now()
         points = self._cloudwatch.get_metric_statistics(
             Namespace="AWS/Lambda",
             MetricName="Invocations",
-            Dimensions=[{"Name": "FunctionName", "Value": function}],
+            Dimensions=[{"Name": "FunctionName", "Value": self._watched.manager}],
             StartTime=now - timedelta(hours=1),
             EndTime=now + timedelta(minutes=1),
             Period=60,
@@ -157,41 +184,26 @@ class Watcher:
         return int(sum(point["Sum"] for point in points))
 
 
-def changes(before: Mapping[str, LeaseView], after: Mapping[str, LeaseView]) -> list[str]:
-    """What happened to the leases from one look to the next, in words, a line for each worker and kind."""
-    taken: dict[str, list[str]] = {}
-    left: dict[str, list[str]] = {}
-    ended = []
-    for shard_id, lease in sorted(after.items()):
-        was = before.get(shard_id, LeaseView(None, "", is_ended=False))
-        if lease.is_ended and not was.is_ended:
-            ended.append(shard_id)
-        elif lease.owner and lease.owner != was.owner:
-            taken.setdefault(lease.owner, []).append(shard_id)
-        elif was.owner and not lease.owner:
-            left.setdefault(was.owner, []).append(shard_id)
+def changes(before: Snapshot, after: Snapshot) -> list[str]:
+    """What is worth telling of what happened between two looks: shards that ended, and who is the first in a new one."""
+    ended = [s.shard_id for s in after.shards if after.has_ended(s) and not before.has_ended(s)]
+    first: dict[str, list[str]] = {}
+    for shard_id, lease in sorted(after.leases.items()):
+        if (
+            lease.owner
+            and lease.owner != getattr(before.leases.get(shard_id), "owner", None)
+            and not after.handled.get(shard_id)
+        ):
+            first.setdefault(lease.owner, []).append(shard_id)
     return [
-        *(f"shard {_numbers([shard_id])} has ended: its children may begin" for shard_id in ended),
-        *(f"{owner} released {_numbers(shard_ids)}" for owner, shard_ids in left.items()),
-        *(f"{owner} acquired {_numbers(shard_ids)}" for owner, shard_ids in taken.items()),
+        *(f"{_numbers(ended)} handled to the end: the children may begin" for _ in ended[:1]),
+        *(f"{owner} begins with {_numbers(shard_ids)}" for owner, shard_ids in first.items()),
     ]
 
 
-def unattended(snapshot: Snapshot) -> list[str]:
-    """Shards with events waiting that a tick could have worked on at once: nobody's, and their parents have ended."""
-    found = []
-    for shard in snapshot.shards:
-        lease = snapshot.leases.get(shard.shard_id)
-        parents = [snapshot.leases.get(parent) for parent in shard.parent_shard_ids]
-        is_free = lease is None or (lease.owner is None and not lease.is_ended)
-        if (
-            is_free
-            and snapshot.waiting(shard.shard_id)
-            and all(parent and parent.is_ended for parent in parents)
-        ):
-            found.append(shard.shard_id)
-    return found
-
-
 def _numbers(shard_ids: list[str]) -> str:
-    return ", ".join(map(short, shard_ids))
+    """`shard 4`, `shards 4 and 5`."""
+    numbers = [*map(short, shard_ids)]
+    return (
+        f"shard {numbers[0]}" if len(numbers) == 1 else f"shards {', '.join(numbers[:-1])} and {numbers[-1]}"
+    )

@@ -1,0 +1,73 @@
+"""The latest record of every partition key, in a DynamoDB table: a view of the stream that others may query.
+
+Deliveries are at least once, and a key may move to another shard; both are met by one condition, that only a later record
+replaces an earlier one. Kinesis' sequence numbers rise along a partition key, from a shard to its children too. They have
+56 digits where DynamoDB's numbers end at 38, so positions are compared as text of one length.
+
+It needs a table with the key `key` (text), named by LATEST_TABLE.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+from sublet import Batch, UserRecord
+
+SEQUENCE_DIGITS = 129
+"""Kinesis: a sequence number has no more."""
+
+SUB_SEQUENCE_DIGITS = 10
+
+CHECKPOINT_EVERY = 100
+"""Writes after which a crash should not repeat what is done. (sublet writes a checkpoint only now and then in any case.)"""
+
+
+def handle(batch: Batch) -> None:
+    """Only each key's last record in the batch is worth a write. In the batch's order, so that checkpoints can be given."""
+    last = {record.partition_key: record for record in batch.records}
+    written = 0
+    for record in batch.records:
+        if last[record.partition_key] is not record:
+            continue  # a later one of its key is in this batch too
+        put_if_later(record)
+        written += 1
+        if written % CHECKPOINT_EVERY == 0:
+            batch.checkpoint(
+                record
+            )  # every record up to this one is written, or has a later one still to come
+
+
+def put_if_later(record: UserRecord) -> None:
+    """Write the record unless the table has it already, or a later one of its key."""
+    item = {
+        "key": record.partition_key,
+        "position": position(record),
+        "data": record.data,
+        "arrived": record.approximate_arrival_timestamp.isoformat(),
+    }
+    try:
+        _table().put_item(
+            Item=item,
+            ConditionExpression="attribute_not_exists(#position) OR #position < :position",
+            ExpressionAttributeNames={"#position": "position"},
+            ExpressionAttributeValues={":position": item["position"]},
+        )
+    except ClientError as refused:
+        if refused.response["Error"]["Code"] != "ConditionalCheckFailedException":
+            raise  # the batch comes again
+
+
+def position(record: UserRecord) -> str:
+    """The record's place along its key, as text that sorts as the numbers do."""
+    return (
+        f"{record.sequence_number:0>{SEQUENCE_DIGITS}}:{record.sub_sequence_number:0>{SUB_SEQUENCE_DIGITS}}"
+    )
+
+
+@cache
+def _table() -> Any:
+    return boto3.resource("dynamodb").Table(os.environ["LATEST_TABLE"])
