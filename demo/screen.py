@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ LINE_EVERY = 5.0
 """Seconds between lines where there is no terminal."""
 
 FRAMES_A_SECOND = 4
+
+_FONT_FROM_ELSEWHERE = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
+"""rich names web fonts on a host that a README's reader should not have to ask: any monospaced font will do."""
 
 
 @contextmanager
@@ -56,7 +60,8 @@ def save_svg(path: Path, *frames: RenderableType) -> None:
         console.print(frame)
         console.print()
     path.parent.mkdir(parents=True, exist_ok=True)
-    console.save_svg(str(path), title="make demo")
+    svg = console.export_svg(title="make demo")
+    path.write_text(_FONT_FROM_ELSEWHERE.sub("", svg), encoding="utf-8")
 
 
 def _print_lines(console: Console, now: Callable[[], Snapshot], over: threading.Event) -> None:

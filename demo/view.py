@@ -18,7 +18,7 @@ WIDTH = 108
 RANGE_CELLS = 16
 LAG_CELLS = 20
 PROGRESS_CELLS = 56
-LAG_FULL = 15_000
+LAG_FULL = 6_000
 """Events waiting in a shard that fill its lag bar."""
 
 SHOWN = tuple(phase for phase in Phase if phase is not Phase.STOP)
@@ -185,14 +185,15 @@ def _progress(snapshot: Snapshot) -> Table:
     )
     group = Table.grid()
     group.add_row(table)
-    group.add_row(Text(kinds + " · " + _fleet(snapshot), style="bright_black"))
+    group.add_row(Text(kinds, style="bright_black"))
+    group.add_row(Text(_fleet(snapshot), style="bright_black"))
     return group
 
 
 def _fleet(snapshot: Snapshot) -> str:
-    running = f"{snapshot.windows_running} running"
     return (
-        f"{snapshot.ticks} ticks · {snapshot.executions} executions · {snapshot.windows} windows, {running}"
+        f"{snapshot.ticks} ticks · {snapshot.executions} executions, {snapshot.executions_running} running · "
+        f"{snapshot.windows} windows, {snapshot.windows_running} running"
     )
 
 
