@@ -60,10 +60,12 @@ class ObservedTable:
         self.real = MemoryLeaseTable()
         self.clock = clock
         self.writes: list[Written] = []
+        self.looks: list[str] = []
         self.disturb: Callable[[LeaseWrite, Callable[[], Result]], Result] = lambda _, apply: apply()
         self.disturb_get: Callable[[str], None] = lambda _: None
 
     def scan(self) -> LeaseScan:
+        self.looks.append("leases")
         return self.real.scan()
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
@@ -107,14 +109,18 @@ class ObservedStream:
         self.clock = clock
         self.opened: list[ReadPosition] = []
         self.polls: list[tuple[datetime, str]] = []
+        self.looks: list[str] = []
+        self.unlisted: set[str] = set()
+        """Shards that the service knows though a listing that lags leaves them out."""
         self.disturb: Callable[[Callable[[], Page | PollRefusal]], Page | PollRefusal] = lambda poll: poll()
         self.disturb_open: Callable[[str], None] = lambda _: None
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        self.looks.append("shards")
         return self.real.list_shards(at)
 
     def has_shard(self, shard_id: str) -> bool:
-        return self.real.has_shard(shard_id)
+        return shard_id in self.unlisted or self.real.has_shard(shard_id)
 
     def open(self, shard_id: str, position: ReadPosition) -> str:
         self.disturb_open(shard_id)
@@ -174,6 +180,7 @@ class EngineWorld:
         self.shards = MemoryStream(shards, clock=self.clock, throttled=throttled, name="events")
         self.stream = ObservedStream(self.shards, self.clock)
         self.table = ObservedTable(self.clock)
+        self.table.looks = self.stream.looks  # in the order of both
         self.handler = RememberingHandler(self.clock)
         self.metrics = MemoryMetrics()
         self.log = MemoryLog()

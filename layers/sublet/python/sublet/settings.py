@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, get_type_hints
@@ -189,6 +189,7 @@ class Settings:
     """Drop-in for KCL by default, with a metric for what it dropped."""
 
     def __post_init__(self) -> None:
+        _check_types(self)
         _check_names(self)
         for name, low, high in _NUMBERS:
             if not low <= getattr(self, name) <= high:
@@ -288,6 +289,16 @@ _UNITS = {
     "d": _DAY,
 }
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def _check_types(settings: Settings) -> None:
+    """The text of a mode, or a number of seconds, would otherwise be taken for something else further on."""
+    for field in fields(settings):
+        value, default = getattr(settings, field.name), field.default
+        kind = str if default is MISSING or default is None else type(default)
+        is_absent = value is None and default is None
+        if not is_absent and (not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool)):
+            raise SettingsError(field.name, value, f"a value of type {kind.__name__}")
 
 
 def _check_names(settings: Settings) -> None:

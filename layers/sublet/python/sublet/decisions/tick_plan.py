@@ -64,7 +64,6 @@ def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> 
     choices = choose_leases(leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits)
     chosen = {choice.lease.lease_key for choice in choices}
     unfinished = {lease.lease_key for lease in leases if not lease.is_ended}
-    chosen = {choice.lease.lease_key for choice in choices}
     in_play = [shard for shard in look.shards if shard.is_open or shard.shard_id in unfinished]
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
     return TickPlan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -58,7 +59,7 @@ def load_handler(reference: str) -> HandlerFunctions:
         raise HandlerNotLoadable(
             f"handler {reference!r}: {module_name} imports {missing.name}, which is not installed"
         ) from missing
-    except Exception as failure:
+    except (Exception, SystemExit) as failure:
         raise HandlerNotLoadable(
             f"handler {reference!r}: importing {module_name} raised {type(failure).__name__}: {failure}"
         ) from failure
@@ -79,4 +80,12 @@ def _function(module: ModuleType, name: str, reference: str) -> Callable[..., ob
         raise HandlerNotLoadable(
             f"handler {reference!r}: {module.__name__}.{name} is a {type(function).__name__}, not a function"
         )
+    if any(is_lazy(function) for is_lazy in _LAZY):
+        raise HandlerNotLoadable(
+            f"handler {reference!r}: {module.__name__}.{name} is async or a generator: calling it runs nothing of it, "
+            "and its records would count as done; make it a plain function"
+        )
     return function  # type: ignore[no-any-return]
+
+
+_LAZY = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)

@@ -1,0 +1,9 @@
+"""A handler for tests that only load one."""
+
+from __future__ import annotations
+
+from sublet.ports import Batch
+
+
+def handle(batch: Batch) -> None:
+    """Finish whatever comes."""

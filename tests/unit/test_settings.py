@@ -1,0 +1,299 @@
+"""Settings: every refusal names the setting, its value and what is allowed; every value survives the environment."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sublet.errors import SettingsError
+from sublet.settings import (
+    PREFIX,
+    HashRangeFilter,
+    Mode,
+    Settings,
+    StartKind,
+    StartPosition,
+    check_window_fits,
+    duration_text,
+    parse_duration,
+)
+
+PLAIN = Settings(application="orders", stream="events")
+SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+ARN = "arn:aws:kinesis:eu-central-1:123456789012:stream/events"
+
+
+def refused(error: SettingsError, name: str, value: object, allowed: str) -> None:
+    """The error names all three, as fields and in its sentence."""
+    assert (error.name, error.value) == (name, value)
+    assert allowed in error.allowed
+    assert str(error) == f"setting {name} = {value!r}: {error.allowed}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("application", "or", "3 to 200"),
+        ("application", "a" * 201, "3 to 200"),
+        ("application", "orders audit", "A-Z a-z 0-9 _ . -"),
+        ("application", "", "3 to 200"),
+        ("stream", "", "1 to 128"),
+        ("stream", "events/1", "1 to 128"),
+        ("stream", ARN, "give the ARN as stream_arn"),
+        ("stream_arn", ARN + "2", "the ARN of the stream events"),
+        ("stream_arn", "events", "the ARN of the stream events"),
+        ("handler", "orders", "module:function"),
+        ("handler", "orders:handle()", "module:function"),
+        ("handler", "1orders:handle", "module:function"),
+        ("worker_id", "", "1 to 200"),
+        ("worker_id", "a b", "1 to 200"),
+        ("worker_ids", 0, "from 1 to 100"),
+        ("worker_ids", 101, "from 1 to 100"),
+        ("leases_per_worker", 0, "from 1 to 200"),
+        ("leases_to_acquire", 0, "from 1 to 10,000"),
+        ("max_leases", 0, "from 1 to 1,000,000"),
+        ("leases_to_steal", -1, "from 0 to 1,000"),
+        ("windows_per_execution", 51, "from 1 to 50"),
+        ("poll_limit", 0, "from 1 to 10,000"),
+        ("poll_limit", 10_001, "from 1 to 10,000"),
+        ("max_batch_records", 0, "from 1 to 1,000,000"),
+        ("max_bytes_in_flight", 10 * 2**20, "a whole number from 20,971,520"),
+        ("max_records_in_flight", 9_999, "from 10,000"),
+        ("handler_attempts", 0, "from 1 to 1,000"),
+        ("handler_concurrency", 0, "from 1 to 100"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_name_value_and_what_is_allowed(
+    name: str, value: object, allowed: str
+) -> None:
+    with pytest.raises(SettingsError) as error:
+        replace(PLAIN, **{name: value})  # type: ignore[arg-type]
+    refused(error.value, name, value, allowed)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("failover_time", 2 * SECOND, "3s to 1d"),
+        ("failover_time", 2 * DAY, "3s to 1d"),
+        ("heartbeat_interval", SECOND / 2, "1s to 1d"),
+        ("window", SECOND / 2, "1s to 7d"),
+        ("window_margin", timedelta(milliseconds=99), "100ms to 10m"),
+        ("linger", -SECOND, "0ms to 1d"),
+        ("poll_interval", timedelta(milliseconds=199), "200ms to 1m"),
+        ("idle_poll_interval", 5 * MINUTE, "200ms to 4m"),
+        ("checkpoint_interval", -SECOND, "0ms to 1d"),
+        ("handover_wait", 6 * MINUTE, "0ms to 5m"),
+        ("handler_backoff", 6 * MINUTE, "0ms to 5m"),
+        ("handler_backoff_max", 11 * MINUTE, "0ms to 10m"),
+        ("heartbeat_interval", 11 * SECOND, "at most a third of failover_time (30s)"),
+        ("window_margin", 8 * MINUTE, "at most half of window (14m)"),
+        ("idle_poll_interval", timedelta(milliseconds=200), "at least poll_interval"),
+    ],
+)
+def test_a_wrong_duration_is_refused_as_it_would_be_written(
+    name: str, value: timedelta, allowed: str
+) -> None:
+    settings = replace(PLAIN, poll_interval=SECOND) if "at least" in allowed else PLAIN
+    with pytest.raises(SettingsError) as error:
+        replace(settings, **{name: value})  # type: ignore[arg-type]
+    refused(error.value, name, duration_text(value), allowed)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("application", None, "str"),
+        ("mode", "continuous", "Mode"),
+        ("hash_range_filter", "off", "HashRangeFilter"),
+        ("start_position", "LATEST", "StartPosition"),
+        ("failover_time", 30, "timedelta"),
+        ("worker_ids", 2.0, "int"),
+        ("worker_ids", True, "int"),
+        ("worker_ids", "2", "int"),
+        ("fair_share", 1, "bool"),
+        ("stream_arn", 5, "str"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(name: str, value: object, kind: str) -> None:
+    """`mode="continuous"` is equal to Mode.CONTINUOUS and not the same: half of the code would go by one, half by the other."""
+    with pytest.raises(SettingsError) as error:
+        replace(PLAIN, **{name: value})  # type: ignore[arg-type]
+    refused(error.value, name, value, f"a value of type {kind}")
+
+
+def test_every_number_and_duration_has_limits() -> None:
+    """A new setting without limits would take any value from the environment."""
+    for field in fields(Settings):
+        value = getattr(PLAIN, field.name)
+        if isinstance(value, bool):
+            continue
+        absurd: Any = None
+        if isinstance(value, int):
+            absurd = -1
+        elif isinstance(value, timedelta):
+            absurd = -SECOND
+        if absurd is not None:
+            with pytest.raises(SettingsError):
+                replace(PLAIN, **{field.name: absurd})
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("EARLIEST", "one of TRIM_HORIZON, LATEST, AT_TIMESTAMP"),
+        ("latest", "one of TRIM_HORIZON, LATEST, AT_TIMESTAMP"),
+        ("", "one of TRIM_HORIZON"),
+        ("AT_TIMESTAMP", "AT_TIMESTAMP takes a moment"),
+        ("LATEST:2026-01-31T08:00:00Z", "the other kinds take none"),
+        ("AT_TIMESTAMP:yesterday", "AT_TIMESTAMP:<ISO 8601 with time zone>"),
+        ("AT_TIMESTAMP:2026-01-31T08:00:00", "needs a time zone"),
+    ],
+)
+def test_a_wrong_start_position_is_refused(text: str, allowed: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        StartPosition.parse(text)
+    assert error.value.name == "start_position"
+    assert allowed in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TRIM_HORIZON",
+        "LATEST",
+        "AT_TIMESTAMP:2026-01-31T08:00:00+00:00",
+        "AT_TIMESTAMP:2026-01-31T08:00:00.5+05:30",
+    ],
+)
+def test_a_start_position_comes_back_from_its_text(text: str) -> None:
+    position = StartPosition.parse(text)
+    assert StartPosition.parse(str(position)) == position
+
+
+ENVIRONMENT = {PREFIX + "APPLICATION": "orders", PREFIX + "STREAM": "events"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "allowed"),
+    [
+        ("FAILOVER_TIMEOUT", "30s", "no such setting; the settings are application,"),
+        ("MODE", "streaming", "one of catch_up, continuous"),
+        ("HASH_RANGE_FILTER", "on", "one of kcl, off"),
+        ("FAILOVER_TIME", "30", "a number and a unit"),
+        ("FAILOVER_TIME", "30 s", "a number and a unit"),
+        ("FAILOVER_TIME", "-30s", "a number and a unit"),
+        ("FAIR_SHARE", "True", "true or false"),
+        ("WORKER_IDS", "two", "a whole number"),
+        ("WORKER_IDS", "1.5", "a whole number"),
+        ("WORKER_IDS", "-1", "a whole number"),
+        ("WORKER_IDS", "9" * 13, "a whole number"),
+        ("POLL_LIMIT", "20000", "from 1 to 10,000"),
+    ],
+)
+def test_a_wrong_variable_is_refused(variable: str, text: str, allowed: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        Settings.from_environment({**ENVIRONMENT, PREFIX + variable: text})
+    assert variable.lower() in str(error.value).lower()
+    assert text in str(error.value)
+    assert allowed in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["application", "stream"])
+def test_what_is_required_is_asked_for_by_its_variable(name: str) -> None:
+    environment = {
+        variable: text for variable, text in ENVIRONMENT.items() if variable != PREFIX + name.upper()
+    }
+    with pytest.raises(SettingsError, match=f"set SUBLET_{name.upper()}"):
+        Settings.from_environment(environment)
+
+
+def test_other_variables_of_the_environment_are_not_ours() -> None:
+    assert Settings.from_environment({**ENVIRONMENT, "AWS_REGION": "eu-central-1", "PATH": "/bin"}) == PLAIN
+
+
+def test_every_setting_survives_the_environment() -> None:
+    """The construct writes the variables, the functions read them."""
+    unusual = Settings(
+        application="orders.audit_1",
+        stream="events",
+        stream_arn=ARN,
+        handler="shop.orders:handle",
+        mode=Mode.CONTINUOUS,
+        start_position=StartPosition(
+            StartKind.AT_TIMESTAMP, datetime(2026, 1, 31, 8, 0, 0, 123000, tzinfo=UTC)
+        ),
+        failover_time=timedelta(seconds=45),
+        heartbeat_interval=timedelta(milliseconds=1500),
+        worker_ids=3,
+        worker_id="orders-process-1",
+        leases_per_worker=7,
+        leases_to_acquire=8,
+        max_leases=9,
+        leases_to_steal=0,
+        fair_share=False,
+        priority_assignment=False,
+        window=timedelta(minutes=3),
+        window_margin=timedelta(milliseconds=1234),
+        windows_per_execution=5,
+        linger=timedelta(0),
+        poll_interval=timedelta(milliseconds=250),
+        idle_poll_interval=timedelta(seconds=90),
+        poll_limit=11,
+        max_batch_records=12,
+        max_bytes_in_flight=33 * 2**20,
+        max_records_in_flight=44_000,
+        checkpoint_interval=timedelta(hours=2),
+        handover_wait=timedelta(0),
+        handler_attempts=6,
+        handler_backoff=timedelta(0),
+        handler_backoff_max=timedelta(minutes=1),
+        handler_concurrency=4,
+        hash_range_filter=HashRangeFilter.OFF,
+    )
+    assert {f.name for f in fields(Settings) if getattr(unusual, f.name) == f.default} == set(), "all differ"
+    assert Settings.from_environment(unusual.to_environment()) == unusual
+    assert Settings.from_environment(PLAIN.to_environment()) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("text", "duration"),
+    [
+        ("200ms", timedelta(milliseconds=200)),
+        ("1.5s", timedelta(milliseconds=1500)),
+        ("14m", 14 * MINUTE),
+        ("2h", timedelta(hours=2)),
+        ("1d", DAY),
+        ("0s", timedelta(0)),
+    ],
+)
+def test_a_duration_is_a_number_and_a_unit(text: str, duration: timedelta) -> None:
+    assert parse_duration("linger", text) == duration
+    assert parse_duration("linger", duration_text(duration)) == duration
+
+
+def test_a_window_longer_than_the_functions_timeout_less_its_margin_is_refused() -> None:
+    """Lambda would kill it before its last checkpoint."""
+    with pytest.raises(SettingsError) as error:
+        check_window_fits(PLAIN, 14 * MINUTE)
+    refused(
+        error.value, "window", "14m", "at most 810s: the function's timeout (14m) less window_margin (30s)"
+    )
+    check_window_fits(PLAIN, 15 * MINUTE)
+    check_window_fits(PLAIN, 14 * MINUTE + 30 * SECOND)
+
+
+def test_names_derived_from_the_application() -> None:
+    settings = replace(PLAIN, worker_ids=2)
+    assert settings.lease_table == "orders", "KCL's convention"
+    assert settings.sightings_table == "orders-sightings"
+    assert settings.own_worker_ids == ("orders-lambda-0", "orders-lambda-1")
+    assert replace(settings, worker_id="process-7").own_worker_ids == ("process-7",)
+
+
+def test_only_continuous_steals() -> None:
+    assert not PLAIN.steals
+    assert replace(PLAIN, mode=Mode.CONTINUOUS).steals
+    assert not replace(PLAIN, mode=Mode.CONTINUOUS, leases_to_steal=0).steals
