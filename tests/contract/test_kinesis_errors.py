@@ -276,7 +276,7 @@ def test_an_end_without_believable_children_asks_the_listing(
     service.will("ListShards", {"Shards": [listed(PARENT, closed=True), listed(CHILD, parent=PARENT)]})
     page = stream.poll(f"{PARENT} first", 10)
     assert isinstance(page, Page)
-    assert [child.shard_id for child in page.child_shards] == [CHILD]
+    assert page.child_shards == (ChildShard(CHILD, frozenset({PARENT}), FULL_RANGE),)
 
 
 def test_an_end_without_children_is_not_believed_while_the_shard_is_listed(

@@ -72,6 +72,17 @@ def test_a_page_holds_ten_megabytes_or_one_record() -> None:
     assert sizes == [[6, 3], [3], [11], [1]]
 
 
+def test_a_page_holds_ten_megabytes_after_trimming_too() -> None:
+    clock = FakeClock()
+    stream = MemoryStream(clock=clock)
+    stream.put("", bytes(9 * 2**20))
+    clock.advance(SECOND_LONG)
+    for _ in range(3):
+        stream.put("", bytes(4 * 2**20))
+    stream.trim(clock.now())
+    assert len(data_from(stream, FIRST, HORIZON)) == 2
+
+
 def test_an_unthrottled_stream_allows_any_number_of_polls() -> None:
     stream = MemoryStream()
     iterator = stream.open(FIRST, HORIZON)
