@@ -1,0 +1,133 @@
+"""The end of a shard: its children's leases, their names, SHARD_END, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from sublet.decisions.window import Next, Outcome
+from sublet.errors import LeaseTableUnavailable
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+
+from tests.unit.engine_world import (
+    NO_WAITING,
+    SECOND,
+    SHARD,
+    EngineWorld,
+    Result,
+    lease_of,
+    only,
+    raising,
+)
+
+
+def test_at_a_shards_end_its_childrens_leases_come_first_then_their_names_then_the_end() -> None:
+    """Whoever crashes in between leaves a parent that is not ended; an ended one without children's leases is a hole for ever."""
+    world = EngineWorld()
+    world.put("last")
+    children = world.shards.split(SHARD)
+    world.window(world.item(SHARD))
+    kinds = world.table.kinds()
+    assert kinds.index(WriteKind.CHECKPOINT) < kinds.index(WriteKind.CREATE)
+    end = kinds.index(WriteKind.END)
+    assert kinds[end - 3 : end] == [WriteKind.CREATE, WriteKind.CREATE, WriteKind.SET_CHILDREN]
+    row = world.table.lease()
+    assert row.is_ended
+    assert row.lease_owner is None, "an owner who never heartbeats again looks like a dead worker"
+    assert row.child_shard_ids == frozenset(children)
+    calls = world.handler.calls
+    assert calls.index(("handle", SHARD)) < calls.index(("shard_ended", SHARD))
+
+
+def test_children_of_a_shard_start_at_the_horizon_with_range_and_parents() -> None:
+    world = EngineWorld()
+    world.shards.split(SHARD)
+    world.settings = replace(NO_WAITING, leases_per_worker=1)
+    world.window(world.item(SHARD))
+    shards = {shard.shard_id: shard for shard in world.shards.list_shards()}
+    child = world.table.lease("shardId-000000000002")
+    assert child == lease_of(shards[child.shard_id], TRIM_HORIZON)
+
+
+@pytest.mark.parametrize("kind", [WriteKind.SET_CHILDREN, WriteKind.END, WriteKind.CREATE])
+def test_a_shards_end_whose_response_gets_lost_is_an_end(kind: WriteKind) -> None:
+    world = EngineWorld()
+    children = world.shards.split(SHARD)
+    world.table.lose_response_of(kind)
+    assert world.window(world.item(SHARD)).leases[0].outcome is Outcome.SHARD_ENDED
+    row = world.table.lease()
+    assert row.is_ended
+    assert row.child_shard_ids == frozenset(children)
+
+
+def test_a_shards_end_after_a_heartbeat_that_timed_out_but_happened_still_names_the_children() -> None:
+    """The cleanup goes by these names once the service has forgotten the shard."""
+    world = EngineWorld()
+    children = world.shards.split(SHARD)
+
+    def heartbeat_in_between(_: str) -> None:
+        world.tasks.sleep(11 * SECOND)
+
+    def time_out(write: LeaseWrite, apply: Callable[[], Result]) -> Result:
+        result = apply()
+        if write.kind is WriteKind.HEARTBEAT:
+            raise LeaseTableUnavailable("timed out")
+        return result
+
+    world.handler.on_ended, world.table.disturb = heartbeat_in_between, time_out
+    assert world.window(world.item(SHARD)).leases[0].outcome is Outcome.SHARD_ENDED
+    assert world.table.lease().child_shard_ids == frozenset(children)
+
+
+def test_a_handler_that_refuses_the_end_keeps_the_shard_from_being_ended() -> None:
+    world = EngineWorld()
+    world.shards.split(SHARD)
+    world.handler.on_ended = raising(ValueError("not yet"))
+    report = world.window(world.item(SHARD))
+    assert only(report).outcome is Outcome.HANDLER_FAILED
+    assert not world.table.lease().is_ended
+    assert WriteKind.CREATE not in world.table.kinds()
+
+
+def test_a_merge_whose_other_parent_has_no_lease_yet_waits_for_it() -> None:
+    """Ended now, the child would begin without the other parent's records (KCL blocks too). The next tick creates that lease."""
+    world = EngineWorld(shards=2, leases=False)
+    world.put_lease(lease_of(world.shards.list_shards()[0]))
+    child = world.shards.merge(SHARD, "shardId-000000000001")
+    report = world.window()
+    assert only(report).outcome is Outcome.SHARD_END_BLOCKED
+    assert report.next is Next.PROMPT
+    row = world.table.lease()
+    assert not row.is_ended
+    assert row.lease_owner is None
+    assert world.table.get(child) is None
+
+
+def test_a_merge_whose_other_parent_is_past_retention_does_not_wait_for_it() -> None:
+    world = EngineWorld(shards=2, leases=False)
+    world.put_lease(lease_of(world.shards.list_shards()[0]))
+    world.shards.merge(SHARD, "shardId-000000000001")
+    del world.shards._logs["shardId-000000000001"]
+    assert world.window().leases[0].outcome is Outcome.SHARD_ENDED
+
+
+def test_a_merge_whose_other_parents_row_is_malformed_ends_but_its_child_waits() -> None:
+    world = EngineWorld(shards=2)
+    child = world.shards.merge(SHARD, "shardId-000000000001")
+    item = world.item(SHARD)
+    world.table.real.put_row({"leaseKey": {"S": "shardId-000000000001"}})
+    report = world.window(item)
+    assert only(report).outcome is Outcome.SHARD_ENDED
+    assert world.table.lease(child).lease_counter == 0
+
+
+def test_a_shard_lost_just_before_its_end_is_not_ended() -> None:
+    world = EngineWorld()
+    world.put("last")
+    world.shards.split(SHARD)
+    world.handler.on_ended = lambda _: world.steal()
+    report = world.window(world.item(SHARD))
+    assert only(report).outcome is Outcome.LEASE_LOST
+    assert not world.table.lease().is_ended

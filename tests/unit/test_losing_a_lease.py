@@ -1,0 +1,192 @@
+"""How a lease comes from another owner and goes to one, and that neither loses a record or steps on the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sublet.decisions.choose_leases import Why
+from sublet.decisions.window import Next, Outcome
+from sublet.ports import Batch
+from sublet.protocol.checkpoint import SHARD_END, Checkpoint
+from sublet.protocol.lease import AttributeValue
+from sublet.protocol.lease_row import CHECKPOINT, LEASE_COUNTER, encode_row
+from sublet.protocol.lease_writes import WriteKind, late_checkpoint
+
+from tests.unit.engine_world import (
+    CONTINUOUS,
+    MINUTE,
+    NO_WAITING,
+    SECOND,
+    SHARD,
+    EngineWorld,
+    only,
+    raising,
+)
+
+HOUR = timedelta(hours=1)
+IMMEDIATE = replace(CONTINUOUS, checkpoint_interval=timedelta(0))
+
+
+def keep_putting(world: EngineWorld, seconds: int) -> None:
+    for second in range(seconds):
+        world.at(second * SECOND, lambda second=second: world.put(f"{second}"))  # type: ignore[misc]
+
+
+def test_after_stealing_the_owner_before_has_time_for_a_late_checkpoint_and_we_start_from_it() -> None:
+    """Without the wait and the second look its last records would be handled twice."""
+    world = EngineWorld(CONTINUOUS)
+    first, second, _ = world.put("a", "b", "c")
+    world.change_lease(lease_owner="java-1", lease_counter=7, checkpoint=Checkpoint(first))
+    world.at(4 * SECOND, lambda: world.table.real.apply(late_checkpoint(SHARD, Checkpoint(second))))
+    world.window(world.item(why=Why.STEAL))
+    assert world.handler.data() == [b"c"]
+    assert (world.stream.polls[0][0] - world.began) == CONTINUOUS.handover_wait
+
+
+def test_what_is_not_stolen_does_not_wait() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.window(world.item(why=Why.EXPIRED))
+    assert world.stream.polls[0][0] == world.began
+
+
+def test_a_stolen_lease_that_is_stolen_again_meanwhile_is_lost_before_the_first_record() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.put("a")
+    world.change_lease(lease_owner="java-1", lease_counter=7)
+    world.at(4 * SECOND, world.steal)
+    assert only(world.window(world.item(why=Why.STEAL))).outcome is Outcome.LEASE_LOST
+    assert world.handler.data() == []
+
+
+def test_a_lease_lost_in_mid_window_stops_within_one_poll_of_finding_out_and_tells_the_handler() -> None:
+    world = EngineWorld(IMMEDIATE)
+    keep_putting(world, 40)
+    world.at(20.5 * SECOND, world.steal)
+    report = world.window()
+    assert only(report).outcome is Outcome.LEASE_LOST
+    assert report.next is Next.DONE
+    assert world.handler.calls[-1] == ("lease_lost", SHARD)
+    found_out_at = next(write.at for write in world.table.writes if not write.applied)
+    assert [at for at, _ in world.stream.polls if at > found_out_at] == []
+    assert world.metrics.values("lost_leases") == [1]
+
+
+def test_what_was_finished_before_the_loss_is_checkpointed_late_if_that_is_forward() -> None:
+    """Saves the new owner the repetition. Its counter is left alone, so that its own fence holds."""
+    world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=HOUR))
+    (last,) = world.put("a")
+    world.at(5 * SECOND, world.steal)
+    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    row = world.table.lease()
+    assert row.checkpoint == Checkpoint(last)
+    assert (row.lease_owner, row.holder, row.lease_counter) == ("thief", "other/1", 2)
+    assert world.metrics.values("late_checkpoints") == [1]
+
+
+def test_a_late_checkpoint_never_goes_back() -> None:
+    world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=HOUR))
+    world.put("a")
+    beyond = Checkpoint("9" * 60)
+
+    def thief_is_further_on() -> None:
+        world.steal()
+        world.change_lease(checkpoint=beyond)
+
+    world.at(5 * SECOND, thief_is_further_on)
+    world.window()
+    assert world.table.lease().checkpoint == beyond
+    assert world.metrics.values("late_checkpoints") == []
+
+
+def test_a_late_checkpoint_does_not_reopen_an_ended_shard() -> None:
+    world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=HOUR))
+    world.put("a")
+
+    def thief_ends_it() -> None:
+        world.steal()
+        world.change_lease(checkpoint=SHARD_END, lease_owner=None, holder=None)
+
+    world.at(5 * SECOND, thief_ends_it)
+    world.window()
+    assert world.table.lease().is_ended
+
+
+def test_a_deleted_row_is_a_lost_lease_and_stays_deleted() -> None:
+    world = EngineWorld(IMMEDIATE)
+    keep_putting(world, 10)
+    world.at(3.5 * SECOND, world.table.real._rows.clear)
+    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert world.table.real.rows() == {}
+    assert world.handler.calls[-1] == ("lease_lost", SHARD)
+
+
+@pytest.mark.parametrize("broken_column", [{CHECKPOINT: {"S": "yesterday"}}, {LEASE_COUNTER: None}])
+def test_a_row_that_turns_malformed_in_mid_window_is_a_lost_lease_and_left_untouched(
+    broken_column: dict[str, AttributeValue | None],
+) -> None:
+    world = EngineWorld(IMMEDIATE)
+    keep_putting(world, 10)
+    broken: list[object] = []
+
+    def break_row() -> None:
+        columns = {**encode_row(world.table.lease()), **broken_column}
+        row = {name: value for name, value in columns.items() if value is not None}
+        world.table.real.put_row(row)
+        broken.append(row)
+
+    world.at(3.5 * SECOND, break_row)
+    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert [world.table.real.rows()[SHARD]] == broken
+
+
+def test_a_kcl_3_handoff_stops_reading_checkpoints_as_owner_and_hands_over() -> None:
+    world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=HOUR))
+    (last,) = world.put("a")
+    world.at(5 * SECOND, lambda: world.change_lease(lease_owner="java-2", checkpoint_owner="orders-lambda-0"))
+    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    row = world.table.lease()
+    assert (row.lease_owner, row.checkpoint_owner, row.checkpoint) == ("java-2", None, Checkpoint(last))
+    assert world.table.kinds()[-2:] == [WriteKind.CHECKPOINT, WriteKind.HAND_OVER]
+    assert ("lease_lost", SHARD) in world.handler.calls
+
+
+def test_a_slow_lease_lost_does_not_write_to_the_lease_of_the_new_owner() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.handler.on_lost = lambda _: world.tasks.sleep(2 * MINUTE)
+    world.at(5 * SECOND, lambda: world.change_lease(lease_owner="java-2", checkpoint_owner="orders-lambda-0"))
+    world.window()
+    assert world.table.kinds()[-1] is WriteKind.HAND_OVER
+
+
+def test_a_lease_lost_that_fails_is_called_once_and_changes_nothing() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.handler.on_lost = raising(ValueError())
+    world.at(SECOND, world.steal)
+    report = world.window()
+    assert only(report).outcome is Outcome.LEASE_LOST
+    assert world.handler.calls.count(("lease_lost", SHARD)) == 1
+
+
+def test_a_process_that_was_paused_confirms_its_lease_before_the_next_handler_call() -> None:
+    """A frozen Lambda wakes up an hour later in the middle of a page, with the lease long in other hands."""
+    world = EngineWorld(replace(NO_WAITING, max_batch_records=1))
+    world.put("a", "b", "c")
+
+    def freeze(_: Batch) -> None:
+        world.clock.advance(HOUR)
+        world.steal()
+
+    world.handler.script = freeze
+    report = world.window(lasts=2 * HOUR)
+    assert only(report).outcome is Outcome.LEASE_LOST
+    assert world.handler.data() == [b"a"]
+
+
+def test_a_process_that_was_paused_goes_on_if_nobody_took_its_lease() -> None:
+    world = EngineWorld(replace(NO_WAITING, max_batch_records=1))
+    world.put("a", "b")
+    world.handler.script = lambda _: (world.clock.advance(HOUR), None)[1]
+    assert only(world.window(lasts=3 * HOUR)).outcome is Outcome.CAUGHT_UP
+    assert world.handler.data() == [b"a", b"b"]

@@ -1,0 +1,207 @@
+"""Where a lease is read from, what of it is skipped, and when records may have been lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from sublet.decisions.resume import IteratorType
+from sublet.decisions.window import Outcome
+from sublet.errors import LeaseTableUnavailable
+from sublet.protocol.aggregation import aggregate
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, Checkpoint
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.settings import HashRangeFilter, StartKind, StartPosition
+
+from tests.unit.engine_world import (
+    CONTINUOUS,
+    MINUTE,
+    NO_WAITING,
+    SECOND,
+    SHARD,
+    EngineWorld,
+    Result,
+    only,
+)
+
+HOUR = timedelta(hours=1)
+
+
+def put_aggregate(world: EngineWorld, *texts: str, hash_key: int = 0) -> str:
+    """One KPL aggregate into the shard of `hash_key`; its user records say that they belong there."""
+    data = aggregate([(f"key-{text}", str(hash_key), text.encode()) for text in texts])
+    return world.shards.put("key", data, hash_key)
+
+
+def test_a_latest_lease_is_pinned_before_it_is_opened_and_the_next_window_misses_nothing() -> None:
+    """Opening LATEST again would lose what came between the windows."""
+    world = EngineWorld(replace(NO_WAITING, start_position=StartPosition(StartKind.LATEST)))
+    world.change_lease(checkpoint=LATEST)
+    world.put("before")
+    world.clock.advance(SECOND)
+    kinds_at_open: list[WriteKind] = []
+    world.stream.disturb_open = lambda _: kinds_at_open.extend(world.table.kinds())
+    pinned_at = world.clock.now()
+    world.window()
+    assert kinds_at_open == [WriteKind.ACQUIRE, WriteKind.PIN]
+    assert world.table.lease().start_at == pinned_at
+    assert world.handler.data() == []
+    world.clock.advance(HOUR)
+    world.put("between")
+    world.clock.advance(HOUR)
+    world.window()
+    assert world.handler.data() == [b"between"]
+    assert world.table.lease().start_at is None, "the first real checkpoint is the better start"
+
+
+def test_a_latest_lease_that_cannot_be_pinned_is_not_opened() -> None:
+    """Neither LATEST, which would lose records, nor the horizon, which would bring days of them."""
+    world = EngineWorld(replace(NO_WAITING, start_position=StartPosition(StartKind.LATEST)))
+    world.change_lease(checkpoint=LATEST)
+    world.put("before")
+
+    def no_pin(write: LeaseWrite, apply: Callable[[], Result]) -> Result:
+        if write.kind is WriteKind.PIN:
+            raise LeaseTableUnavailable("timed out")
+        return apply()
+
+    world.table.disturb = no_pin
+    world.window()
+    assert world.stream.opened == []
+    assert world.handler.data() == []
+    assert world.table.lease().lease_owner is None
+
+
+def test_an_at_timestamp_lease_starts_at_its_moment() -> None:
+    world = EngineWorld()
+    world.put("before")
+    world.clock.advance(HOUR)
+    world.change_lease(checkpoint=AT_TIMESTAMP, start_at=world.clock.now())
+    world.put("after")
+    world.window()
+    assert world.handler.data() == [b"after"]
+
+
+def test_a_java_workers_at_timestamp_lease_starts_at_our_own_setting() -> None:
+    """Java keeps the moment in its configuration, not in the row."""
+    world = EngineWorld()
+    world.put("before")
+    world.clock.advance(HOUR)
+    world.settings = replace(
+        NO_WAITING, start_position=StartPosition(StartKind.AT_TIMESTAMP, world.clock.now())
+    )
+    world.change_lease(checkpoint=AT_TIMESTAMP)
+    world.put("after")
+    world.window()
+    assert world.handler.data() == [b"after"]
+
+
+def test_a_checkpoint_in_the_middle_of_an_aggregate_is_resumed_there() -> None:
+    """KCL's rule: open AT the stream record, and drop what is not after (sequence number, sub-sequence number)."""
+    world = EngineWorld()
+    number = put_aggregate(world, "a", "b", "c")
+    world.put("d")
+    world.change_lease(checkpoint=Checkpoint(number, 1))
+    world.window()
+    assert world.handler.data() == [b"c", b"d"]
+    assert world.stream.opened[0].type is IteratorType.AT_SEQUENCE_NUMBER
+
+
+def test_a_finished_record_does_not_come_again() -> None:
+    world = EngineWorld()
+    put_aggregate(world, "a", "b")
+    world.window()
+    world.window()
+    assert world.handler.data() == [b"a", b"b"]
+    assert len(world.handler.batches) == 1
+
+
+def test_an_aggregate_out_of_the_shards_hash_range_is_dropped_and_counted_and_the_checkpoint_moves_on() -> (
+    None
+):
+    """KCL's rule: after a reshard the KPL sends it again. A checkpoint that stays would drop it for ever, and count for ever."""
+    world = EngineWorld(shards=2)
+    number = world.shards.put("k", aggregate([("key", str(2**128 - 1), b"elsewhere")]), 0)
+    report = only(world.window(world.item(SHARD)))
+    assert world.handler.data() == []
+    assert report.dropped_out_of_range == 1
+    assert world.metrics.values("records_dropped_out_of_range") == [1]
+    assert world.table.lease().checkpoint == Checkpoint(number)
+
+
+def test_without_the_filter_an_aggregate_out_of_range_is_delivered() -> None:
+    world = EngineWorld(replace(NO_WAITING, hash_range_filter=HashRangeFilter.OFF), shards=2)
+    world.shards.put("k", aggregate([("key", str(2**128 - 1), b"elsewhere")]), 0)
+    assert only(world.window(world.item(SHARD))).dropped_out_of_range == 0
+    assert world.handler.data() == [b"elsewhere"]
+
+
+def test_a_row_without_a_hash_range_is_not_filtered() -> None:
+    """kcl-rust and old Java rows have none: dropping by a range that we do not know would lose records."""
+    world = EngineWorld(shards=2)
+    world.change_lease(hash_key_range=None)
+    world.shards.put("k", aggregate([("key", str(2**128 - 1), b"x")]), 0)
+    world.window(world.item(SHARD))
+    assert world.handler.data() == [b"x"]
+
+
+def consume_then_trim(world: EngineWorld, unread: int, idle: timedelta) -> None:
+    """One record is handled, `unread` arrive and are trimmed unread, and one is left to read."""
+    world.put("read")
+    world.window()
+    world.clock.advance(idle)
+    world.put(*(f"unread {n}" for n in range(unread)))
+    world.clock.advance(25 * HOUR)
+    world.shards.trim(before=world.clock.now())
+    world.put("new")
+    world.window()
+
+
+def test_records_trimmed_unread_are_a_loud_gap_and_the_lease_goes_on_from_the_horizon() -> None:
+    world = EngineWorld()
+    consume_then_trim(world, unread=3, idle=HOUR)
+    assert world.handler.data() == [b"read", b"new"]
+    assert world.metrics.values("data_gap") == [1]
+    assert any("data gap" in message for message in world.log.messages("error"))
+
+
+def test_a_quiet_shard_that_was_looked_at_every_day_has_no_gap() -> None:
+    """Its last record is past retention, but nothing came after it: windows found it caught up, again and again."""
+    world = EngineWorld()
+    world.put("read")
+    for _ in range(5):
+        world.window()
+        world.clock.advance(20 * HOUR)
+    world.shards.trim(before=world.clock.now())
+    world.put("new")
+    world.window()
+    assert world.handler.data() == [b"read", b"new"]
+    assert world.metrics.values("data_gap") == []
+
+
+def test_caught_up_at_is_the_last_look_at_the_tip_not_the_end_of_a_long_handler_call() -> None:
+    """What arrived during the call was not seen: it must not count as seen."""
+    world = EngineWorld(replace(NO_WAITING, checkpoint_interval=HOUR))
+    world.put("a")
+    world.handler.script = lambda _: world.tasks.sleep(10 * MINUTE)
+    assert only(world.window(lasts=HOUR)).outcome is Outcome.CAUGHT_UP
+    assert world.table.lease().caught_up_at == world.began
+
+
+def test_continuous_tells_at_its_last_window_that_it_was_caught_up() -> None:
+    """A shard with a record a week would otherwise look like one with a gap each time."""
+    world = EngineWorld(CONTINUOUS)
+    world.window(world.item(windows_left=1))
+    caught_up_at = world.table.lease().caught_up_at
+    assert caught_up_at is not None
+    assert world.clock.now() - caught_up_at <= CONTINUOUS.idle_poll_interval
+
+
+def test_a_window_that_ends_behind_the_tip_does_not_claim_to_have_caught_up() -> None:
+    world = EngineWorld(replace(NO_WAITING, poll_limit=1))
+    world.put(*map(str, range(100)))
+    world.clock.advance(HOUR)
+    world.handler.script = lambda _: world.tasks.sleep(SECOND)
+    world.window(lasts=10 * SECOND)
+    assert world.table.lease().caught_up_at is None
