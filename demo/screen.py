@@ -37,7 +37,7 @@ def shown(console: Console, story: Story, latest: Callable[[], Snapshot]) -> Ite
             get_renderable=lambda: draw(now()),
             console=console,
             refresh_per_second=FRAMES_A_SECOND,
-            vertical_overflow="visible",
+            vertical_overflow="crop",
         ):
             yield
         return

@@ -13,39 +13,47 @@ from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard, creation_or
 from demo.snapshot import Phase, Snapshot
 
 WIDTH = 108
-"""Columns; a narrower terminal cuts the right end."""
+"""Columns, where the terminal has them."""
 
 RANGE_CELLS = 16
-LAG_CELLS = 20
 PROGRESS_CELLS = 56
 LAG_FULL = 6_000
 """Events waiting in a shard that fill its lag bar."""
 
 SHOWN = tuple(phase for phase in Phase if phase is not Phase.STOP)
-HAPPENINGS_SHOWN = 6
+HAPPENINGS_SHOWN = 4
 SHADES = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 """A worker id's colour, by its last digit."""
 
 
-def draw(snapshot: Snapshot) -> RenderableType:
-    """The whole view, of the same height throughout but for new shards."""
+def draw(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
+    """The whole view, of the same height throughout but for new shards. Below WIDTH it leaves out the hash keys."""
     below = (
         _happenings(snapshot)
         if snapshot.shards
         else Text(snapshot.detail, style="bright_black", no_wrap=True)
     )
+    width = min(width, WIDTH)
     return Panel(
-        Group(_phases(snapshot), Text(), _shards(snapshot), Text(), _progress(snapshot), Text(), below),
+        Group(
+            _phases(snapshot),
+            Text(),
+            _shards(snapshot, width),
+            Text(),
+            _progress(snapshot, width),
+            Text(),
+            below,
+        ),
         title="[bold]sublet[/] · the flights of New York, 2013, on four shards",
         subtitle=clock(snapshot.elapsed),
-        width=WIDTH,
-        padding=(1, 2),
+        width=width,
+        padding=(0, 2),
         border_style="bright_black",
     )
 
 
 def _phases(snapshot: Snapshot) -> Text:
-    line, reached = Text(), list(Phase).index(snapshot.phase)
+    line, reached = Text(no_wrap=True, overflow="ellipsis"), list(Phase).index(snapshot.phase)
     for index, phase in enumerate(SHOWN):
         mark, style = (
             ("✓", "green")
@@ -76,39 +84,46 @@ def short(shard_id: str) -> str:
     return shard_id.rpartition("-")[2].lstrip("0") or "0"
 
 
-def _shards(snapshot: Snapshot) -> Table:
+def _shards(snapshot: Snapshot, width: int) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bright_black")
-    table.add_column("shard", width=9)
-    table.add_column("hash keys", width=RANGE_CELLS)
-    table.add_column("owner", width=18)
-    table.add_column("checkpoint", width=12)
-    table.add_column("handled", width=8, justify="right")
-    table.add_column("per s", width=7, justify="right")
-    table.add_column("waiting", width=LAG_CELLS)
+    table.add_column("shard", width=9, no_wrap=True)
+    table.add_column("owner", width=18, no_wrap=True)
+    table.add_column("checkpoint", width=12, no_wrap=True)
+    table.add_column("handled", width=8, justify="right", no_wrap=True)
+    table.add_column("per s", width=6, justify="right", no_wrap=True)
+    table.add_column("waiting", width=lag_cells(width), no_wrap=True)
+    if width == WIDTH:
+        table.add_column("hash keys", width=RANGE_CELLS, no_wrap=True)
     for shard, branch in _tree(snapshot.shards):
-        table.add_row(*_row(snapshot, shard, branch))
+        table.add_row(*list(_row(snapshot, shard, branch, width))[: len(table.columns)])
     if not snapshot.shards:
         table.add_row(Text("none yet", style="bright_black"))
     return table
 
 
-def _row(snapshot: Snapshot, shard: Shard, branch: str) -> Iterator[RenderableType]:
-    lease = snapshot.leases.get(shard.shard_id)
-    ended = snapshot.has_ended(shard)
-    name = Text(branch, style="bright_black")
-    name.append(
-        short(shard.shard_id), style="bright_black" if ended else "bold" if shard.is_open else "bold yellow"
-    )
-    if len(shard.parent_shard_ids) > 1:
-        name.append(f" {'+'.join(map(short, sorted(shard.parent_shard_ids)))}", style="bright_black")
-    yield name
-    yield _hash_keys(shard.hash_key_range, "bright_black" if ended else "blue" if shard.is_open else "yellow")
+def lag_cells(width: int) -> int:
+    """A terminal of 80 columns has room for the number and a short bar."""
+    return 21 if width == WIDTH else 11
+
+
+def _row(snapshot: Snapshot, shard: Shard, branch: str, width: int) -> Iterator[RenderableType]:
+    lease, ended = snapshot.leases.get(shard.shard_id), snapshot.has_ended(shard)
+    yield _name(shard, branch, ended=ended)
     yield _owner(shard, lease.owner if lease else None, ended=ended, has_lease=lease is not None)
     yield Text(_checkpoint(lease.checkpoint if lease else ""), style="bright_black" if ended else "")
     yield Text(f"{snapshot.handled.get(shard.shard_id, 0):,}", style="bright_black" if ended else "")
     rate = snapshot.rates.get(shard.shard_id, 0)
     yield Text(f"{rate:,.0f}" if rate >= 1 else "", style="bold green")
-    yield _lag(snapshot.waiting(shard.shard_id))
+    yield _lag(snapshot.waiting(shard.shard_id), lag_cells(width))
+    yield _hash_keys(shard.hash_key_range, "bright_black" if ended else "blue" if shard.is_open else "yellow")
+
+
+def _name(shard: Shard, branch: str, *, ended: bool) -> Text:
+    style = "bright_black" if ended else "bold" if shard.is_open else "bold yellow"
+    name = Text(branch, style="bright_black").append(short(shard.shard_id), style=style)
+    if len(shard.parent_shard_ids) > 1:
+        name.append(f" {'+'.join(map(short, sorted(shard.parent_shard_ids)))}", style="bright_black")
+    return name
 
 
 def _owner(shard: Shard, owner: str | None, *, ended: bool, has_lease: bool) -> Text:
@@ -138,12 +153,12 @@ def _hash_keys(hash_keys: HashKeyRange, style: str) -> Text:
     )
 
 
-def _lag(waiting: int) -> Text:
+def _lag(waiting: int, cells: int) -> Text:
     number = f"{waiting:>6,} "
-    room = LAG_CELLS - len(number)
-    cells = min(-(-waiting * room // LAG_FULL), room)
+    room = cells - len(number)
+    filled = min(-(-waiting * room // LAG_FULL), room)
     style = "green" if waiting < LAG_FULL / 3 else "yellow" if waiting < LAG_FULL else "red"
-    return Text(number, style="" if waiting else "bright_black").append("█" * cells, style=style)
+    return Text(number, style="" if waiting else "bright_black").append("█" * filled, style=style)
 
 
 def _tree(shards: tuple[Shard, ...]) -> Iterator[tuple[Shard, str]]:
@@ -165,28 +180,29 @@ def _tree(shards: tuple[Shard, ...]) -> Iterator[tuple[Shard, str]]:
     return below(None, "")
 
 
-def _progress(snapshot: Snapshot) -> Table:
+def _progress(snapshot: Snapshot, width: int) -> Table:
+    cells = min(PROGRESS_CELLS, width - 46)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bright_black", width=7)
-    table.add_column(width=PROGRESS_CELLS)
+    table.add_column(width=cells)
     table.add_column(no_wrap=True)
     again = f", {snapshot.sent_again:,} sent again" if snapshot.sent_again else ""
     kinds = f"{snapshot.aggregated:,} KPL-aggregated, {snapshot.plain:,} plain{again}"
     table.add_row(
         "put",
-        _bar(snapshot.put_in_all, snapshot.total, "blue"),
+        _bar(snapshot.put_in_all, snapshot.total, "blue", cells),
         f"{snapshot.put_in_all:,} of {snapshot.total:,}",
     )
     rate = f"[bold green]{sum(snapshot.rates.values()):,.0f} a second[/]"
     table.add_row(
         "handled",
-        _bar(snapshot.handled_in_all, snapshot.total, "green"),
+        _bar(snapshot.handled_in_all, snapshot.total, "green", cells),
         f"{snapshot.handled_in_all:,} · {rate}",
     )
     group = Table.grid()
     group.add_row(table)
-    group.add_row(Text(kinds, style="bright_black"))
-    group.add_row(Text(_fleet(snapshot), style="bright_black"))
+    group.add_row(Text(kinds, style="bright_black", no_wrap=True))
+    group.add_row(Text(_fleet(snapshot), style="bright_black", no_wrap=True))
     return group
 
 
@@ -197,9 +213,9 @@ def _fleet(snapshot: Snapshot) -> str:
     )
 
 
-def _bar(value: int, total: int, style: str) -> Text:
-    cells = round(PROGRESS_CELLS * min(value / total, 1)) if total else 0
-    return Text("━" * cells, style=style).append("━" * (PROGRESS_CELLS - cells), style="bright_black dim")
+def _bar(value: int, total: int, style: str, cells: int) -> Text:
+    filled = round(cells * min(value / total, 1)) if total else 0
+    return Text("━" * filled, style=style).append("━" * (cells - filled), style="bright_black dim")
 
 
 def _happenings(snapshot: Snapshot) -> Text:

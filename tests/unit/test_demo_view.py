@@ -118,3 +118,11 @@ def test_what_is_told_are_ends_and_beginnings_but_not_every_release() -> None:
         "flights-lambda-0 begins with shard 0",
     ]
     assert changes(after, replace(after, leases={**after.leases, S0: FREE})) == []
+
+
+def test_a_terminal_of_eighty_columns_and_twenty_four_lines_is_enough() -> None:
+    lines = text_of(draw(snapshot({S0: BUSY, S4: FREE}, rates={S0: 9_999.0}), width=80)).splitlines()
+    assert {len(line.rstrip()) for line in lines if line.strip()} == {80}
+    assert len(lines) + 2 <= 24  # the demo's stream has two more shards
+    row = next(line for line in lines if "flights-lambda-0" in line)
+    assert "2,000" in row
