@@ -34,6 +34,7 @@ class Process:
         self.skew = skew
         self.chaotic = chaotic
         """Whether faults may hit it. The world's own processes (producer, Step Functions) are spared."""
+        self.is_java = False
         self.is_dead = False
         self.frozen_until = 0
         self.tasks: list[SimTask[object]] = []

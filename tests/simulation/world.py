@@ -82,6 +82,8 @@ class World:
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
     previous_rows: dict[str, tuple[int, Row | None]] = field(default_factory=dict)
     """What a row was before its last write, and when that was: for stale scans."""
+    java: dict[str, Process] = field(default_factory=dict)
+    """Foreign workers by worker id."""
     items: dict[Process, WorkerItem] = field(default_factory=dict)
     recent_reshard: Reshard | None = None
     ticks: int = 0
@@ -178,20 +180,34 @@ class World:
         if before is None:
             self._created(key, after)
         else:
-            self._check_row(write, before, after)
+            self._check_row(process, write, before, after)
         self._check_checkpoint(process, write, key, after)
         if write.kind is WriteKind.ACQUIRE:
             self._acquired(process, key, before or {}, after, tenancy)
-        elif write.kind in _OWNERS_WRITES:
-            if tenancy.owner is not process:
-                owner = tenancy.owner.name if tenancy.owner else "nobody"
-                self.fail(f"{write.kind} of {key} succeeded, but its owner is {owner}: two owners at once")
-            tenancy.last_write = self.scheduler.now_us
-            if write.kind in (WriteKind.RELEASE, WriteKind.END):
-                tenancy.owner = None
-            if write.kind is WriteKind.HAND_OVER:
-                tenancy.owner = None
-                self.moved(key, after["leaseOwner"]["S"])
+        elif write.kind in _OWNERS_WRITES and not _is_unfenced(process, write):
+            self._owner_wrote(process, write, after, tenancy)
+
+    def _owner_wrote(self, process: Process, write: LeaseWrite, after: Row, tenancy: Tenancy) -> None:
+        key = write.lease_key
+        if tenancy.owner is not process:
+            owner = tenancy.owner.name if tenancy.owner else "nobody"
+            self.fail(f"{write.kind} of {key} succeeded, but its owner is {owner}: two owners at once")
+        tenancy.last_write = self.scheduler.now_us
+        if write.kind in (WriteKind.RELEASE, WriteKind.END):
+            tenancy.owner = None
+        if write.kind is WriteKind.HAND_OVER:
+            self._granted(key, after, tenancy, None)
+
+    def _granted(self, key: str, after: Row, tenancy: Tenancy, process: Process | None) -> None:
+        """The row names a new owner. One who was only named, by a KCL 3.x leader, has yet to find out."""
+        owner_id = after[columns.LEASE_OWNER]["S"]
+        if process is None or process.is_java:
+            process = self.java.get(owner_id)
+        tenancy.owner, tenancy.last_write = process, self.scheduler.now_us
+        self.moved(key, owner_id)
+        lease = decode_row(after)
+        if isinstance(lease, Lease) and process is not None:
+            self.ledger.begin_session(process, key, lease.checkpoint)
 
     def _deleted(self, key: str, before: Row | None) -> None:
         lease = decode_row(before or {})
@@ -220,11 +236,12 @@ class World:
         if sentinel == Sentinel.TRIM_HORIZON and truth.required_from == NEVER:
             truth.require_all()
 
-    def _check_row(self, write: LeaseWrite, before: Row, after: Row) -> None:
+    def _check_row(self, process: Process, write: LeaseWrite, before: Row, after: Row) -> None:
         counters = [row.get(columns.LEASE_COUNTER, {}).get("N") for row in (before, after)]
         if None not in counters:
             risen = int(counters[1] or 0) - int(counters[0] or 0)
-            least = 0 if write.kind is WriteKind.LATE_CHECKPOINT else 1
+            unmoved = (WriteKind.LATE_CHECKPOINT, WriteKind.SET_CHILDREN, WriteKind.HAND_OVER)
+            least = 0 if write.kind is WriteKind.LATE_CHECKPOINT or (process.is_java and write.kind in unmoved) else 1
             if risen < least:
                 self.fail(f"{write.kind} of {write.lease_key}: counter {counters[0]} became {counters[1]}")
         for name, value in before.items():
@@ -241,7 +258,7 @@ class World:
         self.checkpoints[key] = now
         truth = self.ledger.shards[key]
         if known is not None and now < known and write.kind is not WriteKind.CREATE:
-            if not (hasattr(process, "is_java") and write.kind is WriteKind.CHECKPOINT):
+            if not (process.is_java and write.kind is WriteKind.CHECKPOINT):
                 self.fail(f"{write.kind} of {key} moved the checkpoint back from {known} to {now}")
         if truth.covered_by(now) > truth.done_before():
             unhandled = truth.places[truth.done_before()]
@@ -260,11 +277,7 @@ class World:
             allowed = (self.settings.failover_time - 2 * self.max_skew) // MICROSECOND
             if idle < allowed and not tenancy.is_recreated:
                 self.fail(f"{key} acquired from {owner}, which wrote to it {idle / SECOND:.1f} s ago")
-        tenancy.owner, tenancy.last_write = process, now
-        self.moved(key, after[columns.LEASE_OWNER]["S"])
-        lease = decode_row(after)
-        if isinstance(lease, Lease):
-            self.ledger.begin_session(process, key, lease.checkpoint)
+        self._granted(key, after, tenancy, process)
 
     def _may_take(self, process: Process, key: str, before: Row) -> bool:
         """From a live owner: by stealing, or as another attempt at the very item that holds it. Java's rules are Java's."""
@@ -296,6 +309,11 @@ class World:
             work()
 
         self.scheduler.spawn(process, later)
+
+
+def _is_unfenced(process: Process, write: LeaseWrite) -> bool:
+    """Java's writes that anybody may make: the names of the children, and a leader's wish that a lease be handed over."""
+    return process.is_java and write.kind in (WriteKind.SET_CHILDREN, WriteKind.HAND_OVER)
 
 
 def _row_text(row: Row | None) -> str:

@@ -144,10 +144,11 @@ class HeldLease:
         """Read the row again: the owner before us may have checkpointed late. What it says now is where we start."""
         with self._lock:
             row = self._table.get(self.lease.lease_key)
-            if isinstance(row, Lease) and row.holder == self.lease.holder:
-                self.lease = row
-            else:
+            if not isinstance(row, Lease) or row.holder != self.lease.holder:
                 self._leave(Tenure.LOST)
+            elif row.lease_owner == self.lease.lease_owner:
+                self.lease = row
+            # Else a Java worker has it, which leaves our holder on the row: our next write finds out on what terms.
 
 
 def _stands(refused: Refused) -> str:

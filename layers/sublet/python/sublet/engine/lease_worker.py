@@ -142,7 +142,7 @@ class _Window:
         """The report, and the lease as we left it (None: not acquired)."""
         log, since = self.world.log, self.world.clock.now()
         row = self._acquire(seen)
-        if not isinstance(row, Lease) or row.holder != self.holder:
+        if not isinstance(row, Lease) or not self._is_ours(row):
             if (
                 isinstance(row, Lease) and row.is_ended
             ):  # by an earlier attempt at this item, which then crashed
@@ -175,7 +175,7 @@ class _Window:
             if isinstance(result, Applied):
                 return result.lease
             row = result.row
-            if isinstance(row, Lease) and row.holder != self.holder and self._is_of_this_item(row):
+            if isinstance(row, Lease) and not self._is_ours(row) and self._is_of_this_item(row):
                 result = self.world.table.apply(acquire(row.seen, self.item.worker_id, self.holder))
                 return result.lease if isinstance(result, Applied) else result.row
             return row
@@ -217,8 +217,13 @@ class _Window:
                 self._start(child.seen, Why.CHILD)
             return True
 
+    def _is_ours(self, lease: Lease) -> bool:
+        return lease.holder == self.holder and lease.lease_owner == self.item.worker_id
+
     def _is_of_this_item(self, lease: Lease) -> bool:
-        return (lease.holder or "").startswith(f"{self.item.item_id}/")
+        """The worker id belongs to it: a Java worker that takes a lease from us leaves our holder on the row."""
+        held_by_item = (lease.holder or "").startswith(f"{self.item.item_id}/")
+        return held_by_item and lease.lease_owner == self.item.worker_id
 
     def _may_begin(self, child: Lease) -> bool:
         if child.lease_owner is not None and not self._is_of_this_item(child):
