@@ -143,3 +143,12 @@ def test_a_row_that_kcl_could_not_have_written(broken: dict[str, AttributeValue 
     assert isinstance(problem, MalformedRow)
     assert problem.lease_key == "shardId-000000000001"
     assert said in problem.problem
+
+
+def test_a_lease_of_a_multi_stream_kcl_is_reported_and_left_alone() -> None:
+    """Its key is no shard of ours: taken for garbage it would be deleted, and with it another stream's checkpoint."""
+    key = "123456789012:orders:1700000000:shardId-000000000001"
+    problem = decode_row(JAVA_2 | {"leaseKey": {"S": key}, "streamName": {"S": key.rpartition(":")[0]}})
+    assert isinstance(problem, MalformedRow)
+    assert problem.lease_key == key
+    assert "multi-stream" in problem.problem

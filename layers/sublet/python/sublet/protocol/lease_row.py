@@ -6,6 +6,7 @@ Attributes unknown to us are kept in `Lease.other`, so that reading and writing 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -63,6 +64,7 @@ _KNOWN = frozenset(
         HOLDER,
     }
 )
+_SHARD_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -112,7 +114,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         start_at = _EPOCH + sub * _MILLISECOND  # kcl-rust's way of keeping the moment
     pending = _text(item, PENDING_CHECKPOINT)
     return Lease(
-        lease_key=_required(_text(item, LEASE_KEY), LEASE_KEY),
+        lease_key=_shard_id(_required(_text(item, LEASE_KEY), LEASE_KEY)),
         checkpoint=Checkpoint.parse(_required(stored, CHECKPOINT), sub),
         lease_counter=_required(_number(item, LEASE_COUNTER), LEASE_COUNTER),
         lease_owner=_text(item, LEASE_OWNER) or None,
@@ -162,6 +164,15 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         HOLDER: lease.holder and text(lease.holder),
     }
     return row | {name: value for name, value in optional.items() if value}
+
+
+def _shard_id(lease_key: str) -> str:
+    """The key of a single-stream lease is its shard's id; a multi-stream KCL puts account, stream and epoch before it."""
+    if not _SHARD_ID.fullmatch(lease_key):
+        raise _Unreadable(
+            f"lease key {lease_key!r:.200} is no shard id; leases of a multi-stream KCL are not ours to take"
+        )
+    return lease_key
 
 
 def _required(value: T | None, name: str) -> T:
