@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.shard import ChildShard
 
 
@@ -58,6 +58,14 @@ def _child_lease(parent: Lease, child: ChildShard) -> Lease:
     )
 
 
-def may_begin(child: Lease, parents: Collection[Lease | None]) -> bool:
-    """A child begins when each of its parents has ended or has no lease (KCL's BlockOnParentShardTask)."""
-    return not child.is_ended and all(parent is None or parent.is_ended for parent in parents)
+def may_begin(child: Lease, parents: Collection[Lease | MalformedRow | None]) -> bool:
+    """A child begins when each of its parents has ended or has no lease (KCL's BlockOnParentShardTask).
+
+    An unreadable parent has not ended. A child that has a real checkpoint has begun.
+    """
+    if child.is_ended:
+        return False
+    parents_allow = all(
+        parent is None or (isinstance(parent, Lease) and parent.is_ended) for parent in parents
+    )
+    return parents_allow or child.checkpoint.is_sequence_number

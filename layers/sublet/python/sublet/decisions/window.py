@@ -23,6 +23,8 @@ class Outcome(StrEnum):
     SHARD_ENDED = "shard_ended"
     SHARD_END_BLOCKED = "shard_end_blocked"
     """A merge's other parent has no lease yet: released, and the next tick creates it."""
+    WAITS_FOR_PARENTS = "waits_for_parents"
+    """A parent has not ended, which the lease manager could not see yet: released, and the next tick looks again."""
     HANDLER_FAILED = "handler_failed"
     SERVICE_FAILED = "service_failed"
     """Kinesis or DynamoDB refused, and asking again would not have helped: see the report's `problem`."""

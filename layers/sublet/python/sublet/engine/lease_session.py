@@ -10,7 +10,7 @@ from functools import partial
 
 from sublet.decisions.choose_leases import Why
 from sublet.decisions.resume import may_have_lost, needs_pin, not_yet_handled, read_position
-from sublet.decisions.shard_end import Blocked, other_parents, plan_shard_end
+from sublet.decisions.shard_end import Blocked, may_begin, other_parents, plan_shard_end
 from sublet.decisions.window import LeaseReport, Outcome, Tip, has_caught_up
 from sublet.engine.handling import Handling
 from sublet.engine.held_lease import HeldLease, Tenure
@@ -102,6 +102,8 @@ class LeaseSession:
         if self.why is Why.STEAL and not self.halt.wait(world.settings.handover_wait):
             self.held.reload()
             self.progress.start_from(self.held.lease.checkpoint)
+        if self._waits_for_parents():
+            return Outcome.WAITS_FOR_PARENTS
         if not self._pin():
             return self._stopped()
         position = read_position(self.held.lease)
@@ -133,6 +135,15 @@ class LeaseSession:
         now = self.world.clock.now()
         needed = needs_pin(self.held.lease, self.world.settings.start_position, now)
         return needed is None or self.held.write(partial(pin, at=needed.at))
+
+    def _waits_for_parents(self) -> bool:
+        """Asked of the table itself: the scan that sent us may have missed a parent that was created seconds before."""
+        lease = self.held.lease
+        if lease.is_ended or lease.checkpoint.is_sequence_number:
+            return False
+        return not may_begin(
+            lease, [self.world.table.get(parent) for parent in sorted(lease.parent_shard_ids)]
+        )
 
     def _pages(self, feed: PageFeed) -> Outcome:
         """Page by page until one of them, the deadline or the halt signal ends it."""

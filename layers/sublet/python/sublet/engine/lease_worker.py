@@ -228,6 +228,4 @@ class _Window:
     def _may_begin(self, child: Lease) -> bool:
         if child.lease_owner is not None and not self._is_of_this_item(child):
             return False
-        parents = [self.world.table.get(parent) for parent in sorted(child.parent_shard_ids)]
-        readable = [parent for parent in parents if not isinstance(parent, MalformedRow)]
-        return len(readable) == len(parents) and may_begin(child, readable)
+        return may_begin(child, [self.world.table.get(parent) for parent in sorted(child.parent_shard_ids)])
