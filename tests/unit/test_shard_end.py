@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sublet.decisions.shard_end import Blocked, EndShard, may_begin, other_parents, plan_shard_end
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.shard import FULL_RANGE, ChildShard, HashKeyRange
 
 from tests.unit.engine_world import moment
@@ -70,10 +70,12 @@ ENDED = replace(PARENT, checkpoint=SHARD_END)
         ("both parents have ended", CHILD, [ENDED, ENDED], True),
         ("one has ended, the other one's lease is gone", CHILD, [ENDED, None], True),
         ("one has not ended", CHILD, [ENDED, PARENT], False),
+        ("one cannot be read", CHILD, [ENDED, MalformedRow("shardId-0", "no counter")], False),
+        ("it has begun", replace(CHILD, checkpoint=Checkpoint("17")), [ENDED, PARENT], True),
         ("it has ended itself", replace(CHILD, checkpoint=SHARD_END), [ENDED, ENDED], False),
     ],
 )
 def test_a_child_begins_when_each_parent_has_ended_or_has_no_lease(
-    because: str, child: Lease, parents: list[Lease | None], expected: bool
+    because: str, child: Lease, parents: list[Lease | MalformedRow | None], expected: bool
 ) -> None:
     assert may_begin(child, parents) is expected, because

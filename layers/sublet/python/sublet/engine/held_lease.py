@@ -144,11 +144,13 @@ class HeldLease:
         """Read the row again: the owner before us may have checkpointed late. What it says now is where we start."""
         with self._lock:
             row = self._table.get(self.lease.lease_key)
-            if not isinstance(row, Lease) or row.holder != self.lease.holder:
-                self._leave(Tenure.LOST)
-            elif row.lease_owner == self.lease.lease_owner:
-                self.lease = row
-            # Else a Java worker has it, which leaves our holder on the row: our next write finds out on what terms.
+            if isinstance(row, Lease) and row.holder == self.lease.holder:
+                if row.lease_owner == self.lease.lease_owner:
+                    self.lease = row
+                    return
+                if row.checkpoint_owner == self.lease.lease_owner:
+                    return  # to be handed over: the next write is refused, and starts to drain
+            self._leave(Tenure.LOST)  # a Java worker that takes a lease leaves our holder on the row
 
 
 def _stands(refused: Refused) -> str:
