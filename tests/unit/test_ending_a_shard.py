@@ -131,3 +131,27 @@ def test_a_shard_lost_just_before_its_end_is_not_ended() -> None:
     report = world.window(world.item(SHARD))
     assert only(report).outcome is Outcome.LEASE_LOST
     assert not world.table.lease().is_ended
+
+
+def test_a_shard_lost_while_its_last_records_are_handled_is_not_reported_as_ended_to_the_handler() -> None:
+    """The new owner will handle its rest, and say so."""
+    world = EngineWorld()
+    world.put("last")
+    world.shards.split(SHARD)
+    world.handler.script = lambda _: world.steal()
+    assert only(world.window(world.item(SHARD))).outcome is Outcome.LEASE_LOST
+    assert ("shard_ended", SHARD) not in world.handler.calls
+    assert WriteKind.CREATE not in world.table.kinds()
+
+
+def test_a_child_whose_parent_has_not_ended_is_given_back_unread() -> None:
+    """The scan that sent us may be seconds old, and may have missed the parent's row."""
+    world = EngineWorld()
+    child, _ = world.shards.split(SHARD)
+    shards = {shard.shard_id: shard for shard in world.shards.list_shards()}
+    world.put_lease(lease_of(shards[child]))
+    world.shards.put("k", b"too early", 0)
+    report = only(world.window(world.item(child)))
+    assert report.outcome is Outcome.WAITS_FOR_PARENTS
+    assert world.handler.data() == []
+    assert world.table.lease(child).lease_owner is None

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from sublet.decisions.resume import IteratorType
+from sublet.decisions.resume import IteratorType, ReadPosition
 from sublet.decisions.window import Outcome
-from sublet.engine.page_feed import NOTHING, Budget, Size
+from sublet.engine.page_feed import NOTHING, Budget, PageFeed, Size
+from sublet.errors import StreamKeyUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.records import Page
 
@@ -190,13 +191,45 @@ def test_a_budget_gives_only_what_is_left_and_takes_it_back() -> None:
     assert budget.take(Size(100, 10))
 
 
-def test_all_memory_is_given_back_at_the_end_whatever_ended_it() -> None:
+def test_all_memory_is_given_back_at_the_end_also_that_of_a_page_nobody_will_handle() -> None:
     """The children that start in the same window need it."""
-    world = EngineWorld(replace(CONTINUOUS, max_bytes_in_flight=20 * 2**20, poll_limit=1), shards=3)
-    for shard in range(3):
-        world.put(*map(str, range(30)), shard=shard, of=3)
-        world.shards.split(f"shardId-{shard:012}")
-        world.put(*(f"child {n}" for n in range(30)), shard=shard, of=3)
-    world.at(3 * SECOND, world.steal)
-    world.window(world.item(*(f"shardId-{shard:012}" for shard in range(3))), lasts=2 * MINUTE)
-    assert len(world.handler.data()) >= 2 * 60
+    world = EngineWorld(replace(NO_WAITING, poll_limit=1))
+    world.put("in hand", "fetched ahead")
+    everything = Size(world.settings.max_bytes_in_flight, world.settings.max_records_in_flight)
+    budget = Budget(everything.bytes, everything.records, world.tasks)
+    feed = PageFeed(
+        world.stream,
+        SHARD,
+        ReadPosition(IteratorType.TRIM_HORIZON),
+        world.settings,
+        world.clock,
+        world.tasks,
+        budget,
+        world.tasks.signal(),
+        world.clock.now() + MINUTE,
+    )
+    assert feed.next() is not None
+    feed.read_ahead()
+    world.tasks.sleep(SECOND)
+    assert not budget.take(everything)
+    feed.close()
+    assert budget.take(everything)
+
+
+def test_a_stream_error_of_a_page_fetched_ahead_is_raised_where_that_page_is_asked_for() -> None:
+    """What was fetched before it is handled first."""
+    world = EngineWorld(replace(CONTINUOUS, poll_limit=1))
+    world.put("a")
+    polls = 0
+
+    def second_fails(poll: Callable[[], Page | PollRefusal]) -> Page | PollRefusal:
+        nonlocal polls
+        polls += 1
+        if polls > 1:
+            raise StreamKeyUnavailable("key is disabled")
+        return poll()
+
+    world.stream.disturb = second_fails
+    world.handler.script = lambda _: world.tasks.sleep(10 * SECOND)
+    assert only(world.window()).outcome is Outcome.SERVICE_FAILED
+    assert world.handler.data() == [b"a"]

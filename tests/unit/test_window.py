@@ -112,6 +112,7 @@ def test_another_window_is_for_exactly_the_leases_that_were_kept() -> None:
         ("somebody else goes on", [report(Outcome.LEASE_LOST)], Next.DONE),
         ("a prompt would fail again at once", [report(Outcome.HANDLER_FAILED)], Next.DONE),
         ("so would this", [report(Outcome.SERVICE_FAILED)], Next.DONE),
+        ("its parent's worker starts it", [report(Outcome.WAITS_FOR_PARENTS)], Next.DONE),
         ("another one is faster", [report(Outcome.COULD_NOT_ACQUIRE)], Next.DONE),
         ("one of several is enough", [report(Outcome.CAUGHT_UP), report(Outcome.WINDOW_ENDED)], Next.PROMPT),
         ("there was nothing to do", [], Next.DONE),
