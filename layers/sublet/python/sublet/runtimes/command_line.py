@@ -73,6 +73,7 @@ def run_consumer(settings: Settings) -> int:
     from sublet.aws.kinesis import KinesisStream
     from sublet.aws.log import PowertoolsLog
     from sublet.aws.metrics import EmfMetrics
+    from sublet.runtimes.garbage import collect_seldom
     from sublet.runtimes.handler_module import load_handler
     from sublet.runtimes.process import ConsumerProcess
     from sublet.runtimes.threads import ThreadTasks
@@ -86,7 +87,7 @@ def run_consumer(settings: Settings) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop_on)
-    ConsumerProcess(
+    process = ConsumerProcess(
         table=DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table),
         stream=KinesisStream(clients.kinesis_client(), clients.kinesis_poll_client(), settings),
         handler=load_handler(settings.handler),
@@ -96,7 +97,9 @@ def run_consumer(settings: Settings) -> int:
         log=PowertoolsLog("consumer_process"),
         settings=settings,
         stop=stop,
-    ).run()
+    )
+    collect_seldom()
+    process.run()
     return 0
 
 

@@ -20,6 +20,7 @@ from sublet.decisions.worker_item_json import item_from_json, item_to_json
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.errors import EventError
+from sublet.runtimes.garbage import collect_seldom
 from sublet.runtimes.handler_module import load_handler
 from sublet.runtimes.threads import ThreadTasks
 from sublet.settings import Settings
@@ -83,6 +84,7 @@ def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
         log=PowertoolsLog("lease_worker"),
         settings=settings,
     )
+    collect_seldom()
 
     def lambda_handler(event: Json, context: LambdaContext) -> dict[str, Any]:
         if event == {"smoke_test": True}:
