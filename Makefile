@@ -44,6 +44,11 @@ test: lint ## lint, then every test
 	@$(say) "All tests"
 	@$(PY) -m pytest $(PYTEST_ARGS)
 
+.PHONY: test-spark
+test-spark: setup .local/spark/.installed ## only the tests on Spark (Java 17 or newer; about four minutes)
+	@$(say) "Tests on Spark"
+	@.local/spark/bin/python -m pytest tests/spark $(PYTEST_ARGS)
+
 .PHONY: lint
 lint: setup ## ruff, import-linter, mypy
 	@$(say) "ruff: style and known mistakes"
@@ -111,6 +116,12 @@ endef
 	@$(call environment,$(@D),requirements/bench.txt)
 	@touch $@
 
+.local/spark/.installed: requirements/spark.txt requirements/build.txt pyproject.toml .local/uv/.installed
+	@$(say) "PySpark and what its tests need, in .local/spark"
+	@$(call environment,$(@D),requirements/spark.txt)
+	@$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --build-constraints requirements/build.txt --editable .
+	@touch $@
+
 .local/node/.installed: requirements/node.txt requirements/build.txt .local/uv/.installed
 	@$(say) "Node (this machine has none from 20 on), in .local/node"
 	@$(call environment,$(@D),requirements/node.txt)
@@ -131,6 +142,7 @@ LOCK = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --g
 lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its newest
 	@$(say) "Locking: Python"
 	@$(LOCK) pyproject.toml --extra demo --group test --group infra --output-file requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra spark --group test --group spark-test --output-file requirements/spark.txt
 	@$(LOCK) --group bench --output-file requirements/bench.txt
 	@$(LOCK) requirements/layer.in --constraints requirements/dev.txt --output-file requirements/layer.txt
 	@for name in build ministack node uv; do $(LOCK) requirements/$$name.in --output-file requirements/$$name.txt; done

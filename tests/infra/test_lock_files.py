@@ -14,7 +14,7 @@ LOCK_FILES = sorted((ROOT / "requirements").glob("*.txt"))
 
 def test_there_is_one_for_each_environment() -> None:
     names = {path.stem for path in LOCK_FILES}
-    assert names == {"bench", "build", "dev", "layer", "ministack", "node", "uv"}
+    assert names == {"bench", "build", "dev", "layer", "ministack", "node", "spark", "uv"}
 
 
 @pytest.mark.parametrize("path", LOCK_FILES, ids=lambda path: path.stem)

@@ -4,6 +4,7 @@
     ├── SettingsError            a setting is unknown, malformed or contradicts another
     ├── EventError               a function was invoked with an event that it cannot read
     ├── HandlerNotLoadable       the user's `module:function` cannot be imported or is no function
+    ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot read
     ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
     ├── StreamError              the stream said no, and asking again will not help
     │   ├── StreamNotFound       there is no such stream (deleted, or misspelt)
@@ -11,6 +12,8 @@
     │   ├── CheckpointNotInStream  the sequence number belongs to another stream or shard
     │   ├── StreamKeyUnavailable the stream's KMS key is disabled, deleted or denied to us
     │   ├── StreamAccessDenied   the role lacks a Kinesis permission
+    │   ├── StreamRecreated      Spark: the stream is not the one that the query's checkpoint is of
+    │   ├── RecordsLost          Spark: records that the query has not read are past retention
     │   └── StreamUnavailable    Kinesis could not be reached, or kept failing, for longer than our patience
     └── LeaseTableError          the lease table said no, and asking again will not help
         ├── LeaseTableNotFound   there is no such table
@@ -53,6 +56,10 @@ class MalformedCheckpoint(SubletError):
     """Text in a checkpoint's place that is neither a sequence number nor a sentinel."""
 
 
+class OffsetMalformed(SubletError):
+    """An offset of Spark's log that is another source's, another version's, or damaged."""
+
+
 class StreamError(SubletError):
     """The stream refused, and retrying the same call will not help."""
 
@@ -75,6 +82,14 @@ class StreamKeyUnavailable(StreamError):
 
 class StreamAccessDenied(StreamError):
     """This role lacks a permission on the stream."""
+
+
+class StreamRecreated(StreamError):
+    """A stream of this name exists, but it is not the one whose positions the query's checkpoint holds."""
+
+
+class RecordsLost(StreamError):
+    """Records that a Spark query has not read are past retention. `failOnDataLoss=false` warns instead, and goes on."""
 
 
 class StreamUnavailable(StreamError):

@@ -1,4 +1,5 @@
-"""The boto3 clients, made in this one place. Region, credentials and endpoints are boto3's own business.
+"""The boto3 clients, made in this one place. Region, credentials and endpoints are boto3's own business,
+unless a Spark query names its stream's.
 
 Standard retry mode throughout: throttling and faults are retried with jitter, a bounded number of times.
 Each client's patience lets a heartbeat, or a window's last write, succeed or fail while that still matters.
@@ -28,17 +29,19 @@ def dynamodb_client() -> DynamoDBClient:
     return boto3.client("dynamodb", config=_config(attempts=4, connect_timeout=2, read_timeout=5))
 
 
-def kinesis_client() -> KinesisClient:
+def kinesis_client(region: str | None = None, endpoint_url: str | None = None) -> KinesisClient:
     """For all but GetRecords. GetShardIterator has 5 calls a second on a shard, shared by all: try often."""
-    return boto3.client("kinesis", config=_config(attempts=6, connect_timeout=3, read_timeout=10))
+    config = _config(attempts=6, connect_timeout=3, read_timeout=10)
+    return boto3.client("kinesis", region_name=region, endpoint_url=endpoint_url, config=config)
 
 
-def kinesis_poll_client() -> KinesisClient:
+def kinesis_poll_client(region: str | None = None, endpoint_url: str | None = None) -> KinesisClient:
     """For GetRecords: one attempt, since a refused poll is a value and polls are repeated anyway.
 
     The read timeout lets 10 MB through at a shard's 2 MB/s twice over, and ends within a window's margin.
     """
-    return boto3.client("kinesis", config=_config(attempts=1, connect_timeout=3, read_timeout=15))
+    config = _config(attempts=1, connect_timeout=3, read_timeout=15)
+    return boto3.client("kinesis", region_name=region, endpoint_url=endpoint_url, config=config)
 
 
 def stepfunctions_client() -> SFNClient:

@@ -27,6 +27,7 @@ from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError, Str
 from sublet.ports import PollRefusal
 from sublet.protocol.records import Page
 from sublet.protocol.shard import ChildShard, Shard
+from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import Settings, StartKind, StartPosition
 
 if TYPE_CHECKING:
@@ -65,6 +66,12 @@ class KinesisStream:
                 except ClientError as error:
                     if code_of(error) not in EXPIRED_LISTING:
                         raise
+
+    def identity(self) -> StreamIdentity:
+        """Beside the Stream port, for those who keep positions elsewhere than in a lease table."""
+        with self._named_errors():
+            summary = self._client.describe_stream_summary(**self._stream)["StreamDescriptionSummary"]
+        return StreamIdentity(summary["StreamARN"], summary["StreamCreationTimestamp"].astimezone(UTC))
 
     def has_shard(self, shard_id: str) -> bool:
         try:

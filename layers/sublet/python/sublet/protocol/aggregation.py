@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import count, repeat
 from typing import NamedTuple
 
@@ -75,6 +76,47 @@ def deaggregate(stream_records: Iterable[StreamRecord], hash_key_range: HashKeyR
         else:
             dropped += len(expanded)
     return Deaggregation(user_records, dropped, delivered_whole)
+
+
+class AggregateColumns(NamedTuple):
+    """An aggregate's user records as columns, an entry for each, in order; every index into the table is valid."""
+
+    data: Sequence[bytes]
+    partition_key_table: Sequence[str]
+    partition_key_indexes: Sequence[int]
+    explicit_hash_keys: Sequence[str | None]
+    """Empty when no user record has one."""
+
+
+class Whole(Enum):
+    """A stream record that is delivered as one plain record."""
+
+    PLAIN = "plain"
+    DAMAGED = "damaged"
+    """An aggregate with a table index or explicit hash key that makes no sense (`delivered_whole`)."""
+
+
+class OutOfRange(NamedTuple):
+    """An aggregate dropped by KCL's rule (`dropped_out_of_range`)."""
+
+    user_records: int
+
+
+def aggregate_columns(
+    data: bytes, hash_key_range: HashKeyRange | None
+) -> AggregateColumns | Whole | OutOfRange:
+    """What `deaggregate` makes of one stream record's data, by the same rules, as columns. Raises on no bytes."""
+    contents = read_aggregate(data)
+    if contents is None:
+        return Whole.PLAIN
+    by_index = _explicit_hash_keys(contents)
+    indexes = contents.partition_key_indexes
+    if by_index is None or max(indexes, default=-1) >= len(contents.partition_key_table):
+        return Whole.DAMAGED
+    if hash_key_range is not None and not _is_inside(hash_key_range, contents, by_index):
+        return OutOfRange(len(contents.data))
+    explicit = list(map(by_index.__getitem__, contents.explicit_hash_key_indexes))
+    return AggregateColumns(contents.data, _texts(contents.partition_key_table), indexes, explicit)
 
 
 def _plain(record: StreamRecord) -> UserRecord:

@@ -1,0 +1,12 @@
+"""Spark: a Kinesis source for PySpark 4.2 and later. Registered by `pyspark_sublet`; needs the extra `sublet[spark]`.
+
+    options          every option, validated by name
+    offsets          what Spark's offset log holds: values and their JSON (pure)
+    planning         which shards begin, where the next batch ends, what its tasks read (pure)
+    pace, pages      a shard's pages in order, within its five calls and 2 MB a second
+    peeks            the driver's looks ahead, for an existing record to end a batch at
+    reading, rows    a task: exactly the records of its range, as Arrow RecordBatches
+    streaming, batch, source   Spark's own interfaces
+
+Of these only `source`, `streaming`, `batch` and `rows` import PySpark or PyArrow. Nothing here imports the engine.
+"""

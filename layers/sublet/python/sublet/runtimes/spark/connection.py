@@ -1,0 +1,65 @@
+"""The way to AWS of one process: made once and kept, since Spark's Python workers run task after task."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cache
+
+from sublet.aws.clients import kinesis_client, kinesis_poll_client
+from sublet.aws.clock import SystemClock
+from sublet.aws.kinesis import KinesisStream
+from sublet.ports import Clock
+from sublet.runtimes.spark.options import Options
+from sublet.runtimes.spark.pace import Pace, Sleep
+from sublet.runtimes.spark.pages import Connection
+from sublet.runtimes.threads import ThreadTasks
+from sublet.settings import Settings
+
+
+class PythonLog:
+    """The Log port over Python's logging: in Spark's workers that is standard error, which Spark keeps."""
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def info(self, message: str, **fields: object) -> None:
+        self._logger.info(_line(message, fields))
+
+    def warning(self, message: str, **fields: object) -> None:
+        self._logger.warning(_line(message, fields))
+
+    def error(self, message: str, **fields: object) -> None:
+        self._logger.error(_line(message, fields))
+
+
+def _line(message: str, fields: dict[str, object]) -> str:
+    return " ".join([f"sublet: {message}", *(f"{name}={value}" for name, value in fields.items())])
+
+
+def connect_driver(options: Options) -> Connection:
+    """For looks. A query's driver-side process makes them all."""
+    return _connection(
+        options.settings, options.region, options.endpoint_url, options.patience, Pace.of_driver
+    )
+
+
+def connect_task(options: Options) -> Connection:
+    """For reads, in whatever worker process the task runs."""
+    return _connection(options.settings, options.region, options.endpoint_url, options.patience, Pace.of_task)
+
+
+@cache
+def _connection(
+    settings: Settings,
+    region: str | None,
+    endpoint_url: str | None,
+    patience: timedelta,
+    pace: Callable[[Clock, Sleep], Pace],
+) -> Connection:
+    clock, sleep = SystemClock(), ThreadTasks().signal().wait
+    stream = KinesisStream(
+        kinesis_client(region, endpoint_url), kinesis_poll_client(region, endpoint_url), settings
+    )
+    return Connection(stream, pace(clock, sleep), clock, sleep, PythonLog("sublet.spark"), patience)

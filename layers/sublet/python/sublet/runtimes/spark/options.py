@@ -1,0 +1,208 @@
+"""Every option of the source, in one table: an unknown, malformed or contradictory one is refused by its name."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sublet.errors import MalformedCheckpoint, SettingsError
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.settings import HashRangeFilter, Settings, StartKind, StartPosition, parse_duration, parse_setting
+
+
+class Use(StrEnum):
+    """What the options are for."""
+
+    STREAM = "readStream"
+    BATCH = "read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of one query, parsed. Names are Spark's in snake case; see OPTIONS for their meaning."""
+
+    stream: str
+    stream_arn: str | None
+    region: str | None
+    endpoint_url: str | None
+    start_position: StartPosition
+    end_position: StartPosition | None
+    start_checkpoints: Mapping[str, Checkpoint] | None
+    end_checkpoints: Mapping[str, Checkpoint] | None
+    hash_range_filter: HashRangeFilter
+    fail_on_data_loss: bool
+    max_span_per_trigger: timedelta | None
+    max_records_per_trigger: int | None
+    max_bytes_per_trigger: int | None
+    list_interval: timedelta
+    patience: timedelta
+
+    @property
+    def settings(self) -> Settings:
+        """What the library's own adapters take. The application is not used: nothing is leased."""
+        return Settings(application="sublet-spark", stream=self.stream, stream_arn=self.stream_arn)
+
+
+def _text(name: str, text: str) -> str:
+    if not text.strip():
+        raise SettingsError(name, text, "not empty")
+    return text
+
+
+def _flag(name: str, text: str) -> object:
+    return parse_setting(name, bool, text.lower())
+
+
+def _count(name: str, text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) < 2**62:
+        raise SettingsError(name, text, "a whole number from 1 on")
+    return int(text)
+
+
+def _duration(name: str, text: str) -> timedelta:
+    duration = parse_duration(name, text)
+    if duration <= timedelta(0):
+        raise SettingsError(name, text, "longer than 0")
+    return duration
+
+
+def _position(name: str, text: str) -> StartPosition:
+    try:
+        return StartPosition.parse(text)
+    except SettingsError as refusal:
+        raise SettingsError(name, text, refusal.allowed) from None
+
+
+def _moment(name: str, text: str) -> StartPosition:
+    position = _position(name, text)
+    if position.kind is not StartKind.AT_TIMESTAMP:
+        raise SettingsError(
+            name, text, "AT_TIMESTAMP:<ISO 8601 with time zone>; leave it out to read to the tip"
+        )
+    return position
+
+
+def _filter(name: str, text: str) -> object:
+    return parse_setting(name, HashRangeFilter, text)
+
+
+def _checkpoints(name: str, text: str) -> Mapping[str, Checkpoint]:
+    """`{"shardId-000000000000": "4968...:3", ...}`: the sub-sequence number after a colon, or a sentinel."""
+    try:
+        pairs = json.loads(text).items()
+        return {shard_id: Checkpoint.parse(at[0], int(at[2] or 0)) for shard_id, at in _split(pairs)}
+    except (ValueError, AttributeError, MalformedCheckpoint) as fault:
+        raise SettingsError(name, text, f"a JSON object of shard ids and checkpoints ({fault})") from None
+
+
+def _split(pairs: Any) -> list[tuple[str, tuple[str, str, str]]]:
+    return [(shard_id, text.partition(":")) for shard_id, text in pairs]
+
+
+class Option(NamedTuple):
+    """`default` as the user would write it; None: no default."""
+
+    name: str
+    parse: Callable[[str, str], object]
+    default: str | None
+    uses: tuple[Use, ...]
+    meaning: str
+
+
+_BOTH = (Use.STREAM, Use.BATCH)
+
+OPTIONS = (
+    Option("stream", _text, None, _BOTH, "The stream's name. Required."),
+    Option("streamArn", _text, None, _BOTH, "Its ARN, sent with every call: for policies scoped to one stream."),
+    Option("region", _text, None, _BOTH,
+           "Its region; without it boto3's own (`AWS_REGION`, profile) on driver and executors."),
+    Option("endpointUrl", _text, None, _BOTH, "Another Kinesis endpoint: a VPC endpoint, or an emulator."),
+    Option("startPosition", _position, "TRIM_HORIZON", _BOTH,
+           "Where to begin: `TRIM_HORIZON`, `LATEST` (streaming: the moment of the first plan), `AT_TIMESTAMP:<ISO 8601>`."),
+    Option("endPosition", _moment, None, (Use.BATCH,),
+           "`AT_TIMESTAMP:<ISO 8601>`: only what arrived before it. Without it: to the tip."),
+    Option("startCheckpoints", _checkpoints, None, (Use.BATCH,),
+           'JSON of shard ids and checkpoints (`"4968…:3"`): rows after them. A shard that is not named begins at the '
+           "horizon."),
+    Option("endCheckpoints", _checkpoints, None, (Use.BATCH,),
+           "The same: rows up to and including them, of the named shards alone. Without it: all shards, to the tip."),
+    Option("hashRangeFilter", _filter, "kcl", _BOTH,
+           "`kcl` drops a KPL aggregate with a record outside the shard's hash range, as KCL does; `off` keeps it."),
+    Option("failOnDataLoss", _flag, "true", _BOTH,
+           "Whether unread records that are past retention fail the query; else a warning says what is gone."),
+    Option("maxSpanPerTrigger", _duration, None, (Use.STREAM,),
+           "At most so much of arrival time in one batch of each shard (`5m`). The cheap limit: one call more a shard."),
+    Option("maxRecordsPerTrigger", _count, None, (Use.STREAM,),
+           "At most so many rows in one batch, shared evenly by the shards; an aggregate is never cut, and each shard "
+           "may bring one. The driver counts them: it reads all data once more."),
+    Option("maxBytesPerTrigger", _count, None, (Use.STREAM,), "The same in bytes of the stream records' data."),
+    Option("listInterval", _duration, "10s", (Use.STREAM,), "How often the shards are listed while none is seen to end."),
+    Option("patience", _duration, "60s", _BOTH,
+           "How long a task waits for a record that is there, or for a shard that throttles, before it fails."),
+)  # fmt: skip
+
+_BY_KEY = {option.name.lower(): option for option in OPTIONS}
+_LIMITS = ("maxSpanPerTrigger", "maxRecordsPerTrigger", "maxBytesPerTrigger")
+_EXCLUSIVE = (
+    ("startPosition", "startCheckpoints"),
+    ("endPosition", "endCheckpoints"),
+    *((one, other) for index, one in enumerate(_LIMITS) for other in _LIMITS[index + 1 :]),
+)
+
+
+def parse_options(given: Mapping[str, str], use: Use | None) -> Options:
+    """The options, or SettingsError with the first that is wrong. Spark gives names in any case.
+
+    `use` None: it is not known yet (Spark asks for the schema first); what fits any is taken.
+    """
+    texts = {key.lower(): text for key, text in given.items()}
+    for key, text in texts.items():
+        _check_name(key, text, use)
+    for one, other in _EXCLUSIVE:
+        if one.lower() in texts and other.lower() in texts:
+            raise SettingsError(other, texts[other.lower()], f"cannot go with {one}: give one of the two")
+    if "stream" not in texts:
+        raise SettingsError("stream", None, 'required: .option("stream", "<name>")')
+    values = {option.name: _value(option, texts) for option in OPTIONS}
+    options = Options(**{_snake(name): value for name, value in values.items()})  # type: ignore[arg-type]
+    _ = options.settings  # checks the names
+    _check_positions(options, use)
+    return options
+
+
+def _check_name(key: str, text: str, use: Use | None) -> None:
+    option = _BY_KEY.get(key)
+    if option is None:
+        close = difflib.get_close_matches(key, _BY_KEY, n=1)
+        hint = f"did you mean {_BY_KEY[close[0]].name}? " if close else ""
+        raise SettingsError(
+            key, text, f"no such option; {hint}the options are {', '.join(o.name for o in OPTIONS)}"
+        )
+    if use is not None and use not in option.uses:
+        raise SettingsError(option.name, text, f"not for {use}, only for {', '.join(option.uses)}")
+
+
+def _value(option: Option, texts: Mapping[str, str]) -> object:
+    text = texts.get(option.name.lower(), option.default)
+    return None if text is None else option.parse(option.name, text)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+
+
+def _check_positions(options: Options, use: Use | None) -> None:
+    if use is Use.BATCH and options.start_position.kind is StartKind.LATEST:
+        raise SettingsError(
+            "startPosition", "LATEST", "nothing is after the tip: TRIM_HORIZON or AT_TIMESTAMP for a batch"
+        )
+    start, end = options.start_position.at, options.end_position.at if options.end_position else None
+    if start is not None and end is not None and start >= end:
+        raise SettingsError(
+            "endPosition", str(options.end_position), f"later than startPosition ({start.isoformat()})"
+        )

@@ -1,0 +1,92 @@
+"""A shard's read limit, kept rather than run into: five calls and 2 MB a second, over a query's looks and reads.
+
+Looks are made on the driver and reads on executors, which cannot see each other's calls. A query's batches follow one
+another, and that is enough:
+
+* The driver makes at most three calls a second: its looks, and the first call of each task, which it makes in the
+  task's name when it plans it, and dates to the batch's end as soon as it sees that.
+* A task's later calls are half a second apart: two in any second, also over two tasks of successive batches.
+* What a page weighs is paid for before the next call. A task pays for its last page before it ends, and is told what
+  the looks before it still owe.
+
+Other consumers of the stream take their part all the same: a poll that is throttled is repeated, as in the library.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from sublet.ports import Clock
+
+BYTES_PER_SECOND = 2 * 2**20
+
+_SECOND = timedelta(seconds=1)
+_SLACK = timedelta(milliseconds=20)
+"""The service measures seconds by its own clock, with requests that travel for different times."""
+
+Sleep = Callable[[timedelta], object]
+
+
+class Pace:
+    """When the next call on each shard may be made. One thread at a time for a shard; different shards at once."""
+
+    def __init__(self, calls: int, window: timedelta, clock: Clock, sleep: Sleep) -> None:
+        """At most so many calls on a shard in any `window`."""
+        self._max_calls = calls
+        self._window = window
+        self._clock = clock
+        self._sleep = sleep
+        self._calls: dict[str, deque[datetime]] = {}
+        self._paid_at: dict[str, datetime] = {}
+
+    @classmethod
+    def of_driver(cls, clock: Clock, sleep: Sleep) -> Pace:
+        return cls(3, _SECOND + _SLACK, clock, sleep)
+
+    @classmethod
+    def of_task(cls, clock: Clock, sleep: Sleep) -> Pace:
+        return cls(1, _SECOND / 2 + _SLACK, clock, sleep)
+
+    def wait_for_call(self, shard_id: str) -> None:
+        """Wait until a call may be made, and count it."""
+        self.settle(shard_id)
+        calls = self._calls_on(shard_id)
+        if len(calls) == self._max_calls:
+            self._wait(calls[0] + self._window - self._clock.now())
+        calls.append(self._clock.now())
+
+    def count_call(self, shard_id: str) -> None:
+        """A call is made that somebody else has waited for."""
+        self.settle(shard_id)
+        self._calls_on(shard_id).append(self._clock.now())
+
+    def date_last_call(self, shard_id: str) -> None:
+        """The last call was made between when it was counted and now."""
+        if calls := self._calls_on(shard_id):
+            calls[-1] = self._clock.now()
+
+    def owe(self, shard_id: str, debt: timedelta) -> None:
+        """Nothing may be read for so long from now on, and longer if more is owed already."""
+        paid_at = self._clock.now() + debt
+        self._paid_at[shard_id] = max(paid_at, self._paid_at.get(shard_id, paid_at))
+
+    def count_bytes(self, shard_id: str, size: int) -> None:
+        self.owe(shard_id, _SECOND * (size / BYTES_PER_SECOND))
+
+    def debt(self, shard_id: str) -> timedelta:
+        """For how long what was read still uses the limit up."""
+        now = self._clock.now()
+        return max(self._paid_at.get(shard_id, now) - now, timedelta(0))
+
+    def settle(self, shard_id: str) -> None:
+        """Wait until what was read is paid for."""
+        self._wait(self.debt(shard_id))
+
+    def _calls_on(self, shard_id: str) -> deque[datetime]:
+        return self._calls.setdefault(shard_id, deque(maxlen=self._max_calls))
+
+    def _wait(self, pause: timedelta) -> None:
+        if pause > timedelta(0):
+            self._sleep(pause)

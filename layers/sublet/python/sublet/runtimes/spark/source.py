@@ -1,0 +1,40 @@
+"""The data source that Spark knows as `sublet`. It finds it through the module `pyspark_sublet`."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from sublet.errors import SettingsError
+from sublet.runtimes.spark.batch import BatchReader
+from sublet.runtimes.spark.connection import connect_driver, connect_task
+from sublet.runtimes.spark.options import Options, Use, parse_options
+from sublet.runtimes.spark.rows import ARROW_SCHEMA, SCHEMA_DDL
+from sublet.runtimes.spark.streaming import StreamReader
+
+
+class SubletDataSource(DataSource):
+    """`spark.readStream.format("sublet")`, `spark.read.format("sublet")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "sublet"
+
+    def schema(self) -> str:
+        """Asked for at `load()`: so that is where a wrong option is refused."""
+        parse_options(self.options, None)
+        return SCHEMA_DDL
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
+        return StreamReader(self._options(schema, Use.STREAM), connect_driver, connect_task)
+
+    def reader(self, schema: StructType) -> BatchReader:
+        return BatchReader(self._options(schema, Use.BATCH), connect_task)
+
+    def _options(self, schema: StructType, use: Use) -> Options:
+        if not to_arrow_schema(schema, timezone="UTC").equals(ARROW_SCHEMA):
+            raise SettingsError(
+                "schema", schema.simpleString(), f"the source's own: leave .schema() out ({SCHEMA_DDL})"
+            )
+        return parse_options(self.options, use)

@@ -1,0 +1,169 @@
+"""A streaming query without Spark: the driver and the tasks of the source over a stream in memory, an offset log of JSON
+texts, and batches that are run, crash, and are planned again as Spark does it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sublet.decisions.resume import ReadPosition
+from sublet.memory import FakeClock, MemoryLog, MemoryStream
+from sublet.ports import PollRefusal
+from sublet.protocol.records import Page
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.runtimes.spark.driver import QueryDriver
+from sublet.runtimes.spark.offsets import Offset, offset_from_json, offset_to_json
+from sublet.runtimes.spark.options import Options, Use, parse_options
+from sublet.runtimes.spark.pace import Pace
+from sublet.runtimes.spark.pages import Connection
+from sublet.runtimes.spark.peeks import NO_LIMIT, Share
+from sublet.runtimes.spark.reading import Task, read_range
+from sublet.settings import StartPosition
+
+ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
+
+
+class SleepingClock(FakeClock):
+    """Time passes when somebody sleeps, and only then. Safe for the driver's threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def sleep(self, pause: timedelta) -> None:
+        with self._lock:
+            self.advance(pause)
+
+
+class WatchedStream:
+    """A MemoryStream with an identity; counts calls and refusals, and refuses polls when told to."""
+
+    def __init__(self, inner: MemoryStream, clock: FakeClock) -> None:
+        self.inner = inner
+        self.created_at = clock.now()
+        self.calls: Counter[str] = Counter()
+        self.refusals: list[PollRefusal] = []
+        self.refuse: Callable[[str], PollRefusal | None] = lambda _: None
+        self.never_shows: str | None = None
+
+    def identity(self) -> StreamIdentity:
+        self.calls["identity"] += 1
+        return StreamIdentity(ARN, self.created_at)
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        self.calls["list_shards"] += 1
+        return self.inner.list_shards(at)
+
+    def has_shard(self, shard_id: str) -> bool:
+        return self.inner.has_shard(shard_id)
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        self.calls["open"] += 1
+        return self.inner.open(shard_id, position)
+
+    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+        self.calls["poll"] += 1
+        reply = self.refuse(iterator) or self.inner.poll(iterator, limit)
+        if isinstance(reply, PollRefusal):
+            self.refusals.append(reply)
+        elif self.never_shows is not None:
+            kept = tuple(r for r in reply.records if r.sequence_number != self.never_shows)
+            reply = reply._replace(records=kept)
+        return reply
+
+
+class Row(NamedTuple):
+    data: bytes
+    partition_key: str
+    explicit_hash_key: str | None
+    sequence_number: str
+    sub_sequence_number: int
+    arrived: datetime
+    shard_id: str
+    stream: str
+
+
+def options(use: Use = Use.STREAM, /, **given: str) -> Options:
+    return parse_options({"stream": "orders", **given}, use)
+
+
+def rows_of(connection: Connection, tasks: Iterable[Task]) -> list[Row]:
+    return [
+        Row(*record.values())
+        for task in tasks
+        for batch in read_range(connection, task)
+        for record in batch.to_pylist()
+    ]
+
+
+class MemoryQuery:
+    """`log`: the offsets of the batches planned so far, as Spark's offset log has them; `rows`: of each batch's last run."""
+
+    def __init__(self, stream: WatchedStream, clock: SleepingClock, opts: Options) -> None:
+        self.stream = stream
+        self.clock = clock
+        self.options = opts
+        self.memory_log = MemoryLog()
+        self.log: list[str] = []
+        self.rows: list[list[Row]] = []
+        self.restart()
+
+    def connection(self, pace: Pace) -> Connection:
+        sleep = self.clock.sleep
+        return Connection(self.stream, pace, self.clock, sleep, self.memory_log, self.options.patience)
+
+    def restart(self) -> None:
+        """A new process: what was remembered is gone, and a shard's second of calls has passed."""
+        self.clock.sleep(timedelta(seconds=2))
+        self.driver = QueryDriver(self.connection(Pace.of_driver(self.clock, self.clock.sleep)), self.options)
+
+    def offset(self, batch: int) -> Offset:
+        """At which the batch ended. Spark asks for the initial one each time that it plans batch 0."""
+        if batch < 0:
+            return offset_from_json(_through_json(offset_to_json(self.driver.initial_offset())))
+        return offset_from_json(json.loads(self.log[batch]))
+
+    def plan(self, limit: Share = NO_LIMIT) -> bool:
+        """Write the next batch into the log, unless there is nothing to read."""
+        start = self.offset(len(self.log) - 1)
+        end = self.driver.latest_offset(start, limit)
+        if end is start:
+            return False
+        self.log.append(json.dumps(offset_to_json(end)))
+        return True
+
+    def run(self, batch: int | None = None) -> list[Row]:
+        """Read a batch of the log, in a process that knows nothing but the log if the driver was restarted."""
+        batch = len(self.log) - 1 if batch is None else batch
+        start = self.offset(batch - 1)
+        tasks = self.driver.tasks(start, self.offset(batch))
+        rows = rows_of(self.connection(Pace.of_task(self.clock, self.clock.sleep)), tasks)
+        self.rows[batch:] = [rows]
+        return rows
+
+    def run_all(self, limit: Share = NO_LIMIT, batches: int = 1000) -> list[Row]:
+        """Until there is nothing to read."""
+        for _ in range(batches):
+            if not self.plan(limit):
+                return self.all_rows
+            self.run()
+        raise AssertionError(f"still reading after {batches} batches")
+
+    @property
+    def all_rows(self) -> list[Row]:
+        return [row for rows in self.rows for row in rows]
+
+
+def memory_query(shards: int = 1, throttled: bool = True, /, **given: str) -> MemoryQuery:
+    clock = SleepingClock()
+    stream = WatchedStream(MemoryStream(shards, clock=clock, throttled=throttled, name="orders"), clock)
+    return MemoryQuery(stream, clock, options(**given))
+
+
+def _through_json(value: Mapping[str, Any]) -> Any:
+    return json.loads(json.dumps(value))

@@ -1,0 +1,406 @@
+"""Exactly once, without Spark: the source's driver and tasks over a stream in memory that keeps Kinesis' rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from random import Random
+
+import pytest
+from sublet.errors import RecordsLost, StreamRecreated, StreamUnavailable
+from sublet.ports import PollRefusal
+from sublet.protocol.aggregation import aggregate
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.runtimes.spark.batch_plan import Wanted, plan_batch
+from sublet.runtimes.spark.options import Use
+from sublet.runtimes.spark.pace import Pace
+from sublet.runtimes.spark.peeks import Share
+
+from tests.spark.memory_query import MemoryQuery, Row, memory_query, options, rows_of
+
+SECOND = timedelta(seconds=1)
+LAST_HASH_KEY = str(2**128 - 1)
+
+
+def put(query: MemoryQuery, count: int, first: int = 0) -> list[bytes]:
+    data = [b"%d" % number for number in range(first, first + count)]
+    query.stream.inner.put_all((each.decode(), each) for each in data)
+    return data
+
+
+class World:
+    """Producer and operator with one seed: records and aggregates, splits and merges, crashes of the query."""
+
+    def __init__(self, seed: int) -> None:
+        print(f"seed {seed}")
+        self.chance = Random(seed)
+        self.query = memory_query(2, maxRecordsPerTrigger="1000")
+        self.produced: list[bytes] = []
+
+    def produce(self) -> None:
+        stream, chance = self.query.stream.inner, self.chance
+        for _ in range(chance.randrange(40)):
+            key = f"key-{chance.randrange(1000)}"
+            data = [b"%d" % (len(self.produced) + n) for n in range(chance.choice((1, 1, 5)))]
+            stream.put(key, data[0] if len(data) == 1 else aggregate([(key, None, each) for each in data]))
+            self.produced += data
+            if chance.random() < 0.2:
+                self.query.clock.sleep(timedelta(milliseconds=chance.randrange(800)))
+
+    def reshard(self) -> None:
+        stream, chance = self.query.stream.inner, self.chance
+        still_open = sorted((s for s in stream.list_shards() if s.is_open), key=lambda s: s.hash_key_range)
+        if len(still_open) > 1 and chance.random() < 0.5:
+            first = chance.randrange(len(still_open) - 1)
+            stream.merge(still_open[first].shard_id, still_open[first + 1].shard_id)
+        else:
+            stream.split(chance.choice(still_open).shard_id)
+
+    def turn(self) -> None:
+        chance, query = self.chance, self.query
+        self.produce()
+        if chance.random() < 0.15:
+            self.reshard()
+        if chance.random() < 0.7 and query.plan(Share(records=30) if chance.random() < 0.5 else Share()):
+            if chance.random() < 0.3:  # planned, and then killed
+                query.restart()
+            rows = query.run()
+            if chance.random() < 0.3:  # run, and killed before it was committed
+                query.restart()
+                assert query.run() == rows, "a range that is read again gives the same rows"
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_exactly_once_through_reshards_and_crashes(seed: int) -> None:
+    world = World(seed)
+    for _ in range(40):
+        world.turn()
+    world.query.clock.sleep(20 * SECOND)
+    rows = world.query.run_all()
+    times = Counter(row.data for row in rows)
+    assert set(times) == set(world.produced)
+    assert set(times.values()) == {1}
+    assert_in_order(world.query)
+    assert world.query.stream.refusals == [], "five calls and 2 MB a second were exceeded"
+
+
+def assert_in_order(query: MemoryQuery) -> None:
+    """Within a shard by sequence number; a child's first batch after its parents' last."""
+    batches: dict[str, list[int]] = {}
+    position: dict[str, tuple[int, int]] = {}
+    for number, rows in enumerate(query.rows):
+        for row in rows:
+            at = (int(row.sequence_number), row.sub_sequence_number)
+            assert at > position.get(row.shard_id, (-1, -1))
+            position[row.shard_id] = at
+            batches.setdefault(row.shard_id, []).append(number)
+    for shard in query.stream.inner.list_shards():
+        for parent in shard.parent_shard_ids & batches.keys():
+            assert shard.shard_id not in batches or batches[parent][-1] < batches[shard.shard_id][0]
+
+
+def test_an_empty_stream_gives_one_empty_batch_and_then_none() -> None:
+    query = memory_query(3)
+    assert query.run_all() == []
+    assert len(query.log) == 1
+    assert not query.plan()
+
+
+def test_idle_shards_cost_one_poll_each() -> None:
+    query = memory_query(2)
+    put(query, 20)
+    query.run_all()
+    query.plan()
+    query.stream.calls.clear()
+    assert not query.plan()
+    assert query.stream.calls["poll"] == 2
+    assert query.stream.calls["open"] == 0
+
+
+def test_latest_is_pinned_by_the_first_plan_also_when_batch_0_fails_and_is_planned_again() -> None:
+    query = memory_query(2, startPosition="LATEST")
+    put(query, 10)
+    query.clock.sleep(2 * SECOND)
+    query.plan()
+    query.restart()  # batch 0 failed; its successor must begin where it did
+    query.clock.sleep(2 * SECOND)
+    wanted = put(query, 10, first=10)
+    query.clock.sleep(5 * SECOND)
+    query.run(0)
+    query.restart()
+    assert sorted(row.data for row in query.run_all()) == sorted(wanted)
+
+
+def test_a_batch_0_with_records_gives_the_same_rows_again() -> None:
+    query = memory_query(2)
+    put(query, 50)
+    query.plan()
+    rows = query.run(0)
+    assert len(rows) == 50
+    put(query, 50, first=50)
+    query.restart()
+    assert query.run(0) == rows
+
+
+def test_start_at_a_moment_leaves_out_what_came_before_also_through_a_reshard() -> None:
+    query = memory_query(1)
+    put(query, 10)
+    query.stream.inner.split("shardId-000000000000")
+    query.clock.sleep(60 * SECOND)
+    moment = query.clock.now().isoformat()
+    late = memory_query()
+    late.stream, late.clock = query.stream, query.clock
+    late.options = options(startPosition=f"AT_TIMESTAMP:{moment}")
+    late.restart()
+    wanted = put(query, 10, first=10)
+    query.stream.inner.split("shardId-000000000001")
+    wanted += put(query, 10, first=20)
+    query.clock.sleep(5 * SECOND)
+    assert sorted(row.data for row in late.run_all()) == sorted(wanted)
+
+
+@pytest.mark.parametrize("limit", [Share(records=7), Share(bytes=20)])
+def test_limits_by_records_and_bytes_hold_for_every_batch_and_lose_nothing(limit: Share) -> None:
+    query = memory_query(2)
+    wanted = put(query, 100)
+    assert sorted(row.data for row in query.run_all(limit)) == sorted(wanted)
+    for rows in query.rows:
+        assert limit.records is None or len(rows) <= limit.records
+        assert limit.bytes is None or sum(len(row.data) for row in rows) <= limit.bytes
+    assert len(query.rows) >= 9
+
+
+def test_an_aggregate_is_never_cut() -> None:
+    query = memory_query(1)
+    for _ in range(3):
+        query.stream.inner.put("k", aggregate([("k", None, b"x")] * 10))
+    query.run_all(Share(records=7))
+    assert [len(rows) for rows in query.rows] == [10, 10, 10]
+
+
+def test_limit_by_span_reads_so_much_arrival_time_in_a_batch() -> None:
+    query = memory_query(1)
+    for number in range(10):
+        put(query, 5, first=5 * number)
+        query.clock.sleep(60 * SECOND)
+    query.run_all(Share(span=120 * SECOND))
+    assert [len(rows) for rows in query.rows[:4]] == [11, 10, 10, 10]
+    assert len(query.all_rows) == 50
+
+
+def test_available_now_reads_what_was_there_and_no_more() -> None:
+    query = memory_query(2)
+    wanted = put(query, 30)
+    query.stream.inner.split("shardId-000000000000")
+    wanted += put(query, 30, first=30)
+    query.clock.sleep(SECOND)
+    query.driver.set_targets()
+    for number in range(100):
+        put(query, 5, first=1000 + 5 * number)
+        if number == 3:
+            query.stream.inner.split("shardId-000000000001")
+        if not query.plan(Share(records=20) if number < 2 else Share()):
+            break
+        query.run()
+        query.clock.sleep(SECOND)
+    assert sorted(row.data for row in query.all_rows) == sorted(wanted)
+
+
+def test_throttled_polls_and_expired_iterators_are_waited_out() -> None:
+    chance = Random(7)
+    query = memory_query(2)
+    query.stream.refuse = lambda _: (
+        chance.choice((PollRefusal.THROTTLED, PollRefusal.ITERATOR_EXPIRED))
+        if chance.random() < 0.4
+        else None
+    )
+    wanted = put(query, 200)
+    assert sorted(row.data for row in query.run_all(Share(records=50))) == sorted(wanted)
+    assert len(query.stream.refusals) > 10
+
+
+def test_a_shard_that_throttles_for_ever_fails_the_task() -> None:
+    query = memory_query(1)
+    put(query, 5)
+    query.plan()
+    query.stream.refuse = lambda _: PollRefusal.THROTTLED
+    with pytest.raises(StreamUnavailable, match="refused"):
+        query.run()
+
+
+def test_a_task_fails_rather_than_finish_short() -> None:
+    query = memory_query(1)
+    put(query, 5)
+    query.clock.sleep(5 * SECOND)
+    query.plan()
+    query.stream.never_shows = query.run()[-1].sequence_number
+    with pytest.raises(StreamUnavailable, match="fails rather than finish short"):
+        query.run()
+
+
+def trimmed_in_the_middle(**given: str) -> tuple[MemoryQuery, list[bytes]]:
+    """Five records read, five trimmed unread, five left."""
+    query = memory_query(1, **given)
+    put(query, 5)
+    query.clock.sleep(5 * SECOND)
+    query.run_all()
+    put(query, 5, first=5)
+    query.clock.sleep(timedelta(hours=30))
+    left = put(query, 5, first=10)
+    query.stream.inner.trim(query.clock.now() - timedelta(hours=24))
+    query.clock.sleep(5 * SECOND)
+    query.restart()
+    return query, left
+
+
+def test_records_trimmed_unread_fail_the_query() -> None:
+    query, _ = trimmed_in_the_middle()
+    query.plan()
+    with pytest.raises(RecordsLost, match=r"past retention.*failOnDataLoss"):
+        query.run()
+
+
+def test_or_are_warned_of_with_the_gap() -> None:
+    query, left = trimmed_in_the_middle(failOnDataLoss="false")
+    query.plan()
+    assert [row.data for row in query.run()] == left
+    (warning,) = [line for line in query.memory_log.lines if "lost" in line.message]
+    assert "first one left is" in str(warning.fields["what"])
+
+
+def test_a_batch_whose_end_is_trimmed_before_it_is_read_fails() -> None:
+    query = memory_query(1)
+    put(query, 5)
+    query.clock.sleep(5 * SECOND)
+    query.plan()
+    query.clock.sleep(timedelta(hours=30))
+    put(query, 5, first=5)
+    query.stream.inner.trim(query.clock.now() - timedelta(hours=24))
+    with pytest.raises(RecordsLost, match="the last of this batch"):
+        query.run()
+
+
+def test_a_quiet_day_loses_nothing_and_says_so_in_the_log() -> None:
+    query = memory_query(1)
+    put(query, 5)
+    query.clock.sleep(5 * SECOND)
+    query.run_all()
+    for _ in range(60):
+        query.clock.sleep(timedelta(hours=1))
+        query.run_all()
+    assert len(query.log) == 2 + 60 // 12 - 1
+    query.stream.inner.trim(query.clock.now() - timedelta(hours=24))
+    query.restart()
+    wanted = put(query, 5, first=5)
+    query.clock.sleep(5 * SECOND)
+    query.plan()
+    assert [row.data for row in query.run()] == wanted
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_shard_that_is_gone_unread(fails: bool) -> None:
+    query = memory_query(1, failOnDataLoss=str(fails))
+    query.run_all()
+    put(query, 5)
+    query.stream.inner.split("shardId-000000000000")
+    query.clock.sleep(timedelta(hours=30))
+    wanted = put(query, 5, first=5)
+    query.stream.inner.trim(query.clock.now() - timedelta(hours=24))
+    query.clock.sleep(5 * SECOND)
+    query.restart()
+    if fails:
+        with pytest.raises(RecordsLost, match="is gone"):
+            query.run_all()
+    else:
+        assert sorted(row.data for row in query.run_all()) == sorted(wanted)
+        query.clock.sleep(60 * SECOND)
+        query.run_all()
+        assert "shardId-000000000000" not in query.offset(len(query.log) - 1).shards
+
+
+def test_a_recreated_stream_is_refused() -> None:
+    query = memory_query(1)
+    put(query, 5)
+    query.run_all()
+    query.stream.created_at += timedelta(hours=1)
+    query.clock.sleep(60 * SECOND)
+    with pytest.raises(StreamRecreated, match="new checkpointLocation"):
+        query.plan()
+    query.restart()
+    with pytest.raises(StreamRecreated):
+        query.run(0)
+
+
+def test_hash_range_filter_after_a_reshard_drops_what_the_kpl_sends_again() -> None:
+    query = memory_query(1)
+    stray = aggregate([("k", "0", b"low"), ("k", LAST_HASH_KEY, b"high")])
+    low, _ = query.stream.inner.split("shardId-000000000000")
+    query.stream.inner.put("k", stray, explicit_hash_key=0)
+    query.stream.inner.put("k", aggregate([("k", "0", b"again")]), explicit_hash_key=0)
+    query.clock.sleep(5 * SECOND)
+    assert [(row.data, row.shard_id) for row in query.run_all()] == [(b"again", low)]
+    assert any(line.fields.get("dropped_out_of_range") == 2 for line in query.memory_log.lines)
+
+    query.options = options(hashRangeFilter="off")
+    query.log.clear()
+    query.rows.clear()
+    query.restart()
+    assert [row.data for row in query.run_all()] == [b"low", b"high", b"again"]
+
+
+def test_200_shards_are_planned_in_a_bounded_number_of_calls() -> None:
+    query = memory_query(200, False)
+    for shard in query.stream.inner.list_shards():
+        query.stream.inner.put("k", b"x", shard.hash_key_range.starting)
+    query.clock.sleep(timedelta(milliseconds=500))
+    query.plan()
+    assert query.stream.calls["poll"] <= 200
+    assert query.stream.calls["open"] <= 200
+    assert query.stream.calls["list_shards"] <= 3
+    assert len(query.run()) == 200
+
+
+def batch_rows(query: MemoryQuery, wanted: Wanted = Wanted(), /, **given: str) -> list[Row]:  # noqa: B008 - frozen
+    query.options = options(Use.BATCH, **given)
+    connection = query.connection(Pace.of_task(query.clock, query.clock.sleep))
+    return rows_of(connection, plan_batch(connection, query.options, wanted))
+
+
+def test_batch_between_two_checkpoints_in_mid_aggregate() -> None:
+    query = memory_query(1)
+    first, second, third = (
+        query.stream.inner.put("k", aggregate([("k", None, b"%d%d" % (n, m)) for m in range(4)]))
+        for n in range(3)
+    )
+    shard = "shardId-000000000000"
+
+    def between(start: str, end: str) -> list[bytes]:
+        given = {"startCheckpoints": f'{{"{shard}": "{start}"}}', "endCheckpoints": f'{{"{shard}": "{end}"}}'}
+        return [row.data for row in batch_rows(query, **given)]
+
+    assert between(f"{first}:1", f"{third}:0") == [b"02", b"03", b"10", b"11", b"12", b"13", b"20"]
+    assert between(f"{second}:1", f"{second}:2") == [b"12"]
+    assert between(f"{second}:2", f"{second}:2") == []
+    assert between("TRIM_HORIZON", f"{first}:0") == [b"00"]
+
+
+def test_batch_between_two_moments_and_from_horizon_to_tip() -> None:
+    query = memory_query(2)
+    moments = []
+    for number in range(4):
+        moments.append(query.clock.now())
+        put(query, 10, first=10 * number)
+        query.clock.sleep(90 * SECOND)
+    start, end = (f"AT_TIMESTAMP:{moments[index].isoformat()}" for index in (1, 3))
+    rows = batch_rows(query, startPosition=start, endPosition=end)
+    assert sorted(int(row.data) for row in rows) == list(range(10, 30))
+    assert len(batch_rows(query)) == 40
+    filtered = Wanted(frozenset({"shardId-000000000001"}), since=moments[2], until=moments[3])
+    assert batch_rows(query, filtered) == [
+        row for row in batch_rows(query) if row.shard_id[-1] == "1" and 20 <= int(row.data) < 30
+    ]
+
+
+def test_checkpoints_read_back_as_they_are_written() -> None:
+    given = options(Use.BATCH, startCheckpoints='{"shardId-0": "49:3", "shardId-1": "SHARD_END"}')
+    assert given.start_checkpoints == {"shardId-0": Checkpoint("49", 3), "shardId-1": Checkpoint("SHARD_END")}

@@ -1,0 +1,69 @@
+"""Rows are what the library's own deaggregation gives, column by column."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+from sublet.protocol.aggregation import aggregate, deaggregate
+from sublet.protocol.kpl_format import write_aggregate
+from sublet.protocol.records import StreamRecord
+from sublet.protocol.shard import FULL_RANGE, HashKeyRange
+from sublet.runtimes.spark.rows import Rows
+
+NOW = datetime(2026, 1, 31, 8, 0, 0, 123_000, tzinfo=UTC)
+HALF = HashKeyRange(0, 2**127)
+
+
+def contents(chance: Random) -> bytes:
+    """Plain data, empty data, aggregates with and without explicit hash keys, damaged ones, and empty ones."""
+    kind = chance.randrange(6)
+    records = [
+        (f"key-{chance.randrange(3)}", None, chance.randbytes(chance.randrange(5)))
+        for _ in range(chance.randrange(1, 6))
+    ]
+    match kind:
+        case 0:
+            return chance.randbytes(chance.randrange(30))
+        case 1:
+            return aggregate([(key, str(chance.randrange(2**128)), data) for key, _, data in records])
+        case 2:
+            explicit = [str(chance.randrange(2**128)) if chance.random() < 0.5 else None for _ in records]
+            return aggregate(
+                [(key, hash_, data) for (key, _, data), hash_ in zip(records, explicit, strict=True)]
+            )
+        case 3:
+            return write_aggregate(["a"], ["x"], [(chance.randrange(2), chance.choice((None, 0, 1)), b"odd")])
+        case 4:
+            return write_aggregate(["a"], [], [])
+    return aggregate(records)
+
+
+@pytest.mark.parametrize("hash_key_range", [None, FULL_RANGE, HALF])
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_agree_with_deaggregate(hash_key_range: HashKeyRange | None, seed: int) -> None:
+    chance = Random(seed)
+    records = [
+        StreamRecord(str(10**60 + n), contents(chance), f"outer-{n}", NOW)
+        for n in range(chance.randrange(1, 12))
+    ]
+    expected = deaggregate(records, hash_key_range)
+    rows = Rows("orders", "shardId-0", hash_key_range)
+    batch = rows.batch(records)
+    found = [] if batch is None else [tuple(row.values()) for row in batch.to_pylist()]
+    assert found == [
+        (
+            r.data,
+            r.partition_key,
+            r.explicit_hash_key,
+            r.sequence_number,
+            r.sub_sequence_number,
+            NOW,
+            "shardId-0",
+            "orders",
+        )
+        for r in expected.user_records
+    ]
+    assert rows.dropped_out_of_range == expected.dropped_out_of_range
+    assert rows.delivered_whole == expected.delivered_whole

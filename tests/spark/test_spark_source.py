@@ -1,0 +1,156 @@
+"""The source inside Spark: found by itself, read as a batch and as a stream, refused by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from sublet.protocol.aggregation import aggregate
+
+from infra.local import EmbeddedAws
+from tests.spark.kinesis_stream import BusyStream
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def spark(embedded_aws: EmbeddedAws) -> Iterator[SparkSession]:
+    """One session; its Python workers find the emulator by the environment that they inherit."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**embedded_aws.environment, "PYSPARK_PYTHON": sys.executable}.items():
+            patch.setenv(name, value)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .getOrCreate()
+        )
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def stream(embedded_aws: EmbeddedAws) -> BusyStream:
+    """Three generations of shards, with records in each."""
+    busy = BusyStream(embedded_aws.client("kinesis"), f"orders-{os.getpid()}", 1)
+    for _ in range(3):
+        busy.produce()
+        busy.reshard()
+        busy.produce()
+    return busy
+
+
+def numbers(rows: DataFrame) -> list[bytes]:
+    return sorted((row["data"] for row in rows.select("data").collect()), key=int)
+
+
+def read(spark: SparkSession, stream: BusyStream, **options: str) -> DataFrame:
+    return spark.read.format("sublet").options(stream=stream.name, **options).load()
+
+
+def run_available(spark: SparkSession, stream: BusyStream, folder: Path, **options: str) -> Any:
+    rows = spark.readStream.format("sublet").options(stream=stream.name, **options).load()
+    query = (
+        rows.writeStream.format("parquet")
+        .option("path", str(folder / "rows"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return query
+
+
+def test_batch_from_horizon_to_tip(spark: SparkSession, stream: BusyStream) -> None:
+    rows = read(spark, stream)
+    assert rows.columns == [
+        *("data", "partitionKey", "explicitHashKey", "sequenceNumber", "subSequenceNumber"),
+        *("approximateArrivalTimestamp", "shardId", "stream"),
+    ]
+    assert numbers(rows) == stream.produced
+    aggregated = rows.where("subSequenceNumber > 0")
+    assert aggregated.count() == 9 * 6
+
+
+def test_filters_are_pushed_down_when_sparks_switch_is_on(spark: SparkSession, stream: BusyStream) -> None:
+    rows = read(spark, stream)
+    some = [row["shardId"] for row in rows.select("shardId").distinct().collect()][:1]
+    condition = f"shardId = '{some[0]}' and approximateArrivalTimestamp > timestamp'2020-01-01 00:00:00'"
+    expected = numbers(rows.where(condition))
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        pushed = read(spark, stream).where(condition)
+        assert pushed.rdd.getNumPartitions() == 1
+        assert numbers(pushed) == expected
+        assert (
+            read(spark, stream).where("approximateArrivalTimestamp > timestamp'2100-01-01 00:00:00'").count()
+            == 0
+        )
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_available_now_and_again(spark: SparkSession, stream: BusyStream, tmp_path: Path) -> None:
+    """A second run goes on where the first ended, with a limit of its own; children came after their parents."""
+    query = run_available(spark, stream, tmp_path)
+    stream.produce()
+    time.sleep(1.1)
+    run_available(spark, stream, tmp_path, maxBytesPerTrigger="2000")
+    assert numbers(spark.read.parquet(str(tmp_path / "rows"))) == stream.produced
+    progress = json.loads(query.lastProgress.json)
+    assert progress["sources"][0]["latestOffset"]["maxMillisBehindLatest"] == 0
+
+
+def test_an_empty_stream(spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+    empty = BusyStream(embedded_aws.client("kinesis"), f"empty-{os.getpid()}", 1)
+    assert read(spark, empty).count() == 0
+    run_available(spark, empty, tmp_path)
+    assert run_available(spark, empty, tmp_path).exception() is None
+
+
+def test_a_stream_created_again_is_refused(
+    spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    client = embedded_aws.client("kinesis")
+    first = BusyStream(client, f"again-{os.getpid()}", 1)
+    first.produce()
+    run_available(spark, first, tmp_path)
+    client.delete_stream(StreamName=first.name)
+    client.get_waiter("stream_not_exists").wait(StreamName=first.name, WaiterConfig={"Delay": 1})
+    time.sleep(1.1)
+    second = BusyStream(client, first.name, 2)
+    second.produce()
+    with pytest.raises(PySparkException, match="StreamRecreated"):
+        run_available(spark, second, tmp_path)
+
+
+def test_aggregates_of_the_other_shard_are_dropped_as_in_kcl(
+    spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    client = embedded_aws.client("kinesis")
+    busy = BusyStream(client, f"strays-{os.getpid()}", 1)
+    stray = aggregate([("k", "0", b"1"), ("k", str(2**128 - 1), b"2")])
+    client.put_record(StreamName=busy.name, PartitionKey="k", ExplicitHashKey="0", Data=stray)
+    assert numbers(read(spark, busy)) == []
+    assert numbers(read(spark, busy, hashRangeFilter="off")) == [b"1", b"2"]
+
+
+def test_a_wrong_option_is_refused_at_load(spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match="did you mean startPosition"):
+        spark.readStream.format("sublet").option("stream", "orders").option(
+            "startingPosition", "LATEST"
+        ).load()
+
+
+def test_a_stream_that_is_not_there_is_named(spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match="there is no stream nowhere"):
+        spark.read.format("sublet").option("stream", "nowhere").load().count()

@@ -1,0 +1,86 @@
+"""Spark's offset log: what is written comes back, and what is not ours is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sublet.errors import OffsetMalformed
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.runtimes.spark.offsets import (
+    Ended,
+    Offset,
+    ReadTo,
+    ShardOffset,
+    Unread,
+    from_millis,
+    offset_from_json,
+    offset_to_json,
+)
+
+MOMENT = datetime(2026, 1, 31, 8, 0, 0, 123_000, tzinfo=UTC)
+IDENTITY = StreamIdentity("arn:aws:kinesis:us-east-1:000000000000:stream/orders", MOMENT)
+
+moments = st.integers(0, 2 * 10**12).map(from_millis)
+sequence_numbers = st.integers(min_value=0, max_value=10**129 - 1).map(str)
+read_to = st.builds(ReadTo, sequence_numbers, st.none() | moments, st.none() | st.integers(0, 10**6))
+begins = st.builds(Unread, st.none() | moments) | read_to
+shard_offsets = st.builds(ShardOffset, begins | st.just(Ended()), st.none() | begins, st.none() | moments)
+offsets = st.builds(
+    Offset,
+    st.just("orders"),
+    st.just(IDENTITY),
+    st.dictionaries(st.integers(0, 10**6).map(lambda n: f"shardId-{n:012}"), shard_offsets, max_size=4),
+)
+
+
+@given(offsets)
+def test_comes_back_from_its_json(offset: Offset) -> None:
+    assert offset_from_json(json.loads(json.dumps(offset_to_json(offset)))) == offset
+
+
+def test_format() -> None:
+    """Checkpoints of deployed queries hold this text: it may be added to, not changed."""
+    shards = {
+        "shardId-1": ShardOffset(ReadTo("4968", MOMENT), Unread(), MOMENT),
+        "shardId-0": ShardOffset(Ended()),
+        "shardId-2": ShardOffset(Unread(MOMENT), ReadTo("7", None, 3)),
+    }
+    assert json.dumps(offset_to_json(Offset("orders", IDENTITY, shards))) == (
+        '{"v": 1, "stream": "orders", "arn": "arn:aws:kinesis:us-east-1:000000000000:stream/orders", '
+        '"created": 1769846400123, "shards": {"shardId-0": {"e": 1}, '
+        '"shardId-1": {"a": "4968", "t": 1769846400123, "f": {"p": "TRIM_HORIZON"}, "c": 1769846400123}, '
+        '"shardId-2": {"p": "AT_TIMESTAMP", "t": 1769846400123, "f": {"a": "7", "i": 3}}}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("v", 2),
+        ("arn", ...),
+        ("created", "x"),
+        ("shards", []),
+        ("shards", {"s": {"a": "x"}}),
+        ("shards", {"s": {"p": "LATEST"}}),
+        ("shards", {"s": {"e": 1, "f": {"e": 1}}}),
+    ],
+)
+def test_what_is_not_ours_is_refused(key: str, value: object) -> None:
+    data = offset_to_json(Offset("orders", IDENTITY))
+    if value is ...:
+        del data[key]
+    else:
+        data[key] = value
+    with pytest.raises(OffsetMalformed, match="offset"):
+        offset_from_json(data)
+
+
+def test_a_record_read_in_part_is_still_to_be_read() -> None:
+    assert ReadTo("99").is_before("100")
+    assert not ReadTo("100").is_before("100")
+    assert ReadTo("100", None, 3).is_before("100")
+    assert not ReadTo("101", None, 3).is_before("100")
