@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -99,6 +100,39 @@ class _Run:
             scheduler.run_until(scheduler.now_us + self.tick_interval)
         if not scheduler.is_stopped and not self._is_drained():
             self._complain(f"not drained {patience / SECOND:.0f} s after the faults stopped: {self._left()}")
+        if self.world.settings.mode is Mode.CONTINUOUS and not scheduler.is_stopped and self.world.violation is None:
+            self._check_balance()
+
+    def _check_balance(self) -> None:
+        """Continuous: time to balance, at the pace of stealing; then all are held, evenly, and stay where they are."""
+        world, settings = self.world, self.world.settings
+        execution = settings.windows_per_execution * settings.window // MICROSECOND
+        round_ = max(self.tick_interval, 2 * settings.failover_time // MICROSECOND)
+        world.scheduler.run_until(world.scheduler.now_us + execution + (len(self._in_play()) + 4) * round_)
+        settled = world.scheduler.now_us
+        world.note("end", "has had time to balance")
+        world.scheduler.run_until(settled + execution + 4 * self.tick_interval)
+        moves = [move for key in self._in_play() for at, move in world.tenancies[key].moves if at > settled]
+        if moves:
+            self._complain(f"still moving: {moves[:3]}")
+        if self._shares_fairly():
+            self._check_spread()
+
+    def _in_play(self) -> list[str]:
+        return [lease.lease_key for lease in self.world.table.scan().leases if not lease.is_ended]
+
+    def _shares_fairly(self) -> bool:
+        """KCL 3.x's leader balances by other measures; without fair share or stealing nobody promises anything."""
+        alone = self.java_version is None
+        return self.world.settings.fair_share and (alone or (self.java_version == 2 and self.world.settings.steals))
+
+    def _check_spread(self) -> None:
+        world = self.world
+        live = [process.name for process in world.java.values() if not process.is_dead]
+        load = Counter(dict.fromkeys((*world.settings.own_worker_ids, *live), 0))
+        load.update(owner for key in self._in_play() if (owner := world.tenancies[key].owner_id) is not None)
+        if load.total() < len(self._in_play()) or max(load.values()) - min(load.values()) > 1:
+            self._complain(f"not balanced: {dict(load)} of {len(self._in_play())} leases")
 
     def _patience(self) -> int:
         """Failover, then a tick or two for each generation that still has to be gone through, and a window in between."""

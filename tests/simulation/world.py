@@ -49,7 +49,8 @@ class Tenancy:
     is_recreated: bool = False
     """Its row was once deleted by hand: then a claim on the old row may meet the new one at the same counter."""
     moves: list[tuple[int, str]] = field(default_factory=list)
-    """When it came to another worker id than the one that had it before."""
+    """When it came to another worker id than the one that had it before. Our own ids are one: between two executions
+    a lease is anybody's, and which of them it is then counted for says nothing about where it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +292,8 @@ class World:
 
     def moved(self, key: str, worker_id: str) -> None:
         tenancy = self.tenancies.setdefault(key, Tenancy())
-        if tenancy.owner_id not in (None, worker_id):
+        own = self.settings.own_worker_ids
+        if tenancy.owner_id not in (None, worker_id) and not (tenancy.owner_id in own and worker_id in own):
             tenancy.moves.append((self.scheduler.now_us, f"{key} from {tenancy.owner_id} to {worker_id}"))
         tenancy.owner_id = worker_id
 

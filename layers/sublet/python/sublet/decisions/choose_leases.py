@@ -116,6 +116,8 @@ def _why(lease: Lease, recently_ended: frozenset[str]) -> Why:
 def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tuple[Choice, ...]:
     """What is urgent is shared out among our own worker ids whatever the fair share, then the rest within it.
 
+    Evenly, since our own never steal from each other: four leases for three are 2, 1, 1, where each KCL worker
+    would take its fair share of 2 and leave the third with none.
     KCL stops after the very old ones and takes the rest 20 s later. A tick may be minutes away, so we go on:
     it is what two of KCL's passes would take. Greedy: everything is urgent.
     """
@@ -131,8 +133,9 @@ def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tup
     for turn, worker_id in enumerate(worker_ids):
         before = market.held[worker_id]
         limit = min(before + settings.leases_to_acquire, settings.max_leases)
-        for pool, share in ((urgent, _even_share(market, worker_ids[turn:], len(urgent))), (rest, target)):
-            while pool and market.held[worker_id] < min(share, limit):
+        for pool, most in ((urgent, limit), (rest, min(target, limit))):
+            share = min(most, _even_share(market, worker_ids[turn:], len(pool)))
+            while pool and market.held[worker_id] < share:
                 chosen.append(Choice(pool[0][0], worker_id, pool.popleft()[1]))
                 market.held[worker_id] += 1
     return tuple(chosen)
