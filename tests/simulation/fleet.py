@@ -12,8 +12,8 @@ from sublet.engine.tick import LeaseManager
 from sublet.errors import SubletError
 
 from infra.state_machine import CRASHES_MAX, RUNS_MAX
+from tests.simulation.mutations import UNCHANGED, Mutation
 from tests.simulation.ports import (
-    Mutation,
     SimDispatcher,
     SimHandler,
     SimLeaseTable,
@@ -34,7 +34,7 @@ OVERRUN = timedelta(seconds=90)
 class Fleet:
     world: World
     tick_interval: int
-    mutation: Mutation | None = None
+    mutation: Mutation = UNCHANGED
     managers: int = 0
     invocations: int = 0
 
@@ -59,8 +59,8 @@ class Fleet:
         world.ticks += 1
         process = world.process(f"manager-{self.managers}")
         manager = LeaseManager(
-            SimLeaseTable(world, process, self.mutation),
-            SimStream(world, process, self.mutation),
+            SimLeaseTable(world, process),
+            SimStream(world, process),
             SimSightingStore(world, process),
             SimDispatcher(world, process, self._execute),
             SkewedClock(world.scheduler, process),
@@ -142,9 +142,10 @@ class Fleet:
 
     def _invoke(self, process: Process, item: WorkerItem) -> SimTask[WindowReport]:
         world, clock = self.world, SkewedClock(self.world.scheduler, process)
+        table = SimLeaseTable(world, process)
         worker = LeaseWorker(
-            SimLeaseTable(world, process, self.mutation),
-            SimStream(world, process, self.mutation),
+            self.mutation.table(table),
+            self.mutation.stream(SimStream(world, process), table),
             SimHandler(world, process),
             clock,
             SimTasks(world.scheduler, process),

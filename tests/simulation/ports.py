@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.packing import WorkerItem
@@ -28,21 +27,12 @@ STALE_FOR = 4 * SECOND
 """How old a row of a scan, or a listing of shards, may be."""
 
 
-class Mutation(Protocol):
-    """A deliberate breakage of the code under test, between it and its ports."""
-
-    def write(self, write: LeaseWrite) -> LeaseWrite: ...
-
-    def position(self, position: ReadPosition, lease: Lease | MalformedRow | None) -> ReadPosition: ...
-
-
 class SimLeaseTable:
     """The LeaseTable port of one process."""
 
-    def __init__(self, world: World, process: Process, mutation: Mutation | None = None) -> None:
+    def __init__(self, world: World, process: Process) -> None:
         self._world = world
         self._process = process
-        self._mutation = mutation
 
     def scan(self) -> LeaseScan:
         """Page by page, so that rows of one scan are of different moments; some are older still."""
@@ -72,8 +62,6 @@ class SimLeaseTable:
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
         world = self._world
-        if self._mutation is not None:
-            write = self._mutation.write(write)
         self._call(str(write.kind))
         result = world.commit(self._process, write)
         if world.strikes(Fault.LOST_RESPONSE):
@@ -95,10 +83,9 @@ class SimLeaseTable:
 class SimStream:
     """The Stream port of one process."""
 
-    def __init__(self, world: World, process: Process, mutation: Mutation | None = None) -> None:
+    def __init__(self, world: World, process: Process) -> None:
         self._world = world
         self._process = process
-        self._mutation = mutation
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         self._call("ListShards")
@@ -122,8 +109,6 @@ class SimStream:
 
     def open(self, shard_id: str, position: ReadPosition) -> str:
         self._call("GetShardIterator")
-        if self._mutation is not None:
-            position = self._mutation.position(position, self._world.table.get(shard_id))
         self._world.opened(shard_id)
         iterator = self._world.stream.open(shard_id, position)
         self._world.step(self._process)

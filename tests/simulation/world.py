@@ -49,8 +49,8 @@ class Tenancy:
     is_recreated: bool = False
     """Its row was once deleted by hand: then a claim on the old row may meet the new one at the same counter."""
     moves: list[tuple[int, str]] = field(default_factory=list)
-    """When it came to another worker id than the one that had it before. Our own ids are one: between two executions
-    a lease is anybody's, and which of them it is then counted for says nothing about where it runs."""
+    """When it was taken from a worker id by another. Between two executions a lease of ours is anybody's: a Java worker
+    short of its fair share may well take it then, and keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +197,17 @@ class World:
         if write.kind in (WriteKind.RELEASE, WriteKind.END):
             tenancy.owner = None
         if write.kind is WriteKind.HAND_OVER:
-            self._granted(key, after, tenancy, None)
+            self._granted(key, after, tenancy, None, was_free=False)
 
-    def _granted(self, key: str, after: Row, tenancy: Tenancy, process: Process | None) -> None:
+    def _granted(
+        self, key: str, after: Row, tenancy: Tenancy, process: Process | None, was_free: bool
+    ) -> None:
         """The row names a new owner. One who was only named, by a KCL 3.x leader, has yet to find out."""
         owner_id = after[columns.LEASE_OWNER]["S"]
         if process is None or process.is_java:
             process = self.java.get(owner_id)
         tenancy.owner, tenancy.last_write = process, self.scheduler.now_us
-        self.moved(key, owner_id)
+        self.moved(key, owner_id, was_free)
         lease = decode_row(after)
         if isinstance(lease, Lease) and process is not None:
             self.ledger.begin_session(process, key, lease.checkpoint)
@@ -230,6 +232,8 @@ class World:
         if truth is None:
             self.fail(f"lease {key} created for a shard that does not exist")
             return
+        if columns.CHECKPOINT not in after or columns.LEASE_COUNTER not in after:
+            self.fail(f"half a row: {sorted(after)}")
         self.ever_leased.add(key)
         sentinel = after[columns.CHECKPOINT]["S"]
         if sentinel == Sentinel.LATEST and not self.ever_leased.isdisjoint(truth.parents):
@@ -278,7 +282,7 @@ class World:
             allowed = (self.settings.failover_time - 2 * self.max_skew) // MICROSECOND
             if idle < allowed and not tenancy.is_recreated:
                 self.fail(f"{key} acquired from {owner}, which wrote to it {idle / SECOND:.1f} s ago")
-        self._granted(key, after, tenancy, process)
+        self._granted(key, after, tenancy, process, was_free=owner is None)
 
     def _may_take(self, process: Process, key: str, before: Row) -> bool:
         """From a live owner: by stealing, or as another attempt at the very item that holds it. Java's rules are Java's."""
@@ -290,10 +294,9 @@ class World:
         owner = before.get(columns.LEASE_OWNER, {}).get("S")
         return stolen or (holder.startswith(f"{item.item_id}/") and owner == item.worker_id)
 
-    def moved(self, key: str, worker_id: str) -> None:
+    def moved(self, key: str, worker_id: str, was_free: bool) -> None:
         tenancy = self.tenancies.setdefault(key, Tenancy())
-        own = self.settings.own_worker_ids
-        if tenancy.owner_id not in (None, worker_id) and not (tenancy.owner_id in own and worker_id in own):
+        if not was_free and tenancy.owner_id not in (None, worker_id):
             tenancy.moves.append((self.scheduler.now_us, f"{key} from {tenancy.owner_id} to {worker_id}"))
         tenancy.owner_id = worker_id
 

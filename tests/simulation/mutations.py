@@ -1,0 +1,142 @@
+"""Deliberate breakages, each put between the lease worker and its ports: they show what the invariants are worth.
+
+Each is a mistake that a consumer of this table has made or easily makes: kcl-rust's reset of the counter, its acquire that is
+fenced by the owner alone and its checkpoint's comparison, children that come after the end, a LATEST lease that is not pinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.ports import Applied, LeaseTable, PollRefusal, Refused, Stream
+from sublet.protocol import lease_row as columns
+from sublet.protocol.checkpoint import LATEST
+from sublet.protocol.conditions import AllOf, Clause
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_row import decode_row, number
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.protocol.records import Page
+from sublet.protocol.shard import Shard
+from sublet.settings import StartPosition
+
+Rewrite = Callable[[LeaseWrite], LeaseWrite]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """What stands between a lease worker and its ports."""
+
+    table: Callable[[LeaseTable], LeaseTable]
+    stream: Callable[[Stream, LeaseTable], Stream] = lambda stream, _: stream
+
+
+UNCHANGED = Mutation(lambda table: table)
+
+
+@dataclass(frozen=True, slots=True)
+class RewritingTable:
+    """Each write is made as the function makes it."""
+
+    real: LeaseTable
+    rewrite: Rewrite
+
+    def scan(self) -> LeaseScan:
+        return self.real.scan()
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        return self.real.get(lease_key)
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        return self.real.apply(self.rewrite(write))
+
+
+@dataclass(frozen=True, slots=True)
+class LateChildrenTable:
+    """Children's leases are created after their parent's SHARD_END instead of before it."""
+
+    real: LeaseTable
+    waiting: list[LeaseWrite] = field(default_factory=list)
+
+    def scan(self) -> LeaseScan:
+        return self.real.scan()
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        return self.real.get(lease_key)
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        if write.kind is WriteKind.CREATE:
+            self.waiting.append(write)
+            lease = decode_row(write.sets)
+            assert isinstance(lease, Lease), "we create readable rows"
+            return Applied(lease)
+        result = self.real.apply(write)
+        if write.kind is WriteKind.END:
+            while self.waiting:
+                self.real.apply(self.waiting.pop())
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class LatestStream:
+    """A lease that still stands at LATEST is opened at LATEST, each time anew."""
+
+    real: Stream
+    table: LeaseTable
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        return self.real.list_shards(at)
+
+    def has_shard(self, shard_id: str) -> bool:
+        return self.real.has_shard(shard_id)
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        lease = self.table.get(shard_id)
+        is_latest = isinstance(lease, Lease) and lease.checkpoint == LATEST
+        return self.real.open(shard_id, ReadPosition(IteratorType.LATEST) if is_latest else position)
+
+    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+        return self.real.poll(iterator, limit)
+
+
+def _reset_counter(write: LeaseWrite) -> LeaseWrite:
+    if write.kind is not WriteKind.ACQUIRE:
+        return write
+    adds = {name: by for name, by in write.adds.items() if name != columns.LEASE_COUNTER}
+    return replace(write, sets={**write.sets, columns.LEASE_COUNTER: number(1)}, adds=adds)
+
+
+def _unpin(write: LeaseWrite) -> LeaseWrite:
+    return replace(write, sets={}) if write.kind is WriteKind.PIN else write
+
+
+def _without(clauses: set[str], *kinds: WriteKind) -> Rewrite:
+    """Writes of these kinds are made on fewer conditions."""
+
+    def rewrite(write: LeaseWrite) -> LeaseWrite:
+        if write.kind not in kinds:
+            return write
+        kept = [c for c in write.condition.conditions if not (isinstance(c, Clause) and c.name in clauses)]
+        assert len(kept) < len(write.condition.conditions), f"a {write.kind} has none of the clauses {clauses}"
+        return replace(write, condition=AllOf(tuple(kept)))
+
+    return rewrite
+
+
+def _rewriting(rewrite: Rewrite) -> Mutation:
+    return Mutation(lambda table: RewritingTable(table, rewrite))
+
+
+MUTATIONS = {
+    "counter reset on acquire": _rewriting(_reset_counter),
+    "owner-only fence": _rewriting(_without({"counter_stands"}, WriteKind.ACQUIRE)),
+    "checkpoint without the monotonic guard": _rewriting(
+        _without({"further_on"}, WriteKind.CHECKPOINT, WriteKind.LATE_CHECKPOINT)
+    ),
+    "children created after SHARD_END": Mutation(LateChildrenTable),
+    "LATEST not pinned": Mutation(lambda table: RewritingTable(table, _unpin), LatestStream),
+    "heartbeat from a resumed zombie": _rewriting(
+        _without({"counter_stands", "holder_stands"}, WriteKind.HEARTBEAT)
+    ),
+}
