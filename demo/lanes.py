@@ -121,7 +121,7 @@ class Lanes:
 
     def settle(self, entries: Sequence[Entry], landed: Sequence[str | None], shard_map: ShardMap) -> None:
         """Learn where each entry went (None: nowhere, it was refused). `shard_map` knows every shard that is named."""
-        for entry, shard_id in reversed(list(zip(entries, landed, strict=True))):
+        for entry, shard_id in zip(entries, landed, strict=True):
             if shard_id is not None and self._is_kept(entry, shard_map.range_of(shard_id)):
                 self.put[shard_id] += len(entry.events)
                 self.aggregated += len(entry.events) if entry.is_aggregate else 0

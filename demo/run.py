@@ -35,8 +35,16 @@ STREAM = "flights"
 TABLE = "flights-by-shard"
 SHARDS = 4
 
-SETTINGS = {"leases_per_worker": "2", "worker_ids": "2", "window": "30s", "window_margin": "5s"}
-"""Small, so that there is something to see: several workers, and windows that end while events flow."""
+SETTINGS = {
+    # Small, so that there is something to see: several workers, and windows that end while events flow.
+    "leases_per_worker": "2",
+    "worker_ids": "2",
+    "window": "30s",
+    "window_margin": "5s",
+    # kinesis-local searches all of a shard's records in each poll, and is what limits the demo: poll it less often.
+    "poll_interval": "1s",
+    "linger": "10s",
+}
 
 LOOK = 0.2
 PROMPT_AFTER = 2.0

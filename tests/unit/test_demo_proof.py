@@ -104,6 +104,12 @@ def test_an_event_that_never_came_is_missing_and_leaves_a_gap(rows: Rows) -> Non
     assert proof.differing == ("UA",)
 
 
+def test_a_key_whose_first_event_never_came_is_found(rows: Rows) -> None:
+    proof = proof_of(handled(PARENT, FLIGHTS[1:3], now=10), *rows[1:])
+    assert proof.missing == 1
+    assert proof.disorder == ("N1: begins with number 2 in shardId-000000000000",)
+
+
 def test_a_key_of_which_nothing_came_is_missing_altogether(rows: Rows) -> None:
     without = [f for f in FLIGHTS[:3] if f.partition_key == "N1"]
     proof = proof_of(handled(PARENT, without, now=10), rows[1])
