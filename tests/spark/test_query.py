@@ -318,6 +318,33 @@ def test_a_shard_that_is_gone_unread(fails: bool) -> None:
         assert "shardId-000000000000" not in query.offset(len(query.log) - 1).shards
 
 
+def test_after_a_day_the_last_record_read_is_looked_up_and_not_given_again() -> None:
+    query = memory_query(1)
+    put(query, 5)
+    query.clock.sleep(5 * SECOND)
+    query.run_all()
+    query.clock.sleep(timedelta(hours=30))
+    wanted = put(query, 5, first=5)
+    query.clock.sleep(5 * SECOND)
+    query.restart()
+    query.plan()
+    assert [row.data for row in query.run()] == wanted
+
+
+def test_long_tasks_keep_within_the_shards_limits() -> None:
+    """Seven pages by their count and three by their bytes, without a poll that is throttled."""
+    query = memory_query(1)
+    for backlog in ([b""] * 65_000, [bytes(2**20)] * 25):
+        query.stream.inner.put_all(("k", data) for data in backlog)
+        query.clock.sleep(60 * SECOND)
+        query.restart()
+        query.stream.inner.put_all([("k", b"new")])
+        assert query.plan()
+        assert len(query.run()) == len(backlog) + 1
+        query.run_all()
+    assert query.stream.refusals == []
+
+
 def test_a_recreated_stream_is_refused() -> None:
     query = memory_query(1)
     put(query, 5)
