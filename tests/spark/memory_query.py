@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from sublet.aws.clock import SystemClock
 from sublet.decisions.resume import ReadPosition
-from sublet.memory import FakeClock, MemoryLog, MemoryStream
-from sublet.ports import PollRefusal
+from sublet.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemoryStream
+from sublet.ports import Clock, PollRefusal
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
@@ -26,6 +28,22 @@ from sublet.runtimes.spark.reading import Task, read_range
 from sublet.settings import StartPosition
 
 ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
+
+
+class Sleeper(Clock, Protocol):
+    """A clock that can be slept on."""
+
+    def sleep(self, pause: timedelta) -> None: ...
+
+
+class RealClock:
+    """For a query beside the library's own threads."""
+
+    def now(self) -> datetime:
+        return SystemClock().now()
+
+    def sleep(self, pause: timedelta) -> None:
+        time.sleep(pause.total_seconds())
 
 
 class SleepingClock(FakeClock):
@@ -43,7 +61,7 @@ class SleepingClock(FakeClock):
 class WatchedStream:
     """A MemoryStream with an identity; counts calls and refusals, and refuses polls when told to."""
 
-    def __init__(self, inner: MemoryStream, clock: FakeClock) -> None:
+    def __init__(self, inner: MemoryStream, clock: Clock) -> None:
         self.inner = inner
         self.created_at = clock.now()
         self.calls: Counter[str] = Counter()
@@ -104,11 +122,12 @@ def rows_of(connection: Connection, tasks: Iterable[Task]) -> list[Row]:
 class MemoryQuery:
     """`log`: the offsets of the batches planned so far, as Spark's offset log has them; `rows`: of each batch's last run."""
 
-    def __init__(self, stream: WatchedStream, clock: SleepingClock, opts: Options) -> None:
+    def __init__(self, stream: WatchedStream, clock: Sleeper, opts: Options) -> None:
         self.stream = stream
         self.clock = clock
         self.options = opts
         self.memory_log = MemoryLog()
+        self.leases: MemoryLeaseTable | None = None
         self.log: list[str] = []
         self.rows: list[list[Row]] = []
         self.restart()
@@ -120,7 +139,8 @@ class MemoryQuery:
     def restart(self) -> None:
         """A new process: what was remembered is gone, and a shard's second of calls has passed."""
         self.clock.sleep(timedelta(seconds=2))
-        self.driver = QueryDriver(self.connection(Pace.of_driver(self.clock, self.clock.sleep)), self.options)
+        pace = Pace.of_driver(self.clock, self.clock.sleep)
+        self.driver = QueryDriver(self.connection(pace), self.options, self.leases)
 
     def offset(self, batch: int) -> Offset:
         """At which the batch ended. Spark asks for the initial one each time that it plans batch 0."""

@@ -48,6 +48,9 @@ def test_names_come_in_any_case() -> None:
         ({"stream": "orders", "maxSpanPerTrigger": "5"}, "maxSpanPerTrigger", "a number and a unit"),
         ({"stream": "orders", "patience": "0s"}, "patience", "longer than 0"),
         ({"stream": "orders", "failOnDataLoss": "no"}, "failOnDataLoss", "true or false"),
+        ({"stream": "orders", "leases": "follow"}, "leases", "goes with application"),
+        ({"stream": "orders", "application": "audit"}, "leases", "goes with application"),
+        ({"stream": "orders", "application": "audit", "leases": "steal"}, "leases", "one of none, follow"),
         ({"stream": "orders", "hashRangeFilter": "on"}, "hashRangeFilter", "one of kcl, off"),
         (
             {"stream": "orders", "maxRecordsPerTrigger": "5", "maxBytesPerTrigger": "5"},

@@ -24,9 +24,10 @@ CONNECTIONS = 50
 """Per client. Each lease of a worker polls on a connection of its own; more leases than this take turns."""
 
 
-def dynamodb_client() -> DynamoDBClient:
+def dynamodb_client(region: str | None = None) -> DynamoDBClient:
     """At most some 20 s for one write that is throttled throughout: longer would outlive its lease."""
-    return boto3.client("dynamodb", config=_config(attempts=4, connect_timeout=2, read_timeout=5))
+    config = _config(attempts=4, connect_timeout=2, read_timeout=5)
+    return boto3.client("dynamodb", region_name=region, config=config)
 
 
 def kinesis_client(region: str | None = None, endpoint_url: str | None = None) -> KinesisClient:

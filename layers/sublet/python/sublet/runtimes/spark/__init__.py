@@ -2,6 +2,7 @@
 
     options          every option, validated by name
     offsets          what Spark's offset log holds: values and their JSON (pure)
+    follow           an application's checkpoints as a first offset (pure)
     planning         which shards begin, where the next batch ends, what its tasks read (pure)
     pace, pages      a shard's pages in order, within its five calls and 2 MB a second
     peeks            the driver's looks ahead, for an existing record to end a batch at

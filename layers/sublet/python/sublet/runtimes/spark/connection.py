@@ -7,11 +7,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
 
-from sublet.aws.clients import kinesis_client, kinesis_poll_client
+from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client
 from sublet.aws.clock import SystemClock
+from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
-from sublet.ports import Clock
-from sublet.runtimes.spark.options import Options
+from sublet.ports import Clock, LeaseTable
+from sublet.runtimes.spark.options import Leases, Options
 from sublet.runtimes.spark.pace import Pace, Sleep
 from sublet.runtimes.spark.pages import Connection
 from sublet.runtimes.threads import ThreadTasks
@@ -43,6 +44,13 @@ def connect_driver(options: Options) -> Connection:
     return _connection(
         options.settings, options.region, options.endpoint_url, options.patience, Pace.of_driver
     )
+
+
+def connect_leases(options: Options) -> LeaseTable | None:
+    """The table to begin from; None when the query has nothing to do with leases."""
+    if options.leases is Leases.NONE:
+        return None
+    return DynamoDbLeaseTable(dynamodb_client(options.region), options.settings.lease_table)
 
 
 def connect_task(options: Options) -> Connection:

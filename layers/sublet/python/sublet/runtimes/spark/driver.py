@@ -12,8 +12,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sublet.errors import RecordsLost, StreamUnavailable
+from sublet.ports import LeaseTable
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.runtimes.spark.follow import followed_positions
 from sublet.runtimes.spark.offsets import Ended, Offset, Position, ReadTo, ShardOffset, Unread
 from sublet.runtimes.spark.options import Options
 from sublet.runtimes.spark.pages import Connection
@@ -37,8 +39,10 @@ LISTING_ATTEMPTS = 5
 class QueryDriver:
     """What Spark asks of a streaming source, in our own values."""
 
-    def __init__(self, connection: Connection, options: Options) -> None:
+    def __init__(self, connection: Connection, options: Options, leases: LeaseTable | None = None) -> None:
+        """`leases`: the table whose checkpoints the query begins at, if it follows an application."""
         self._connection = connection
+        self._leases = leases
         self._stream = connection.stream
         self._options = options
         self._peeker = Peeker(connection)
@@ -125,10 +129,16 @@ class QueryDriver:
         """Listed again while hash keys are missing: a listing caught in mid-reshard."""
         position = self._options.start_position
         for attempt in range(1, LISTING_ATTEMPTS + 1):
+            scan = (
+                self._leases.scan() if self._leases is not None else None
+            )  # leases first: a new shard has none yet
             open_at_start = self._stream.list_shards(position)
             self._list()
+            listed = list(self._shards.values())
             try:
-                return first_positions(list(self._shards.values()), open_at_start, position, now)
+                if scan is not None and (scan.leases or scan.malformed):
+                    return followed_positions(scan, listed, position, now)
+                return first_positions(listed, open_at_start, position, now)
             except StreamUnavailable:
                 if attempt == LISTING_ATTEMPTS:
                     raise

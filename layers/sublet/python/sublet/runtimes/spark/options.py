@@ -15,6 +15,13 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.settings import HashRangeFilter, Settings, StartKind, StartPosition, parse_duration, parse_setting
 
 
+class Leases(StrEnum):
+    """What the query has to do with an application's lease table."""
+
+    NONE = "none"
+    FOLLOW = "follow"
+
+
 class Use(StrEnum):
     """What the options are for."""
 
@@ -39,13 +46,16 @@ class Options:
     max_span_per_trigger: timedelta | None
     max_records_per_trigger: int | None
     max_bytes_per_trigger: int | None
+    application: str | None
+    leases: Leases
     list_interval: timedelta
     patience: timedelta
 
     @property
     def settings(self) -> Settings:
-        """What the library's own adapters take. The application is not used: nothing is leased."""
-        return Settings(application="sublet-spark", stream=self.stream, stream_arn=self.stream_arn)
+        """What the library's own adapters take."""
+        application = self.application or "sublet-spark"
+        return Settings(application=application, stream=self.stream, stream_arn=self.stream_arn)
 
 
 def _text(name: str, text: str) -> str:
@@ -89,6 +99,10 @@ def _moment(name: str, text: str) -> StartPosition:
 
 def _filter(name: str, text: str) -> object:
     return parse_setting(name, HashRangeFilter, text)
+
+
+def _leases(name: str, text: str) -> object:
+    return parse_setting(name, Leases, text)
 
 
 def _checkpoints(name: str, text: str) -> Mapping[str, Checkpoint]:
@@ -141,6 +155,10 @@ OPTIONS = (
            "At most so many rows in one batch, shared evenly by the shards; an aggregate is never cut, and each shard "
            "may bring one. The driver counts them: it reads all data once more."),
     Option("maxBytesPerTrigger", _count, None, (Use.STREAM,), "The same in bytes of the stream records' data."),
+    Option("application", _text, None, (Use.STREAM,),
+           "The application whose lease table `leases` means; the table has its name."),
+    Option("leases", _leases, "none", (Use.STREAM,),
+           "`follow`: begin at that application's checkpoints, and write nothing there. `none`: Spark's checkpoint alone."),
     Option("listInterval", _duration, "10s", (Use.STREAM,), "How often the shards are listed while none is seen to end."),
     Option("patience", _duration, "60s", _BOTH,
            "How long a task waits for a record that is there, or for a shard that throttles, before it fails."),
@@ -172,6 +190,10 @@ def parse_options(given: Mapping[str, str], use: Use | None) -> Options:
     options = Options(**{_snake(name): value for name, value in values.items()})  # type: ignore[arg-type]
     _ = options.settings  # checks the names
     _check_positions(options, use)
+    if (options.leases is Leases.NONE) != (options.application is None):
+        raise SettingsError(
+            "leases", options.leases, "follow goes with application, and application with follow"
+        )
     return options
 
 

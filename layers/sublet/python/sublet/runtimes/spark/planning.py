@@ -88,12 +88,13 @@ def first_positions(
         raise StreamUnavailable(f"the listing of shards leaves out hash keys {plan.holes}; list again")
     at = now if start.kind is StartKind.LATEST else start.at
     first = {new.lease.shard_id for new in plan.create}
-    later = _descendants(first, listed)
+    later = descendants(first, listed)
     ended = {s.shard_id: ShardOffset(Ended()) for s in listed if s.shard_id not in first | later}
     return ended | {shard_id: ShardOffset(Unread(at), began=Unread(at)) for shard_id in first}
 
 
-def _descendants(of: Collection[str], listed: Iterable[Shard]) -> set[str]:
+def descendants(of: Collection[str], listed: Iterable[Shard]) -> set[str]:
+    """Shard ids of the listed children, grandchildren and so on."""
     children = children_by_parent(listed)
     found: set[str] = set()
     stack = list(of)
@@ -180,7 +181,7 @@ def plan_ranges(
         to = None if isinstance(after.position, Ended) else after.position.sequence_number
         if to is not None and isinstance(begin, ReadTo) and not begin.is_before(to):
             continue
-        caught_up_at = before.caught_up_at if before is not None else None
+        caught_up_at = (before or after).caught_up_at
         verify = isinstance(begin, ReadTo) and _may_be_trimmed(begin, caught_up_at, now)
         ranges.append(ShardRange(shard_id, hash_key_ranges.get(shard_id), begin, to, verify))
     return ranges

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
 from sublet.runtimes.spark.batch import BatchReader
-from sublet.runtimes.spark.connection import connect_driver, connect_task
+from sublet.runtimes.spark.connection import connect_driver, connect_leases, connect_task
 from sublet.runtimes.spark.options import Options, Use, parse_options
 from sublet.runtimes.spark.rows import ARROW_SCHEMA, SCHEMA_DDL
 from sublet.runtimes.spark.streaming import StreamReader
@@ -27,7 +27,8 @@ class SubletDataSource(DataSource):
         return SCHEMA_DDL
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
-        return StreamReader(self._options(schema, Use.STREAM), connect_driver, connect_task)
+        options = self._options(schema, Use.STREAM)
+        return StreamReader(options, connect_driver, connect_leases, connect_task)
 
     def reader(self, schema: StructType) -> BatchReader:
         return BatchReader(self._options(schema, Use.BATCH), connect_task)

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from sublet.ports import LeaseTable
 from sublet.runtimes.spark.driver import QueryDriver
 from sublet.runtimes.spark.offsets import offset_from_json, offset_to_json
 from sublet.runtimes.spark.options import Options
@@ -28,6 +29,7 @@ from sublet.runtimes.spark.peeks import NO_LIMIT, Share
 from sublet.runtimes.spark.reading import Task, read_range
 
 Connect = Callable[[Options], Connection]
+ConnectLeases = Callable[[Options], LeaseTable | None]
 
 BY_SPAN = ReadMaxRows(sys.maxsize)
 """Spark has no read limit by arrival time. This one, which limits nothing, comes back when ours is to be applied."""
@@ -44,8 +46,11 @@ class TaskPartition(InputPartition):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are JSON objects; see `offsets`."""
 
-    def __init__(self, options: Options, connect_driver: Connect, connect_task: Connect) -> None:
+    def __init__(
+        self, options: Options, connect_driver: Connect, connect_leases: ConnectLeases, connect_task: Connect
+    ) -> None:
         self._options = options
+        self._connect_leases = connect_leases
         self._connect_driver = connect_driver
         self._connect_task = connect_task
         self._driver: QueryDriver | None = None
@@ -86,7 +91,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _query(self) -> QueryDriver:
         if self._driver is None:
-            self._driver = QueryDriver(self._connect_driver(self._options), self._options)
+            connection, leases = self._connect_driver(self._options), self._connect_leases(self._options)
+            self._driver = QueryDriver(connection, self._options, leases)
         return self._driver
 
     def _share(self, limit: ReadLimit) -> Share:

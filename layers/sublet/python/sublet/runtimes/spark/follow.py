@@ -1,0 +1,56 @@
+"""Where a query that follows an application begins: at the checkpoints of its lease table, as they stand. Pure.
+
+Whoever consumed the stream so far, a Lambda fleet, a process or a KCL fleet, has to have stopped: what it handles after
+this look is read here too. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sublet.decisions.shard_sync import plan_shard_sync
+from sublet.errors import MalformedCheckpoint, StreamUnavailable
+from sublet.protocol.checkpoint import Sentinel
+from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.shard import Shard
+from sublet.runtimes.spark.offsets import Ended, ReadTo, ShardOffset, Unread
+from sublet.runtimes.spark.planning import descendants
+from sublet.settings import StartPosition
+
+
+def followed_positions(
+    scan: LeaseScan, listed: Sequence[Shard], start: StartPosition, now: datetime
+) -> dict[str, ShardOffset]:
+    """The first offset's shards: a position for each lease that can be read on from, and for each shard to which no lease
+    leads, by KCL's rule; as ended those that were handled to their end, or lie before all that.
+
+    Left out are shards that wait for a parent: they begin at their first record once it has ended here. Raises
+    MalformedCheckpoint for a row that nobody could follow.
+    """
+    if scan.malformed:
+        row = scan.malformed[0]
+        raise MalformedCheckpoint(
+            f"lease {row.lease_key} cannot be followed: {row.problem}; mend the row first"
+        )
+    plan = plan_shard_sync(scan.leases, (), listed, start)
+    if plan.holes:
+        raise StreamUnavailable(f"the listing of shards leaves out hash keys {plan.holes}; list again")
+    leases = {lease.lease_key: lease for lease in (*(new.lease for new in plan.create), *scan.leases)}
+    unfinished = {shard_id for shard_id, lease in leases.items() if not lease.is_ended}
+    waiting = descendants(unfinished, listed)
+    shards = {s.shard_id: ShardOffset(Ended()) for s in listed if s.shard_id not in unfinished | waiting}
+    for shard_id in sorted(unfinished):
+        if shard_id not in waiting or leases[shard_id].checkpoint.is_sequence_number:
+            shards[shard_id] = _position(leases[shard_id], now)
+    return shards
+
+
+def _position(lease: Lease, now: datetime) -> ShardOffset:
+    """LATEST without a pin has never been opened: it is this moment."""
+    checkpoint = lease.checkpoint
+    if checkpoint.is_sequence_number:
+        at = ReadTo(checkpoint.sequence_number, None, checkpoint.sub_sequence_number)
+        return ShardOffset(at, began=at, caught_up_at=lease.caught_up_at)
+    moment = lease.start_at or (now if checkpoint.sentinel is Sentinel.LATEST else None)
+    return ShardOffset(Unread(moment), began=Unread(moment))
