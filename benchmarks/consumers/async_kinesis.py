@@ -1,0 +1,48 @@
+"""async-kinesis, with its checkpoints in memory. It reads a shard once a second unless told otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from kinesis import Consumer
+from kinesis.aggregators import KPLAggregator, SimpleAggregator
+from kinesis.processors import Processor
+
+from benchmarks.consumers.tally import POLL_INTERVAL_MILLIS, POLL_LIMIT, Order, Tally
+
+
+class Bytes:
+    """Its serializers make texts and JSON; ours are bytes, and stay so."""
+
+    def serialize(self, data: bytes) -> tuple[bytes, int]:
+        return data, len(data)
+
+    def deserialize(self, data: bytes) -> bytes:
+        return data
+
+
+class Plain(Processor, SimpleAggregator, Bytes):  # type: ignore[misc] -- it is not in the development environment
+    """Its own way to put a processor together."""
+
+
+class Aggregated(Processor, KPLAggregator, Bytes):  # type: ignore[misc]
+    """The same, for KPL aggregates."""
+
+
+async def main(order: Order) -> None:
+    tally = Tally(order.expected)
+    async with Consumer(
+        order.stream,
+        endpoint_url=os.environ["AWS_ENDPOINT_URL_KINESIS"],
+        region_name=os.environ["AWS_REGION"],
+        record_limit=POLL_LIMIT,
+        shard_fetch_rate=1_000 // POLL_INTERVAL_MILLIS,
+        processor=Aggregated() if order.stream == "aggregated" else Plain(),
+    ) as consumer:
+        async for _ in consumer:
+            tally.add(1)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Order.from_command_line()))

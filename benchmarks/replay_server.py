@@ -1,0 +1,232 @@
+"""A Kinesis that is too fast to matter: `python -m benchmarks.replay_server PORT` serves GetRecords bodies made beforehand.
+
+Three streams of 4 shards: `idle`; `plain`, 100,000 records of 1 KB; `aggregated`, 1.6 million user records of 100 B in
+4,000 KPL aggregates of 50 KB. Pages are the service's largest: 10 MB or 10,000 records. Every user record has a key of its
+own that hashes into its shard, or KCL's rule would rightly drop the aggregates. No limit is enforced but the pages' size:
+what is measured is the consumer. Iterators start at the trim horizon or at the tip.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle, islice
+from random import Random
+from typing import Any, ClassVar
+
+from sublet.protocol.aggregation import aggregate, hash_key
+from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+
+HOST = "127.0.0.1"
+SHARDS = 4
+IDLE, PLAIN, AGGREGATED = "idle", "plain", "aggregated"
+
+PLAIN_RECORDS = 100_000
+PLAIN_BYTES = 1024
+AGGREGATES = 4_000
+USER_RECORDS_EACH = 400
+USER_RECORD_BYTES = 100
+USER_RECORDS = {PLAIN: PLAIN_RECORDS, AGGREGATED: AGGREGATES * USER_RECORDS_EACH}
+STREAM_RECORDS = {PLAIN: PLAIN_RECORDS, AGGREGATED: AGGREGATES}
+
+PAGE_BYTES = 10_000_000
+PAGE_RECORDS = 10_000
+DISTINCT_AGGREGATES = 20
+"""Per shard, repeated to make up the rest: enough for no cache to hold them, few enough to make in a second."""
+
+ARRIVED = 1_770_000_000.123
+FIRST_SEQUENCE_NUMBER = 49_600_000_000_000_000_000_000_000_000_000_000_000_000_000_000_000_000_000
+
+Record = tuple[str, bytes]
+"""Partition key and data."""
+
+
+def shard_range(number: int) -> HashKeyRange:
+    width = (HASH_KEY_MAX + 1) // SHARDS
+    return HashKeyRange(number * width, (number + 1) * width - 1)
+
+
+def keys_of(shard: int, random: Random) -> Iterator[str]:
+    """Partition keys that hash into the shard, all different."""
+    inside = shard_range(shard)
+    while True:
+        key = f"{random.getrandbits(64):016x}"
+        if hash_key(key, None) in inside:
+            yield key
+
+
+def plain_records(shard: int) -> Iterator[Record]:
+    random = Random(shard)
+    for key in islice(keys_of(shard, random), PLAIN_RECORDS // SHARDS):
+        yield key, random.randbytes(PLAIN_BYTES)
+
+
+def aggregates(shard: int) -> Iterator[Record]:
+    random = Random(shard)
+    keys = keys_of(shard, random)
+
+    def one() -> Record:
+        own = list(islice(keys, USER_RECORDS_EACH))
+        return own[0], aggregate([(key, None, random.randbytes(USER_RECORD_BYTES)) for key in own])
+
+    return islice(cycle([one() for _ in range(DISTINCT_AGGREGATES)]), AGGREGATES // SHARDS)
+
+
+def pages(stream: str, shard: int, records: Iterator[Record]) -> list[bytes]:
+    """GetRecords bodies, in order; the last is the empty page at the tip."""
+    found: list[bytes] = []
+    page: list[dict[str, object]] = []
+    size = 0
+    for number, (key, data) in enumerate(records):
+        if page and (size + len(data) > PAGE_BYTES or len(page) == PAGE_RECORDS):
+            found.append(_body(iterator(stream, shard, len(found) + 1), 1_000, page))
+            page, size = [], 0
+        page.append(
+            {
+                "SequenceNumber": str(FIRST_SEQUENCE_NUMBER + number),
+                "ApproximateArrivalTimestamp": ARRIVED,
+                "Data": b64encode(data).decode(),
+                "PartitionKey": key,
+            }
+        )
+        size += len(data)
+    if page:
+        found.append(_body(iterator(stream, shard, len(found) + 1), 0, page))
+    return [*found, _body(iterator(stream, shard, len(found)), 0, [])]
+
+
+def _body(next_iterator: str, behind: int, records: list[dict[str, object]]) -> bytes:
+    reply = {"NextShardIterator": next_iterator, "MillisBehindLatest": behind, "Records": records}
+    return json.dumps(reply, separators=(",", ":")).encode()
+
+
+def iterator(stream: str, shard: int, page: int) -> str:
+    """As long as a real one."""
+    return f"{stream}/{shard}/{page}/".ljust(200, "x")
+
+
+def shards() -> list[dict[str, object]]:
+    return [
+        {
+            "ShardId": f"shardId-{number:012}",
+            "HashKeyRange": {
+                "StartingHashKey": str(shard_range(number).starting),
+                "EndingHashKey": str(shard_range(number).ending),
+            },
+            "SequenceNumberRange": {"StartingSequenceNumber": str(FIRST_SEQUENCE_NUMBER)},
+        }
+        for number in range(SHARDS)
+    ]
+
+
+class Refused(Exception):
+    """A request that this server does not serve."""
+
+
+class Replay:
+    """The streams and the operations on them."""
+
+    def __init__(self) -> None:
+        sources: dict[str, Callable[[int], Iterator[Record]]] = {
+            IDLE: lambda _: iter(()),
+            PLAIN: plain_records,
+            AGGREGATED: aggregates,
+        }
+        self._pages = {
+            name: [pages(name, shard, source(shard)) for shard in range(SHARDS)]
+            for name, source in sources.items()
+        }
+
+    def reply(self, operation: str, request: dict[str, Any]) -> bytes:
+        if operation == "GetRecords":
+            return self._records(request)
+        name = request.get("StreamName") or request.get("StreamARN", "").rpartition("/")[2]
+        if name not in self._pages:
+            raise Refused(f"there is no stream {name!r}, only {', '.join(self._pages)}")
+        match operation:
+            case "ListShards":
+                reply: dict[str, object] = {"Shards": shards()}
+            case "GetShardIterator":
+                reply = {"ShardIterator": self._iterator(name, request)}
+            case "DescribeStream":
+                reply = {
+                    "StreamDescription": _description(name) | {"Shards": shards(), "HasMoreShards": False}
+                }
+            case "DescribeStreamSummary":
+                reply = {"StreamDescriptionSummary": _description(name) | {"OpenShardCount": SHARDS}}
+            case _:
+                raise Refused(f"{operation} is not served")
+        return json.dumps(reply).encode()
+
+    def _records(self, request: dict[str, Any]) -> bytes:
+        stream, shard, page, _ = request["ShardIterator"].split("/")
+        if request.get("Limit", PAGE_RECORDS) < PAGE_RECORDS:
+            raise Refused(f"pages are of up to {PAGE_RECORDS} records; ask for as many")
+        return self._pages[stream][int(shard)][int(page)]
+
+    def _iterator(self, name: str, request: dict[str, Any]) -> str:
+        shard = int(request["ShardId"].rpartition("-")[2])
+        match request["ShardIteratorType"]:
+            case "TRIM_HORIZON" | "AT_TIMESTAMP":
+                return iterator(name, shard, 0)
+            case "LATEST":
+                return iterator(name, shard, len(self._pages[name][shard]) - 1)
+            case other:
+                raise Refused(f"iterators of type {other} are not served")
+
+
+def _description(name: str) -> dict[str, object]:
+    return {
+        "StreamName": name,
+        "StreamARN": f"arn:aws:kinesis:us-east-1:000000000000:stream/{name}",
+        "StreamStatus": "ACTIVE",
+        "StreamModeDetails": {"StreamMode": "PROVISIONED"},
+        "RetentionPeriodHours": 24,
+        "StreamCreationTimestamp": ARRIVED,
+        "EnhancedMonitoring": [{"ShardLevelMetrics": []}],
+        "EncryptionType": "NONE",
+    }
+
+
+class Requests(BaseHTTPRequestHandler):
+    """Kinesis' JSON protocol over HTTP/1.1; a GET is the health check."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    replay: ClassVar[Replay]
+
+    def do_GET(self) -> None:
+        self._send(200, b"{}")
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])) or b"{}")
+        operation = self.headers["x-amz-target"].rpartition(".")[2]
+        try:
+            self._send(200, self.replay.reply(operation, request))
+        except Refused as refused:
+            error = {"__type": "InvalidArgumentException", "message": str(refused)}
+            self._send(400, json.dumps(error).encode())
+
+    def _send(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-type", "application/x-amz-json-1.1")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
+        """Refusals only."""
+        if args and str(args[1]) != "200":
+            sys.stderr.write(f"{format % args}\n")
+
+
+def main(port: int) -> None:
+    Requests.replay = Replay()
+    ThreadingHTTPServer((HOST, port), Requests).serve_forever()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,118 @@
+"""Running consumers as processes of their own against the replay server, with an emulated DynamoDB for their leases."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
+
+from benchmarks import peers, replay_server
+from benchmarks.peers import ROOT
+from infra.local.embedded import HOST, EmbeddedAws, embedded_aws, free_ports
+from infra.local.server import running
+
+TIMEOUT = 300.0
+"""Seconds until a consumer counts as one that does not run here."""
+
+_numbers = count(1)
+
+
+class Consumer(NamedTuple):
+    name: str
+    module: str
+    is_peer: bool
+    """Runs in the peers' environment."""
+    environment: Mapping[str, str] = {}
+
+
+BARE = Consumer("bare boto3 loop", "bare_boto3", is_peer=False)
+SUBLET = Consumer("sublet", "sublet_process", is_peer=False)
+KCL_RS = Consumer("kcl-rs (Rust)", "kcl_rust", is_peer=True)
+SUBLET_UNFILTERED = Consumer(
+    "sublet, filter off", "sublet_process", is_peer=False, environment={"SUBLET_HASH_RANGE_FILTER": "off"}
+)
+ASYNC_KINESIS = Consumer("async-kinesis", "async_kinesis", is_peer=True)
+ELECTREONWIRELESS = Consumer("electreonwireless", "electreonwireless", is_peer=True)
+
+
+class Run(NamedTuple):
+    cpu_seconds: float
+    seconds: float
+    """From the start of the process to its last record."""
+    peak_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A replay server and an embedded AWS."""
+
+    aws: EmbeddedAws
+    environment: Mapping[str, str]
+
+    def run(self, consumer: Consumer, stream: str, expected: int) -> Run | None:
+        """One process that reads the whole stream; None if it does not get there."""
+        started = time.time()
+        with self.started(consumer, stream, expected) as process:
+            try:
+                output, _ = process.communicate(timeout=TIMEOUT)
+            except subprocess.TimeoutExpired:
+                return None
+        if process.returncode != 0 or not output:
+            return None
+        found = json.loads(output.splitlines()[-1])
+        return Run(found["cpu_seconds"], found["last_at"] - started, found["peak_bytes"])
+
+    @contextmanager
+    def started(
+        self, consumer: Consumer, stream: str, expected: int, **environment: str
+    ) -> Iterator[subprocess.Popen[str]]:
+        """A consumer with an application of its own, ended with the block."""
+        application = f"bench-{next(_numbers)}"
+        if consumer.module == SUBLET.module:
+            self._create_lease_table(application)
+        process = subprocess.Popen(
+            [_python(consumer), "-m", f"benchmarks.consumers.{consumer.module}", stream, application, str(expected)],
+            env={**self.environment, **consumer.environment, **environment},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+    def _create_lease_table(self, application: str) -> None:
+        self.aws.client("dynamodb").create_table(
+            TableName=application,
+            KeySchema=[{"AttributeName": "leaseKey", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "leaseKey", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+
+
+def _python(consumer: Consumer) -> str:
+    return str(peers.PYTHON) if consumer.is_peer else sys.executable
+
+
+@contextmanager
+def bench() -> Iterator[Bench]:
+    """Servers on loopback, ended with the block."""
+    [port] = free_ports(1)
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "layers/sublet/python")])
+    inherited = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
+    url = f"http://{HOST}:{port}"
+    command = [sys.executable, "-m", replay_server.__name__, str(port)]
+    with embedded_aws() as aws, running("replay-server", command, inherited, url):
+        yield Bench(aws, {**inherited, **aws.environment, "AWS_ENDPOINT_URL_KINESIS": url})

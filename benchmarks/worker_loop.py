@@ -1,0 +1,130 @@
+"""The lease worker over a stream in memory, with a handler that does nothing, beside a bare loop over the same pages.
+
+The bare loop polls and deaggregates, as much at a time as the worker, and that is all. CPU time, since the worker keeps the pace
+that Kinesis allows (a poll each 200 ms on a shard) and the loop does not.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from statistics import median
+from typing import NamedTuple
+
+from sublet import Batch, Checkpoint, Mode, Settings
+from sublet.aws.clock import SystemClock
+from sublet.decisions.choose_leases import Why
+from sublet.decisions.packing import Claim, WorkerItem
+from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.decisions.window import Outcome
+from sublet.engine.lease_session import DEAGGREGATED_AT_ONCE, slices
+from sublet.engine.lease_worker import LeaseWorker
+from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryMetrics, MemoryStream
+from sublet.ports import PollRefusal
+from sublet.protocol.aggregation import deaggregate
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.protocol.shard import FULL_RANGE
+from sublet.runtimes.garbage import collect_seldom
+from sublet.runtimes.threads import ThreadTasks
+from sublet.settings import POLL_LIMIT_MAX
+
+from benchmarks.replay_server import AGGREGATED, PLAIN, SHARDS, aggregates, plain_records
+
+ROUNDS = 5
+GOAL = 0.8
+SHARD_ID = "shardId-000000000000"
+SETTINGS = Settings(application="benchmark", stream="memory", mode=Mode.CATCH_UP)
+
+
+class Pace(NamedTuple):
+    """Medians, in user records a second of CPU."""
+
+    worker: float
+    bare: float
+
+
+class Counting:
+    """The Handler port."""
+
+    def __init__(self) -> None:
+        self.records = 0
+
+    def handle(self, batch: Batch) -> None:
+        self.records += len(batch.records)
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None: ...
+
+    def lease_lost(self, shard_id: str) -> None: ...
+
+    def shard_ended(self, shard_id: str) -> None: ...
+
+
+def measure() -> dict[str, Pace]:
+    """By kind of record; interleaved."""
+    thresholds = gc.get_threshold()
+    try:
+        return {PLAIN: _pace(plain_records), AGGREGATED: _pace(aggregates)}
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
+def report(paces: dict[str, Pace]) -> bool:
+    """Print the table; whether the goal is met."""
+    print("worker loop: user records a second of CPU")
+    print(f"{'':<12}{'worker':>12}{'bare loop':>12}{'ratio':>8}")
+    for name, pace in paces.items():
+        print(f"{name:<12}{pace.worker:>12,.0f}{pace.bare:>12,.0f}{pace.worker / pace.bare:>8.2f}")
+    met = all(pace.worker / pace.bare >= GOAL for pace in paces.values())
+    print(f"goal: at least {GOAL:g}: {'met' if met else 'MISSED'}")
+    return met
+
+
+def _pace(records: Callable[[int], Iterator[tuple[str, bytes]]]) -> Pace:
+    stream = MemoryStream(clock=SystemClock(), name="memory")
+    for shard in range(SHARDS):
+        stream.put_all(records(shard))
+    collect_seldom()
+    taken: dict[Callable[[MemoryStream], int], list[float]] = {_worker: [], _bare: []}
+    for _ in range(ROUNDS):
+        for consume, rates in taken.items():
+            start = time.process_time()
+            handled = consume(stream)
+            rates.append(handled / (time.process_time() - start))
+    return Pace(*map(median, taken.values()))
+
+
+def _worker(stream: MemoryStream) -> int:
+    """One window over a lease that nobody has, until it has caught up; how many user records were handled."""
+    lease = Lease(SHARD_ID, TRIM_HORIZON, lease_counter=0, hash_key_range=FULL_RANGE)
+    worker = LeaseWorker(
+        table=MemoryLeaseTable([lease]),
+        stream=stream,
+        handler=(handler := Counting()),
+        clock=(clock := SystemClock()),
+        tasks=ThreadTasks(),
+        metrics=MemoryMetrics(),
+        log=MemoryLog(),
+        settings=SETTINGS,
+    )
+    claim = Claim(SHARD_ID, lease.lease_owner, lease.lease_counter, Why.FREE)
+    item = WorkerItem("item", "worker", (claim,), windows_left=1)
+    [left] = worker.run_window(item, "invocation", clock.now() + timedelta(minutes=5)).leases
+    assert left.outcome is Outcome.CAUGHT_UP, left
+    return handler.records
+
+
+def _bare(stream: MemoryStream) -> int:
+    handled = 0
+    iterator = stream.open(SHARD_ID, ReadPosition(IteratorType.TRIM_HORIZON))
+    while True:
+        page = stream.poll(iterator, POLL_LIMIT_MAX)
+        assert not isinstance(page, PollRefusal), page
+        if not page.records or page.next_iterator is None:
+            return handled
+        for records in slices(page.records, DEAGGREGATED_AT_ONCE):
+            handled += len(deaggregate(records, FULL_RANGE).user_records)
+        iterator = page.next_iterator
