@@ -11,6 +11,9 @@ from random import SystemRandom
 
 from tests.simulation.simulation import Result, simulate
 
+HISTORY_SHOWN = 40
+"""Lines before the end, of a seed that fails among many."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
@@ -28,7 +31,9 @@ def main() -> int:
 def _one(seed: int, verbose: bool) -> int:
     result = simulate(seed, is_recorded=verbose)
     print("\n".join(result.history))
-    print(f"seed {seed}: {result.violation or 'clean'}; {result.steps:,} steps, {result.records} records, {result.faults}")
+    print(
+        f"seed {seed}: {result.violation or 'clean'}; {result.steps:,} steps, {result.records} records, {result.faults}"
+    )
     return int(result.violation is not None)
 
 
@@ -50,7 +55,9 @@ def _many(seeds: range) -> int:
 def _show(result: Result) -> bool:
     if result.violation is None:
         return False
-    print(f"seed {result.seed}: {result.violation}", flush=True)
+    print("\n".join(simulate(result.seed, is_recorded=True).history[-HISTORY_SHOWN:]))
+    print(f"seed {result.seed}: {result.violation}")
+    print(f"the whole history: python -m tests.simulation --seed {result.seed} --verbose", flush=True)
     return True
 
 

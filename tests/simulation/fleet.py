@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -22,9 +23,18 @@ from tests.simulation.ports import (
     SimSightingStore,
     SimStream,
 )
-from tests.simulation.scheduler import MICROSECOND, Crashed, Process, SimSignal, SimTask, SimTasks, SkewedClock
+from tests.simulation.scheduler import (
+    MICROSECOND,
+    SECOND,
+    Crashed,
+    Process,
+    SimSignal,
+    SimTask,
+    SimTasks,
+    SkewedClock,
+)
 from tests.simulation.weather import Fault
-from tests.simulation.world import SECOND, World
+from tests.simulation.world import World
 
 OVERRUN = timedelta(seconds=90)
 """What a window may last beyond its deadline in calm weather: the handler's last batch, checkpoints, releases."""
@@ -81,7 +91,9 @@ class Fleet:
 
     def _execute(self, item: WorkerItem) -> None:
         """One item's way through the state machine (infra/state_machine.py)."""
-        self.world.at(self.world.scheduler.now_us, f"execution of {item.item_id[:4]}", lambda: self._run_item(item))
+        self.world.at(
+            self.world.scheduler.now_us, f"execution of {item.item_id[:4]}", lambda: self._run_item(item)
+        )
 
     def _run_item(self, item: WorkerItem) -> None:
         runs, crashes = 1, 0
@@ -132,7 +144,10 @@ class Fleet:
             self._check(process, task)
         elif process.is_dead:
             pass
-        elif world.scheduler.now_us > world.weather.calm_from + _all_of(world) * 2 and process.frozen_until == 0:
+        elif (
+            world.scheduler.now_us > world.weather.calm_from + _all_of(world) * 2
+            and process.frozen_until == 0
+        ):
             world.fail(f"the window of {process.name} does not end")
         elif world.chance.random() < 0.5:
             world.note(process.name, "is killed by its timeout")
@@ -165,14 +180,14 @@ class Fleet:
 
     def _watch(self, process: Process, task: SimTask[object]) -> None:
         """Nobody waits for this one's result; a fault in it is one all the same."""
-        self.world.at(self.world.scheduler.now_us, f"watch over {process.name}", lambda: self._await(process, task))
+        self.world.at(
+            self.world.scheduler.now_us, f"watch over {process.name}", lambda: self._await(process, task)
+        )
 
     def _await(self, process: Process, task: SimTask[object]) -> None:
         try:
             task.result()
-        except Crashed:
-            pass
-        except Exception:  # whatever it was: an unplanned end is a finding
+        except (Crashed, Exception):  # noqa: BLE001 - whatever it was: an unplanned end is a finding
             self._check(process, task)
 
     def _check(self, process: Process, task: SimTask[object]) -> None:
@@ -186,10 +201,8 @@ def _all_of(world: World) -> int:
 
 
 def _set_when_done(task: SimTask[WindowReport], over: SimSignal) -> None:
-    try:
+    with suppress(Crashed, Exception):  # the state machine looks at the task itself
         task.result()
-    except (Crashed, Exception):  # the state machine looks at the task itself
-        pass
     over.set()
 
 
@@ -199,5 +212,3 @@ def _where(error: BaseException) -> str:
         frames.append(f"{traceback.tb_frame.f_code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno}")
         traceback = traceback.tb_next
     return " > ".join(frames)
-
-

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from sublet.ports import Applied
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, MalformedRow
 
 from tests.simulation import java_writes
 from tests.simulation.java_worker import JavaWorker
-from tests.simulation.world import SECOND, World
+from tests.simulation.scheduler import SECOND
+from tests.simulation.world import World
 
 
 @dataclass(slots=True)
@@ -93,14 +95,18 @@ class JavaFleet:
         by_chance = list(leases)
         self.world.chance.shuffle(by_chance)
         free = [
-            lease for lease in by_chance if lease.lease_owner is None or sightings.idle(lease, now) > worker.failover
+            lease
+            for lease in by_chance
+            if lease.lease_owner is None or sightings.idle(lease, now) > worker.failover
         ]
         load = Counter({worker.worker_id: 0})
         load.update(lease.lease_owner for lease in leases if lease not in free and lease.lease_owner)
         target = -(-len(leases) // len(load))
         very_old = [lease for lease in free if sightings.idle(lease, now) > 3 * worker.failover]
         need = target - load[worker.worker_id]
-        for lease in very_old or free[: max(need, 0)] or self._to_steal(worker, by_chance, load, target, free):
+        for lease in (
+            very_old or free[: max(need, 0)] or self._to_steal(worker, by_chance, load, target, free)
+        ):
             self._acquire(worker, lease)
 
     def _to_steal(
@@ -117,18 +123,25 @@ class JavaFleet:
         result = worker.table.apply(java_writes.take(lease, worker.worker_id))
         if isinstance(result, Applied):
             worker.hold(result.lease)
-        elif isinstance(result.row, Lease) and result.row.lease_owner == worker.worker_id:
-            if result.row.lease_counter == lease.lease_counter + 1 and lease.lease_key not in worker.held:
-                worker.hold(result.row)
+        elif _is_done_before(result.row, lease, worker):
+            worker.hold(result.row)
 
     # 3.x: one of them leads and assigns; each discovers what it was assigned
 
     def _discover(self, worker: JavaWorker) -> None:
         for lease in worker.table.scan().leases:
-            if lease.lease_owner != worker.worker_id or lease.checkpoint_owner or lease.lease_key in worker.held:
+            if (
+                lease.lease_owner != worker.worker_id
+                or lease.checkpoint_owner
+                or lease.lease_key in worker.held
+            ):
                 continue
             row = worker.table.get(lease.lease_key)
-            if isinstance(row, Lease) and row.lease_owner == worker.worker_id and row.checkpoint_owner is None:
+            if (
+                isinstance(row, Lease)
+                and row.lease_owner == worker.worker_id
+                and row.checkpoint_owner is None
+            ):
                 worker.hold(row)
 
     def _lead(self, worker: JavaWorker, sightings: Sightings) -> None:
@@ -139,7 +152,7 @@ class JavaFleet:
         now = world.scheduler.now_us
         sightings.look(leases, now)
         load = Counter(dict.fromkeys((one.worker_id for one in self.workers), 0))
-        load.update(lease.lease_owner for lease in leases if lease.lease_owner in load)
+        load.update(owner for lease in leases if (owner := lease.lease_owner) is not None and owner in load)
         for lease in leases:
             if lease.actual_owner is None or sightings.idle(lease, now) > worker.failover:
                 target = min(sorted(load), key=lambda one: load[one])
@@ -171,3 +184,13 @@ class JavaFleet:
             elif now - asked_at > 30 * SECOND + worker.failover:
                 worker.table.apply(java_writes.assign(row, row.lease_owner))
                 del self.asked[key]
+
+
+def _is_done_before(row: Lease | MalformedRow | None, seen: Lease, worker: JavaWorker) -> TypeGuard[Lease]:
+    """A take that did happen: its response was lost."""
+    return (
+        isinstance(row, Lease)
+        and row.lease_owner == worker.worker_id
+        and row.lease_counter == seen.lease_counter + 1
+        and row.lease_key not in worker.held
+    )

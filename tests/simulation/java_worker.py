@@ -21,8 +21,8 @@ from sublet.protocol.shard import ChildShard
 from tests.simulation import java_writes
 from tests.simulation.ledger import OrderBroken
 from tests.simulation.ports import SimLeaseTable, SimStream
-from tests.simulation.scheduler import MICROSECOND, Process, SimSlots
-from tests.simulation.world import SECOND, World
+from tests.simulation.scheduler import MICROSECOND, SECOND, Process, SimSlots
+from tests.simulation.world import World
 
 _UNSTARTED = (Sentinel.TRIM_HORIZON, Sentinel.AT_TIMESTAMP)
 
@@ -173,7 +173,7 @@ class JavaWorker:
     def _handle(self, lease: JavaLease, records: Sequence[UserRecord]) -> bool:
         world, shard_id = self.world, lease.row.shard_id
         try:
-            world.ledger.check_batch(lease, shard_id, records, world.checkpoints.get(shard_id))
+            world.ledger.check_batch(lease, shard_id, records, world.watch.checkpoints.get(shard_id))
         except OrderBroken as broken:
             world.fail(f"{shard_id}: {broken}")
         self.note(f"handles {len(records)} of {shard_id[-4:]}, from {str(records[0].checkpoint)[-12:]}")
@@ -217,10 +217,11 @@ class JavaWorker:
         for child in page.child_shards:
             self.table.apply(create(_child(child)))
         with lease.lock:
-            if lease.is_lost:
-                return
-            names = frozenset(child.shard_id for child in page.child_shards)
-            self.table.apply(java_writes.name_children(lease.row, names))
+            self._write_end(lease, frozenset(child.shard_id for child in page.child_shards))
+
+    def _write_end(self, lease: JavaLease, children: frozenset[str]) -> None:
+        if not lease.is_lost:
+            self.table.apply(java_writes.name_children(lease.row, children))
             self._update(lease, java_writes.update(lease.row, SHARD_END))
 
     def _is_blocked(self, children: Sequence[ChildShard]) -> bool:

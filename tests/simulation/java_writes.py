@@ -41,7 +41,9 @@ def assign(lease: Lease, worker_id: str) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.ACQUIRE,
         lease.lease_key,
-        all_of(_is(columns.LEASE_OWNER, lease.lease_owner), _is(columns.CHECKPOINT_OWNER, lease.checkpoint_owner)),
+        all_of(
+            _is(columns.LEASE_OWNER, lease.lease_owner), _is(columns.CHECKPOINT_OWNER, lease.checkpoint_owner)
+        ),
         sets={columns.LEASE_OWNER: text(worker_id)},
         adds={columns.LEASE_COUNTER: 1, **_switch(lease, worker_id)},
         removes=(columns.CHECKPOINT_OWNER,),

@@ -99,7 +99,9 @@ class Ledger:
         for (_, of_shard), session in self.sessions.items():
             session.is_orphaned = session.is_orphaned or of_shard == shard_id
 
-    def check_batch(self, owner: object, shard_id: str, records: Sequence[UserRecord], stored: Checkpoint | None) -> None:
+    def check_batch(
+        self, owner: object, shard_id: str, records: Sequence[UserRecord], stored: Checkpoint | None
+    ) -> None:
         """`stored`: the shard's checkpoint as it stands in the lease table now."""
         shard, session = self.shards[shard_id], self.sessions.get((owner, shard_id))
         if session is None:
@@ -107,18 +109,26 @@ class Ledger:
         first = shard.index_of(records[0])
         for offset, record in enumerate(records):
             if shard.index_of(record) != first + offset or first < 0:
-                raise OrderBroken(f"record {offset} of a batch is {record.checkpoint}: not of this shard, or out of order")
+                raise OrderBroken(
+                    f"record {offset} of a batch is {record.checkpoint}: not of this shard, or out of order"
+                )
         if session.next is not None and first != session.next:
-            raise OrderBroken(f"went on with record {first}, after having finished those before {session.next}")
+            raise OrderBroken(
+                f"went on with record {first}, after having finished those before {session.next}"
+            )
         if session.next is None and not session.is_orphaned:
             self._check_start(shard, session, first, stored)
         for parent in shard.parents:
             if not self.shards[parent].is_all_done:
                 raise OrderBroken(f"begun while parent {parent} has unhandled records")
 
-    def _check_start(self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None) -> None:
+    def _check_start(
+        self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None
+    ) -> None:
         if first < session.floor:
-            raise OrderBroken(f"began with record {first}, though the checkpoint covered {session.floor} when it acquired")
+            raise OrderBroken(
+                f"began with record {first}, though the checkpoint covered {session.floor} when it acquired"
+            )
         covered = session.floor if stored is None else shard.covered_by(stored)
         if any(shard.is_required(index) for index in range(covered, first)):
             raise OrderBroken(f"began with record {first}, though the checkpoint covers {covered} only")

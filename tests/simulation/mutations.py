@@ -118,7 +118,9 @@ def _without(clauses: set[str], *kinds: WriteKind) -> Rewrite:
         if write.kind not in kinds:
             return write
         kept = [c for c in write.condition.conditions if not (isinstance(c, Clause) and c.name in clauses)]
-        assert len(kept) < len(write.condition.conditions), f"a {write.kind} has none of the clauses {clauses}"
+        assert len(kept) < len(write.condition.conditions), (
+            f"a {write.kind} has none of the clauses {clauses}"
+        )
         return replace(write, condition=AllOf(tuple(kept)))
 
     return rewrite

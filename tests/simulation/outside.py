@@ -9,8 +9,9 @@ from sublet.protocol.aggregation import aggregate, hash_key
 from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import decode_row
 
+from tests.simulation.scheduler import SECOND
 from tests.simulation.weather import Fault
-from tests.simulation.world import SECOND, Reshard, World
+from tests.simulation.world import Reshard, World
 
 OPEN_SHARDS_MAX = 6
 
@@ -63,7 +64,9 @@ class Producer:
         self.put += 1
         keys = [f"key-{chance.randrange(40)}" for _ in range(chance.choice((1, 1, 1, 2, 4)))]
         log = next(
-            log for log in world.stream._logs.values() if log.is_open and hash_key(keys[0], None) in log.hash_key_range
+            log
+            for log in world.stream._logs.values()
+            if log.is_open and hash_key(keys[0], None) in log.hash_key_range
         )
         keys = [key for key in keys if hash_key(key, None) in log.hash_key_range]
         data = f"{self.put}".encode()
@@ -78,14 +81,14 @@ class Producer:
         world = self.world
         before = world.stream.list_shards()
         open_shards = sorted((s for s in before if s.is_open), key=lambda shard: shard.hash_key_range)
-        merge = len(open_shards) > 1 and (
-            len(open_shards) >= OPEN_SHARDS_MAX or world.chance.random() < 0.45
-        )
+        merge = len(open_shards) > 1 and (len(open_shards) >= OPEN_SHARDS_MAX or world.chance.random() < 0.45)
         if merge:
             at = world.chance.randrange(len(open_shards) - 1)
             pair = open_shards[at], open_shards[at + 1]
             child = world.stream.merge(pair[0].shard_id, pair[1].shard_id)
-            world.note("producer", f"merges {pair[0].shard_id[-4:]} and {pair[1].shard_id[-4:]} into {child[-4:]}")
+            world.note(
+                "producer", f"merges {pair[0].shard_id[-4:]} and {pair[1].shard_id[-4:]} into {child[-4:]}"
+            )
         else:
             parent = world.chance.choice(open_shards).shard_id
             children = world.stream.split(parent)
@@ -124,12 +127,12 @@ class Operator:
                 continue
             if world.strikes(Fault.ROW_DELETED) and self._may_delete(lease):
                 world.note("operator", f"deletes the row of {key[-4:]}")
-                world.previous_rows[key] = (world.scheduler.now_us, rows.pop(key))
-                world.forget(key)
+                world.watch.previous_rows[key] = (world.scheduler.now_us, rows.pop(key))
+                world.watch.forget(key)
             elif world.strikes(Fault.ROW_GONE_BAD):
                 self._spoil(key, world.chance.choice(sorted(BAD)))
             elif world.chance.random() < 0.3:
-                world.put_row(key, {**rows[key], "team": {"S": "blue"}}, f"adds an attribute to {key[-4:]}")
+                world.put_row({**rows[key], "team": {"S": "blue"}}, f"adds an attribute to {key[-4:]}")
 
     def _may_delete(self, lease: Lease) -> bool:
         """Deleting a half-read parent whose children have leases loses records, by anybody's rules; operators beware."""
@@ -140,7 +143,7 @@ class Operator:
         world = self.world
         row = world.table._rows[key]
         good: AttributeValue | None = row.get(name)
-        world.put_row(key, {**row, name: BAD[name]}, f"spoils {name} of {key[-4:]}")
+        world.put_row({**row, name: BAD[name]}, f"spoils {name} of {key[-4:]}")
         later = world.scheduler.now_us + int(world.chance.uniform(5, 120) * SECOND)
         world.at(min(later, self.until), "operator", lambda: self._mend(key, name, good))
 
@@ -149,4 +152,4 @@ class Operator:
         if row is None or row.get(name) != BAD[name]:
             return
         mended = {**row, name: good} if good is not None else {n: v for n, v in row.items() if n != name}
-        self.world.put_row(key, mended, f"mends {name} of {key[-4:]}")
+        self.world.put_row(mended, f"mends {name} of {key[-4:]}")

@@ -11,6 +11,7 @@ from sublet.decisions.resume import ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.ports import Applied, Batch, PollRefusal, Refused, Unit
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.conditions import Row
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite
@@ -19,9 +20,9 @@ from sublet.protocol.shard import Shard
 from sublet.settings import StartPosition
 
 from tests.simulation.ledger import OrderBroken
-from tests.simulation.scheduler import Process
+from tests.simulation.scheduler import SECOND, Process
 from tests.simulation.weather import Fault
-from tests.simulation.world import SECOND, World
+from tests.simulation.world import World
 
 STALE_FOR = 4 * SECOND
 """How old a row of a scan, or a listing of shards, may be."""
@@ -43,8 +44,8 @@ class SimLeaseTable:
         for number, key in enumerate(keys):
             if number and world.chance.random() < 0.1:
                 world.step(self._process)
-            row = world.table._rows.get(key)
-            written_at, previous = world.previous_rows.get(key, (-STALE_FOR, row))
+            row: Row | None = world.table._rows.get(key)
+            written_at, previous = world.watch.previous_rows.get(key, (-STALE_FOR, row))
             if world.scheduler.now_us - written_at < STALE_FOR and world.strikes(Fault.STALE_SCAN):
                 row = previous
             decoded.append(None if row is None else decode_row(row))
@@ -63,13 +64,13 @@ class SimLeaseTable:
     def apply(self, write: LeaseWrite) -> Applied | Refused:
         world = self._world
         self._call(str(write.kind))
-        result = world.commit(self._process, write)
+        result = world.watch.commit(self._process, write)
         if world.strikes(Fault.LOST_RESPONSE):
             world.note(self._process.name, f"the response to its {write.kind} gets lost")
             world.step(self._process)
             if world.chance.random() < 0.3:
                 raise LeaseTableUnavailable(f"no answer to {write.kind} {write.lease_key}")
-            result = world.commit(self._process, write)
+            result = world.watch.commit(self._process, write)
         world.step(self._process)
         return result
 
@@ -183,11 +184,13 @@ class SimHandler:
         world, records = self._world, batch.records
         world.scheduler.check_alive()
         try:
-            stored = world.checkpoints.get(batch.shard_id)
+            stored = world.watch.checkpoints.get(batch.shard_id)
             world.ledger.check_batch(self._process, batch.shard_id, records, stored)
         except OrderBroken as broken:
             world.fail(f"handler called for {batch.shard_id}: {broken}")
-        self._note(f"handles {len(records)} of {batch.shard_id[-4:]}, from {str(records[0].checkpoint)[-12:]}")
+        self._note(
+            f"handles {len(records)} of {batch.shard_id[-4:]}, from {str(records[0].checkpoint)[-12:]}"
+        )
         self._pass_time()
         fails = world.strikes(Fault.HANDLER_FAILS)
         if world.chance.random() < 0.2:
@@ -207,7 +210,7 @@ class SimHandler:
         for record in records:
             world.ledger.finish(self._process, batch.shard_id, record)
 
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:  # noqa: ARG002 - the port's
         self._optional("lease_acquired", shard_id)
 
     def lease_lost(self, shard_id: str) -> None:

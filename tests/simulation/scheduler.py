@@ -18,8 +18,11 @@ from greenlet import getcurrent, greenlet
 from sublet.memory.clock import BEGINNING
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 MICROSECOND = timedelta(microseconds=1)
+SECOND = 1_000_000
+"""In microseconds, in which the scheduler counts."""
 
 
 class Crashed(BaseException):
@@ -41,13 +44,13 @@ class Process:
         self.on_death: list[Callable[[], None]] = []
 
 
-class SimTask(Generic[T]):
+class SimTask(Generic[T_co]):
     """The Task port: a greenlet of a process."""
 
-    def __init__(self, scheduler: Scheduler, process: Process, work: Callable[[], T]) -> None:
+    def __init__(self, scheduler: Scheduler, process: Process, work: Callable[[], T_co]) -> None:
         self._scheduler = scheduler
         self._work = work
-        self._value: T | None = None
+        self._value: T_co | None = None
         self.error: BaseException | None = None
         self.process = process
         self.greenlet = greenlet(self._run, scheduler.hub)
@@ -61,13 +64,13 @@ class SimTask(Generic[T]):
             self._value = self._work()
         except Crashed as crashed:
             self.error = crashed
-        except Exception as error:  # the task's own failure: whoever asks for the result gets it
+        except Exception as error:  # noqa: BLE001 - the task's own failure: whoever asks for the result gets it
             self.error = error
         self.is_done = True
         for task in self._waiting:
             self._scheduler.wake(task)
 
-    def result(self) -> T:
+    def result(self) -> T_co:
         while not self.is_done:
             self._waiting.append(self._scheduler.current)
             self._scheduler.block()
@@ -95,8 +98,8 @@ class Scheduler:
 
     def spawn(self, process: Process, work: Callable[[], T]) -> SimTask[T]:
         task: SimTask[T] = SimTask(self, process, work)
-        process.tasks = [*(other for other in process.tasks if not other.is_done), task]  # type: ignore[list-item]
-        self._push(self.now_us, task)  # type: ignore[arg-type]
+        process.tasks = [*(other for other in process.tasks if not other.is_done), task]
+        self._push(self.now_us, task)
         return task
 
     def sleep(self, microseconds: int) -> None:

@@ -16,9 +16,9 @@ from tests.simulation.fleet import Fleet
 from tests.simulation.java_fleet import JavaFleet
 from tests.simulation.mutations import UNCHANGED, Mutation
 from tests.simulation.outside import Operator, Producer
-from tests.simulation.scheduler import MICROSECOND, Scheduler
+from tests.simulation.scheduler import MICROSECOND, SECOND, Scheduler
 from tests.simulation.weather import Fault, draw_weather
-from tests.simulation.world import SECOND, World
+from tests.simulation.world import World
 
 CALM_FROM = 480 * SECOND
 """Eight minutes of faults: sixteen failover times, several windows, a dozen ticks or more."""
@@ -100,7 +100,11 @@ class _Run:
             scheduler.run_until(scheduler.now_us + self.tick_interval)
         if not scheduler.is_stopped and not self._is_drained():
             self._complain(f"not drained {patience / SECOND:.0f} s after the faults stopped: {self._left()}")
-        if self.world.settings.mode is Mode.CONTINUOUS and not scheduler.is_stopped and self.world.violation is None:
+        if (
+            self.world.settings.mode is Mode.CONTINUOUS
+            and not scheduler.is_stopped
+            and self.world.violation is None
+        ):
             self._check_balance()
 
     def _check_balance(self) -> None:
@@ -112,7 +116,9 @@ class _Run:
         settled = world.scheduler.now_us
         world.note("end", "has had time to balance")
         world.scheduler.run_until(settled + execution + 4 * self.tick_interval)
-        moves = [move for key in self._in_play() for at, move in world.tenancies[key].moves if at > settled]
+        moves = [
+            move for key in self._in_play() for at, move in world.watch.tenancies[key].moves if at > settled
+        ]
         if moves:
             self._complain(f"still moving: {moves[:3]}")
         if self._shares_fairly():
@@ -124,7 +130,9 @@ class _Run:
     def _shares_fairly(self) -> bool:
         """KCL 3.x's leader balances by other measures; without fair share or stealing nobody promises anything."""
         alone = self.java_version is None
-        return self.world.settings.fair_share and (alone or (self.java_version == 2 and self.world.settings.steals))
+        return self.world.settings.fair_share and (
+            alone or (self.java_version == 2 and self.world.settings.steals)
+        )
 
     def _check_spread(self) -> None:
         """Our own worker ids are one pool, and level out from execution to execution: counted as if they had.
@@ -136,7 +144,7 @@ class _Run:
         if any(lease.is_ended and lease.lease_owner for lease in rows):
             return
         keys = [lease.lease_key for lease in rows]
-        owners = Counter(owner for key in keys if (owner := world.tenancies[key].owner_id) is not None)
+        owners = Counter(owner for key in keys if (owner := world.watch.tenancies[key].owner_id) is not None)
         ours = sum(owners[worker_id] for worker_id in own)
         live = [process.name for process in world.java.values() if not process.is_dead]
         loads = [owners[worker_id] for worker_id in live] + [ours // len(own), -(-ours // len(own))]
@@ -164,7 +172,11 @@ class _Run:
             elif isinstance(row, Lease) and not row.is_ended:
                 if truth.is_closed:
                     left.append(f"{shard_id[-4:]} is not ended")
-                elif truth.places and truth.covered_by(row.checkpoint) < len(truth.places) and truth.is_required(-1):
+                elif (
+                    truth.places
+                    and truth.covered_by(row.checkpoint) < len(truth.places)
+                    and truth.is_required(-1)
+                ):
                     left.append(f"{shard_id[-4:]} has unwritten progress")
             elif row is None and not truth.is_closed:
                 left.append(f"{shard_id[-4:]} has no lease")
@@ -179,7 +191,13 @@ class _Run:
         history = tuple(f"{at / SECOND:10.3f}  {who:24}  {what}" for at, who, what in world.history)
         records = sum(len(truth.places) for truth in world.ledger.shards.values())
         return Result(
-            world.seed, world.violation, history, world.scheduler.steps, world.ledger.handled, records, world.faults
+            world.seed,
+            world.violation,
+            history,
+            world.scheduler.steps,
+            world.ledger.handled,
+            records,
+            world.faults,
         )
 
 
