@@ -42,7 +42,9 @@ def assign(lease: Lease, worker_id: str) -> LeaseWrite:
         WriteKind.ACQUIRE,
         lease.lease_key,
         all_of(
-            _is(columns.LEASE_OWNER, lease.lease_owner), _is(columns.CHECKPOINT_OWNER, lease.checkpoint_owner)
+            _exists(),
+            _is(columns.LEASE_OWNER, lease.lease_owner),
+            _is(columns.CHECKPOINT_OWNER, lease.checkpoint_owner),
         ),
         sets={columns.LEASE_OWNER: text(worker_id)},
         adds={columns.LEASE_COUNTER: 1, **_switch(lease, worker_id)},
@@ -55,7 +57,9 @@ def ask_to_hand_over(lease: Lease, worker_id: str) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.HAND_OVER,
         lease.lease_key,
-        all_of(_is(columns.LEASE_OWNER, lease.lease_owner), _clause(Absent(columns.CHECKPOINT_OWNER))),
+        all_of(
+            _exists(), _is(columns.LEASE_OWNER, lease.lease_owner), _clause(Absent(columns.CHECKPOINT_OWNER))
+        ),
         sets={columns.LEASE_OWNER: text(worker_id), columns.CHECKPOINT_OWNER: text(lease.lease_owner or "")},
     )
 
@@ -81,13 +85,17 @@ def name_children(lease: Lease, children: frozenset[str]) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.SET_CHILDREN,
         lease.lease_key,
-        all_of(_clause(Exists(columns.LEASE_KEY))),
+        all_of(_exists()),
         sets={columns.CHILDREN: texts(children)},
     )
 
 
 def delete(lease_key: str) -> LeaseWrite:
-    return LeaseWrite(WriteKind.DELETE, lease_key, all_of(_clause(Exists(columns.LEASE_KEY))))
+    return LeaseWrite(WriteKind.DELETE, lease_key, all_of(_exists()))
+
+
+def _exists() -> Clause:
+    return _clause(Exists(columns.LEASE_KEY))
 
 
 def _counter(lease: Lease) -> Clause:
