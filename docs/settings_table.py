@@ -35,8 +35,9 @@ def _reasons() -> dict[str, str]:
     reasons = {}
     for statement, following in zip(body, [*body[1:], None], strict=True):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            is_text = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
-            reasons[statement.target.id] = " ".join(str(following.value.value).split()) if is_text else ""
+            match following:
+                case ast.Expr(value=ast.Constant(value=str(reason))):
+                    reasons[statement.target.id] = " ".join(reason.split())
     return reasons
 
 
