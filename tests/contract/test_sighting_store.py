@@ -11,6 +11,7 @@ import pytest
 from sublet.aws.clients import dynamodb_client
 from sublet.aws.sightings import CHUNK_BYTES_MAX, DynamoDbSightingStore
 from sublet.decisions.liveness import Sighting
+from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
 from sublet.memory import MemorySightingStore
 from sublet.memory.clock import BEGINNING
 from sublet.ports import SightingStore
@@ -129,6 +130,19 @@ class TestOnDynamoDb:
         store.save(SEEN)
         assert len(self.chunks(client)) == 1
 
+    def test_a_deleted_table_is_named(self, client: Any) -> None:
+        store = DynamoDbSightingStore(client, "deleted-sightings")
+        for call in (store.load, lambda: store.save(SEEN)):
+            with pytest.raises(LeaseTableNotFound, match="no sightings table deleted-sightings"):
+                call()
+
+    def test_another_table_is_named(self, client: Any) -> None:
+        create_table(client, "orders", "orderId")
+        store = DynamoDbSightingStore(client, "orders")
+        assert store.load() == {}
+        with pytest.raises(LeaseTableKeyUnexpected, match="orders is no sightings table, whose key is chunk"):
+            store.save(SEEN)
+
     def test_of_a_lease_in_two_chunks_the_later_sighting_counts(self, client: Any) -> None:
         """Two ticks wrote lists of different lengths at once. The later one can only delay an expiry."""
         store = DynamoDbSightingStore(client, "sightings")
@@ -140,3 +154,9 @@ class TestOnDynamoDb:
             store.save({key: other})
             client.put_item(TableName="sightings", Item={**stored, "chunk": {"S": "0001"}})
             assert store.load() == {key: newer}
+
+
+def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", f"http://127.0.0.1:{closed_port}")
+    with pytest.raises(LeaseTableUnavailable, match="no reply about sightings table app-sightings"):
+        DynamoDbSightingStore(dynamodb_client(), "app-sightings").load()

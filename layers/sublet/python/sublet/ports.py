@@ -85,7 +85,10 @@ class Stream(Protocol):
 
 
 class SightingStore(Protocol):
-    """What lease managers saw, kept between ticks and apart from the lease table. Last writer wins; that is safe (liveness)."""
+    """What lease managers saw, kept between ticks and apart from the lease table. Last writer wins; that is safe (liveness).
+
+    Raises what LeaseTable raises, of a table of its own.
+    """
 
     def load(self) -> Mapping[str, Sighting]:
         """By lease key."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from sublet.aws.attribute_values import decode_binary
-from sublet.aws.faults import CONNECTION_FAILED, code_of, is_transient
+from sublet.aws.faults import code_of
 from sublet.aws.raw_json import RAW, keep_raw_json
+from sublet.aws.table_errors import named_table_errors, other_key
 from sublet.aws.write_request import write_request
-from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
+from sublet.errors import LeaseTableKeyUnexpected
 from sublet.ports import Applied, Refused
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import LEASE_KEY, decode_row
@@ -20,6 +21,8 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+WHAT = "lease table"
 
 
 class DynamoDbLeaseTable:
@@ -41,7 +44,8 @@ class DynamoDbLeaseTable:
         with self._named_errors():
             for item in self._items():
                 if LEASE_KEY not in item:
-                    raise LeaseTableKeyUnexpected(self._other_key(f"a row has no {LEASE_KEY}"))
+                    because = f"a row has no {LEASE_KEY}"
+                    raise LeaseTableKeyUnexpected(other_key(WHAT, self._table, LEASE_KEY, because))
                 match decode_row(item):
                     case Lease() as lease:
                         leases.append(lease)
@@ -94,22 +98,5 @@ class DynamoDbLeaseTable:
                 return
             start = {"ExclusiveStartKey": reply["LastEvaluatedKey"]}
 
-    @contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except CONNECTION_FAILED as failure:
-            raise LeaseTableUnavailable(f"no reply about lease table {self._table}: {failure}") from failure
-        except ClientError as error:
-            if code_of(error) == "ResourceNotFoundException":
-                raise LeaseTableNotFound(
-                    f"there is no lease table {self._table} in this account and region"
-                ) from error
-            if code_of(error) == "ValidationException" and " key" in str(error):
-                raise LeaseTableKeyUnexpected(self._other_key(str(error))) from error
-            if is_transient(error):
-                raise LeaseTableUnavailable(f"lease table {self._table} kept refusing: {error}") from error
-            raise
-
-    def _other_key(self, because: str) -> str:
-        return f"table {self._table} is no lease table, whose key is {LEASE_KEY} (string): {because}"
+    def _named_errors(self) -> AbstractContextManager[None]:
+        return named_table_errors(WHAT, self._table, LEASE_KEY)

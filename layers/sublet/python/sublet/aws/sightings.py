@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from sublet.aws.table_errors import named_table_errors
 from sublet.decisions.liveness import Sighting
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ class DynamoDbSightingStore:
         """The chunks as this process last saw them; None before the first look."""
 
     def load(self) -> Mapping[str, Sighting]:
-        self._stored = self._read()
+        with self._named_errors():
+            self._stored = self._read()
         seen: dict[str, Sighting] = {}
         for chunk in self._stored.values():
             for lease_key, sighting in decode_chunk(chunk):
@@ -47,14 +50,20 @@ class DynamoDbSightingStore:
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
         """New chunks first, then what is left of older, longer lists: a crash in between leaves only true sightings."""
-        stored = self._read() if self._stored is None else self._stored
         chunks = {f"{n:04}": chunk for n, chunk in enumerate(encode_chunks(sorted(sightings.items())))}
+        with self._named_errors():
+            self._replace(self._read() if self._stored is None else self._stored, chunks)
+        self._stored = chunks
+
+    def _replace(self, stored: Mapping[str, bytes], chunks: Mapping[str, bytes]) -> None:
         for name, chunk in chunks.items():
             if stored.get(name) != chunk:
                 self._client.put_item(TableName=self._table, Item={KEY: {"S": name}, DATA: {"B": chunk}})
         for name in stored.keys() - chunks.keys():
             self._client.delete_item(TableName=self._table, Key={KEY: {"S": name}})
-        self._stored = chunks
+
+    def _named_errors(self) -> AbstractContextManager[None]:
+        return named_table_errors("sightings table", self._table, KEY)
 
     def _read(self) -> dict[str, bytes]:
         pages = self._client.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
