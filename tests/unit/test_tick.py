@@ -14,7 +14,7 @@ from sublet.errors import LeaseTableUnavailable, StreamNotFound
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
-from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
 from sublet.settings import StartKind, StartPosition
 
 from tests.unit.engine_world import (
@@ -338,9 +338,7 @@ def test_a_create_whose_response_got_lost_is_no_trouble() -> None:
 # Metrics
 
 
-def test_metrics_show_holes_until_the_tick_has_closed_them_and_unclaimed_leases_only_when_nobody_is_sent() -> (
-    None
-):
+def test_metrics_count_what_is_in_play_and_leases_as_unclaimed_only_when_nobody_is_sent() -> None:
     world = EngineWorld(replace(NO_WAITING, leases_to_acquire=1), shards=3)
     world.manager().tick()
     assert world.metrics.values("unclaimed_leases") == [2]
@@ -355,6 +353,17 @@ def test_a_malformed_row_leaves_a_shard_uncared_for() -> None:
     world.table.real.put_row({**encode_row(world.table.lease(SHARD_1)), "checkpoint": {"S": "yesterday"}})
     report = world.manager().tick()
     assert (report.total_leases, report.total_shards) == (1, 2)
+
+
+def test_a_lease_that_was_deleted_by_hand_is_reported_as_a_hole_and_created_by_the_same_tick() -> None:
+    world = EngineWorld(shards=2)
+    world.table.real.apply(delete(world.table.lease(SHARD_1)))
+    report = world.manager().tick()
+    assert (report.holes, report.created) == (1, 1)
+    assert [(line.level, line.fields) for line in world.log.lines if "without a lease" in line.message] == [
+        ("warning", {"starting": str(2**127), "ending": str(2**128 - 1)})
+    ]
+    assert world.manager().tick().holes == 0
 
 
 def test_an_ended_stream_of_leases_counts_no_ended_ones() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sublet.decisions.hash_range_audit import gaps
+from sublet.decisions.hash_range_audit import gaps, holes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import HashKeyRange, Shard, creation_order
@@ -50,9 +50,10 @@ class ShardSyncPlan:
     create         in KCL's order: if only the first few get created, the next sync creates the rest
     inconsistent   children of a parent that is still open: a listing caught in mid-reshard; none gets a lease
                    this time
-    holes          an empty table only: hash keys that the listing leaves out. Then nothing is created (KCL):
-                   the shards it lacks would start wherever a later sync finds them, and LATEST is later by
-                   then. List again
+    holes          hash keys that no lease which has not ended covers: KCL's audit. What is created closes them,
+                   but for an unreadable row's. In an empty table those that the listing leaves out; then
+                   nothing is created (KCL): the shards it lacks would start wherever a later sync finds
+                   them, and LATEST is later by then. List again
     """
 
     create: tuple[NewLease, ...] = ()
@@ -86,7 +87,9 @@ def plan_shard_sync(
     whys |= _leading_nowhere(listed, leased.union(whys), waited_for, skipped, start_position)
     new = sorted((listed[shard_id] for shard_id in whys), key=creation_order)
     return ShardSyncPlan(
-        tuple(_new_lease(shard, whys[shard.shard_id], start_position) for shard in new), inconsistent
+        tuple(_new_lease(shard, whys[shard.shard_id], start_position) for shard in new),
+        inconsistent,
+        holes(leases, shards),
     )
 
 
@@ -99,9 +102,9 @@ def _plan_first_leases(
     AWS): the worker that ends their parents creates them.
     """
     at_start = [shard for shard in shards if shard.is_open or start_position.kind is not StartKind.LATEST]
-    holes = gaps(shard.hash_key_range for shard in at_start)
-    if holes:
-        return ShardSyncPlan((), inconsistent, holes)
+    missing = gaps(shard.hash_key_range for shard in at_start)
+    if missing:
+        return ShardSyncPlan((), inconsistent, missing)
     ids = {shard.shard_id for shard in at_start}
     first = sorted(
         (shard for shard in at_start if ids.isdisjoint(shard.parent_shard_ids)), key=creation_order
