@@ -1,6 +1,6 @@
 """The lease worker over a stream in memory, with a handler that does nothing, beside a bare loop over the same pages.
 
-The bare loop polls and deaggregates, as much at a time as the worker, and that is all. CPU time, since the worker keeps the pace
+The bare loop polls and deaggregates, and that is all. CPU time, since the worker keeps the pace
 that Kinesis allows (a poll each 200 ms on a shard) and the loop does not.
 """
 
@@ -19,7 +19,6 @@ from sublet.decisions.choose_leases import Why
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.resume import IteratorType, ReadPosition
 from sublet.decisions.window import Outcome
-from sublet.engine.lease_session import DEAGGREGATED_AT_ONCE, slices
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryMetrics, MemoryStream
 from sublet.ports import PollRefusal
@@ -125,6 +124,5 @@ def _bare(stream: MemoryStream) -> int:
         assert not isinstance(page, PollRefusal), page
         if not page.records or page.next_iterator is None:
             return handled
-        for records in slices(page.records, DEAGGREGATED_AT_ONCE):
-            handled += len(deaggregate(records, FULL_RANGE).user_records)
+        handled += len(deaggregate(page.records, FULL_RANGE).user_records)
         iterator = page.next_iterator

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import accumulate
 
 from sublet.decisions.choose_leases import Why
 from sublet.decisions.resume import may_have_lost, needs_pin, not_yet_handled, read_position
@@ -158,7 +160,7 @@ class LeaseSession:
             if page.records and not seen_records:
                 seen_records = True
                 self._check_gap(page.records[0], now)
-            if not self._handle(page):
+            if not self._handle(page, feed.bytes_in_hand):
                 return self._gave_up()
             if page.millis_behind_latest == 0:
                 self.caught_up_at = feed.polled_at
@@ -185,7 +187,7 @@ class LeaseSession:
                 first_arrival=first.approximate_arrival_timestamp.isoformat(),
             )  # fmt: skip
 
-    def _handle(self, page: Page) -> bool:
+    def _handle(self, page: Page, page_bytes: int) -> bool:
         """The page's user records to the handler; False if it did not finish them."""
         for stream_records in slices(page.records, DEAGGREGATED_AT_ONCE):
             result = deaggregate(stream_records, self._hash_key_range())
@@ -201,7 +203,7 @@ class LeaseSession:
         self.count = replace(
             self.count,
             stream_records=self.count.stream_records + len(page.records),
-            bytes=self.count.bytes + sum(len(record.data) for record in page.records),
+            bytes=self.count.bytes + page_bytes,
             millis_behind_latest=page.millis_behind_latest,
         )
         self.meter.show_if_due(self.count)
@@ -283,11 +285,9 @@ class LeaseSession:
 
 def slices(records: tuple[StreamRecord, ...], max_bytes: int) -> Iterator[tuple[StreamRecord, ...]]:
     """Runs of at most max_bytes each (one record at least), in order."""
-    start = size = 0
-    for index, record in enumerate(records):
-        if size and size + len(record.data) > max_bytes:
-            yield records[start:index]
-            start, size = index, 0
-        size += len(record.data)
-    if start < len(records):
-        yield records[start:]
+    ends = list(accumulate([len(record.data) for record in records]))
+    start = begun = 0
+    while start < len(records):
+        end = max(bisect_right(ends, begun + max_bytes, start), start + 1)
+        yield records[start:end]
+        start, begun = end, ends[end - 1]

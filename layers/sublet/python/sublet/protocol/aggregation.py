@@ -14,7 +14,7 @@ from enum import Enum
 from itertools import count, repeat
 from typing import NamedTuple
 
-from sublet.protocol.kpl_format import DIGEST_SIZE, OVERHEAD, Contents, read_aggregate, write_aggregate
+from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC, OVERHEAD, Contents, read_aggregate, write_aggregate
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
 
@@ -62,7 +62,7 @@ def deaggregate(stream_records: Iterable[StreamRecord], hash_key_range: HashKeyR
     user_records: list[UserRecord] = []
     dropped = delivered_whole = 0
     for record in stream_records:
-        contents = read_aggregate(record.data)
+        contents = read_aggregate(record.data) if record.data.startswith(MAGIC) else None
         if contents is None:
             user_records.append(_plain(record))
             continue
@@ -120,7 +120,8 @@ def aggregate_columns(
 
 
 def _plain(record: StreamRecord) -> UserRecord:
-    return UserRecord(record.data, record.partition_key, None, 0, record)
+    """Made as `_expand` makes them, in half the time of UserRecord's own constructor."""
+    return tuple.__new__(UserRecord, (record.data, record.partition_key, None, 0, record))
 
 
 def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | None:
