@@ -26,6 +26,7 @@ FLEET = {
         "lost_leases": "Sum",
         "late_checkpoints": "Sum",
         "records_dropped_out_of_range": "Sum",
+        "aggregates_delivered_whole": "Sum",
         "data_gap": "Sum",
         "malformed_rows": "Maximum",
     },

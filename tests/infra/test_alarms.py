@@ -5,9 +5,12 @@ metric.
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import sublet
 from aws_cdk import App
 from aws_cdk.assertions import Template
 
@@ -48,6 +51,7 @@ METRICS = {
     "lost_leases",
     "late_checkpoints",
     "records_dropped_out_of_range",
+    "aggregates_delivered_whole",
     "data_gap",
     "malformed_rows",
 }
@@ -123,6 +127,15 @@ def test_thresholds_are_the_users_to_choose(build: Build) -> None:
     alarms = alarms_of(Template.from_stack(build(alarm_thresholds=thresholds)))
     assert (alarms["Lagging"]["Threshold"], alarms["Lagging"]["EvaluationPeriods"]) == (60_000, 5)
     assert alarms["TicksMissing"]["EvaluationPeriods"] == alarms["WorkersGone"]["EvaluationPeriods"] == 30
+
+
+def test_the_library_reports_no_other_metric() -> None:
+    engine = Path(sublet.__file__).parent / "engine"
+    put = {
+        name for file in engine.glob("*.py") for name in re.findall(r'\bput\(\s*"(\w+)"', file.read_text())
+    }
+    assert len(put) > 5
+    assert put - METRICS == set()
 
 
 def test_the_dashboard_shows_every_metric_and_every_alarm(template: Template) -> None:
