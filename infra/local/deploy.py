@@ -78,9 +78,7 @@ def bootstrap(aws: EmbeddedAws, *, report: Report = print) -> None:
 
 def _app_arguments(context: Mapping[str, str], scratch: str) -> list[str]:
     architecture = "arm64" if platform.machine().lower() in {"arm64", "aarch64"} else "x86_64"
-    # ministack deploys no alarm on metric math.
-    defaults = {"architecture": architecture, "cli_credentials": "true", "sublet:metric-math-alarms": "false"}
-    everything = {**defaults, **context}
+    everything = {"architecture": architecture, **EMULATOR_CONTEXT, **context}
     pairs = [word for name, value in everything.items() for word in ("--context", f"{name}={value}")]
     return [*pairs, "--output", str(Path(scratch) / "cdk.out")]
 
