@@ -154,3 +154,36 @@ def test_a_wrong_option_is_refused_at_load(spark: SparkSession) -> None:
 def test_a_stream_that_is_not_there_is_named(spark: SparkSession) -> None:
     with pytest.raises(PySparkException, match="there is no stream nowhere"):
         spark.read.format("sublet").option("stream", "nowhere").load().count()
+
+
+@pytest.mark.parametrize("aggregate", ["false", "true"])
+def test_written_as_a_batch_and_as_a_stream_and_read_back(
+    spark: SparkSession, embedded_aws: EmbeddedAws, stream: BusyStream, tmp_path: Path, aggregate: str
+) -> None:
+    client = embedded_aws.client("kinesis")
+    target = BusyStream(client, f"target-{aggregate}-{os.getpid()}", 1)
+    rows = read(spark, stream).select("data", "partitionKey", "explicitHashKey")
+    rows.write.format("sublet").options(stream=target.name, aggregate=aggregate).mode("append").save()
+    assert numbers(read(spark, target)) == stream.produced
+    records = read(spark, target).select("sequenceNumber").distinct().count()
+    assert (records < len(stream.produced) / 4) == (aggregate == "true")
+
+    source = spark.readStream.format("sublet").option("stream", stream.name).load()
+    query = (
+        source.select("data", "partitionKey")
+        .writeStream.format("sublet")
+        .options(stream=target.name, aggregate=aggregate, checkpointLocation=str(tmp_path))
+        .queryName("copy")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert numbers(read(spark, target)) == sorted(2 * stream.produced, key=int)
+
+
+def test_a_column_that_would_be_lost_is_refused(spark: SparkSession, stream: BusyStream) -> None:
+    with pytest.raises(PySparkException, match="select data, partitionKey, explicitHashKey alone"):
+        read(spark, stream).write.format("sublet").option("stream", stream.name).mode("append").save()
+    rows = read(spark, stream).select("data", "partitionKey")
+    with pytest.raises(PySparkException, match="cannot be replaced"):
+        rows.write.format("sublet").option("stream", stream.name).mode("overwrite").save()

@@ -5,6 +5,7 @@
     ├── EventError               a function was invoked with an event that it cannot read
     ├── HandlerNotLoadable       the user's `module:function` cannot be imported or is no function
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot read
+    ├── RowNotWritable           Spark: a row that Kinesis would not take, such as one without a partition key
     ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
     ├── StreamError              the stream said no, and asking again will not help
     │   ├── StreamNotFound       there is no such stream (deleted, or misspelt)
@@ -58,6 +59,10 @@ class MalformedCheckpoint(SubletError):
 
 class OffsetMalformed(SubletError):
     """An offset of Spark's log that is another source's, another version's, or damaged."""
+
+
+class RowNotWritable(SubletError):
+    """A row for the sink that Kinesis would refuse for ever. Names the column, its value, and what is allowed."""
 
 
 class StreamError(SubletError):

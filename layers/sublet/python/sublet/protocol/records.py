@@ -47,6 +47,14 @@ class UserRecord(NamedTuple):
         return Checkpoint(self.stream_record.sequence_number, self.sub_sequence_number)
 
 
+class NewRecord(NamedTuple):
+    """A stream record to put. `explicit_hash_key`: decimal; without it the partition key's MD5 places the record."""
+
+    data: bytes
+    partition_key: str
+    explicit_hash_key: str | None = None
+
+
 class Page(NamedTuple):
     """What one poll (GetRecords) gave."""
 

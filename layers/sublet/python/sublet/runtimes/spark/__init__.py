@@ -1,4 +1,4 @@
-"""Spark: a Kinesis source for PySpark 4.2 and later. Registered by `pyspark_sublet`; needs the extra `sublet[spark]`.
+"""Spark: a Kinesis source and sink for PySpark 4.2 and later. Registered by `pyspark_sublet`; needs the extra `sublet[spark]`.
 
     options          every option, validated by name
     offsets          what Spark's offset log holds: values and their JSON (pure)
@@ -7,7 +7,8 @@
     pace, pages      a shard's pages in order, within its five calls and 2 MB a second
     peeks            the driver's looks ahead, for an existing record to end a batch at
     reading, rows    a task: exactly the records of its range, as Arrow RecordBatches
+    putting, sink    the other direction: PutRecords, the refused ones again, KPL aggregates
     streaming, batch, source   Spark's own interfaces
 
-Of these only `source`, `streaming`, `batch` and `rows` import PySpark or PyArrow. Nothing here imports the engine.
+Of these only `source`, `streaming`, `batch`, `sink` and `rows` import PySpark or PyArrow. Nothing here imports the engine.
 """

@@ -11,6 +11,7 @@ from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_cli
 from sublet.aws.clock import SystemClock
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
+from sublet.aws.put_records import KinesisWriter
 from sublet.ports import Clock, LeaseTable
 from sublet.runtimes.spark.options import Leases, Options
 from sublet.runtimes.spark.pace import Pace, Sleep
@@ -56,6 +57,12 @@ def connect_leases(options: Options) -> LeaseTable | None:
 def connect_task(options: Options) -> Connection:
     """For reads, in whatever worker process the task runs."""
     return _connection(options.settings, options.region, options.endpoint_url, options.patience, Pace.of_task)
+
+
+def connect_writer(options: Options) -> tuple[KinesisWriter, Connection]:
+    """For puts, and for listing the shards."""
+    client = kinesis_client(options.region, options.endpoint_url)
+    return KinesisWriter(client, options.settings), connect_task(options)
 
 
 @cache

@@ -27,6 +27,7 @@ class Use(StrEnum):
 
     STREAM = "readStream"
     BATCH = "read"
+    WRITE = "write"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class Options:
     max_bytes_per_trigger: int | None
     application: str | None
     leases: Leases
+    aggregate: bool
     list_interval: timedelta
     patience: timedelta
 
@@ -129,13 +131,14 @@ class Option(NamedTuple):
 
 
 _BOTH = (Use.STREAM, Use.BATCH)
+_ALL = (*_BOTH, Use.WRITE)
 
 OPTIONS = (
-    Option("stream", _text, None, _BOTH, "The stream's name. Required."),
-    Option("streamArn", _text, None, _BOTH, "Its ARN, sent with every call: for policies scoped to one stream."),
-    Option("region", _text, None, _BOTH,
+    Option("stream", _text, None, _ALL, "The stream's name. Required."),
+    Option("streamArn", _text, None, _ALL, "Its ARN, sent with every call: for policies scoped to one stream."),
+    Option("region", _text, None, _ALL,
            "Its region; without it boto3's own (`AWS_REGION`, profile) on driver and executors."),
-    Option("endpointUrl", _text, None, _BOTH, "Another Kinesis endpoint: a VPC endpoint, or an emulator."),
+    Option("endpointUrl", _text, None, _ALL, "Another Kinesis endpoint: a VPC endpoint, or an emulator."),
     Option("startPosition", _position, "TRIM_HORIZON", _BOTH,
            "Where to begin: `TRIM_HORIZON`, `LATEST` (streaming: the moment of the first plan), `AT_TIMESTAMP:<ISO 8601>`."),
     Option("endPosition", _moment, None, (Use.BATCH,),
@@ -159,9 +162,10 @@ OPTIONS = (
            "The application whose lease table `leases` means; the table has its name."),
     Option("leases", _leases, "none", (Use.STREAM,),
            "`follow`: begin at that application's checkpoints, and write nothing there. `none`: Spark's checkpoint alone."),
+    Option("aggregate", _flag, "false", (Use.WRITE,), "Whether rows are put in KPL aggregates, by the shard that they hash to."),
     Option("listInterval", _duration, "10s", (Use.STREAM,), "How often the shards are listed while none is seen to end."),
-    Option("patience", _duration, "60s", _BOTH,
-           "How long a task waits for a record that is there, or for a shard that throttles, before it fails."),
+    Option("patience", _duration, "60s", _ALL,
+           "How long a task waits for a record that is there, or for a shard that throttles or refuses, before it fails."),
 )  # fmt: skip
 
 _BY_KEY = {option.name.lower(): option for option in OPTIONS}

@@ -8,14 +8,17 @@ from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
 from sublet.runtimes.spark.batch import BatchReader
-from sublet.runtimes.spark.connection import connect_driver, connect_leases, connect_task
+from sublet.runtimes.spark.connection import connect_driver, connect_leases, connect_task, connect_writer
 from sublet.runtimes.spark.options import Options, Use, parse_options
 from sublet.runtimes.spark.rows import ARROW_SCHEMA, SCHEMA_DDL
+from sublet.runtimes.spark.sink import BatchWriter, StreamWriter, check_columns
 from sublet.runtimes.spark.streaming import StreamReader
+
+_SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
 
 
 class SubletDataSource(DataSource):
-    """`spark.readStream.format("sublet")`, `spark.read.format("sublet")`."""
+    """`spark.readStream`, `spark.read`, `df.writeStream` and `df.write`, each with `.format("sublet")`."""
 
     @classmethod
     def name(cls) -> str:
@@ -32,6 +35,24 @@ class SubletDataSource(DataSource):
 
     def reader(self, schema: StructType) -> BatchReader:
         return BatchReader(self._options(schema, Use.BATCH), connect_task)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        if overwrite:
+            raise SettingsError("mode", "overwrite", "append: records of a stream cannot be replaced")
+        return BatchWriter(self._write_options(schema), connect_writer)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        if overwrite:
+            raise SettingsError(
+                "outputMode", "complete", "append or update: records of a stream cannot be replaced"
+            )
+        return StreamWriter(self._write_options(schema), connect_writer)
+
+    def _write_options(self, schema: StructType) -> Options:
+        """Spark hands on the query's own options too."""
+        check_columns(schema)
+        ours = {key: text for key, text in self.options.items() if key.lower() not in _SPARKS_OWN}
+        return parse_options(ours, Use.WRITE)
 
     def _options(self, schema: StructType, use: Use) -> Options:
         if not to_arrow_schema(schema, timezone="UTC").equals(ARROW_SCHEMA):

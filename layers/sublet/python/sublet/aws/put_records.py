@@ -1,0 +1,57 @@
+"""PutRecords over boto3: which records were taken, and into which shard, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from sublet.aws.faults import CONNECTION_FAILED, code_of
+from sublet.aws.kinesis_errors import NOT_FOUND, stream_error
+from sublet.errors import StreamNotFound, StreamUnavailable
+from sublet.protocol.records import NewRecord
+from sublet.settings import Settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_kinesis import KinesisClient
+
+
+class KinesisWriter:
+    """Puts records into one stream. Safe for threads."""
+
+    def __init__(self, client: KinesisClient, settings: Settings) -> None:
+        self._client: Any = client
+        self._name = settings.stream
+        self._stream = (
+            {"StreamARN": settings.stream_arn} if settings.stream_arn else {"StreamName": settings.stream}
+        )
+
+    def put(self, records: Sequence[NewRecord]) -> list[str | None]:
+        """One PutRecords: for each record the shard that took it, or None if it was refused for now.
+
+        None means nothing more than "not known to be taken": a reply may have been lost. Raises StreamNotFound,
+        StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable (no reply at all).
+        """
+        entries = [_entry(record) for record in records]
+        try:
+            reply = self._client.put_records(**self._stream, Records=entries)
+        except ClientError as error:
+            if code_of(error) == NOT_FOUND:
+                raise StreamNotFound(f"there is no stream {self._name} in this account and region") from error
+            named = stream_error(error, self._name)
+            if isinstance(named, StreamUnavailable):
+                return [None] * len(entries)
+            if named is None:
+                raise
+            raise named from error
+        except CONNECTION_FAILED as failure:
+            raise StreamUnavailable(f"no reply from stream {self._name}: {failure}") from failure
+        return [None if item.get("ErrorCode") else item["ShardId"] for item in reply["Records"]]
+
+
+def _entry(record: NewRecord) -> dict[str, Any]:
+    entry: dict[str, Any] = {"Data": record.data, "PartitionKey": record.partition_key}
+    return (
+        entry if record.explicit_hash_key is None else entry | {"ExplicitHashKey": record.explicit_hash_key}
+    )

@@ -1,0 +1,181 @@
+"""The sink without Spark: full calls, only the refused again, and aggregates that KCL will not drop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from random import Random
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.errors import RowNotWritable, SettingsError, StreamUnavailable
+from sublet.memory import MemoryStream
+from sublet.protocol.aggregation import deaggregate
+from sublet.protocol.records import NewRecord, Page
+from sublet.runtimes.spark.putting import AggregatingPutter, Putter, full_calls
+from sublet.runtimes.spark.sink import check_columns, new_records
+
+from tests.spark.memory_query import SleepingClock
+
+
+class MemoryWriter:
+    """Puts into a MemoryStream; `refuse` says which records of a call are refused."""
+
+    def __init__(self, stream: MemoryStream) -> None:
+        self.stream = stream
+        self.calls: list[Sequence[NewRecord]] = []
+        self.refuse: Callable[[NewRecord], bool] = lambda _: False
+        self.before_call: Callable[[int], None] = lambda _: None
+
+    def put(self, records: Sequence[NewRecord]) -> list[str | None]:
+        self.before_call(len(self.calls))
+        self.calls.append(records)
+        return [None if self.refuse(record) else self._put(record) for record in records]
+
+    def _put(self, record: NewRecord) -> str:
+        hash_key = None if record.explicit_hash_key is None else int(record.explicit_hash_key)
+        number = self.stream.put(record.partition_key, record.data, hash_key)
+        return f"shardId-{int(number) >> 4 & (2**76 - 1):012}"
+
+
+def putter(writer: MemoryWriter) -> Putter:
+    clock = SleepingClock()
+    return Putter(writer, clock, clock.sleep, timedelta(seconds=30))
+
+
+def records(count: int, size: int = 3) -> list[NewRecord]:
+    return [NewRecord((b"%d" % n).rjust(size), f"key-{n}") for n in range(count)]
+
+
+def stored(stream: MemoryStream) -> list[bytes]:
+    """What a consumer with KCL's hash range filter gets, over all shards."""
+    found: list[bytes] = []
+    for shard in stream.list_shards():
+        iterator: str | None = stream.open(shard.shard_id, ReadPosition(IteratorType.TRIM_HORIZON))
+        while iterator is not None:
+            page = stream.poll(iterator, 10_000)
+            assert isinstance(page, Page)
+            found += [r.data for r in deaggregate(page.records, shard.hash_key_range).user_records]
+            iterator = page.next_iterator if page.records else None
+    return found
+
+
+def test_calls_are_as_full_as_kinesis_takes() -> None:
+    assert [len(call) for call in full_calls(records(1100))] == [500, 500, 100]
+    big = [NewRecord(bytes(2**20 - 1), "k")] * 11
+    assert [len(call) for call in full_calls(big)] == [5, 5, 1]
+    assert [len(call) for call in full_calls([NewRecord(bytes(9 * 2**20), "k")] * 2)] == [1, 1]
+
+
+def test_only_the_refused_are_put_again() -> None:
+    chance, writer = Random(5), MemoryWriter(MemoryStream(3))
+    writer.refuse = lambda _: chance.random() < 0.3
+    wanted = records(1200)
+    assert len(list(putter(writer).put_all(wanted))) == 1200
+    assert sorted(stored(writer.stream)) == sorted(record.data for record in wanted)
+    assert len(writer.calls) > 5
+
+
+def test_a_stream_that_takes_nothing_fails_the_task() -> None:
+    writer = MemoryWriter(MemoryStream(1))
+    writer.refuse = lambda _: True
+    with pytest.raises(StreamUnavailable, match="needs more shards"):
+        list(putter(writer).put_all(records(3)))
+
+
+def test_records_of_one_shard_share_aggregates() -> None:
+    writer = MemoryWriter(MemoryStream(4))
+    wanted = [*records(2000, 20), NewRecord(b"last", "k", str(2**128 - 1)), *records(2)]
+    put = AggregatingPutter(putter(writer), writer.stream.list_shards).put_all(wanted)
+    assert put < 20
+    assert sorted(stored(writer.stream)) == sorted(record.data for record in wanted)
+
+
+def test_equal_rows_stay_as_many_as_they_were() -> None:
+    writer = MemoryWriter(MemoryStream(1))
+    same = [NewRecord(bytes(60_000), "k")] * 4
+    assert AggregatingPutter(putter(writer), writer.stream.list_shards).put_all(same) == 4
+    assert stored(writer.stream) == [record.data for record in same]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_right_after_a_reshard_aggregates_are_sent_again_by_the_new_shards(seed: int) -> None:
+    """Shards are listed, and then split and merged before the first call, and again before the second."""
+    chance, stream = Random(seed), MemoryStream(2)
+    writer = MemoryWriter(stream)
+    aggregating = AggregatingPutter(putter(writer), stream.list_shards)
+
+    def reshard(call: int) -> None:
+        still_open = sorted((s for s in stream.list_shards() if s.is_open), key=lambda s: s.hash_key_range)
+        if call < 4 and chance.random() < 0.5:
+            stream.split(chance.choice(still_open).shard_id)
+        elif call < 4:
+            first = chance.randrange(len(still_open) - 1)
+            stream.merge(still_open[first].shard_id, still_open[first + 1].shard_id)
+
+    writer.before_call = reshard
+    wanted = records(3000, 30)
+    aggregating.put_all(wanted)
+    assert set(stored(stream)) == {record.data for record in wanted}, "KCL dropped what was not sent again"
+
+
+def test_a_merge_needs_nothing_sent_again() -> None:
+    stream = MemoryStream(2)
+    writer = MemoryWriter(stream)
+
+    def merge(call: int) -> None:
+        if call == 0:
+            stream.merge("shardId-000000000000", "shardId-000000000001")
+
+    writer.before_call = merge
+    aggregating = AggregatingPutter(putter(writer), stream.list_shards)
+    aggregating.put_all(records(100))
+    assert aggregating.sent_again == 0
+    assert sorted(stored(stream)) == sorted(record.data for record in records(100))
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "hash_key", "named"),
+    [
+        (None, "k", None, "data is null"),
+        (bytes(10 * 2**20 + 1), "k", None, "data is 10485761 bytes"),
+        (b"x", None, None, "partitionKey is None"),
+        (b"x", "", None, "partitionKey is ''"),
+        (b"x", "k" * 257, None, "partitionKey is"),
+        (b"x", "k", "-1", "explicitHashKey is '-1'"),
+        (b"x", "k", str(2**128), "explicitHashKey is"),
+    ],
+)
+def test_a_row_that_kinesis_would_refuse_is_named(
+    data: bytes | None, key: str | None, hash_key: str | None, named: str
+) -> None:
+    columns = {"data": pa.array([data], pa.binary()), "partitionKey": pa.array([key], pa.string())}
+    columns["explicitHashKey"] = pa.array([hash_key], pa.string())
+    with pytest.raises(RowNotWritable, match=named):
+        list(new_records(iter([pa.RecordBatch.from_pydict(columns)])))
+
+
+def test_text_is_written_as_utf_8() -> None:
+    batch = pa.RecordBatch.from_pydict({"data": ["hé"], "partitionKey": ["k"]})
+    assert list(new_records(iter([batch]))) == [NewRecord("hé".encode(), "k")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ({"data": StringType()}, "partitionKey is required"),
+        ({"partitionKey": StringType()}, "data is required"),
+        ({"data": IntegerType(), "partitionKey": StringType()}, "data is binary or string"),
+        (
+            {"data": StringType(), "partitionKey": StringType(), "hash": StringType()},
+            "select data, partitionKey",
+        ),
+    ],
+)
+def test_columns_that_would_be_lost_are_refused(
+    columns: dict[str, StringType | IntegerType], named: str
+) -> None:
+    with pytest.raises(SettingsError, match=named):
+        check_columns(StructType([StructField(name, kind) for name, kind in columns.items()]))
