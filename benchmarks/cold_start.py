@@ -1,0 +1,81 @@
+"""What imports cost, which every cold Lambda pays: medians of new processes, in turns, in milliseconds of CPU.
+
+`sublet` alone is what a handler imports. The entry point is the lease worker's, with its clients and its handler; beside it
+a program that does no more than import boto3 and Powertools and make one client of each service.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from statistics import median
+
+from benchmarks.peers import ROOT
+
+ROUNDS = 21
+GOAL_SUBLET = 30.0
+GOAL_ENTRY_POINT = 60.0
+
+SUBLET = "import sublet"
+ALONE = "boto3 and powertools alone"
+ENTRY_POINT = "the lease worker's entry point"
+
+PROGRAMS = {
+    SUBLET: "import sublet",
+    ALONE: """\
+import boto3
+from aws_lambda_powertools import Logger, Metrics
+Logger(service="cold"), Metrics(namespace="cold")
+boto3.client("kinesis"), boto3.client("dynamodb")""",
+    ENTRY_POINT: "import app",
+}
+TIMED = "import time; began = time.process_time()\n{}\nprint((time.process_time() - began) * 1000)"
+
+Milliseconds = dict[str, float]
+
+
+def measure() -> Milliseconds:
+    taken: dict[str, list[float]] = {name: [] for name in PROGRAMS}
+    for number in range(ROUNDS + 1):
+        for name, program in PROGRAMS.items():
+            found = _run(program)
+            if number > 0:  # the first round fills the file cache and writes bytecode
+                taken[name].append(found)
+    return {name: median(each) for name, each in taken.items()}
+
+
+def report(found: Milliseconds) -> bool:
+    """Print the table; whether both goals are met."""
+    print(f"cold start: ms of CPU, medians of {ROUNDS} new processes")
+    for name, milliseconds in found.items():
+        print(f"  {name:<32}{milliseconds:>6.0f}")
+    beyond = found[ENTRY_POINT] - found[ALONE]
+    met = found[SUBLET] < GOAL_SUBLET, beyond < GOAL_ENTRY_POINT
+    print(f"goal: import sublet under {GOAL_SUBLET:g}: {_met(met[0])}")
+    print(f"goal: the entry point {beyond:+.0f} on top, at most {GOAL_ENTRY_POINT:g}: {_met(met[1])}")
+    return all(met)
+
+
+def _met(is_met: bool) -> str:
+    return "met" if is_met else "MISSED"
+
+
+def _run(program: str) -> float:
+    paths = [ROOT / "functions/lease_worker", ROOT / "layers/sublet/python", ROOT / "tests/e2e/handlers"]
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "SUBLET_APPLICATION": "benchmark",
+        "SUBLET_STREAM": "benchmark",
+        "SUBLET_HANDLER": "json:dumps",
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", TIMED.format(program)],
+        check=True,
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+    )
+    return float(run.stdout)
