@@ -68,6 +68,10 @@ format: setup ## ruff's formatting and its safe fixes
 e2e: setup ## only the tests on the deployed stack
 	@$(PY) -m pytest tests/e2e $(PYTEST_ARGS)
 
+.PHONY: mixed-fleet
+mixed-fleet: setup .local/bench/.installed ## kcl-rs workers and sublet's on one lease table: kills, reshards, takeovers (4 minutes)
+	@$(PY) -m tests.mixed_fleet
+
 .PHONY: scenarios
 scenarios: setup ## write the scenario files' expectations anew; review the diff
 	@$(PY) -m pytest tests/scenarios --rewrite

@@ -1,0 +1,114 @@
+"""The lease table looked at all the while: what no writer may do to it, whichever side it is of.
+
+After every look: each row is readable to sublet, counters rise, checkpoints never go back, SHARD_END stays, an attribute
+of the row that is nobody's to remove stays.
+
+One thing is KCL's own and only counted: its checkpoints are fenced by the counter but have no monotonic guard. A worker
+that took a lease from a living sublet worker writes the position that it has reached itself, also over a later one that
+sublet has meanwhile written as its late checkpoint. What lies between comes again if the new owner dies at once; nothing is lost.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
+from sublet.protocol.lease_row import ENTITY_TYPE, decode_row
+
+from tests.mixed_fleet.workers import Side
+
+INTERVAL = 0.25
+TRANSIENT = {
+    "leaseOwner", "checkpointOwner", "childShardIds", "pendingCheckpoint", "pendingCheckpointState",
+    "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletHolder",
+}  # fmt: skip
+"""Attributes that a rule of the protocol takes away again."""
+
+
+@dataclass
+class TableWatch:
+    """Looks in a thread of its own from `start` to `stop`. `wrong` must stay empty."""
+
+    dynamodb: Any
+    table: str
+    rows: dict[str, dict[str, AttributeValue]] = field(default_factory=dict)
+    moves: list[tuple[str | None, str | None]] = field(default_factory=list)
+    last_owner: dict[str, str] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    set_back: int = 0
+    looks: int = 0
+    _over: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(INTERVAL):
+            try:
+                items = self.dynamodb.scan(TableName=self.table, ConsistentRead=True)["Items"]
+            except self.dynamodb.exceptions.ResourceNotFoundException:
+                continue  # whoever comes first creates it
+            self.look(items)
+
+    def look(self, items: list[dict[str, AttributeValue]]) -> None:
+        self.looks += 1
+        now = {item["leaseKey"]["S"]: item for item in items}
+        for key, row in now.items():
+            if before := self.rows.get(key):
+                self._compare(key, before, row)
+            else:
+                self._begin(key, row)
+        self.rows = now
+
+    def _begin(self, key: str, row: dict[str, AttributeValue]) -> None:
+        match decode_row(row):
+            case Lease(lease_owner=str(owner)):
+                self.last_owner[key] = owner
+            case MalformedRow() as malformed:
+                self.wrong.append(f"{key}: {malformed}")
+
+    def _compare(self, key: str, before: dict[str, AttributeValue], after: dict[str, AttributeValue]) -> None:
+        was, now = decode_row(before), decode_row(after)
+        if not isinstance(was, Lease) or not isinstance(now, Lease):
+            if ENTITY_TYPE not in after or after[ENTITY_TYPE] == {"S": "LEASE"}:
+                self.wrong.append(f"{key}: {now}")
+            return
+        if now.lease_owner not in (None, self.last_owner.get(key)):
+            self.moves.append((self.last_owner.get(key), now.lease_owner))
+            self.last_owner[key] = now.lease_owner
+        if now.lease_counter < was.lease_counter:
+            self.wrong.append(f"{key}: counter went from {was.lease_counter} to {now.lease_counter}")
+        if now.checkpoint < was.checkpoint and _is_kcls(now) and now.lease_counter > was.lease_counter:
+            self.set_back += 1
+        elif now.checkpoint < was.checkpoint:
+            self.wrong.append(f"{key}: checkpoint went from {was.checkpoint} back to {now.checkpoint}")
+        if gone := before.keys() - after.keys() - TRANSIENT:
+            self.wrong.append(f"{key}: attributes {sorted(gone)} are gone")
+
+    def moves_between(self, giver: Side, taker: Side) -> int:
+        """Leases that one side had written last, and the other went on with."""
+        return sum(
+            (before or "").startswith(giver) and (after or "").startswith(taker)
+            for before, after in self.moves
+        )
+
+    def in_play(self) -> dict[str, Lease]:
+        """Leases that have not ended, by lease key."""
+        leases = (decode_row(row) for row in self.rows.values())
+        return {lease.lease_key: lease for lease in leases if isinstance(lease, Lease) and not lease.is_ended}
+
+    def owners(self) -> dict[str, str | None]:
+        return {key: lease.lease_owner for key, lease in self.in_play().items()}
+
+
+def _is_kcls(lease: Lease) -> bool:
+    return (lease.lease_owner or "").startswith(Side.KCL_RS)

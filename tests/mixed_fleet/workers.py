@@ -1,0 +1,103 @@
+"""The two sides' workers as processes of this machine, each with its own worker id and log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from infra.local.embedded import ROOT, EmbeddedAws
+
+KCL_RS_PYTHON = ROOT / ".local" / "bench" / "bin" / "python"
+FAILOVER_SECONDS = 10
+"""KCL's default, which kcl-rs does not let its users change."""
+STOP_LIMIT = 60.0
+
+
+class Side(StrEnum):
+    KCL_RS = "kcl-rs"
+    SUBLET = "sublet"
+
+
+class How(StrEnum):
+    KILLED = "killed"
+    STOPPED = "stopped"
+
+
+class End(NamedTuple):
+    """How and when (nanoseconds since the epoch) the story ended a worker."""
+
+    how: How
+    at: int
+
+
+@dataclass
+class Worker:
+    """A worker process; `end` is None while it works."""
+
+    side: Side
+    worker_id: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    end: End | None = None
+
+    def kill(self) -> None:
+        self.end = End(How.KILLED, time.time_ns())
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for the graceful end."""
+        self.end = End(How.STOPPED, time.time_ns())
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(STOP_LIMIT)
+
+
+@dataclass(frozen=True)
+class Employer:
+    """Starts workers of one application on one stream. `folder` takes their logs and what they record."""
+
+    aws: EmbeddedAws
+    application: str
+    stream: str
+    folder: Path
+    start_position: str = "TRIM_HORIZON"
+
+    def kcl_rs(self, name: str, **environment: str) -> Worker:
+        worker_id = f"kcl-rs-{name}"
+        script = str(Path(__file__).with_name("kcl_rs_worker.py"))
+        arguments = [self.application, self.stream, worker_id, self.start_position]
+        return self._start(Side.KCL_RS, worker_id, [str(KCL_RS_PYTHON), script, *arguments], environment)
+
+    def sublet(self, name: str) -> Worker:
+        worker_id = f"sublet-{name}"
+        settings = {
+            "worker_id": worker_id,
+            "failover_time": f"{FAILOVER_SECONDS}s",
+            "heartbeat_interval": f"{FAILOVER_SECONDS // 3}s",
+            "start_position": self.start_position,
+            "idle_poll_interval": "500ms",
+        }
+        pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        command = [sys.executable, "-m", "sublet", "run", "--application", self.application]
+        command += ["--stream", self.stream, "--handler", "recorder:handle", *pairs]
+        path = str(ROOT / "tests" / "e2e" / "handlers")
+        return self._start(Side.SUBLET, worker_id, command, {"PYTHONPATH": path})
+
+    def _start(
+        self, side: Side, worker_id: str, command: list[str], environment: Mapping[str, str]
+    ) -> Worker:
+        log = self.folder / f"{worker_id}.log"
+        base = {"PATH": os.environ["PATH"], "RECORDER_DIRECTORY": str(self.folder), **self.aws.environment}
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command, env={**base, **environment}, cwd=self.folder, stdout=output, stderr=output
+            )
+        return Worker(side, worker_id, process, log)
