@@ -33,7 +33,7 @@ class Lease:
                           lease was first opened (its pin); gone with the first real checkpoint
     caught_up_at          ours (`subletCaughtUpAt`): a moment at which nothing after the checkpoint of then was in the shard;
                           what has been trimmed since a day after it may have been lost, nothing before
-    holder                ours (`subletHolder`): which work item and invocation holds it; worker ids are shared by many
+    holder                ours (`subletHolder`): which worker item and invocation holds it; worker ids are shared by many
     checkpoint_owner      KCL 3.x graceful handoff: the old owner, which still checkpoints while it drains
     other                 attributes that we do not know, kept as they are
     """

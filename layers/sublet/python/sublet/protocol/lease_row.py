@@ -1,6 +1,6 @@
-"""A lease as a row of KCL's table: every attribute that KCL 2.x and 3.x write, and our four, read and written.
+"""A lease as a row of KCL's table: every attribute that KCL 2.x and 3.x write, and our three, read and written.
 
-KCL's types and names: kcl-lease-table section 1. Ours start with `sublet`; Java ignores attributes that it does not know.
+KCL's types and names: its DynamoDBLeaseSerializer. Ours start with `sublet`; Java ignores attributes that it does not know.
 Attributes unknown to us are kept in `Lease.other`, so that reading and writing a row loses nothing.
 """
 

@@ -1,8 +1,9 @@
 """Every write to the lease table, as a value: which row, on what condition, which changes.
 
-The rules are KCL's (kcl-lease-table section 2), fenced twice: by the counter, which only ever goes up by one and never back,
-and by the owner, since a KCL 3.x handoff changes the owner alone. A write made for an old state of the row is refused, and
-nothing is changed. `apply_to` says what DynamoDB makes of a row, so that memory and DynamoDB run the same value.
+The rules are KCL's (its DynamoDBLeaseRefresher), fenced three times: by the counter, which only ever goes up by one and never
+back; by the owner, since a KCL 3.x handoff changes the owner alone; and by the holder, since many share a worker id. A write
+made for an old state of the row is refused, and nothing is changed. `apply_to` says what DynamoDB makes of a row, so that
+memory and DynamoDB run the same value.
 """
 
 from __future__ import annotations
