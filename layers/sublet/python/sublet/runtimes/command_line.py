@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -18,18 +18,19 @@ from sublet.settings import PREFIX, Mode, Settings
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 2 with one sentence on standard error."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
-        settings = _settings(options)
+        settings = settings_of(options, os.environ)
         return int(options.command(settings))
     except SubletError as problem:
         print(f"sublet: {problem}", file=sys.stderr)
         return 2
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sublet", description="Consume a Kinesis stream with KCL's leases.")
-    commands = parser.add_subparsers(required=True, metavar="command")
+def parser() -> argparse.ArgumentParser:
+    description = "Consume a Kinesis stream with KCL's leases."
+    program = argparse.ArgumentParser(prog="python -m sublet", description=description)
+    commands = program.add_subparsers(required=True, metavar="command")
     run = commands.add_parser("run", help="consume the stream in this process until SIGTERM or Ctrl-C")
     run.set_defaults(command=run_consumer)
     leases = commands.add_parser("leases", help="show every lease: owner, counter, checkpoint")
@@ -45,10 +46,10 @@ def _parser() -> argparse.ArgumentParser:
             help="any other setting, such as failover_time=10s",
         )
     run.add_argument("--handler", help="module:function")
-    return parser
+    return program
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def settings_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
     """The environment's SUBLET_* variables, then the options on top; a process is continuous and its own worker by default."""
     given = dict(pair.partition("=")[::2] for pair in options.set)
     given |= {
@@ -56,14 +57,14 @@ def _settings(options: argparse.Namespace) -> Settings:
         for name in ("application", "stream", "handler")
         if (value := getattr(options, name, None))
     }
-    environment = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
-    environment |= {PREFIX + name.upper(): value for name, value in given.items()}
-    application = environment.get(f"{PREFIX}APPLICATION", "")
+    stated = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
+    stated |= {PREFIX + name.upper(): value for name, value in given.items()}
+    application = stated.get(f"{PREFIX}APPLICATION", "")
     defaults = {
         f"{PREFIX}MODE": Mode.CONTINUOUS.value,
         f"{PREFIX}WORKER_ID": f"{application}-{socket.gethostname()}",
     }
-    return Settings.from_environment({**defaults, **environment})
+    return Settings.from_environment({**defaults, **stated})
 
 
 def run_consumer(settings: Settings) -> int:
