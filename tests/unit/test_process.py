@@ -1,0 +1,159 @@
+"""One long-lived process, in real threads over memory: it survives what passes, and leaves every lease free."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+from sublet.aws.clock import SystemClock
+from sublet.decisions.resume import ReadPosition
+from sublet.errors import LeaseTableUnavailable, StreamNotFound
+from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryMetrics, MemoryStream
+from sublet.ports import Applied, Batch, PollRefusal, Refused
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_writes import LeaseWrite
+from sublet.protocol.records import Page
+from sublet.protocol.shard import Shard
+from sublet.runtimes.handler_module import HandlerFunctions
+from sublet.runtimes.process import ConsumerProcess
+from sublet.runtimes.threads import ThreadTasks
+from sublet.settings import Mode, Settings, StartPosition
+
+PATIENCE = 30
+"""Seconds that a test waits for what should take two or three."""
+
+SETTINGS = Settings(
+    application="orders",
+    stream="events",
+    worker_id="process-1",
+    mode=Mode.CONTINUOUS,
+    failover_time=timedelta(seconds=3),
+    heartbeat_interval=timedelta(seconds=1),
+)
+
+
+@dataclass
+class OddTable:
+    """A lease table whose scans raise each of `problems` first."""
+
+    problems: list[Exception]
+    real: MemoryLeaseTable = field(default_factory=MemoryLeaseTable)
+
+    def scan(self) -> LeaseScan:
+        if self.problems:
+            raise self.problems.pop(0)
+        return self.real.scan()
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        return self.real.get(lease_key)
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        return self.real.apply(write)
+
+
+@dataclass
+class OddStream:
+    """A stream whose polls raise each of `faults` first."""
+
+    faults: list[Exception]
+    real: MemoryStream
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        return self.real.list_shards(at)
+
+    def has_shard(self, shard_id: str) -> bool:
+        return self.real.has_shard(shard_id)
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        return self.real.open(shard_id, position)
+
+    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+        if self.faults:
+            raise self.faults.pop(0)
+        return self.real.poll(iterator, limit)
+
+
+class Consumer:
+    """A process under way on a stream with one record, and what its handler has seen."""
+
+    def __init__(
+        self, problems_of_scan: Sequence[Exception] = (), faults_of_poll: Sequence[Exception] = ()
+    ) -> None:
+        self.seen: list[bytes] = []
+        self.log, self.handled = MemoryLog(), threading.Event()
+        self.stream = MemoryStream(1, name="events")
+        self.stream.put("key", b"record")
+        self.table, tasks = OddTable(list(problems_of_scan)), ThreadTasks()
+        self.stop = tasks.signal()
+        process = ConsumerProcess(
+            self.table, OddStream(list(faults_of_poll), self.stream), HandlerFunctions(self._handle), SystemClock(),
+            tasks, MemoryMetrics(), self.log, SETTINGS, self.stop,
+        )  # fmt: skip
+        self._running = tasks.spawn(process.run)
+
+    def _handle(self, batch: Batch) -> None:
+        self.seen += [record.data for record in batch.records]
+        self.handled.set()
+
+    def result(self) -> None:
+        """Wait for its end. Raises what it raised."""
+        self._running.result()
+
+    def lease(self) -> Lease:
+        (lease,) = self.table.real.scan().leases
+        return lease
+
+
+@pytest.fixture
+def consume() -> Iterator[Callable[..., Consumer]]:
+    """Start one; whatever became of the test, it is told to stop."""
+    started: list[Consumer] = []
+
+    def start(**odd: Sequence[Exception]) -> Consumer:
+        started.append(Consumer(**odd))
+        return started[-1]
+
+    yield start
+    for consumer in started:
+        consumer.stop.set()
+
+
+Consume = Callable[..., Consumer]
+
+
+def test_when_told_to_stop_it_checkpoints_and_releases_so_that_others_go_on_at_once(consume: Consume) -> None:
+    consumer = consume()
+    assert consumer.handled.wait(PATIENCE)
+    assert consumer.lease().lease_owner == "process-1"
+    consumer.stop.set()
+    consumer.result()
+    assert consumer.lease().lease_owner is None
+    assert consumer.lease().checkpoint.is_sequence_number
+
+
+def test_a_table_that_is_out_of_reach_for_a_while_costs_a_tick(consume: Consume) -> None:
+    consumer = consume(problems_of_scan=[LeaseTableUnavailable("no reply")])
+    assert consumer.handled.wait(PATIENCE)
+    assert consumer.log.messages("warning") == ["tick failed; the next one tries again"]
+
+
+def test_a_fault_in_one_window_is_reported_and_the_next_tick_goes_on(consume: Consume) -> None:
+    consumer = consume(faults_of_poll=[KeyError("a fault that nobody planned")])
+    assert consumer.handled.wait(PATIENCE)
+    assert consumer.seen == [b"record"]
+    assert [line.fields["error"] for line in consumer.log.lines if line.message == "window failed"] == [
+        "KeyError"
+    ]
+
+
+def test_what_asking_again_cannot_mend_ends_it_with_its_lease_released(consume: Consume) -> None:
+    consumer = consume()
+    assert consumer.handled.wait(PATIENCE)
+    consumer.stream.delete()
+    with pytest.raises(StreamNotFound):
+        consumer.result()
+    assert consumer.lease().lease_owner is None
+    assert consumer.lease().checkpoint.is_sequence_number
