@@ -14,18 +14,27 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sublet.protocol.aggregation import aggregate
+from sublet.runtimes.spark.handling import apply_handler
 
 from infra.local import EmbeddedAws
 from tests.spark.kinesis_stream import BusyStream
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
-def spark(embedded_aws: EmbeddedAws) -> Iterator[SparkSession]:
-    """One session; its Python workers find the emulator by the environment that they inherit."""
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the handler writes; its process knows it by the environment."""
+    return tmp_path_factory.mktemp("recordings")
+
+
+@pytest.fixture(scope="module")
+def spark(embedded_aws: EmbeddedAws, recordings: Path) -> Iterator[SparkSession]:
+    """One session; its Python workers find the emulator and the handler by the environment that they inherit."""
+    own = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "RECORDINGS": str(recordings)}
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**embedded_aws.environment, "PYSPARK_PYTHON": sys.executable}.items():
+        for name, value in {**embedded_aws.environment, **own}.items():
             patch.setenv(name, value)
         session = (
             SparkSession.builder.master("local[2]")
@@ -187,3 +196,25 @@ def test_a_column_that_would_be_lost_is_refused(spark: SparkSession, stream: Bus
     rows = read(spark, stream).select("data", "partitionKey")
     with pytest.raises(PySparkException, match="cannot be replaced"):
         rows.write.format("sublet").option("stream", stream.name).mode("overwrite").save()
+
+
+def test_the_fleets_handler_runs_unchanged_in_shard_order(
+    spark: SparkSession, stream: BusyStream, recordings: Path
+) -> None:
+    """It fails once for each shard: those batches come again, and no record twice."""
+    source = spark.readStream.format("sublet").option("stream", stream.name).load()
+    handled = apply_handler(source, "tests.spark.recording_handler:handle")
+    query = (
+        handled.writeStream.format("parquet")
+        .option("path", str(recordings / "handled"))
+        .option("checkpointLocation", str(recordings / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    files = [file for file in recordings.glob("shardId-*") if not file.suffix]
+    seen = [[int(line) for line in file.read_bytes().split()] for file in files]
+    assert sorted(number for numbers in seen for number in numbers) == list(range(len(stream.produced)))
+    calls = spark.read.parquet(str(recordings / "handled")).collect()
+    assert sum(row["records"] for row in calls) == len(stream.produced)
+    assert {row["shardId"] for row in calls} == {file.name for file in files}

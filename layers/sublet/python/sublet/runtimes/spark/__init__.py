@@ -8,7 +8,9 @@
     peeks            the driver's looks ahead, for an existing record to end a batch at
     reading, rows    a task: exactly the records of its range, as Arrow RecordBatches
     putting, sink    the other direction: PutRecords, the refused ones again, KPL aggregates
+    handling         a Lambda fleet's handler on Spark's rows
     streaming, batch, source   Spark's own interfaces
 
-Of these only `source`, `streaming`, `batch`, `sink` and `rows` import PySpark or PyArrow. Nothing here imports the engine.
+Only `reading`, `rows` and what is named after Spark's interfaces (`handling`, `sink`, `streaming`, `batch`, `source`) import
+PyArrow or PySpark. Nothing here imports the engine.
 """

@@ -1,0 +1,106 @@
+"""apply_handler without Spark: what the handler is given, in which order, and what becomes of its failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.errors import HandlerNotLoadable
+from sublet.memory import MemoryStream
+from sublet.ports import Batch
+from sublet.protocol.aggregation import aggregate, deaggregate
+from sublet.protocol.records import Page
+from sublet.runtimes.handler_module import HandlerFunctions
+from sublet.runtimes.spark.handling import apply_handler, handle_batches
+from sublet.runtimes.spark.rows import Rows
+
+from tests.spark.memory_query import SleepingClock
+
+
+def page_of(stream: MemoryStream, shard_id: str) -> Page:
+    page = stream.poll(stream.open(shard_id, ReadPosition(IteratorType.TRIM_HORIZON)), 10_000)
+    assert isinstance(page, Page)
+    return page
+
+
+def run(
+    handle: Callable[[Batch], object], *batches: pa.RecordBatch
+) -> tuple[list[tuple[object, ...]], timedelta]:
+    """The rows that come out, and for how long it slept."""
+    clock = SleepingClock()
+    began = clock.now()
+    handled = handle_batches(HandlerFunctions(handle), iter(batches), clock, clock.sleep)
+    return [tuple(row.values()) for batch in handled for row in batch.to_pylist()], clock.now() - began
+
+
+@pytest.fixture
+def stream() -> MemoryStream:
+    stream = MemoryStream(2, clock=SleepingClock(), name="orders")
+    for shard in stream.list_shards():
+        key = shard.hash_key_range.starting
+        stream.put("k", b"plain", key)
+        stream.put("k", aggregate([("a", None, b"one"), ("b", str(key), b"two")]), key)
+    return stream
+
+
+def rows_of(stream: MemoryStream, shard_id: str) -> pa.RecordBatch:
+    batch = Rows("orders", shard_id, None).batch(page_of(stream, shard_id).records)
+    assert batch is not None
+    return batch
+
+
+def test_batches_are_those_of_the_library(stream: MemoryStream) -> None:
+    seen: list[Batch] = []
+    shards = [shard.shard_id for shard in stream.list_shards()]
+    handled, _ = run(seen.append, *(rows_of(stream, shard_id) for shard_id in shards))
+    assert [(batch.stream, batch.shard_id) for batch in seen] == [("orders", shard_id) for shard_id in shards]
+    for batch in seen:
+        expected = deaggregate(page_of(stream, batch.shard_id).records, None).user_records
+        assert [r[:4] for r in batch.records] == [r[:4] for r in expected]
+        assert [r.checkpoint for r in batch.records] == [r.checkpoint for r in expected]
+        batch.checkpoint(batch.records[0])
+    last = [seen[n].records[-1] for n in (0, 1)]
+    assert handled == [("orders", s, 3, r.sequence_number, 1) for s, r in zip(shards, last, strict=True)]
+
+
+def test_rows_of_two_shards_in_one_arrow_batch_are_two_batches(stream: MemoryStream) -> None:
+    tables = [pa.Table.from_batches([rows_of(stream, shard.shard_id)]) for shard in stream.list_shards()]
+    both = pa.concat_tables(tables).combine_chunks().to_batches()
+    assert len(both) == 1
+    seen: list[str] = []
+    run(lambda batch: seen.append(batch.shard_id), *both)
+    assert seen == [shard.shard_id for shard in stream.list_shards()]
+
+
+def test_a_batch_that_fails_comes_again_with_backoff(stream: MemoryStream) -> None:
+    calls: list[list[bytes]] = []
+
+    def handle(batch: Batch) -> None:
+        calls.append([record.data for record in batch.records])
+        if len(calls) < 4:
+            raise ValueError("not yet")
+
+    handled, slept = run(handle, rows_of(stream, "shardId-000000000000"))
+    assert calls == [[b"plain", b"one", b"two"]] * 4
+    assert len(handled) == 1
+    assert slept == timedelta(seconds=1 + 2 + 4)
+
+
+def test_one_that_fails_for_good_fails_the_task_and_nothing_after_it_is_handled(stream: MemoryStream) -> None:
+    calls: list[str] = []
+
+    def handle(batch: Batch) -> None:
+        calls.append(batch.shard_id)
+        raise ValueError("never")
+
+    with pytest.raises(ValueError, match="never"):
+        run(handle, rows_of(stream, "shardId-000000000000"), rows_of(stream, "shardId-000000000001"))
+    assert calls == ["shardId-000000000000"] * 5
+
+
+def test_a_handler_that_is_not_there_is_named_before_anything_is_read() -> None:
+    with pytest.raises(HandlerNotLoadable, match="no module nowhere"):
+        apply_handler(None, "nowhere:handle")
