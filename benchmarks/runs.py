@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import boto3
 
 from benchmarks import peers, replay_server
 from benchmarks.peers import ROOT
@@ -74,9 +76,8 @@ class Bench:
         self, consumer: Consumer, stream: str, expected: int, **environment: str
     ) -> Iterator[subprocess.Popen[str]]:
         """A consumer with an application of its own, ended with the block."""
-        application = f"bench-{next(_numbers)}"
-        if consumer.module == SUBLET.module:
-            self._create_lease_table(application)
+        sublet = consumer.module == SUBLET.module
+        application = self.new_application() if sublet else _unused_name()
         process = subprocess.Popen(
             [_python(consumer), "-m", f"benchmarks.consumers.{consumer.module}", stream, application, str(expected)],
             env={**self.environment, **consumer.environment, **environment},
@@ -93,13 +94,33 @@ class Bench:
             if process.stdout is not None:
                 process.stdout.close()
 
-    def _create_lease_table(self, application: str) -> None:
+    def client(self, service: str, url: str) -> Any:
+        create: Any = boto3.client  # its stubs take literal names only
+        return create(
+            service,
+            endpoint_url=url,
+            region_name=self.environment["AWS_REGION"],
+            aws_access_key_id=self.environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.environment["AWS_SECRET_ACCESS_KEY"],
+        )
+
+    def new_application(self) -> str:
+        """A name that is not in use, with its lease table. The peers make theirs by themselves."""
+        application = _unused_name()
+        self.create_table(application, "leaseKey")
+        return application
+
+    def create_table(self, name: str, key: str) -> None:
         self.aws.client("dynamodb").create_table(
-            TableName=application,
-            KeySchema=[{"AttributeName": "leaseKey", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "leaseKey", "AttributeType": "S"}],
+            TableName=name,
+            KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
             BillingMode="PAY_PER_REQUEST",
         )
+
+
+def _unused_name() -> str:
+    return f"bench-{next(_numbers)}"
 
 
 def _python(consumer: Consumer) -> str:
