@@ -113,6 +113,12 @@ def test_what_is_no_item_at_all_is_refused(wrong: object) -> None:
         item_from_json(wrong)
 
 
+def test_of_what_was_meant_for_another_function_an_error_repeats_only_the_start() -> None:
+    with pytest.raises(EventError) as refused:
+        item_from_json({**event("map_item_to_worker"), "claims": {"payload": "x" * 10_000}})
+    assert len(str(refused.value)) < 300
+
+
 def test_a_field_that_we_do_not_know_is_left_to_whoever_put_it_there() -> None:
     """The state machine keeps its own counters beside ours."""
     assert item_from_json({**event("map_item_to_worker"), "crashes": 2}) == item_from_json(

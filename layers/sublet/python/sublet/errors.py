@@ -26,6 +26,9 @@ Expected outcomes (a lost race, a throttled poll, an expired iterator, a malform
 
 from __future__ import annotations
 
+SHOWN_MAX = 200
+"""Characters of an event's field in an error: it may have been meant for another function, and hold anything."""
+
 
 class SubletError(Exception):
     """The root: `except SubletError` catches all that sublet raises on purpose."""
@@ -42,11 +45,11 @@ class SettingsError(SubletError):
 
 
 class EventError(SubletError):
-    """A function's event cannot be read. Names the field, what stood there, and what belongs there."""
+    """A function's event cannot be read. Names the field, the start of what stood there, and what belongs there."""
 
     def __init__(self, field: str, found: object, expected: str) -> None:
         self.field = field
-        super().__init__(f"event field {field} is {found!r}; expected {expected}")
+        super().__init__(f"event field {field} is {repr(found)[:SHOWN_MAX]}; expected {expected}")
 
 
 class HandlerNotLoadable(SubletError):
