@@ -43,11 +43,13 @@ synth: setup ## the CloudFormation template, in cdk.out
 test: lint ## lint, then every test
 	@$(say) "All tests"
 	@$(PY) -m pytest $(PYTEST_ARGS)
+	@if [ -n "$(PYTEST_ARGS)" ]; then :; elif java -version 2>/dev/null; then $(MAKE) --no-print-directory test-spark SPARK_TESTS='-m "not slow"'; \
+	else $(say) "No Java here: not tested on Spark (it needs 17 or newer)"; fi
 
 .PHONY: test-spark
-test-spark: setup .local/spark/.installed ## only the tests on Spark (Java 17 or newer; about four minutes)
+test-spark: setup .local/spark/.installed ## only the tests on Spark, with twenty kills (needs Java 17 or newer)
 	@$(say) "Tests on Spark"
-	@.local/spark/bin/python -m pytest tests/spark $(PYTEST_ARGS)
+	@.local/spark/bin/python -m pytest tests/spark $(SPARK_TESTS) $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: setup ## ruff, import-linter, mypy

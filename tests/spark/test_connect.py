@@ -1,0 +1,54 @@
+"""The source over Spark Connect: a client that has only a socket, and a server that has the package."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.local import EmbeddedAws
+from tests.spark.kinesis_stream import BusyStream
+from tests.spark.processes import kill_session
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CLIENT = """
+import sys
+from pyspark.sql import SparkSession
+
+stream, folder = sys.argv[1:]
+spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
+rows = spark.read.format("sublet").option("stream", stream).load()
+print("batch", rows.count())
+query = (
+    spark.readStream.format("sublet").option("stream", stream).load()
+    .writeStream.format("parquet").option("path", folder + "/rows").option("checkpointLocation", folder + "/checkpoint")
+    .trigger(availableNow=True).start()
+)
+query.awaitTermination()
+print("stream", spark.read.parquet(folder + "/rows").select("data").distinct().count())
+spark.stop()
+"""
+
+
+@pytest.mark.timeout(400)
+def test_batch_and_stream_over_connect(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+    stream = BusyStream(embedded_aws.client("kinesis"), f"connect-{os.getpid()}", 3)
+    for _ in range(2):
+        stream.produce()
+        stream.reshard()
+    environment = {**os.environ, **embedded_aws.environment, "PYSPARK_PYTHON": sys.executable}
+    with subprocess.Popen(
+        [sys.executable, "-c", CLIENT, stream.name, str(tmp_path)],
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as client:  # fmt: skip
+        try:
+            said, errors = client.communicate(timeout=350)
+        finally:
+            kill_session(client.pid)  # the server is the client's own, and outlives a client that fails
+    assert client.returncode == 0, errors[-3000:]
+    assert said.split() == ["batch", str(len(stream.produced)), "stream", str(len(stream.produced))]
