@@ -12,8 +12,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -69,11 +70,11 @@ def report(found: Latencies) -> bool:
 
 @contextmanager
 def _fleet(application: str, mode: str) -> Iterator[Fleet]:
-    with (
-        tempfile.TemporaryDirectory(prefix="sublet-bench-") as folder,
-        embedded_aws() as aws,
-        deployed(aws, application, Path(folder), mode=mode) as fleet,
-    ):
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sublet-bench-")))
+        aws = stack.enter_context(embedded_aws())
+        with redirect_stdout(StringIO()):  # the CDK's progress
+            fleet = stack.enter_context(deployed(aws, application, folder, mode=mode))
         yield fleet
 
 

@@ -22,7 +22,7 @@ class Bytes:
         return data
 
 
-class Plain(Processor, SimpleAggregator, Bytes):  # type: ignore[misc] -- it is not in the development environment
+class Plain(Processor, SimpleAggregator, Bytes):  # type: ignore[misc]  # not in the development environment
     """Its own way to put a processor together."""
 
 

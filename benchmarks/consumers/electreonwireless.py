@@ -25,7 +25,7 @@ from benchmarks.consumers.tally import POLL_INTERVAL_MILLIS, POLL_LIMIT, Order, 
 def main(order: Order) -> None:
     tally = Tally(order.expected)
 
-    class Counting(ShardRecordProcessor):  # type: ignore[misc] -- it is not in the development environment
+    class Counting(ShardRecordProcessor):  # type: ignore[misc]  # not in the development environment
         async def initialize(self, _: InitializationInput) -> None: ...
 
         async def process_records(self, given: ProcessRecordsInput) -> None:
