@@ -19,7 +19,6 @@ NEW_SEEDS = int(os.environ.get("SIMULATION_SEEDS", "300"))
 FAILED_ONCE = {
     21: "a lease table out of reach just after a shard's end ended the whole window",
     24: "a merge whose other parent's row had been deleted was blocked, prompted and blocked again for ever",
-    31: "two windows of one worker id after a Java worker had taken the lease in between",
     60: "a second attempt at an item took over from a live Java worker, which leaves our holder on the row",
     95: "a malformed row counted as a parent that has not ended, and the other one was created anew at LATEST",
     123: "as 60, from a KCL 3.x worker",
