@@ -22,11 +22,11 @@ class Bytes:
         return data
 
 
-class Plain(Processor, SimpleAggregator, Bytes):  # type: ignore[misc]  # not in the development environment
+class Plain(Processor, SimpleAggregator, Bytes):
     """Its own way to put a processor together."""
 
 
-class Aggregated(Processor, KPLAggregator, Bytes):  # type: ignore[misc]
+class Aggregated(Processor, KPLAggregator, Bytes):
     """The same, for KPL aggregates."""
 
 

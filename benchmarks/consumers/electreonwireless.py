@@ -25,7 +25,7 @@ from benchmarks.consumers.tally import POLL_INTERVAL_MILLIS, POLL_LIMIT, Order, 
 def main(order: Order) -> None:
     tally = Tally(order.expected)
 
-    class Counting(ShardRecordProcessor):  # type: ignore[misc]  # not in the development environment
+    class Counting(ShardRecordProcessor):
         async def initialize(self, _: InitializationInput) -> None: ...
 
         async def process_records(self, given: ProcessRecordsInput) -> None:
@@ -41,7 +41,7 @@ def main(order: Order) -> None:
         async def shutdown_requested(self, given: ShutdownRequestedInput) -> None:
             await given.checkpointer.checkpoint()
 
-    class Factory(ShardRecordProcessorFactory):  # type: ignore[misc]
+    class Factory(ShardRecordProcessorFactory):
         def create_processor(self) -> ShardRecordProcessor:
             return Counting()
 
