@@ -110,6 +110,16 @@ def test_one_throttle_later_the_backoff_starts_anew() -> None:
     assert [gap / SECOND for gap in gaps(world.stream.polls)[:4]] == [1, 2, 2, 1]
 
 
+def test_a_service_that_refuses_every_iterator_is_asked_no_faster() -> None:
+    """Kinesis says InvalidArgument and ExpiredIterator alike: one that lasts must not become a busy loop."""
+    world = EngineWorld(CONTINUOUS)
+    world.put("a")
+    world.stream.disturb = lambda _: PollRefusal.ITERATOR_EXPIRED
+    world.window(lasts=5 * SECOND)
+    assert 20 <= len(world.stream.polls) <= 26
+    assert min(gaps(world.stream.polls)) >= 200 * MS
+
+
 def test_an_expired_iterator_is_opened_anew_after_the_last_fetched_record() -> None:
     """A handler call longer than 300 s outlives it; nothing is lost, and nothing comes twice."""
     world = EngineWorld(replace(CONTINUOUS, poll_limit=2))

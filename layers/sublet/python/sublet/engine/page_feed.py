@@ -129,6 +129,7 @@ class PageFeed:
             if self._iterator is None:
                 self._iterator = self._stream.open(self._shard_id, self._position)
             polled_at = self._clock.now()
+            self._poll_at = polled_at + self._settings.poll_interval  # whatever becomes of this one
             reply = self._stream.poll(self._iterator, self._settings.poll_limit)
             if isinstance(reply, PollRefusal):
                 self._refused(reply)
