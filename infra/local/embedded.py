@@ -66,7 +66,13 @@ class EmbeddedAws:
             region_name=REGION,
             aws_access_key_id=self.environment["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=self.environment["AWS_SECRET_ACCESS_KEY"],
-            config=Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard"}, proxies={}),
+            config=Config(
+                connect_timeout=5,
+                read_timeout=60,
+                retries={"mode": "standard"},
+                proxies={},
+                s3={"addressing_style": "path"},  # no emulator's buckets have host names of their own
+            ),
         )
 
 
@@ -80,7 +86,7 @@ def embedded_aws(*, auth: bool = False) -> Iterator[EmbeddedAws]:
     """
     _check_installed()
     gateway, kinesis, kinesis_tls = free_ports(3)
-    environment = _environment(gateway, kinesis)
+    environment = environment_for(f"http://{HOST}:{gateway}", f"http://{HOST}:{kinesis}")
     base = {**environment, "PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
     with ExitStack() as stack:
         starts = [
@@ -92,7 +98,7 @@ def embedded_aws(*, auth: bool = False) -> Iterator[EmbeddedAws]:
             ),
             running(
                 "kinesis-local",
-                [_node(), "--require", str(LOOPBACK), str(KINESIS_LOCAL / "main.js")],
+                [node(), "--require", str(LOOPBACK), str(KINESIS_LOCAL / "main.js")],
                 {**base, **_kinesis_settings(kinesis, kinesis_tls)},
                 f"http://{HOST}:{kinesis}/healthcheck",
             ),
@@ -113,10 +119,11 @@ def free_ports(count: int) -> list[int]:
         return [int(each.getsockname()[1]) for each in sockets]
 
 
-def _environment(gateway: int, kinesis: int) -> dict[str, str]:
+def environment_for(gateway: str, kinesis: str) -> dict[str, str]:
+    """What to export to use the emulators at these addresses: see EmbeddedAws."""
     return {
-        "AWS_ENDPOINT_URL": f"http://{HOST}:{gateway}",
-        "AWS_ENDPOINT_URL_KINESIS": f"http://{HOST}:{kinesis}",
+        "AWS_ENDPOINT_URL": gateway,
+        "AWS_ENDPOINT_URL_KINESIS": kinesis,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_REGION": REGION,
@@ -156,7 +163,7 @@ def _kinesis_settings(plain: int, tls: int) -> dict[str, str]:
     }
 
 
-def _node() -> str:
+def node() -> str:
     """The machine's Node, or the one of `make setup`."""
     own = ROOT / ".local" / "node" / "bin" / "node"
     found = str(own) if own.exists() else shutil.which("node")

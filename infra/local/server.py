@@ -36,11 +36,17 @@ class Server:
 
 @contextmanager
 def running(
-    name: str, command: list[str], environment: Mapping[str, str], health_url: str
+    name: str,
+    command: list[str],
+    environment: Mapping[str, str],
+    health_url: str,
+    *,
+    limit: float = HEALTH_LIMIT,
 ) -> Iterator[Server]:
     """Run `command` in a temporary folder until the block ends, or this process does, in whatever way.
 
-    The server gets `environment` and nothing else of this process's own. Raises ServerFailed.
+    The server gets `environment` and nothing else of this process's own, and `limit` seconds to become healthy.
+    Raises ServerFailed.
     """
     home = Path(tempfile.mkdtemp(prefix=f"sublet-{name}-"))
     guard = subprocess.Popen(
@@ -53,7 +59,7 @@ def running(
     )
     assert guard.stdin is not None
     try:
-        yield _healthy(name, guard, home / "log", health_url)
+        yield _healthy(name, guard, home / "log", health_url, limit)
     finally:
         guard.stdin.close()
         guard.wait()
@@ -61,12 +67,12 @@ def running(
         guard.stdout.close()
 
 
-def _healthy(name: str, guard: subprocess.Popen[str], log: Path, health_url: str) -> Server:
+def _healthy(name: str, guard: subprocess.Popen[str], log: Path, health_url: str, limit: float) -> Server:
     words: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(guard, words), daemon=True).start()
-    deadline = time.monotonic() + HEALTH_LIMIT
+    deadline = time.monotonic() + limit
     try:
-        process_group = int(words.get(timeout=HEALTH_LIMIT))
+        process_group = int(words.get(timeout=limit))
     except (queue.Empty, ValueError):
         raise ServerFailed(f"{name}: it could not be started; run `make setup`") from None
     while time.monotonic() < deadline:
@@ -76,7 +82,7 @@ def _healthy(name: str, guard: subprocess.Popen[str], log: Path, health_url: str
             raise ServerFailed(f"{name} {words.get(timeout=0.05)} before it was healthy\n{_tail(log)}")
         except queue.Empty:
             continue
-    raise ServerFailed(f"{name} did not answer at {health_url} within {HEALTH_LIMIT:.0f} s\n{_tail(log)}")
+    raise ServerFailed(f"{name} did not answer at {health_url} within {limit:.0f} s\n{_tail(log)}")
 
 
 def _listen(guard: subprocess.Popen[str], words: queue.Queue[str]) -> None:

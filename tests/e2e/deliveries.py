@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 
 class Delivery(NamedTuple):
@@ -20,36 +24,91 @@ class Delivery(NamedTuple):
     text: str
 
 
-class Recorder:
-    """The recorder handler's directory, from the test's side."""
+class Place(Protocol):
+    """Where the recorder handler and the test meet: files by name, each in the end one JSON line a record."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def names(self) -> list[str]: ...
+    def read(self, name: str) -> str: ...
+    def write(self, name: str, text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Of this machine, where functions run as processes of it (handlers/recorder.py)."""
+
+    path: Path
+
+    def names(self) -> list[str]:
+        return [each.name for each in self.path.iterdir()]
+
+    def read(self, name: str) -> str:
+        return (self.path / name).read_text()
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Of the AWS under test, where functions run out of reach (handlers/bucket_recorder.py)."""
+
+    s3: Any
+    name: str
+
+    def names(self) -> list[str]:
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.name)
+        return [each["Key"] for page in pages for each in page.get("Contents", ())]
+
+    def read(self, name: str) -> str:
+        text: str = self.s3.get_object(Bucket=self.name, Key=name)["Body"].read().decode()
+        return text
+
+    def write(self, name: str, text: str) -> None:
+        self.s3.put_object(Bucket=self.name, Key=name, Body=text.encode())
+
+
+class Recorder:
+    """The recorder handler, from the test's side."""
+
+    def __init__(self, where: Path | Place) -> None:
+        self.place: Place = Folder(where) if isinstance(where, Path) else where
         self.dawdle(0)
 
     def dawdle(self, seconds: float) -> None:
         """From now on each handler call takes so long."""
-        (self.directory / "delay").write_text(str(seconds))
+        self.place.write("delay", str(seconds))
 
     def fail(self, times: int) -> None:
         for number in range(times):
-            (self.directory / f"fail-{number:03}").touch()
+            self.place.write(f"fail-{number:03}", "")
 
     def failures_left(self) -> int:
-        return len(list(self.directory.glob("fail-*")))
+        return len([name for name in self.place.names() if name.startswith("fail-")])
+
+    def kill(self) -> None:
+        """End the worker that is at work: from outside where it is a process of this machine, else at its next call."""
+        if isinstance(self.place, Folder):
+            for pid in self.pids():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        else:
+            self.place.write("kill", "")
 
     def pids(self) -> set[int]:
         """Of every worker process that has handled anything."""
-        return {int(path.stem) for path in self.directory.glob("*.jsonl")}
+        return {int(name.removesuffix(".jsonl").split("-")[0]) for name in self._records()}
+
+    def ended(self) -> set[str]:
+        """The shards whose end the handler was told of."""
+        return {name.removeprefix("ended-") for name in self.place.names() if name.startswith("ended-")}
 
     def deliveries(self) -> list[Delivery]:
         """In the order of time. A line cut short by a kill was not handled."""
-        lines = [
-            line
-            for path in self.directory.glob("*.jsonl")
-            for line in path.read_text().splitlines(keepends=True)
-        ]
+        lines = [line for name in self._records() for line in self.place.read(name).splitlines(keepends=True)]
         return sorted(Delivery(*json.loads(line)) for line in lines if line.endswith("]\n"))
+
+    def _records(self) -> list[str]:
+        return [name for name in self.place.names() if name.endswith(".jsonl")]
 
     def wait_for(self, texts: Iterable[str], seconds: float) -> list[Delivery]:
         """All deliveries, once every one of `texts` has been delivered."""

@@ -14,9 +14,9 @@ from typing import Any
 
 from sublet.protocol.aggregation import aggregate
 
-from infra.local.deploy import deploy
+from infra.local.deploy import deploy, destroy
 from infra.local.embedded import EmbeddedAws
-from tests.e2e.deliveries import Recorder, wait_until
+from tests.e2e.deliveries import Bucket, Recorder, wait_until
 
 HANDLERS = Path(__file__).parent / "handlers"
 SHARDS = 2
@@ -113,19 +113,31 @@ def kill(pids: Iterable[int]) -> None:
 
 
 @contextmanager
-def deployed(aws: EmbeddedAws, application: str, folder: Path, **settings: str) -> Iterator[Fleet]:
-    """A new stream and the real stack on it, with the recorder as its handler."""
+def deployed(aws: EmbeddedAws, application: str, where: Path | Bucket, **settings: str) -> Iterator[Fleet]:
+    """A new stream and the real stack on it, with the recorder as its handler; gone again from an AWS that stays."""
     kinesis = aws.client("kinesis")
     kinesis.create_stream(StreamName=application, ShardCount=SHARDS)
     kinesis.get_waiter("stream_exists").wait(StreamName=application, WaiterConfig={"Delay": 1})
     arn = kinesis.describe_stream_summary(StreamName=application)["StreamDescriptionSummary"]["StreamARN"]
+    handler, variables = (
+        ("recorder", {"RECORDER_DIRECTORY": str(where)})
+        if isinstance(where, Path)
+        else ("bucket_recorder", {"RECORDER_BUCKET": where.name})
+    )
     context = {
         "application": application,
         "stream_arn": arn,
         "handler_code": str(HANDLERS),
-        "handler": "recorder:handle",
-        "handler_environment": json.dumps({"RECORDER_DIRECTORY": str(folder)}),
+        "handler": f"{handler}:handle",
+        "handler_environment": json.dumps(variables),
         **settings,
     }
-    recorder = Recorder(folder)
-    yield Fleet(aws, application, deploy(aws, context), recorder)
+    recorder = Recorder(where)
+    fleet = Fleet(aws, application, deploy(aws, context), recorder)
+    try:
+        yield fleet
+    finally:
+        if not aws.servers:
+            destroy(aws, context)
+            fleet.dynamodb.delete_table(TableName=fleet.outputs["LeaseTable"])  # the stack retains it
+            kinesis.delete_stream(StreamName=application, EnforceConsumerDeletion=True)

