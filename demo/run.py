@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer
 from rich.console import Console
@@ -18,6 +17,7 @@ from sublet.settings import Settings
 
 from demo.flights import Flight, airlines, events_per_key, figures, read_flights
 from demo.producer import Producer, as_events
+from demo.prompts import Prompter
 from demo.proof import Proof, prove
 from demo.report import draw_report
 from demo.reshards import MERGE_AFTER, SPLIT_AFTER, Operator, interrupted
@@ -47,9 +47,6 @@ SETTINGS = {
 }
 
 LOOK = 0.2
-PROMPT_AFTER = 2.0
-"""Seconds. Without it, a shard that a worker has left, caught up, waits for the next tick: up to a minute."""
-
 STUCK_AFTER = 90.0
 """Seconds without one more event handled, a tick's minute among them, after which waiting is given up."""
 
@@ -92,20 +89,17 @@ def run(events: int, svg: Path | None, console: Console) -> int:
     """0 if the proof holds, 1 if not. Raises DemoFailed, or what the embedded AWS raises, if it did not get that far."""
     story = Story()
     state = Run(story)
-    with shown(console, story, state.latest):
-        story.phase(Phase.READ)
-        flights = list(read_flights(events))
-        story.phase(Phase.START)
-        with embedded_aws() as aws:
-            proof = _on(aws, state, flights)
-            story.phase(Phase.STOP)
-    report = draw_report(proof, state.latest(), figures(flights), airlines())
-    console.print()
-    console.print(report)
-    console.print(
-        "\nWhere the time went: "
-        + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in story.durations())
-    )
+    with ExitStack() as until_reported:
+        with shown(console, story, state.latest):
+            story.phase(Phase.READ)
+            flights = list(read_flights(events))
+            story.phase(Phase.START)
+            proof = _on(until_reported.enter_context(embedded_aws()), state, flights)
+        report = draw_report(proof, state.latest(), figures(flights), airlines())
+        console.print("", report)
+        story.phase(Phase.STOP)
+    times = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in story.durations())
+    console.print(f"\nNothing is left running. Where the time went: {times}")
     if svg is not None:
         save_svg(svg, draw(state.picture or state.latest()), report)
         console.print(f"The picture is {svg}")
@@ -138,7 +132,7 @@ def _on(aws: EmbeddedAws, state: Run, flights: list[Flight]) -> Proof:
     state.watcher = Watcher(watched, producer.lanes, story, len(flights))
     story.phase(Phase.FLOW)
     with _going_on(producer, state.watcher):
-        _until_handled(aws.client("lambda"), outputs["LeaseManager"], state, producer, len(flights))
+        _until_handled(Prompter(aws.client("lambda"), outputs["LeaseManager"]), state, producer, len(flights))
         story.phase(Phase.LEAVE)
         _until_released(state.watcher)
     story.phase(Phase.PROVE)
@@ -185,9 +179,8 @@ def _going_on(producer: Producer, watcher: Watcher) -> Iterator[None]:
         producer.stop()
 
 
-def _until_handled(lambda_: Any, manager: str, state: Run, producer: Producer, total: int) -> None:
-    """Wait for the last event, and prompt the lease manager when events wait in a shard that nobody has."""
-    story, prompted_at, moved_at, handled = state.story, float("-inf"), time.monotonic(), 0
+def _until_handled(prompter: Prompter, state: Run, producer: Producer, total: int) -> None:
+    story, moved_at, handled = state.story, time.monotonic(), 0
     while True:
         time.sleep(LOOK)
         if producer.failure is not None:
@@ -203,14 +196,7 @@ def _until_handled(lambda_: Any, manager: str, state: Run, producer: Producer, t
         if now - moved_at > STUCK_AFTER:
             story.tell(f"no event handled for {STUCK_AFTER:.0f} s: giving up")
             return
-        if now - prompted_at > PROMPT_AFTER and snapshot.unattended():
-            _prompt(lambda_, manager)
-            prompted_at = now
-
-
-def _prompt(lambda_: Any, manager: str) -> None:
-    prompt = {"prompt": {"because": "events are waiting in a shard that nobody has"}}
-    lambda_.invoke(FunctionName=manager, InvocationType="Event", Payload=json.dumps(prompt))
+        prompter.look(snapshot, now)
 
 
 def _until_released(watcher: Watcher) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
 from rich.console import Console, RenderableType
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
 
+from demo.prompts import Prompter
 from demo.snapshot import LeaseView, Phase, Snapshot
 from demo.view import HAPPENINGS_SHOWN, WIDTH, draw, progress_line
 from demo.watch import changes
@@ -126,3 +128,31 @@ def test_a_terminal_of_eighty_columns_and_twenty_four_lines_is_enough() -> None:
     assert len(lines) + 2 <= 24  # the demo's stream has two more shards
     row = next(line for line in lines if "flights-lambda-0" in line)
     assert "2,000" in row
+
+
+class Invocations:
+    """Stands in for Lambda's client."""
+
+    def __init__(self) -> None:
+        self.payloads: list[str] = []
+
+    def invoke(self, **call: str) -> None:
+        self.payloads.append(call["Payload"])
+
+
+def test_a_prompt_waits_for_the_last_ones_tick_and_for_windows_that_have_just_begun() -> None:
+    calls = Invocations()
+    prompter = Prompter(calls, "manager")
+    waiting = snapshot({S0: FREE}, ticks=1)
+    for now, seen, sent in (
+        (0.0, snapshot({S0: BUSY}), 0),  # nobody waits
+        (0.0, waiting, 1),
+        (1.0, replace(waiting, ticks=2), 1),  # too soon
+        (3.0, waiting, 1),  # its tick has not come yet
+        (3.0, replace(waiting, ticks=2, windows_running=1), 1),  # a window is starting: it may take the shard
+        (3.0, replace(waiting, ticks=2), 2),
+        (20.0, replace(waiting, ticks=2), 3),  # that prompt is lost
+    ):
+        prompter.look(seen, now)
+        assert len(calls.payloads) == sent, (now, seen)
+    assert "prompt" in json.loads(calls.payloads[0])
