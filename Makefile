@@ -84,8 +84,8 @@ scenarios: setup ## write the scenario files' expectations anew; review the diff
 	@git --no-pager diff --stat -- tests/scenarios
 
 .PHONY: bench
-bench: setup .local/bench/.installed ## the benchmarks, against their peers
-	@$(PY) -m benchmarks
+bench: setup .local/bench/.installed ## the benchmarks, against their peers (BENCH="replay latency" for some)
+	@$(PY) -m benchmarks $(BENCH)
 
 ##@ Set up
 .PHONY: setup

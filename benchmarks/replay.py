@@ -27,7 +27,7 @@ from benchmarks.runs import (
     bench,
 )
 
-ROUNDS = 7
+ROUNDS = 5
 PEER_ROUNDS = 1
 """They take up to a minute each, and the margins are wide."""
 

@@ -1,7 +1,7 @@
 """The lease worker over a stream in memory, with a handler that does nothing, beside a bare loop over the same pages.
 
-The bare loop polls and deaggregates, and that is all. CPU time, since the worker keeps the pace
-that Kinesis allows (a poll each 200 ms on a shard) and the loop does not.
+The bare loop polls and deaggregates, and that is all. Both keep the pace that Kinesis allows, a poll each 200 ms on a shard:
+what is measured is CPU time.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ def report(paces: dict[str, Pace]) -> bool:
     print("worker loop: user records a second of CPU")
     print(f"{'':<12}{'worker':>12}{'bare loop':>12}{'ratio':>8}")
     for name, pace in paces.items():
-        print(f"{name:<12}{pace.worker:>12,.0f}{pace.bare:>12,.0f}{pace.worker / pace.bare:>8.2f}")
-    met = all(pace.worker / pace.bare >= GOAL for pace in paces.values())
-    print(f"goal: at least {GOAL:g}: {'met' if met else 'MISSED'}")
-    return met
+        ratio = pace.worker / pace.bare
+        verdict = "met" if ratio >= GOAL else "MISSED"
+        print(f"{name:<12}{pace.worker:>12,.0f}{pace.bare:>12,.0f}{ratio:>8.2f}  goal {GOAL:g}: {verdict}")
+    return all(pace.worker / pace.bare >= GOAL for pace in paces.values())
 
 
 def _pace(records: Callable[[int], Iterator[tuple[str, bytes]]]) -> Pace:
@@ -126,3 +126,4 @@ def _bare(stream: MemoryStream) -> int:
             return handled
         handled += len(deaggregate(page.records, FULL_RANGE).user_records)
         iterator = page.next_iterator
+        time.sleep(SETTINGS.poll_interval.total_seconds())
