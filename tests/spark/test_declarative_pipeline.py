@@ -1,0 +1,66 @@
+"""The source in a Spark Declarative Pipeline: `spark-pipelines run` on a table that reads the stream.
+
+One run: a second one would need a catalog that outlives the session, which plain PySpark has not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from infra.local import EmbeddedAws
+from tests.spark.kinesis_stream import BusyStream
+from tests.spark.processes import kill_session
+
+SPEC = """
+name: orders
+storage: file://{folder}/storage
+libraries:
+  - glob:
+      include: tables/**
+"""
+TABLES = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+
+
+@dp.table(format="parquet")
+def raw():
+    return SparkSession.active().readStream.format("sublet").option("stream", "{stream}").load()
+"""
+
+
+def run_pipeline(aws: EmbeddedAws, folder: Path) -> None:
+    programs = Path(sys.executable).parent
+    environment = {
+        **os.environ, **aws.environment, "PYSPARK_PYTHON": sys.executable, "PATH": f"{programs}:{os.environ['PATH']}"
+    }  # fmt: skip
+    with subprocess.Popen(
+        [str(programs / "spark-pipelines"), "run", "--spec", "spark-pipeline.yml", "--conf", "spark.ui.enabled=false"],
+        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    ) as pipeline:  # fmt: skip
+        try:
+            said, _ = pipeline.communicate(timeout=300)
+        finally:
+            kill_session(pipeline.pid)
+    assert pipeline.returncode == 0, said[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+def test_a_table_takes_what_is_there(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+    stream = BusyStream(embedded_aws.client("kinesis"), f"pipeline-{os.getpid()}", 4)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "spark-pipeline.yml").write_text(SPEC.format(folder=tmp_path))
+    (tmp_path / "tables" / "raw.py").write_text(TABLES.format(stream=stream.name))
+    stream.produce()
+    stream.reshard()
+    stream.produce()
+    run_pipeline(embedded_aws, tmp_path)
+    files = [str(file) for file in (tmp_path / "spark-warehouse").rglob("*.parquet")]
+    data = ds.dataset(files).to_table(columns=["data"]).column("data").to_pylist()
+    assert sorted(data, key=int) == stream.produced
