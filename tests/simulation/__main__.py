@@ -46,8 +46,8 @@ def _many(seeds: range) -> int:
             done, steps = done + 1, steps + result.steps
             faults.update(result.faults)
             failed += _show(result)
-            if sys.stderr.isatty():
-                print(f"\r{done} seeds, {failed} failed", end="", file=sys.stderr)
+            if done % 1000 == 0:
+                print(f"{done:,} seeds, {failed} failed", flush=True)
     print(f"{len(seeds)} seeds, {failed} failed, {steps:,} steps; faults: {dict(faults.most_common())}")
     return int(failed > 0)
 
