@@ -26,8 +26,14 @@ Expected outcomes (a lost race, a throttled poll, an expired iterator, a malform
 
 from __future__ import annotations
 
+from reprlib import Repr
+
 SHOWN_MAX = 200
-"""Characters of an event's field in an error: it may have been meant for another function, and hold anything."""
+"""Characters of an outside value in an error: an event may have been meant for another function, and hold anything."""
+
+_START = Repr()
+"""Looks only as deep and as far as it shows: the usual repr of a value that nests a thousand levels raises."""
+_START.maxstring = _START.maxother = 250
 
 
 class SubletError(Exception):
@@ -41,7 +47,7 @@ class SettingsError(SubletError):
         self.name = name
         self.value = value
         self.allowed = allowed
-        super().__init__(f"setting {name} = {value!r}: {allowed}")
+        super().__init__(f"setting {name} = {_START.repr(value)}: {allowed}")
 
 
 class EventError(SubletError):
@@ -49,7 +55,7 @@ class EventError(SubletError):
 
     def __init__(self, field: str, found: object, expected: str) -> None:
         self.field = field
-        super().__init__(f"event field {field} is {repr(found)[:SHOWN_MAX]}; expected {expected}")
+        super().__init__(f"event field {field} is {_START.repr(found)[:SHOWN_MAX]}; expected {expected}")
 
 
 class HandlerNotLoadable(SubletError):

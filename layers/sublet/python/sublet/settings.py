@@ -357,7 +357,10 @@ def parse_duration(name: str, text: str) -> timedelta:
     match = _DURATION.fullmatch(text)
     if not match:
         raise SettingsError(name, text, "a number and a unit: 200ms, 10s, 5m, 2h or 1d")
-    return float(match[1]) * _UNITS[match[2]]
+    try:
+        return float(match[1]) * _UNITS[match[2]]
+    except OverflowError:
+        raise SettingsError(name, text, f"at most {timedelta.max.days:,} days") from None
 
 
 def duration_text(duration: timedelta) -> str:
@@ -365,7 +368,8 @@ def duration_text(duration: timedelta) -> str:
     for unit in ("d", "h", "m", "s"):
         if duration and duration % _UNITS[unit] == timedelta(0):
             return f"{duration // _UNITS[unit]}{unit}"
-    return f"{duration / _UNITS['ms']:g}ms"
+    milliseconds, microseconds = divmod(duration // timedelta(microseconds=1), 1000)
+    return f"{milliseconds}.{microseconds:03}".rstrip("0").rstrip(".") + "ms"
 
 
 def setting_text(value: object) -> str:

@@ -92,12 +92,18 @@ def decode_chunk(chunk: bytes) -> Sequence[tuple[str, Sighting]]:
     try:
         columns = json.loads(zlib.decompress(chunk))
         rows = zip(*(columns[name] for name in _COLUMNS), strict=True)
-        return [
-            (key, Sighting(counter, owner, _EPOCH + seen_at * _MILLISECOND))
-            for key, counter, owner, seen_at in rows
-        ]
-    except (zlib.error, ValueError, KeyError, TypeError, OverflowError):
+        return [_sighting(*row) for row in rows]
+    except (zlib.error, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return []
+
+
+def _sighting(key: object, counter: object, owner: object, seen_at: object) -> tuple[str, Sighting]:
+    """Raises TypeError: the newest of two is found by comparing, and what cannot be compared would stop every tick."""
+    if not (isinstance(key, str) and isinstance(counter, int) and isinstance(seen_at, int)):
+        raise TypeError("no lease key, counter and moment")
+    if not isinstance(owner, str | None):
+        raise TypeError("no worker id")
+    return key, Sighting(counter, owner, _EPOCH + seen_at * _MILLISECOND)
 
 
 def _newest(sighting: Sighting) -> tuple[int, datetime]:

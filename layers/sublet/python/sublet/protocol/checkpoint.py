@@ -58,7 +58,7 @@ class Checkpoint:
             return cls(Sentinel(sequence_number).value, 0)
         if not _SEQUENCE_NUMBER.fullmatch(sequence_number):
             allowed = f"a sequence number of up to {MAX_DIGITS} digits or one of {', '.join(s.value for s in Sentinel)}"
-            raise MalformedCheckpoint(f"checkpoint {sequence_number!r} is not {allowed}")
+            raise MalformedCheckpoint(f"checkpoint {sequence_number!r:.200} is not {allowed}")
         if sub_sequence_number < 0:
             raise MalformedCheckpoint(f"sub-sequence number {sub_sequence_number} is negative")
         return cls(sequence_number, sub_sequence_number)

@@ -124,7 +124,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         hash_key_range=_hash_key_range(item),
         start_at=start_at,
         caught_up_at=_moment(item, CAUGHT_UP_AT),
-        holder=_text(item, HOLDER),
+        holder=_text(item, HOLDER) or None,
         checkpoint_owner=_text(item, CHECKPOINT_OWNER) or None,
         pending_checkpoint=Checkpoint.parse(pending, _number(item, PENDING_SUB_SEQUENCE_NUMBER) or 0)
         if pending

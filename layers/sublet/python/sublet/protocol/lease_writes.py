@@ -19,6 +19,7 @@ from sublet.protocol.conditions import (
     Absent,
     AllOf,
     Clause,
+    Condition,
     Equal,
     Exists,
     Less,
@@ -224,19 +225,20 @@ def _counter_stands(lease: Lease | Seen) -> Clause:
 
 
 def _owner_stands(lease: Lease | Seen) -> Clause:
-    """Nobody is an absent attribute; some clients write NULL instead (the seed), or empty text."""
-    nobody = any_of(
-        Absent(columns.LEASE_OWNER),
-        *(Equal(columns.LEASE_OWNER, none) for none in ({"NULL": True}, text(""))),
-    )
-    owner = Equal(columns.LEASE_OWNER, text(lease.lease_owner)) if lease.lease_owner else nobody
-    return Clause("owner_stands", owner, "a KCL 3.x handoff names a new owner and leaves the counter alone")
+    because = "a KCL 3.x handoff names a new owner and leaves the counter alone"
+    return Clause("owner_stands", _names(columns.LEASE_OWNER, lease.lease_owner), because)
 
 
 def _holder_stands(lease: Lease) -> Clause:
-    holder = Equal(columns.HOLDER, text(lease.holder)) if lease.holder else Absent(columns.HOLDER)
     because = "a row that was deleted and created anew counts from 0 again, up to our counter and under our worker id"
-    return Clause("holder_stands", holder, because)
+    return Clause("holder_stands", _names(columns.HOLDER, lease.holder), because)
+
+
+def _names(attribute: str, who: str | None) -> Condition:
+    """Nobody is an absent attribute; some clients write NULL instead (the seed), or empty text."""
+    if who:
+        return Equal(attribute, text(who))
+    return any_of(Absent(attribute), *(Equal(attribute, none) for none in ({"NULL": True}, text(""))))
 
 
 def _still_held(lease: Lease) -> AllOf:
