@@ -78,6 +78,10 @@ e2e-localstack: setup $(if $(E2E_ENDPOINT),,.local/localstack/.installed) ## the
 mixed-fleet: setup .local/bench/.installed ## kcl-rs workers and sublet's on one lease table: kills, reshards, takeovers (4 minutes)
 	@$(PY) -m tests.mixed_fleet
 
+.PHONY: fuzz
+fuzz: .local/fuzz/.installed ## coverage-guided junk for everything that reads data from outside (FUZZ_SECONDS=60 for each of six)
+	@PYTHONPATH=layers/sublet/python:. .local/fuzz/bin/python -m tests.fuzz --seconds $(or $(FUZZ_SECONDS),60)
+
 .PHONY: scenarios
 scenarios: setup ## write the scenario files' expectations anew; review the diff
 	@$(PY) -m pytest tests/scenarios --rewrite
@@ -143,6 +147,11 @@ LOCALSTACK := infra/local/localstack
 	@$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --build-constraints requirements/build.txt --editable .
 	@touch $@
 
+.local/fuzz/.installed: requirements/fuzz.txt requirements/build.txt .local/uv/.installed
+	@$(say) "The fuzzer, in .local/fuzz"
+	@$(call environment,$(@D),requirements/fuzz.txt)
+	@touch $@
+
 .local/node/.installed: requirements/node.txt requirements/build.txt .local/uv/.installed
 	@$(say) "Node (this machine has none from 20 on), in .local/node"
 	@$(call environment,$(@D),requirements/node.txt)
@@ -166,6 +175,7 @@ lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its new
 	@$(LOCK) pyproject.toml --extra spark --group test --group spark-test --output-file requirements/spark.txt
 	@$(LOCK) --group bench --output-file requirements/bench.txt
 	@$(LOCK) requirements/layer.in --constraints requirements/dev.txt --output-file requirements/layer.txt
+	@$(LOCK) requirements/fuzz.in --constraints requirements/dev.txt --output-file requirements/fuzz.txt
 	@for name in build ministack node uv; do $(LOCK) requirements/$$name.in --output-file requirements/$$name.txt; done
 	@# LocalStack 4.9.2 works with the dependencies of its day alone.
 	@$(LOCK) --exclude-newer 2025-10-20 requirements/localstack.in --output-file requirements/localstack.txt

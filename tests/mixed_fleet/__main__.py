@@ -1,4 +1,4 @@
-"""`make mixed-fleet`: kcl-rs (KCL 3, written by others) and sublet on one stream and one lease table. About seven minutes.
+"""`make mixed-fleet`: kcl-rs (KCL 3, written by others) and sublet on one stream and one lease table. About four minutes.
 
 Everything is real but AWS: kinesis-local reshards as Kinesis does, ministack's DynamoDB serves both sides' conditional
 writes. Ends with 1 if a record was missing or out of order, a child came before its parents, a lease was stuck, or either side
