@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 GRACE = 3.0
@@ -42,7 +43,8 @@ def main(home: Path, command: list[str]) -> int:
 
 def _report_end(server: subprocess.Popen[bytes]) -> None:
     """Tell the program, which may still be waiting for the server's health, that there is nothing to wait for."""
-    print(f"ended {server.wait()}", flush=True)
+    with suppress(BrokenPipeError):  # the program has gone, and so has the need to tell
+        print(f"ended {server.wait()}", flush=True)
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:

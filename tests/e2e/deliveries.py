@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -88,11 +87,11 @@ class Recorder:
     def kill(self) -> None:
         """End the worker that is at work: from outside where it is a process of this machine, else at its next call."""
         if isinstance(self.place, Folder):
-            for pid in self.pids():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            alive = [pid for pid in self.pids() if _ended_by_us(pid)]
+            assert alive, "no worker was at work"
         else:
             self.place.write("kill", "")
+            wait_until(lambda: "kill" not in self.place.names(), 30, lambda: "no worker was at work")
 
     def pids(self) -> set[int]:
         """Of every worker process that has handled anything."""
@@ -123,6 +122,14 @@ class Recorder:
             lambda: f"{len(missing())} of {len(wanted)} never came: {sorted(missing())[:5]}",
         )
         return self.deliveries()
+
+
+def _ended_by_us(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def wait_until(done: Callable[[], bool], seconds: float, problem: Callable[[], str]) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,5 +139,8 @@ def deployed(aws: EmbeddedAws, application: str, where: Path | Bucket, **setting
     finally:
         if not aws.servers:
             destroy(aws, context)
-            fleet.dynamodb.delete_table(TableName=fleet.outputs["LeaseTable"])  # the stack retains it
             kinesis.delete_stream(StreamName=application, EnforceConsumerDeletion=True)
+            with suppress(
+                fleet.dynamodb.exceptions.ResourceNotFoundException
+            ):  # LocalStack ignores its Retain
+                fleet.dynamodb.delete_table(TableName=fleet.outputs["LeaseTable"])

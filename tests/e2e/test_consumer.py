@@ -31,8 +31,8 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChosenAws]:
 
 @pytest.fixture(scope="module")
 def fleet(chosen: ChosenAws) -> Iterator[Fleet]:
-    settings = {"handler_backoff": "100ms", "handler_attempts": "20"}
-    with deployed(chosen.aws, chosen.application, chosen.recorder_place, **settings) as fleet:
+    context = {"handler_backoff": "100ms", "handler_attempts": "20", **chosen.context}
+    with deployed(chosen.aws, chosen.application, chosen.recorder_place, **context) as fleet:
         yield fleet
 
 

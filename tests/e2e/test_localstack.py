@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -143,7 +144,8 @@ with localstack() as aws:
 """
 
 
-def test_nothing_is_left_when_the_program_is_killed() -> None:
+@pytest.mark.parametrize("killed", ["the program", "LocalStack"])
+def test_nothing_is_left_after_a_kill(killed: str) -> None:
     """LocalStack's own children are in sessions of their own, so they have to see for themselves that it has gone."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -152,8 +154,11 @@ def test_nothing_is_left_when_the_program_is_killed() -> None:
         server = int(program.stdout.readline())
         started = below(server)
         assert len(started) >= 3, "LocalStack, DynamoDB Local, kinesis-local"
-        program.kill()
-    eventually(lambda: not running(started), f"{running(started)} have ended")
+        try:
+            os.kill(server if killed == "LocalStack" else program.pid, signal.SIGKILL)
+            eventually(lambda: not running(started), f"{killed} is killed, all of {started} end")
+        finally:
+            program.kill()
 
 
 def zipped(name: str, text: str) -> bytes:

