@@ -74,6 +74,11 @@ e2e: setup ## only the tests on the deployed stack
 e2e-localstack: setup $(if $(E2E_ENDPOINT),,.local/localstack/.installed) ## the same on LocalStack, without Docker (or on one that runs, at E2E_ENDPOINT=http://...)
 	@E2E_AWS=localstack $(PY) -m pytest tests/e2e/test_consumer.py tests/e2e/test_localstack.py $(PYTEST_ARGS)
 
+SEEDS ?= 1000
+.PHONY: simulate
+simulate: setup ## the engine in SEEDS=1000 new worlds of faults; a seed that breaks a promise prints itself
+	@$(PY) -m tests.simulation --seeds $(SEEDS)
+
 .PHONY: mixed-fleet
 mixed-fleet: setup .local/bench/.installed ## kcl-rs workers and sublet's on one lease table: kills, reshards, takeovers (4 minutes)
 	@$(PY) -m tests.mixed_fleet

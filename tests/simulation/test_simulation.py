@@ -1,4 +1,4 @@
-"""New worlds in every run, the ones that once found a bug, and the promise that a seed replays exactly."""
+"""A few hundred worlds, the ones that once found a bug, and the promise that a seed replays exactly."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from random import SystemRandom
 
 import pytest
 
 from tests.simulation.simulation import Result, simulate
+
+FIRST_SEED = 341_229_147
+"""A suite must not depend on luck: these worlds are the same each time. `make simulate` draws new ones."""
 
 NEW_SEEDS = int(os.environ.get("SIMULATION_SEEDS", "300"))
 
@@ -42,8 +44,8 @@ def run(seeds: range) -> list[Result]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_new_worlds_keep_every_promise(capsys: pytest.CaptureFixture[str]) -> None:
-    first = int(os.environ.get("SIMULATION_FROM", SystemRandom().randrange(10**9)))
+def test_worlds_keep_every_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    first = int(os.environ.get("SIMULATION_FROM", FIRST_SEED))
     seeds = range(first, first + NEW_SEEDS)
     with capsys.disabled():
         print(f"\nsimulating seeds {seeds.start} to {seeds.stop - 1} ", end="")
