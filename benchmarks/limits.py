@@ -1,0 +1,164 @@
+"""One tick over 1,000 and over 10,000 shards and leases, through boto3 and HTTP: time, memory, calls and read units.
+
+`first` finds an empty table and creates every lease; `continuous` finds each lease held and alive; `catch_up` finds each
+free, and sends workers for all of them. Each is a process of its own, and has ticked once before (but for `first`). The
+services' page sizes are real, their answers immediate: a real one adds its latency to each of the calls, one after another.
+
+Goals at 10,000: within the tick's own minute and Lambda's 512 MB, and linear.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import urllib.request
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any, NamedTuple
+
+import boto3
+from sublet.aws.clock import SystemClock
+from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis import KinesisStream
+from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.aws.stepfunctions import StepFunctionsDispatcher
+from sublet.engine.tick import LeaseManager
+from sublet.memory import MemoryLog, MemoryMetrics
+from sublet.settings import Mode, Settings
+
+from benchmarks import large_stream_server
+from benchmarks.large_stream_server import EMPTY, FREE, HELD
+from benchmarks.peers import ROOT
+from infra.local.embedded import HOST, REGION, free_ports
+from infra.local.server import running
+
+FEW = 1_000
+MANY = 10_000
+REPETITIONS = 7
+FIRST = "first"
+TICKS = {FIRST: EMPTY, "continuous": HELD, "catch_up": FREE}
+GOAL_SECONDS = 60.0
+GOAL_MEGABYTES = 512.0
+GOAL_GROWTH = 16.0
+"""Sorting, and a snapshot that no longer fits in the CPU's cache: see decisions.py. Quadratic would be a hundred."""
+MIB = 2**20
+
+
+class Tick(NamedTuple):
+    """`calls` by operation, with the read and write units that they cost."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_megabytes: float
+    """Of the whole process, boto3 included."""
+    items: int
+    calls: dict[str, float]
+
+
+def measure() -> dict[str, tuple[Tick, Tick]]:
+    """Each kind of tick, over few and over many."""
+    [port] = free_ports(1)
+    url = f"http://{HOST}:{port}"
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "layers/sublet/python")])
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
+    command = [sys.executable, "-m", large_stream_server.__name__, str(port)]
+    with running("large-stream-server", command, environment, url):
+        return {name: (_alone(url, name, FEW), _alone(url, name, MANY)) for name in TICKS}
+
+
+def report(ticks: dict[str, tuple[Tick, Tick]]) -> bool:
+    """Print the table; whether the goals are met."""
+    print(f"limits: one tick over {FEW:,} / {MANY:,} shards and leases")
+    for name, (few, many) in ticks.items():
+        calls = ", ".join(f"{operation} {number:,g}" for operation, number in sorted(many.calls.items()))
+        print(
+            f"  {name:<12}{few.seconds:>7.2f} /{many.seconds:>6.2f} s, CPU {few.cpu_seconds:.2f} / {many.cpu_seconds:.2f} s, "
+            f"{few.peak_megabytes:.0f} / {many.peak_megabytes:.0f} MB, {many.items:,} worker items\n"
+            f"  {'':<12}calls and units at {MANY:,}: {calls}"
+        )
+    slow = [name for name, (_, many) in ticks.items() if many.seconds > GOAL_SECONDS]
+    large = [name for name, (_, many) in ticks.items() if many.peak_megabytes > GOAL_MEGABYTES]
+    steep = [name for name, (few, many) in ticks.items() if many.cpu_seconds > few.cpu_seconds * GOAL_GROWTH]
+    for goal, missed in (
+        (f"within {GOAL_SECONDS:g} s", slow),
+        (f"within {GOAL_MEGABYTES:g} MB", large),
+        (f"linear (at most {GOAL_GROWTH:g}x the CPU time for 10x the leases)", steep),
+    ):
+        print(f"goal: {goal}: {'MISSED by ' + ', '.join(missed) if missed else 'met'}")
+    return not (slow or large or steep)
+
+
+def _alone(url: str, name: str, size: int) -> Tick:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_tick, url, name, size).result()
+
+
+def _tick(url: str, name: str, size: int) -> Tick:
+    """Medians of time, and the calls of the last tick."""
+    mode = Mode.CONTINUOUS if name == "continuous" else Mode.CATCH_UP
+    manager = _manager(url, f"{TICKS[name]}-{size}", mode)
+    if name != FIRST:
+        manager.tick()
+    seconds, cpu_seconds = [], []
+    for _ in range(1 if name == FIRST else REPETITIONS):
+        _counts(url)
+        started, cpu = time.perf_counter(), time.process_time()
+        tick = manager.tick()
+        seconds.append(time.perf_counter() - started)
+        cpu_seconds.append(time.process_time() - cpu)
+    expected = {FIRST: (size, size), "continuous": (0, 0), "catch_up": (0, size)}[name]
+    claims = sum(len(item.claims) for item in tick.dispatched)
+    if (tick.created, claims, tick.total_leases) != (*expected, size):
+        raise ValueError(f"{name}: created {tick.created}, dispatched {claims} of {tick.total_leases} leases")
+    return Tick(median(seconds), median(cpu_seconds), _peak_bytes() / MIB, len(tick.dispatched), _counts(url))
+
+
+def _manager(url: str, name: str, mode: Mode) -> LeaseManager:
+    """As Lambda's entry point composes it, but for where log and metrics go."""
+    settings = Settings(application=name, stream=name, mode=mode, leases_to_acquire=MANY)
+
+    def client(service: str) -> Any:
+        create: Any = boto3.client  # its stubs take literal names only
+        return create(
+            service,
+            endpoint_url=url,
+            region_name=REGION,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",  # noqa: S106 -- our own server
+        )
+
+    return LeaseManager(
+        DynamoDbLeaseTable(client("dynamodb"), settings.lease_table),
+        KinesisStream(client("kinesis"), client("kinesis"), settings),
+        DynamoDbSightingStore(client("dynamodb"), settings.sightings_table),
+        StepFunctionsDispatcher(
+            client("stepfunctions"), "arn:aws:states:us-east-1:000000000000:stateMachine:large"
+        ),
+        SystemClock(),
+        Random(1),
+        MemoryMetrics(),
+        MemoryLog(),
+        settings,
+    )
+
+
+def _counts(url: str) -> dict[str, float]:
+    """Since they were last asked for."""
+    with urllib.request.urlopen(f"{url}/counts") as reply:  # noqa: S310 -- our own server on loopback
+        counts: dict[str, float] = json.load(reply)
+    return counts
+
+
+def _peak_bytes() -> int:
+    """Of this process alone, where the system tells: Linux' getrusage begins with what its parent had."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        import resource  # noqa: PLC0415 -- not on every system
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(status.read_text().partition("VmHWM:")[2].split()[0]) * 1024
