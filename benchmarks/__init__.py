@@ -4,5 +4,14 @@ A benchmark is a module with `measure()`, which returns what it found, and `repo
 says whether its goals are met.
 """
 
-NAMES = ("decisions", "cold_start", "deaggregation", "worker_loop", "replay", "latency", "idle_writes", "limits")
+NAMES = (
+    "decisions",
+    "cold_start",
+    "deaggregation",
+    "worker_loop",
+    "replay",
+    "latency",
+    "idle_writes",
+    "limits",
+)
 """In the order of `python -m benchmarks`."""
