@@ -13,5 +13,6 @@ NAMES = (
     "latency",
     "idle_writes",
     "limits",
+    "calls",
 )
 """In the order of `python -m benchmarks`."""

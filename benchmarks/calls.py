@@ -1,0 +1,273 @@
+"""AWS calls per lease and hour in each mode, counted at the wire, and what they cost: the README's cost table.
+
+The real adapters against the embedded AWS, through counting proxies, ten leases in one worker. What does not depend on a
+window's length (acquire, open, release) is told apart from what goes on all the while by two windows of different lengths,
+and both are scaled to an hour. `idle`: nothing arrives. `steady`: a record a second in each shard.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from typing import Any, NamedTuple
+
+import boto3
+from sublet.aws.clock import SystemClock
+from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis import KinesisStream
+from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.decisions.packing import WorkerItem
+from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.tick import LeaseManager
+from sublet.memory import MemoryDispatcher, MemoryLog, MemoryMetrics
+from sublet.runtimes.threads import ThreadTasks
+from sublet.settings import Mode, Settings
+
+from benchmarks.counting_proxy import CountingProxy, counting_proxy
+from benchmarks.idle_writes import Idle
+from benchmarks.prices import Design, month
+from infra.local.embedded import REGION, EmbeddedAws, embedded_aws
+
+LEASES = 10
+SHORT, LONG = timedelta(seconds=25), timedelta(seconds=85)
+"""A window's time from its start to its last poll."""
+WINDOW_MINUTES = 14
+CONTINUOUS_WINDOWS = 60 / WINDOW_MINUTES
+WINDOWS_PER_EXECUTION = 40
+CATCH_UP_SECONDS = 8.0
+"""A window with something to read, as the README assumes it; `window_seconds` is what an idle one took here."""
+SHARDS = (1, 10, 100, 1_000)
+
+CONTINUOUS, EACH_MINUTE, EACH_FIVE = "continuous", "catch_up every minute", "catch_up every 5 min"
+CATCH_UP_WINDOWS = {EACH_MINUTE: 60, EACH_FIVE: 12}
+
+Calls = Mapping[str, float]
+
+
+class Found(NamedTuple):
+    """`per_hour`: calls per lease and hour by mode, traffic and operation. `tick`: of one tick over all the leases."""
+
+    tick: Calls
+    window_seconds: Mapping[str, float]
+    per_hour: Mapping[tuple[str, str], Calls]
+
+
+def measure() -> Found:
+    per_hour: dict[tuple[str, str], Calls] = {}
+    window_seconds: dict[str, float] = {}
+    with embedded_aws() as aws, _proxied(aws) as wire:
+        for traffic in ("idle", "steady"):
+            with _consumer(aws, wire, f"calls-{traffic}", is_fed=traffic == "steady") as consumer:
+                tick = consumer.tick()
+                once, each_second = consumer.continuous()
+                per_hour[CONTINUOUS, traffic] = _sum((once, CONTINUOUS_WINDOWS), (each_second, 3600))
+                started = time.perf_counter()
+                window = consumer.window(Mode.CATCH_UP, LONG)
+                window_seconds[traffic] = time.perf_counter() - started
+                for mode, times in CATCH_UP_WINDOWS.items():
+                    per_hour[mode, traffic] = _sum((window, times))
+    return Found(tick, window_seconds, per_hour)
+
+
+def report(found: Found) -> bool:
+    """Print the tables. There is no goal."""
+    operations = sorted({name for calls in found.per_hour.values() for name, n in calls.items() if n >= 0.5})
+    print(f"calls: per lease and hour, {LEASES} leases in a worker")
+    print(f"  {'':<30}" + "".join(f"{name:>18}" for name in operations))
+    for (mode, traffic), calls in found.per_hour.items():
+        print(
+            f"  {mode + ', ' + traffic:<30}" + "".join(f"{calls.get(name, 0):>18,.0f}" for name in operations)
+        )
+    tick = ", ".join(f"{name} {number:g}" for name, number in sorted(found.tick.items()))
+    windows = ", ".join(f"{traffic} {seconds:.1f} s" for traffic, seconds in found.window_seconds.items())
+    print(f"  a tick over all {LEASES} leases: {tick}; a window of catch_up: {windows}")
+    print("  US$ a month (Lambda + Step Functions + DynamoDB), steady, by shards:")
+    for design in _designs(found):
+        parts = (month(design, shards) for shards in SHARDS)
+        print(f"  {design.name:<48}" + "".join(f"{part.total:>10,.1f}" for part in parts))
+        lambda_, step_functions, dynamodb = month(design, SHARDS[-1])
+        print(f"  {'':<48}of the last: {lambda_:,.0f} + {step_functions:,.0f} + {dynamodb:,.0f}")
+    return True
+
+
+def _designs(found: Found) -> list[Design]:
+    """Of the README's table. A worker of one lease writes as much for it as one of ten does for each."""
+    writes = {
+        mode: calls["UpdateItem"] for (mode, traffic), calls in found.per_hour.items() if traffic == "steady"
+    }
+    every = CATCH_UP_WINDOWS[EACH_FIVE]
+    length = WINDOW_MINUTES * 60.0
+    continuous = CONTINUOUS_WINDOWS, length, WINDOWS_PER_EXECUTION, 60, writes[CONTINUOUS]
+    return [
+        Design(
+            "catch_up: 8 s every 5 min, 10 in 512 MB",
+            10,
+            0.5,
+            every,
+            CATCH_UP_SECONDS,
+            1,
+            every,
+            writes[EACH_FIVE],
+        ),
+        Design("catch_up: 5 s every 5 min, one in 256 MB", 1, 0.25, every, 5.0, 1, every, writes[EACH_FIVE]),
+        Design(
+            "catch_up: 8 s every minute, 10 in 512 MB",
+            10,
+            0.5,
+            60,
+            CATCH_UP_SECONDS,
+            1,
+            60,
+            writes[EACH_MINUTE],
+        ),
+        Design("continuous: 10 in 512 MB", 10, 0.5, *continuous),
+        Design("continuous: one in 256 MB", 1, 0.25, *continuous),
+    ]
+
+
+def _sum(*parts: tuple[Calls, float]) -> Calls:
+    total: dict[str, float] = {}
+    for calls, times in parts:
+        for name, number in calls.items():
+            total[name] = total.get(name, 0) + number * times
+    return total
+
+
+class Wire(NamedTuple):
+    kinesis: CountingProxy
+    dynamodb: CountingProxy
+
+    def counts(self) -> Counter[str]:
+        return self.kinesis.counts + self.dynamodb.counts
+
+
+@contextmanager
+def _proxied(aws: EmbeddedAws) -> Iterator[Wire]:
+    with (
+        counting_proxy(aws.environment["AWS_ENDPOINT_URL_KINESIS"]) as kinesis,
+        counting_proxy(aws.environment["AWS_ENDPOINT_URL"]) as dynamodb,
+    ):
+        yield Wire(kinesis, dynamodb)
+
+
+class Consumer:
+    """One application's lease manager and worker, as Lambda's entry points compose them."""
+
+    def __init__(self, aws: EmbeddedAws, wire: Wire, name: str) -> None:
+        self._wire = wire
+        self._settings = Settings(application=name, stream=name, window_margin=timedelta(seconds=1))
+        self._kinesis = [_client(aws, "kinesis", wire.kinesis.url) for _ in range(2)]
+        self._dynamodb = [_client(aws, "dynamodb", wire.dynamodb.url) for _ in range(2)]
+
+    def tick(self) -> Calls:
+        """A tick that finds its leases there, and free."""
+        self._items()
+        before = self._wire.counts()
+        self._items()
+        return dict(self._wire.counts() - before)
+
+    def continuous(self) -> tuple[Calls, Calls]:
+        """Per lease: what a window costs whatever its length, and what each second of it does."""
+        short, long = (self.window(Mode.CONTINUOUS, length) for length in (SHORT, LONG))
+        seconds = (LONG - SHORT).total_seconds()
+        each_second = {name: (number - short[name]) / seconds for name, number in long.items()}
+        once = {name: short[name] - each_second[name] * SHORT.total_seconds() for name in long}
+        return once, each_second
+
+    def window(self, mode: Mode, length: timedelta) -> Calls:
+        """Per lease: one that begins with the acquire and ends with the release, the last of its execution."""
+        items = [replace(item, windows_left=1) for item in self._items()]
+        settings, clock = replace(self._settings, mode=mode), SystemClock()
+        worker = LeaseWorker(
+            self._table(),
+            self._stream(),
+            Idle(),
+            clock,
+            ThreadTasks(),
+            MemoryMetrics(),
+            MemoryLog(),
+            settings,
+        )
+        before = self._wire.counts()
+        for item in items:
+            worker.run_window(item, "invocation", clock.now() + length)
+        return {name: number / LEASES for name, number in (self._wire.counts() - before).items()}
+
+    def _items(self) -> Sequence[WorkerItem]:
+        sightings = DynamoDbSightingStore(self._dynamodb[1], self._settings.sightings_table)
+        manager = LeaseManager(
+            self._table(), self._stream(), sightings, MemoryDispatcher(), SystemClock(), Random(1), MemoryMetrics(),
+            MemoryLog(), self._settings,
+        )  # fmt: skip
+        items = manager.tick().dispatched
+        if len(items) != 1 or len(items[0].claims) != LEASES:
+            raise ValueError(f"{LEASES} leases should be free, and go to one worker: {items}")
+        return items
+
+    def _table(self) -> DynamoDbLeaseTable:
+        return DynamoDbLeaseTable(self._dynamodb[0], self._settings.lease_table)
+
+    def _stream(self) -> KinesisStream:
+        return KinesisStream(self._kinesis[0], self._kinesis[1], self._settings)
+
+
+@contextmanager
+def _consumer(aws: EmbeddedAws, wire: Wire, name: str, *, is_fed: bool) -> Iterator[Consumer]:
+    kinesis, dynamodb = aws.client("kinesis"), aws.client("dynamodb")
+    kinesis.create_stream(StreamName=name, ShardCount=LEASES)
+    kinesis.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 1})
+    for table, key in ((name, "leaseKey"), (f"{name}-sightings", "chunk")):
+        dynamodb.create_table(
+            TableName=table,
+            KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+    with ExitStack() as stack:
+        if is_fed:
+            stack.enter_context(_fed(kinesis, name))
+        yield Consumer(aws, wire, name)
+
+
+@contextmanager
+def _fed(kinesis: Any, stream: str) -> Iterator[None]:
+    """A record a second into each shard, by its hash key range."""
+    shards = kinesis.list_shards(StreamName=stream)["Shards"]
+    records = [
+        {
+            "Data": b"x" * 100,
+            "PartitionKey": "key",
+            "ExplicitHashKey": shard["HashKeyRange"]["StartingHashKey"],
+        }
+        for shard in shards
+    ]
+    over = threading.Event()
+
+    def feed() -> None:
+        while not over.wait(1):
+            kinesis.put_records(StreamName=stream, Records=records)
+
+    thread = threading.Thread(target=feed, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _client(aws: EmbeddedAws, service: str, url: str) -> Any:
+    create: Any = boto3.client  # its stubs take literal names only
+    return create(
+        service,
+        endpoint_url=url,
+        region_name=REGION,
+        aws_access_key_id=aws.environment["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=aws.environment["AWS_SECRET_ACCESS_KEY"],
+    )
