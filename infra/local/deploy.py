@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from infra.local.embedded import ACCOUNT, REGION, ROOT, EmbeddedAws
+from infra.local.guard import end_group
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
 STACK = "sublet-consumer"
@@ -94,9 +95,17 @@ def _cdk(aws: EmbeddedAws, arguments: list[str], report: Report, folder: Path = 
         "NODE_NO_WARNINGS": "1",
     }
     last: deque[str] = deque(maxlen=REPORT_TAIL)
-    with subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as cdk:
+    with (
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,  # a group that can be ended as one: it starts a shell, the app and two Node processes
+        ) as cdk
+    ):
         assert cdk.stdout is not None
         try:
             for line in cdk.stdout:
@@ -104,7 +113,7 @@ def _cdk(aws: EmbeddedAws, arguments: list[str], report: Report, folder: Path = 
                     last.append(text)
                     report(text)
         except BaseException:
-            cdk.terminate()
+            end_group(cdk)
             raise
     if cdk.returncode:
         tail = "\n".join(f"    | {line}" for line in last)

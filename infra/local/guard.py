@@ -16,6 +16,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 GRACE = 3.0
 """Seconds between asking the server's process group to end and ending it."""
@@ -36,7 +37,7 @@ def main(home: Path, command: list[str]) -> int:
     print(server.pid, flush=True)
     threading.Thread(target=_report_end, args=(server,), daemon=True).start()
     sys.stdin.buffer.read()
-    _end(server)
+    end_group(server)
     shutil.rmtree(home, ignore_errors=True)
     return 0
 
@@ -47,8 +48,8 @@ def _report_end(server: subprocess.Popen[bytes]) -> None:
         print(f"ended {server.wait()}", flush=True)
 
 
-def _end(server: subprocess.Popen[bytes]) -> None:
-    """End the whole group: it outlives the server itself for as long as a child of it lives.
+def end_group(leader: subprocess.Popen[Any]) -> None:
+    """End the whole group of `leader`: it outlives the leader itself for as long as a child of it lives.
 
     Ended children that nobody waits for (a container's first process may not) count as members for ever, so the
     second signal is the last word.
@@ -57,7 +58,8 @@ def _end(server: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             try:
-                os.killpg(server.pid, signal_number)
+                leader.poll()  # an ended leader counts as a member until somebody asks
+                os.killpg(leader.pid, signal_number)
             except (
                 ProcessLookupError,
                 PermissionError,
