@@ -1,4 +1,4 @@
-"""A few hundred worlds, the ones that once found a bug, and the promise that a seed replays exactly."""
+"""A few hundred worlds, new ones with each commit; those that once found a bug; and that a seed replays exactly."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.seeds import commit_of, seeds_to_run
 from tests.simulation.simulation import Result, simulate
 
-FIRST_SEED = 341_229_147
-"""A suite must not depend on luck: these worlds are the same each time. `make simulate` draws new ones."""
-
-NEW_SEEDS = int(os.environ.get("SIMULATION_SEEDS", "300"))
+ROOT = Path(__file__).resolve().parents[2]
 
 FAILED_ONCE = {
     21: "a lease table out of reach just after a shard's end ended the whole window",
@@ -45,8 +43,7 @@ def run(seeds: range) -> list[Result]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_worlds_keep_every_promise(capsys: pytest.CaptureFixture[str]) -> None:
-    first = int(os.environ.get("SIMULATION_FROM", FIRST_SEED))
-    seeds = range(first, first + NEW_SEEDS)
+    seeds = seeds_to_run(os.environ, commit_of(ROOT))
     with capsys.disabled():
         print(f"\nsimulating seeds {seeds.start} to {seeds.stop - 1} ", end="")
     results = run(seeds)
@@ -74,17 +71,16 @@ def test_a_seed_replays_exactly_whatever_pythons_hash_seed() -> None:
 
 
 def _told_by_the_command(seed: int, hash_seed: str) -> str:
-    root = Path(__file__).resolve().parents[2]
-    path = os.pathsep.join((str(root / "layers/sublet/python"), str(root)))
+    path = os.pathsep.join((str(ROOT / "layers/sublet/python"), str(ROOT)))
     command = [sys.executable, "-m", "tests.simulation", "--seed", str(seed), "--verbose"]
     environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": path, "PATH": os.environ["PATH"]}
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return done.stdout
 
 
 def told(result: Result) -> str:
     history = simulate(result.seed, is_recorded=True).history
-    replay = f"python -m tests.simulation --seed {result.seed} --verbose"
+    replay = f".venv/bin/python -m tests.simulation --seed {result.seed} --verbose"
     return "\n".join(
         (f"seed {result.seed}: {result.violation}", *history[-40:], f"the whole history: {replay}")
     )
