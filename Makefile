@@ -169,7 +169,16 @@ node_modules/.installed: package.json package-lock.json .npmrc $(NODE_ENV)
 
 layers/dependencies/.built: layers/build.py requirements/layer.txt .local/uv/.installed
 	@$(say) "The Lambda layer of dependencies, for arm64 and x86_64"
-	@$(PYTHON) layers/build.py --uv $(UV)
+	@$(PYTHON) layers/build.py --uv $(UV) layer
+	@touch $@
+
+.PHONY: emr
+emr: layers/dependencies/emr/.built ## what SparkPipeline (EMR Serverless) takes along: 300 MB for each of arm64 and x86_64
+	@:
+
+layers/dependencies/emr/.built: layers/build.py requirements/emr.txt .local/uv/.installed
+	@$(say) "The dependencies of the pipeline on EMR Serverless, for arm64 and x86_64"
+	@$(PYTHON) layers/build.py --uv $(UV) emr
 	@touch $@
 
 LOCK = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
@@ -180,6 +189,7 @@ lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its new
 	@$(LOCK) pyproject.toml --extra spark --group test --group spark-test --output-file requirements/spark.txt
 	@$(LOCK) --group bench --output-file requirements/bench.txt
 	@$(LOCK) requirements/layer.in --constraints requirements/dev.txt --output-file requirements/layer.txt
+	@$(LOCK) requirements/emr.in --constraints requirements/spark.txt --output-file requirements/emr.txt
 	@$(LOCK) requirements/fuzz.in --constraints requirements/dev.txt --output-file requirements/fuzz.txt
 	@for name in build ministack node uv; do $(LOCK) requirements/$$name.in --output-file requirements/$$name.txt; done
 	@# LocalStack 4.9.2 works with the dependencies of its day alone.

@@ -1,9 +1,10 @@
-"""Build the Lambda layer of dependencies for both architectures from wheels of Lambda's platform: no Docker.
+"""Build what runs beside the library from wheels of its platform: no Docker.
 
-    python layers/build.py --uv .local/uv/bin/uv
+    python layers/build.py --uv .local/uv/bin/uv layer
 
-writes layers/dependencies/<arm64|x86_64>/python from requirements/layer.txt. The same lock file gives the
-same bytes, so CDK's asset hash moves only when a dependency does. boto3 is left out: Lambda brings its own.
+writes the Lambda layer, layers/dependencies/<arm64|x86_64>/python, from requirements/layer.txt; `emr` writes what the
+pipeline on EMR Serverless imports, layers/dependencies/emr/<arm64|x86_64>, from requirements/emr.txt. The same lock file
+gives the same bytes, so CDK's asset hash moves only when a dependency does.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import argparse
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK_FILE = ROOT / "requirements" / "layer.txt"
 OUTPUT = ROOT / "layers" / "dependencies"
-PYTHON_VERSION = "3.13"
-PLATFORMS = {"arm64": "aarch64-manylinux2014", "x86_64": "x86_64-manylinux2014"}
+MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 
 # What differs from build to build, or is of no use at run time. The rest of dist-info stays: licences must
 # travel with the code, and versions are looked up there.
@@ -32,21 +32,43 @@ NOT_SHIPPED = (
 )
 
 
-def build(uv: str, architecture: str) -> Path:
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What is installed for where. `folder` holds a folder for each architecture, with the packages in `inside`."""
+
+    lock_file: str
+    python_version: str
+    glibc: str
+    folder: Path
+    inside: str = "."
+
+
+BUNDLES = {
+    # boto3 is left out: Lambda brings its own.
+    "layer": Bundle("layer.txt", "3.13", "manylinux2014", OUTPUT, "python"),
+    # PySpark is left out: EMR brings its own. PyArrow has no wheels for a glibc older than 2.28; EMR's is 2.34.
+    "emr": Bundle("emr.txt", "3.11", "manylinux_2_28", OUTPUT / "emr"),
+}
+
+
+def build(uv: str, bundle: Bundle, architecture: str) -> Path:
     """Unpack the locked wheels of one architecture; the folder is replaced only when all of it has worked."""
-    target = OUTPUT / architecture
-    fresh = OUTPUT / f"{architecture}.new"
+    target = bundle.folder / architecture
+    fresh = bundle.folder / f"{architecture}.new"
+    packages = fresh / bundle.inside
+    lock_file = ROOT / "requirements" / bundle.lock_file
+    platform = f"{MACHINES[architecture]}-{bundle.glibc}"
     shutil.rmtree(fresh, ignore_errors=True)
     subprocess.run(
         [
             *(uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:"),
-            *("--python-platform", PLATFORMS[architecture], "--python-version", PYTHON_VERSION),
-            *("--link-mode", "copy", "--target", str(fresh / "python"), "--requirements", str(LOCK_FILE)),
+            *("--python-platform", platform, "--python-version", bundle.python_version),
+            *("--link-mode", "copy", "--target", str(packages), "--requirements", str(lock_file)),
         ],
         check=True,
     )
     for pattern in NOT_SHIPPED:
-        for path in (fresh / "python").glob(pattern):
+        for path in packages.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     shutil.rmtree(target, ignore_errors=True)
     fresh.rename(target)
@@ -54,14 +76,17 @@ def build(uv: str, architecture: str) -> Path:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Build the Lambda layer of dependencies.")
+    parser = argparse.ArgumentParser(description="Build the dependencies of what is deployed.")
     parser.add_argument("--uv", default="uv", help="uv's command")
+    parser.add_argument(
+        "bundle", choices=BUNDLES, help="the Lambda layer, or for the pipeline on EMR Serverless"
+    )
     arguments = parser.parse_args()
-    for architecture in PLATFORMS:
+    for architecture in MACHINES:
         try:
-            target = build(arguments.uv, architecture)
+            target = build(arguments.uv, BUNDLES[arguments.bundle], architecture)
         except subprocess.CalledProcessError as failure:
-            print(f"layers/build.py: no layer for {architecture}: see uv's words above", file=sys.stderr)
+            print(f"layers/build.py: nothing for {architecture}: see uv's words above", file=sys.stderr)
             return failure.returncode
         size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
         print(f"    {target.relative_to(ROOT)}: {size / 1e6:.1f} MB")

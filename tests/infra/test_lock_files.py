@@ -18,6 +18,7 @@ def test_there_is_one_for_each_environment() -> None:
         "bench",
         "build",
         "dev",
+        "emr",
         "fuzz",
         "layer",
         "localstack",
@@ -41,11 +42,12 @@ def test_every_requirement_is_pinned_and_hashed_and_comes_from_nowhere_in_partic
     assert not re.search(r"^\s*--(index-url|extra-index-url|find-links)", text, re.MULTILINE)
 
 
-def test_the_layer_is_what_the_tests_run_with() -> None:
+@pytest.mark.parametrize(("deployed", "tested"), [("layer.txt", "dev.txt"), ("emr.txt", "spark.txt")])
+def test_what_is_deployed_is_what_the_tests_run_with(deployed: str, tested: str) -> None:
     def pins(name: str) -> set[str]:
         return set(re.findall(r"^([\w.-]+==\S+)", (ROOT / "requirements" / name).read_text(), re.MULTILINE))
 
-    assert pins("layer.txt") <= pins("dev.txt")
+    assert pins(deployed) <= pins(tested)
 
 
 @pytest.mark.parametrize(
