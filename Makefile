@@ -186,7 +186,7 @@ LOCK = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --g
 lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its newest
 	@$(say) "Locking: Python"
 	@$(LOCK) pyproject.toml --extra demo --group test --group infra --output-file requirements/dev.txt
-	@$(LOCK) pyproject.toml --extra spark --group test --group spark-test --output-file requirements/spark.txt
+	@$(LOCK) pyproject.toml --extra spark --extra delta --extra progress --group test --group spark-test --output-file requirements/spark.txt
 	@$(LOCK) --group bench --output-file requirements/bench.txt
 	@$(LOCK) requirements/layer.in --constraints requirements/dev.txt --output-file requirements/layer.txt
 	@$(LOCK) requirements/emr.in --constraints requirements/spark.txt --output-file requirements/emr.txt

@@ -1,4 +1,4 @@
-"""`sublet`: run a consumer in this process, or look at an application's leases."""
+"""`sublet`: run a consumer in this process, look at an application's leases, or bring the stream into tables with Spark."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from types import FrameType
 
 from sublet.errors import SubletError
 from sublet.protocol.lease import LeaseScan
+from sublet.runtimes.spark.pipeline import command as pipeline
 from sublet.settings import PREFIX, Mode, Settings
 
 
@@ -20,8 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 2 with one sentence on standard error."""
     options = parser().parse_args(arguments)
     try:
-        settings = settings_of(options, os.environ)
-        return int(options.command(settings))
+        return int(options.command(options))
     except SubletError as problem:
         print(f"sublet: {problem}", file=sys.stderr)
         return 2
@@ -32,9 +32,12 @@ def parser() -> argparse.ArgumentParser:
     program = argparse.ArgumentParser(prog="python -m sublet", description=description)
     commands = program.add_subparsers(required=True, metavar="command")
     run = commands.add_parser("run", help="consume the stream in this process until SIGTERM or Ctrl-C")
-    run.set_defaults(command=run_consumer)
+    run.set_defaults(command=lambda options: run_consumer(settings_of(options, os.environ)))
     leases = commands.add_parser("leases", help="show every lease: owner, counter, checkpoint")
-    leases.set_defaults(command=show_leases)
+    leases.set_defaults(command=lambda options: show_leases(settings_of(options, os.environ)))
+    tables = commands.add_parser("pipeline", help="bring the stream into tables with Spark, exactly once")
+    tables.set_defaults(command=pipeline.run)
+    pipeline.add_arguments(tables)
     for command in (run, leases):
         command.add_argument("--application", help="consumer group; names the lease table")
         command.add_argument("--stream", help="the stream's name")
