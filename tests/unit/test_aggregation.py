@@ -6,12 +6,13 @@ The aggregates are written here byte by byte, so that the library's own writer a
 from __future__ import annotations
 
 import hashlib
+import pickle
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate, hash_key
-from sublet.protocol.records import StreamRecord
+from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, HashKeyRange
 
 MAGIC = b"\xf3\x89\x9a\xc2"
@@ -210,6 +211,16 @@ def test_the_filter_asks_the_exact_digest() -> None:
 
 def test_the_filter_does_not_look_at_plain_records() -> None:
     assert user_records(b"plain", HashKeyRange(1, 1)) == plain(b"plain")
+
+
+def test_what_a_handler_gets_is_a_user_record_in_every_way() -> None:
+    [found] = deaggregate([stream_record(b"x")], None).user_records
+    same = UserRecord(b"x", "outer", None, 0, stream_record(b"x"))
+    assert isinstance(found, UserRecord)
+    assert (found, hash(found), repr(found)) == (same, hash(same), repr(same))
+    assert found._replace(data=b"y") == same._replace(data=b"y")
+    copied = pickle.loads(pickle.dumps(found))  # noqa: S301 -- our own bytes
+    assert (copied, type(copied)) == (same, UserRecord)
 
 
 def test_stream_records_stay_in_order_and_their_counts_add_up() -> None:

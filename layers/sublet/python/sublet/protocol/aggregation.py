@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import count, repeat
 from typing import NamedTuple
 
 from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC, OVERHEAD, Contents, read_aggregate, write_aggregate
-from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.protocol.records import RowUserRecord, StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
 
 try:
@@ -38,8 +37,7 @@ def hash_key(partition_key: str, explicit_hash_key: str | None) -> int:
     return int.from_bytes(_md5(partition_key.encode()).digest(), "big")  # noqa: S324 -- Kinesis' choice
 
 
-@dataclass(frozen=True, slots=True)
-class Deaggregation:
+class Deaggregation(NamedTuple):
     """The user records of some stream records, in order, and what happened on the way."""
 
     user_records: list[UserRecord]
@@ -116,12 +114,12 @@ def aggregate_columns(
     if hash_key_range is not None and not _is_inside(hash_key_range, contents, by_index):
         return OutOfRange(len(contents.data))
     explicit = list(map(by_index.__getitem__, contents.explicit_hash_key_indexes))
-    return AggregateColumns(contents.data, _texts(contents.partition_key_table), indexes, explicit)
+    return AggregateColumns(contents.data, contents.partition_key_table, indexes, explicit)
 
 
 def _plain(record: StreamRecord) -> UserRecord:
-    """Made as `_expand` makes them, in half the time of UserRecord's own constructor."""
-    return tuple.__new__(UserRecord, (record.data, record.partition_key, None, 0, record))
+    plain: UserRecord = RowUserRecord((record.data, record.partition_key, None, 0, record))
+    return plain
 
 
 def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | None:
@@ -141,31 +139,21 @@ def _expand(
 ) -> list[UserRecord] | None:
     """The user records, or None if a partition key's index points nowhere.
 
-    Column by column in C, with no step of Python for each record: zip makes a tuple of each, and
-    tuple.__new__ a UserRecord of that.
+    Column by column in C, with no step of Python for each record.
     """
-    partition_keys = _texts(contents.partition_key_table)
     explicit_indexes = contents.explicit_hash_key_indexes
     rows = zip(
         contents.data,
-        map(partition_keys.__getitem__, contents.partition_key_indexes),
+        map(contents.partition_key_table.__getitem__, contents.partition_key_indexes),
         map(explicit_hash_keys.__getitem__, explicit_indexes) if explicit_indexes else repeat(None),
         count(),
         repeat(record),
         strict=False,  # two of the columns have no end
     )
     try:
-        return list(map(tuple.__new__, repeat(UserRecord), rows))
+        return list(map(RowUserRecord, rows))
     except IndexError:
         return None
-
-
-def _texts(table: Sequence[bytes]) -> list[str]:
-    """Partition keys as text. One that is not UTF-8 (Kinesis itself takes none) is read as Java reads it."""
-    try:
-        return list(map(bytes.decode, table))
-    except UnicodeDecodeError:
-        return [key.decode(errors="replace") for key in table]
 
 
 def _is_inside(
@@ -180,7 +168,9 @@ def _is_inside(
     if contents.explicit_hash_key_indexes:
         indexes = [i for i, e in zip(indexes, contents.explicit_hash_key_indexes, strict=True) if e is None]
     starting, ending = (end.to_bytes(DIGEST_SIZE, "big") for end in hash_key_range)
-    digests = [_md5(table[index]).digest() for index in set(indexes)]  # noqa: S324 -- Kinesis' choice
+    used = set(indexes)
+    keys = table if len(used) == len(table) else [table[index] for index in used]
+    digests = [_md5(key.encode()).digest() for key in keys]  # noqa: S324 -- Kinesis' choice
     return not digests or (starting <= min(digests) and max(digests) <= ending)
 
 

@@ -1,8 +1,8 @@
 """The KPL's protobuf messages, and the same bytes read as columns.
 
     message AggregatedRecord {                        message Columns {
-      repeated bytes  partition_key_table = 1;          repeated bytes partition_key_table = 1;
-      repeated bytes  explicit_hash_key_table = 2;      repeated bytes explicit_hash_key_table = 2;
+      repeated bytes  partition_key_table = 1;          repeated string partition_key_table = 1;
+      repeated bytes  explicit_hash_key_table = 2;      repeated bytes  explicit_hash_key_table = 2;
       repeated Record records = 3;                      optional RecordColumns records = 3;
     }                                                 }
     message Record {                                  message RecordColumns {
@@ -20,7 +20,8 @@ is merged, and that merging concatenates repeated fields: so this one `records` 
 three columns, without a Python object for each record. It cannot say where one record ends, so `kpl_format`
 first proves that columns line up: there are as many entries as records, and every record has one (that is
 what `required` checks). For aggregates in which every record has an explicit hash key the proof needs
-StrictAggregatedRecord, where that field is required too.
+StrictAggregatedRecord, where that field is required too. Partition keys are read as text at once, which is
+cheaper than to decode them afterwards; these messages are proto3, whose parser refuses what is not UTF-8.
 
 The classes are made here and not by protoc: generated code refuses every protobuf runtime older than its
 compiler, and it registers its names in a pool of the process, where a second copy of the KPL's messages makes
@@ -29,7 +30,7 @@ the import fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
@@ -55,7 +56,7 @@ class AggregatedRecord(Protocol):
     explicit_hash_key_table: Sequence[bytes]
     records: Records
 
-    def IsInitialized(self) -> bool: ...  # noqa: N802
+    def SerializeToString(self) -> bytes: ...  # noqa: N802
 
 
 class RecordColumns(Protocol):
@@ -65,24 +66,9 @@ class RecordColumns(Protocol):
 
 
 class Columns(Protocol):
-    partition_key_table: Sequence[bytes]
+    partition_key_table: Sequence[str]
     explicit_hash_key_table: Sequence[bytes]
     records: RecordColumns
-
-
-def parse_aggregated_record(payload: bytes) -> AggregatedRecord:
-    """The message, or DecodeError. Parsing does not check required fields: that is IsInitialized."""
-    return cast("AggregatedRecord", _AGGREGATED_RECORD.FromString(payload))
-
-
-def parse_strict_aggregated_record(payload: bytes) -> AggregatedRecord:
-    """The same, but IsInitialized demands an explicit hash key of every record too."""
-    return cast("AggregatedRecord", _STRICT_AGGREGATED_RECORD.FromString(payload))
-
-
-def parse_columns(payload: bytes) -> Columns:
-    """The same bytes as columns, or DecodeError."""
-    return cast("Columns", _COLUMNS.FromString(payload))
 
 
 def serialize(
@@ -111,7 +97,7 @@ def _field(number: int, label: str, kind: str, name: str) -> FieldDescriptorProt
     field = FieldDescriptorProto(
         name=name, number=number, label=FieldDescriptorProto.Label.Value(f"LABEL_{label}")
     )
-    if kind in ("BYTES", "UINT64"):
+    if kind in ("BYTES", "STRING", "UINT64"):
         field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind}")
     else:
         field.type = FieldDescriptorProto.TYPE_MESSAGE
@@ -129,31 +115,41 @@ def _record(name: str, index: str, explicit_index: str, data: str) -> Descriptor
     return DescriptorProto(name=name, field=fields)
 
 
-def _aggregated_record(name: str, label: str, record: str) -> DescriptorProto:
-    """A message of AggregatedRecord's three fields: the tables, and `records` of the kind given."""
+def _aggregated_record(name: str, keys: str, label: str, record: str) -> DescriptorProto:
+    """A message of AggregatedRecord's three fields: the tables, and `records`, of the kinds given."""
     fields = (
-        _field(1, "REPEATED", "BYTES", "partition_key_table"),
+        _field(1, "REPEATED", keys, "partition_key_table"),
         _field(2, "REPEATED", "BYTES", "explicit_hash_key_table"),
         _field(3, label, record, "records"),
     )
     return DescriptorProto(name=name, field=fields)
 
 
-_FILE = FileDescriptorProto(
-    name="sublet/kpl.proto",
-    package=_PACKAGE,
-    syntax="proto2",
-    message_type=(
-        _record("Record", "REQUIRED", "OPTIONAL", "REQUIRED"),
-        _record("StrictRecord", "REQUIRED", "REQUIRED", "REQUIRED"),
-        _record("RecordColumns", "REPEATED", "REPEATED", "REPEATED"),
-        _aggregated_record("AggregatedRecord", "REPEATED", "Record"),
-        _aggregated_record("StrictAggregatedRecord", "REPEATED", "StrictRecord"),
-        _aggregated_record("Columns", "OPTIONAL", "RecordColumns"),
+_FILES = (
+    FileDescriptorProto(
+        name="sublet/kpl.proto",
+        package=_PACKAGE,
+        syntax="proto2",
+        message_type=(
+            _record("Record", "REQUIRED", "OPTIONAL", "REQUIRED"),
+            _record("StrictRecord", "REQUIRED", "REQUIRED", "REQUIRED"),
+            _aggregated_record("AggregatedRecord", "BYTES", "REPEATED", "Record"),
+            _aggregated_record("StrictAggregatedRecord", "BYTES", "REPEATED", "StrictRecord"),
+        ),
+    ),
+    FileDescriptorProto(
+        name="sublet/kpl_columns.proto",
+        package=_PACKAGE,
+        syntax="proto3",
+        message_type=(
+            _record("RecordColumns", "REPEATED", "REPEATED", "REPEATED"),
+            _aggregated_record("Columns", "STRING", "OPTIONAL", "RecordColumns"),
+        ),
     ),
 )
 _POOL = DescriptorPool()
-_POOL.AddSerializedFile(_FILE.SerializeToString())
+for _file in _FILES:
+    _POOL.AddSerializedFile(_file.SerializeToString())
 
 
 def _message_class(name: str) -> Any:
@@ -161,5 +157,14 @@ def _message_class(name: str) -> Any:
 
 
 _AGGREGATED_RECORD = _message_class("AggregatedRecord")
-_STRICT_AGGREGATED_RECORD = _message_class("StrictAggregatedRecord")
-_COLUMNS = _message_class("Columns")
+
+parse_aggregated_record: Callable[[bytes], AggregatedRecord] = _AGGREGATED_RECORD.FromString
+"""The message, or DecodeError. Parsing does not check required fields: serializing does, with EncodeError."""
+
+parse_strict_aggregated_record: Callable[[bytes], AggregatedRecord] = _message_class(
+    "StrictAggregatedRecord"
+).FromString
+"""The same, but serializing demands an explicit hash key of every record too."""
+
+parse_columns: Callable[[bytes], Columns] = _message_class("Columns").FromString
+"""The same bytes as columns, or DecodeError."""

@@ -6,7 +6,7 @@ Both are tuples because a worker makes millions of them: a tuple is the cheapest
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.shard import ChildShard
@@ -45,6 +45,29 @@ class UserRecord(NamedTuple):
     def checkpoint(self) -> Checkpoint:
         """The checkpoint that says: this record, and all before it, are handled."""
         return Checkpoint(self.stream_record.sequence_number, self.sub_sequence_number)
+
+
+class _Row(tuple[Any, ...]):
+    """A tuple that is made by tuple's own constructor."""
+
+    __slots__ = ()
+
+
+class RowUserRecord(_Row, UserRecord):
+    """A UserRecord made of one row, the tuple of its fields, at two thirds of the cost: deaggregation makes millions.
+
+    To whoever reads, prints or pickles one it is a UserRecord. It is made wholly in C because of its first base:
+    a class inherits its constructor from there, and NamedTuple's is a function of Python.
+    """
+
+    __slots__ = ()
+    __new__ = tuple.__new__  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(UserRecord(*self))
+
+    def __reduce__(self) -> tuple[type[UserRecord], tuple[object, ...]]:
+        return UserRecord, tuple(self)
 
 
 class NewRecord(NamedTuple):
