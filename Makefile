@@ -173,7 +173,7 @@ layers/dependencies/.built: layers/build.py requirements/layer.txt .local/uv/.in
 	@touch $@
 
 .PHONY: emr
-emr: layers/dependencies/emr/.built ## what SparkPipeline (EMR Serverless) takes along: 300 MB for each of arm64 and x86_64
+emr: layers/dependencies/emr/.built ## what SparkPipeline (EMR Serverless) takes along, for arm64 and x86_64: 430 MB each
 	@:
 
 layers/dependencies/emr/.built: layers/build.py requirements/emr.txt .local/uv/.installed
