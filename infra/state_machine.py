@@ -2,12 +2,13 @@
 
 Input: {"items": [<worker item>, ...]}. Each item goes through windows until the worker says that it is done:
 
-    Start ─> RunWindow ─> AfterWindow ─┬─ again ──> NextWindow ─> RunWindow
-               │   ▲                   ├─ prompt ─> PromptLeaseManager ─> Prompted
-               ▼   │                   └─ done ───> Done
-          CountCrash ─> AfterCrash ─── crashed too often ─> GaveUp
+    RunWindow ─> AfterWindow ─┬─ again ──> NextWindow ─> RunWindow
+      │   ▲                   ├─ prompt ─> PromptLeaseManager ─> Prompted
+      ▼   │                   └─ done ───> Done
+    CountCrash ─> AfterCrash ─── crashed too often ─> GaveUp
 
-Every error is caught inside the item: one that escaped would fail the Map and stop all other items.
+Three states for a window that is done: AWS bills each state entered, and in catch_up mode that is most of what a fleet
+costs. Every error is caught inside the item: one that escaped would fail the Map and stop all other items.
 
 A crashed item runs again at once. That is safe and needs no waiting for an expiry: the worker fences by the
 lease counter, and knows by `item_id` what its crashed predecessor held. JSONPath only, with no JSONata and no
@@ -78,9 +79,10 @@ def definition(functions: Functions) -> Asl:
                 "Type": "Map",
                 "ItemsPath": "$.items",
                 "MaxConcurrency": MAP_ITEMS_MAX,
+                "ItemSelector": {"item.$": "$$.Map.Item.Value", "runs": 1, "crashes": 0, "crash": "none"},
                 "ItemProcessor": {
                     "ProcessorConfig": {"Mode": "INLINE"},
-                    "StartAt": "Start",
+                    "StartAt": "RunWindow",
                     "States": _item_states(functions),
                 },
                 "End": True,
@@ -99,17 +101,12 @@ def history_events_max(items: int = MAP_ITEMS_MAX, runs: int = RUNS_MAX) -> int:
     state = 2  # <Type>StateEntered, <Type>StateExited
     task = state + 3 * (1 + RETRIES)  # each attempt: TaskScheduled, TaskStarted, TaskSucceeded or TaskFailed
     run = task + state + state  # RunWindow; AfterWindow and NextWindow, or CountCrash and AfterCrash
-    item = iteration + state + runs * run + task + state  # Start ... PromptLeaseManager, Prompted
+    item = iteration + runs * run + task + state  # ... PromptLeaseManager, Prompted
     return execution + map_state + items * item
 
 
 def _item_states(functions: Functions) -> Asl:
     return {
-        "Start": {
-            "Type": "Pass",
-            "Parameters": {"item.$": "$", "runs": 1, "crashes": 0, "crash": "none"},
-            "Next": "RunWindow",
-        },
         "RunWindow": _run_window(functions),
         "AfterWindow": _after_window(),
         "NextWindow": {

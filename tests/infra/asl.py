@@ -60,7 +60,8 @@ class Execution:
         results = []
         for item in path(state["ItemsPath"], data):
             self.events += 1
-            results.append(self._states(state["ItemProcessor"], copy.deepcopy(item)))
+            given = fill(state["ItemSelector"], data, item)
+            results.append(self._states(state["ItemProcessor"], copy.deepcopy(given)))
             self.events += 1
         return results, _after(state)
 
@@ -115,13 +116,17 @@ def path(text: str, data: Json) -> Json:
     return data
 
 
-def fill(template: Json, data: Json) -> Json:
+def fill(template: Json, data: Json, map_item: Json = None) -> Json:
+    """`map_item` is what `$$.Map.Item.Value` stands for."""
     if not isinstance(template, dict):
         return template
-    return {
-        name.removesuffix(".$"): path(value, data) if name.endswith(".$") else fill(value, data)
-        for name, value in template.items()
-    }
+    return {name.removesuffix(".$"): _filled(name, value, data, map_item) for name, value in template.items()}
+
+
+def _filled(name: str, value: Json, data: Json, map_item: Json) -> Json:
+    if not name.endswith(".$"):
+        return fill(value, data, map_item)
+    return map_item if value == "$$.Map.Item.Value" else path(value, data)
 
 
 def place(result_path: str, data: Json, result: Json) -> Json:
