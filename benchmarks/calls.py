@@ -31,7 +31,7 @@ from sublet.settings import Mode, Settings
 
 from benchmarks.counting_proxy import CountingProxy, counting_proxy
 from benchmarks.idle_writes import Idle
-from benchmarks.prices import Design, month
+from benchmarks.prices import METRIC, METRICS_BY_SHARD, Design, event_source_mapping, kcl_on_fargate, month
 from infra.local.embedded import REGION, EmbeddedAws, embedded_aws
 
 LEASES = 10
@@ -40,12 +40,18 @@ SHORT, LONG = timedelta(seconds=25), timedelta(seconds=85)
 WINDOW_MINUTES = 14
 CONTINUOUS_WINDOWS = 60 / WINDOW_MINUTES
 WINDOWS_PER_EXECUTION = 40
-CATCH_UP_SECONDS = 8.0
-"""A window with something to read, as the README assumes it; `window_seconds` is what an idle one took here."""
+CATCH_UP_SECONDS, CATCH_UP_SECONDS_ALONE = 8.0, 5.0
+"""A window with something to handle, of ten leases and of one, as assumed; `window_seconds` is what it took here."""
 SHARDS = (1, 10, 100, 1_000)
 
 CONTINUOUS, EACH_MINUTE, EACH_FIVE = "continuous", "catch_up every minute", "catch_up every 5 min"
 CATCH_UP_WINDOWS = {EACH_MINUTE: 60, EACH_FIVE: 12}
+EVENT_SOURCE_MAPPINGS = (
+    ("event source mapping: 100 ms each minute", 60, 0.1),
+    ("event source mapping: 200 ms each 10 s", 360, 0.2),
+    ("event source mapping: 100 ms each second", 3600, 0.1),
+)
+"""Invocations an hour, and seconds of each."""
 
 Calls = Mapping[str, float]
 
@@ -87,13 +93,25 @@ def report(found: Found) -> bool:
     tick = ", ".join(f"{name} {number:g}" for name, number in sorted(found.tick.items()))
     windows = ", ".join(f"{traffic} {seconds:.1f} s" for traffic, seconds in found.window_seconds.items())
     print(f"  a tick over all {LEASES} leases: {tick}; a window of catch_up: {windows}")
-    print("  US$ a month (Lambda + Step Functions + DynamoDB), steady, by shards:")
-    for design in _designs(found):
-        parts = (month(design, shards) for shards in SHARDS)
-        print(f"  {design.name:<48}" + "".join(f"{part.total:>10,.1f}" for part in parts))
-        lambda_, step_functions, dynamodb = month(design, SHARDS[-1])
-        print(f"  {'':<48}of the last: {lambda_:,.0f} + {step_functions:,.0f} + {dynamodb:,.0f}")
+    _report_prices(found)
     return True
+
+
+def _report_prices(found: Found) -> None:
+    print(
+        f"  US$ a month, steady, by shards; of the last: Lambda + Step Functions + DynamoDB\n  {'':<46}",
+        end="",
+    )
+    print("".join(f"{shards:>10,}" for shards in SHARDS))
+    for design in _designs(found):
+        months = [month(design, shards) for shards in SHARDS]
+        parts = " + ".join(f"{part:,.0f}" for part in months[-1])
+        print(f"  {design.name:<46}" + "".join(f"{each.total:>10,.1f}" for each in months) + f"  {parts}")
+    for name, invocations, seconds in EVENT_SOURCE_MAPPINGS:
+        totals = (event_source_mapping(invocations, seconds, 0.25, shards) for shards in SHARDS)
+        print(f"  {name:<46}" + "".join(f"{total:>10,.2f}" for total in totals))
+    print(f"  {'KCL on Fargate':<46}" + "".join(f"{kcl_on_fargate(shards):>10,.1f}" for shards in SHARDS))
+    print(f"  {'metrics by shard':<46}" + "".join(f"{METRIC * METRICS_BY_SHARD * n:>10,.1f}" for n in SHARDS))
 
 
 def _designs(found: Found) -> list[Design]:
@@ -101,33 +119,22 @@ def _designs(found: Found) -> list[Design]:
     writes = {
         mode: calls["UpdateItem"] for (mode, traffic), calls in found.per_hour.items() if traffic == "steady"
     }
-    every = CATCH_UP_WINDOWS[EACH_FIVE]
-    length = WINDOW_MINUTES * 60.0
-    continuous = CONTINUOUS_WINDOWS, length, WINDOWS_PER_EXECUTION, 60, writes[CONTINUOUS]
+
+    def catch_up(mode: str, leases: int, gigabytes: float, seconds: float) -> Design:
+        times = CATCH_UP_WINDOWS[mode]
+        name = f"{mode}: {seconds:g} s, leases a worker: {leases}"
+        return Design(name, leases, gigabytes, times, seconds, 1, times, writes[mode])
+
+    def continuous(leases: int, gigabytes: float) -> Design:
+        pace = CONTINUOUS_WINDOWS, WINDOW_MINUTES * 60, WINDOWS_PER_EXECUTION, 60
+        return Design(f"continuous, leases a worker: {leases}", leases, gigabytes, *pace, writes[CONTINUOUS])
+
     return [
-        Design(
-            "catch_up: 8 s every 5 min, 10 in 512 MB",
-            10,
-            0.5,
-            every,
-            CATCH_UP_SECONDS,
-            1,
-            every,
-            writes[EACH_FIVE],
-        ),
-        Design("catch_up: 5 s every 5 min, one in 256 MB", 1, 0.25, every, 5.0, 1, every, writes[EACH_FIVE]),
-        Design(
-            "catch_up: 8 s every minute, 10 in 512 MB",
-            10,
-            0.5,
-            60,
-            CATCH_UP_SECONDS,
-            1,
-            60,
-            writes[EACH_MINUTE],
-        ),
-        Design("continuous: 10 in 512 MB", 10, 0.5, *continuous),
-        Design("continuous: one in 256 MB", 1, 0.25, *continuous),
+        catch_up(EACH_FIVE, LEASES, 0.5, CATCH_UP_SECONDS),
+        catch_up(EACH_MINUTE, LEASES, 0.5, CATCH_UP_SECONDS),
+        catch_up(EACH_FIVE, 1, 0.25, CATCH_UP_SECONDS_ALONE),
+        continuous(LEASES, 0.5),
+        continuous(1, 0.25),
     ]
 
 
