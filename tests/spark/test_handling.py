@@ -47,8 +47,7 @@ def stream() -> MemoryStream:
 
 
 def rows_of(stream: MemoryStream, shard_id: str) -> pa.RecordBatch:
-    batch = Rows("orders", shard_id, None).batch(page_of(stream, shard_id).records)
-    assert batch is not None
+    [batch] = Rows("orders", shard_id, None).batches(page_of(stream, shard_id).records)
     return batch
 
 

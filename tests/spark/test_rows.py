@@ -10,7 +10,7 @@ from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.kpl_format import write_aggregate
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
-from sublet.runtimes.spark.rows import Rows
+from sublet.runtimes.spark.rows import BATCH_BYTES, Rows
 
 NOW = datetime(2026, 1, 31, 8, 0, 0, 123_000, tzinfo=UTC)
 HALF = HashKeyRange(0, 2**127)
@@ -50,8 +50,7 @@ def test_rows_agree_with_deaggregate(hash_key_range: HashKeyRange | None, seed: 
     ]
     expected = deaggregate(records, hash_key_range)
     rows = Rows("orders", "shardId-0", hash_key_range)
-    batch = rows.batch(records)
-    found = [] if batch is None else [tuple(row.values()) for row in batch.to_pylist()]
+    found = [tuple(row.values()) for batch in rows.batches(records) for row in batch.to_pylist()]
     assert found == [
         (
             r.data,
@@ -67,3 +66,21 @@ def test_rows_agree_with_deaggregate(hash_key_range: HashKeyRange | None, seed: 
     ]
     assert rows.dropped_out_of_range == expected.dropped_out_of_range
     assert rows.delivered_whole == expected.delivered_whole
+
+
+def test_batches_are_of_a_size_that_a_cache_holds_and_never_empty() -> None:
+    """One record that is larger than that is a batch of its own; aggregates of nothing are in none."""
+    sizes = [BATCH_BYTES // 2, BATCH_BYTES // 2, 1, 2 * BATCH_BYTES, 1, 0]
+    data = [bytes(size) for size in sizes]
+    nothing = write_aggregate(["a"], [], [])
+    stream_records = [*data[:4], nothing, *data[4:]]
+    records = [StreamRecord(str(10**60 + n), each, "k", NOW) for n, each in enumerate(stream_records)]
+    batches = list(Rows("orders", "shardId-0", None).batches(records))
+    assert [[len(each) for each in batch.column("data").to_pylist()] for batch in batches] == [
+        sizes[:2],
+        sizes[2:3],
+        sizes[3:4],
+        sizes[4:],
+    ]
+    assert list(Rows("orders", "shardId-0", None).batches(records[4:5])) == []
+    assert list(Rows("orders", "shardId-0", None).batches([])) == []

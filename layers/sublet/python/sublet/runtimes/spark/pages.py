@@ -49,38 +49,59 @@ def read_pages(
     first_call_waited   the driver has waited for this task's first call
     Raises what Stream raises, and StreamUnavailable when one poll was refused for longer than our patience.
     """
-    stream, clock = connection.stream, connection.clock
+    reader = _Reader(connection, shard_id, position, limit, first_call_waited)
+    page = reader.next_page()
+    yield page
+    while page.next_iterator is not None:
+        page = reader.next_page()
+        yield page
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Where a shard is being read.
+
+    call_waited   somebody else has waited for the next call
+    iterator      None: to be opened at the position
+    """
+
+    connection: Connection
+    shard_id: str
+    position: ReadPosition
+    limit: int
+    call_waited: bool
     iterator: str | None = None
-    refusals, last_page_at = 0, clock.now()
-    while True:
-        if iterator is None:
-            iterator = stream.open(shard_id, position)
-        if first_call_waited:
-            connection.pace.count_call(shard_id)
-        else:
-            connection.pace.wait_for_call(shard_id)
-        first_call_waited = False
-        reply = stream.poll(iterator, limit)
-        if isinstance(reply, PollRefusal):
+
+    def next_page(self) -> Page:
+        connection = self.connection
+        since, refusals = connection.clock.now(), 0
+        while isinstance(reply := self._poll(), PollRefusal):
             refusals += 1
-            if clock.now() - last_page_at > connection.patience:
+            if connection.clock.now() - since > connection.patience:
                 raise StreamUnavailable(
-                    f"polls of shard {shard_id} were refused ({reply}) {refusals} times in {connection.patience}: "
+                    f"polls of shard {self.shard_id} were refused ({reply}) {refusals} times in {connection.patience}: "
                     "too many consumers on its 2 MB a second, or Kinesis is failing"
                 )
             if reply is PollRefusal.ITERATOR_EXPIRED:
-                iterator = None
+                self.iterator = None
             else:
-                connection.sleep(throttled_until(clock.now(), refusals) - clock.now())
-            continue
-        connection.pace.count_bytes(shard_id, page_bytes(reply))
+                connection.sleep(throttled_until(connection.clock.now(), refusals) - connection.clock.now())
+        connection.pace.count_bytes(self.shard_id, page_bytes(reply))
         if reply.records:
-            position = after(reply.records[-1].sequence_number)
-        iterator, refusals = reply.next_iterator, 0
-        yield reply
-        last_page_at = clock.now()
-        if iterator is None:
-            return
+            self.position = after(reply.records[-1].sequence_number)
+        self.iterator = reply.next_iterator
+        return reply
+
+    def _poll(self) -> Page | PollRefusal:
+        stream, pace = self.connection.stream, self.connection.pace
+        if self.iterator is None:
+            self.iterator = stream.open(self.shard_id, self.position)
+        if self.call_waited:
+            pace.count_call(self.shard_id)
+        else:
+            pace.wait_for_call(self.shard_id)
+        self.call_waited = False
+        return stream.poll(self.iterator, self.limit)
 
 
 def page_bytes(page: Page) -> int:

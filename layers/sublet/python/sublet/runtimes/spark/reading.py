@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
@@ -19,6 +19,8 @@ from sublet.settings import POLL_LIMIT_MAX
 
 DISORDER = timedelta(minutes=1)
 """Arrival times need not rise with sequence numbers: how long after `until` a batch goes on looking for earlier ones."""
+
+_ALWAYS, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,7 @@ def read_range(connection: Connection, task: Task) -> Iterator[pa.RecordBatch]:
     connection.pace.owe(shard_id, task.debt)
     try:
         for records in _records(connection, task):
-            batch = rows.batch(records, _after(task.range), _up_to(task.range))
-            if batch is not None:
-                yield batch
+            yield from rows.batches(records, _after(task.range), _up_to(task.range))
     except ShardNotFound as gone:
         _lost(connection, task, f"the shard is gone: {gone}")
     _report(connection, rows)
@@ -82,7 +82,7 @@ def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamReco
             verify = False
         records, is_done = _up_to_end(connection, task, records)
         if records:
-            yield [r for r in records if _is_wanted(r, wanted)]
+            yield _within(records, wanted)
         if is_done or _is_past(page, wanted, connection):
             return
         if page.next_iterator is None:
@@ -160,11 +160,12 @@ def _up_to_end(
     return within, True
 
 
-def _is_wanted(record: StreamRecord, wanted: ShardRange) -> bool:
-    arrived = record.approximate_arrival_timestamp
-    return (wanted.since is None or arrived >= wanted.since) and (
-        wanted.until is None or arrived < wanted.until
-    )
+def _within(records: Sequence[StreamRecord], wanted: ShardRange) -> Sequence[StreamRecord]:
+    """Those that arrived from `since` on and before `until`."""
+    if wanted.since is None and wanted.until is None:
+        return records
+    since, until = wanted.since or _ALWAYS, wanted.until or _NEVER
+    return [r for r in records if since <= r.approximate_arrival_timestamp < until]
 
 
 def _is_past(page: Page, wanted: ShardRange, connection: Connection) -> bool:
