@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding"})
+
+
+class Reply(NamedTuple):
+    """What the service answered."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    content: bytes
 
 
 class CountingProxy:
     """`counts` grows by operation, such as UpdateItem."""
 
     def __init__(self, upstream: str) -> None:
-        self.upstream = urlsplit(upstream).netloc
+        self.upstream = upstream
         self.counts: Counter[str] = Counter()
         self.url = ""
 
@@ -35,36 +45,73 @@ def counting_proxy(upstream: str) -> Iterator[CountingProxy]:
     """On a free port of loopback, for as long as the block."""
     proxy = CountingProxy(upstream)
 
-    class Forward(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+    def count(connection: Connection, operation: str, body: bytes) -> None:
+        proxy.counts[operation] += 1
+        connection.answer(connection.forward(upstream, body))
 
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            proxy.counts[self.headers.get("x-amz-target", "").rpartition(".")[2]] += 1
-            connection = http.client.HTTPConnection(proxy.upstream, timeout=30)
+    with serving(count) as url:
+        proxy.url = url
+        yield proxy
+
+
+class Connection(BaseHTTPRequestHandler):
+    """One connection of a client: each request is forwarded, answered, or cut off."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def forward(self, upstream: str, body: bytes) -> Reply:
+        connection = http.client.HTTPConnection(urlsplit(upstream).netloc, timeout=30)
+        try:
             connection.request("POST", self.path, body, dict(self.headers.items()))
             reply = connection.getresponse()
-            content = reply.read()
-            self.send_response(reply.status)
-            for name, value in reply.getheaders():
-                if name.lower() not in HOP_BY_HOP | {"content-length", "date", "server"}:
-                    self.send_header(name, value)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            return Reply(reply.status, reply.getheaders(), reply.read())
+        finally:
             connection.close()
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
-            """Silent."""
+    def answer(self, reply: Reply) -> None:
+        self.begin_answer(reply)
+        self.wfile.write(reply.content)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Forward)
+    def begin_answer(self, reply: Reply) -> None:
+        """Everything but the content."""
+        self.send_response(reply.status)
+        for name, value in reply.headers:
+            if name.lower() not in HOP_BY_HOP | {"content-length", "date", "server"}:
+                self.send_header(name, value)
+        self.send_header("content-length", str(len(reply.content)))
+        self.end_headers()
+
+    def hang_up(self) -> None:
+        """In the client's face."""
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except OSError:
+            """The client was killed or has given up waiting, or the service has ended: there is nobody to tell."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
+        """Silent."""
+
+
+@contextmanager
+def serving(respond: Callable[[Connection, str, bytes], None]) -> Iterator[str]:
+    """A server of loopback for as long as the block; its URL. `respond` is given each request: operation and body."""
+
+    class Responding(Connection):
+        def do_POST(self) -> None:
+            operation = str(self.headers.get("x-amz-target", "")).rpartition(".")[2]
+            respond(self, operation, self.rfile.read(int(self.headers["content-length"])))
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Responding)
     server.daemon_threads = True
-    proxy.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield proxy
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

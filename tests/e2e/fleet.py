@@ -70,17 +70,17 @@ class Fleet:
         found = [s for s in shards if "EndingSequenceNumber" not in s["SequenceNumberRange"]]
         return sorted(found, key=lambda s: int(s["HashKeyRange"]["StartingHashKey"]))
 
-    def split(self) -> None:
-        """The first open shard, in the middle."""
-        shard = self.open_shards()[0]
+    def split(self, which: int = 0) -> None:
+        """One of the open shards, in the middle."""
+        shard = self.open_shards()[which]
         low, high = (int(shard["HashKeyRange"][end]) for end in ("StartingHashKey", "EndingHashKey"))
         self._reshard(
             "split_shard", ShardToSplit=shard["ShardId"], NewStartingHashKey=str((low + high) // 2 + 1)
         )
 
-    def merge(self) -> None:
-        """The first two open shards."""
-        first, second = (shard["ShardId"] for shard in self.open_shards()[:2])
+    def merge(self, which: int = 0) -> None:
+        """One of the open shards and the next one."""
+        first, second = (shard["ShardId"] for shard in self.open_shards()[which : which + 2])
         self._reshard("merge_shards", ShardToMerge=first, AdjacentShardToMerge=second)
 
     def _reshard(self, operation: str, **arguments: str) -> None:

@@ -1,0 +1,98 @@
+"""The network between the functions and one emulator: a proxy that is mostly good and now and then bad for a few seconds."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+from benchmarks.counting_proxy import Connection, Reply, serving
+from tests.chaos.plan import Trouble
+
+DELAYS = (0.2, 6.0)
+"""Seconds; DynamoDB's client gives up after 5."""
+
+SHARE = 0.7
+"""Of the requests that a burst hits: the rest gets through, so that things also go wrong halfway."""
+
+GOOD_UNTIL = float("-inf")
+
+
+@dataclass
+class Network:
+    """`hit` counts requests by what was done to them, `refused` DynamoDB's conditional writes that lost, by operation."""
+
+    upstream: str
+    chance: Random
+    url: str = ""
+    trouble: Trouble = Trouble.DELAY
+    bad_until: float = GOOD_UNTIL
+    requests: int = 0
+    hit: Counter[Trouble] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def burst(self, trouble: Trouble, seconds: float) -> None:
+        """From now on, for so long."""
+        self.trouble, self.bad_until = trouble, time.monotonic() + seconds
+
+    def calm(self) -> None:
+        self.bad_until = GOOD_UNTIL
+
+    def strike(self) -> Trouble | None:
+        """What happens to the next request."""
+        with self._lock:
+            self.requests += 1
+            if time.monotonic() >= self.bad_until or self.chance.random() >= SHARE:
+                return None
+            self.hit[self.trouble] += 1
+            return self.trouble
+
+    def delay(self) -> float:
+        with self._lock:
+            return self.chance.uniform(*DELAYS)
+
+    def note(self, operation: str, reply: Reply) -> None:
+        if reply.status == 400 and b"ConditionalCheckFailedException" in reply.content:
+            with self._lock:
+                self.refused[operation] += 1
+
+
+@contextmanager
+def network(upstream: str, seed: str) -> Iterator[Network]:
+    """On a free port of loopback, for as long as the block."""
+    between = Network(upstream, Random(seed))
+
+    def respond(connection: Connection, operation: str, body: bytes) -> None:
+        trouble = between.strike()
+        if trouble is Trouble.LOSE_REQUEST:
+            return connection.hang_up()
+        if trouble is Trouble.THROTTLE:
+            return connection.answer(throttled(connection.headers.get("content-type", "")))
+        if trouble is Trouble.DELAY:
+            time.sleep(between.delay())
+        reply = connection.forward(upstream, body)
+        between.note(operation, reply)
+        if trouble is Trouble.LOSE_REPLY:
+            return connection.hang_up()
+        if trouble is Trouble.TRUNCATE:
+            connection.begin_answer(reply)
+            connection.wfile.write(reply.content[: len(reply.content) // 2])
+            return connection.hang_up()
+        return connection.answer(reply)
+
+    with serving(respond) as url:
+        between.url = url
+        yield between
+
+
+def throttled(content_type: str) -> Reply:
+    """As DynamoDB and Kinesis say it; Step Functions' client understands it too."""
+    said = {"__type": "ThrottlingException", "message": "Rate exceeded"}
+    headers = [("content-type", content_type), ("x-amzn-requestid", "chaos")]
+    return Reply(400, headers, json.dumps(said).encode())

@@ -1,0 +1,152 @@
+"""What a person reads at the end, on a terminal or in a file, and whether every promise was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from statistics import median
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tests.chaos.fleet import FAILOVER_SECONDS, TICK_SECONDS
+from tests.chaos.plan import Kind
+from tests.chaos.recovery import Recovery
+from tests.chaos.run import Found
+
+CRASH_GOAL = 5.0
+"""Seconds, the median, where Step Functions sees the crash."""
+
+START_SECONDS = 5.0
+"""For the new worker to start, on a busy machine."""
+
+BOUND = FAILOVER_SECONDS + TICK_SECONDS + START_SECONDS
+"""Seconds that no recovery takes longer than, if nothing else hits it in between."""
+
+EXAMPLES = 10
+SHOWN_KINDS = {
+    Kind.KILL_WORKER: "until all its shards deliver again",
+    Kind.SUSPEND_WORKER: "until all its shards deliver again",
+    Kind.KILL_MANAGER: "until a later tick comes through",
+    Kind.NETWORK: "from its end until all shards deliver again",
+}
+
+
+def problems(found: Found) -> list[str]:
+    """What was promised and is not so; empty when all is well."""
+    verdict = found.verdict
+    return [
+        *(f"missing: {text}" for text in verdict.missing),
+        *(f"out of order: {text}" for text in verdict.out_of_order),
+        *(f"out of order: {wrong}" for wrong in verdict.broken_tenures),
+        *(f"further back than the checkpoint: {wrong}" for wrong in verdict.too_far_back),
+        *(f"lease table: {wrong}" for wrong in found.wrong),
+        *(_too_late(recovery) for recovery in found.recoveries if is_too_late(recovery)),
+        *(f"{Kind.KILL_WORKER}: {goal}" for goal in _crash_goal(found.recoveries)),
+    ]
+
+
+def is_too_late(recovery: Recovery) -> bool:
+    return recovery.undisturbed is None or recovery.undisturbed > BOUND
+
+
+def draw_report(found: Found) -> RenderableType:
+    wrong = problems(found)
+    pace = f"failover time {FAILOVER_SECONDS:g} s, a tick every {TICK_SECONDS:g} s"
+    parts: list[RenderableType] = [
+        f"Chaos: seed {found.seed}, {found.seconds / 60:g} minutes; {pace}",
+        _events(found),
+        _times(found.recoveries),
+        Text(f"Bound: failover time + one tick + {START_SECONDS:g} s for a start = {BOUND:g} s"),
+        *(Text(line) for line in wrong[:EXAMPLES]),
+    ]
+    if len(wrong) > EXAMPLES:
+        parts.append(Text(f"... and {len(wrong) - EXAMPLES:,} more"))
+    parts.append(
+        Text("Something is wrong", style="bold red")
+        if wrong
+        else Text("All promises kept", style="bold green")
+    )
+    return Group(*parts)
+
+
+def _events(found: Found) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(justify="right")
+    table.add_column()
+    for number, what in _figures(found):
+        table.add_row(number, what)
+    return table
+
+
+def _figures(found: Found) -> Iterator[tuple[str, str]]:
+    verdict = found.verdict
+    yield (
+        f"{verdict.put:,}",
+        f"events, {verdict.handled:,} of them handled, in {verdict.calls:,} calls of the handler",
+    )
+    yield f"{len(verdict.missing):,}", "missing"
+    yield f"{verdict.order_violations:,}", "order violations"
+    yield f"{verdict.redelivered_share:.2%}", f"redelivered: {verdict.again:,} were done once more"
+    yield (
+        f"{verdict.failed_calls:,}",
+        f"handler failures, which left {verdict.unfinished:,} shown records undone",
+    )
+    yield f"{sum(found.faults.values()):,}", f"faults and reshards: {_counts(found.faults)}"
+    yield f"{sum(found.reshards.values()):,}", f"reshards: {_counts(found.reshards)}"
+    yield f"{sum(found.hit.values()):,}", f"of {found.requests:,} requests hit: {_counts(found.hit)}"
+    yield f"{found.ticks:,}", f"ticks came through, {found.failed_ticks} did not"
+    yield (
+        f"{found.taken:,}",
+        f"leases taken by another worker item; {found.moves:,} moved to another worker id",
+    )
+    yield f"{sum(found.refused.values()):,}", f"conditional writes that lost: {_counts(found.refused)}"
+    yield f"{len(found.wrong):,}", "broken rules of the lease table"
+
+
+def _times(recoveries: Sequence[Recovery]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("seconds")
+    for column in ("n", "median", "p90", "max", "undisturbed n", "median", "max"):
+        table.add_column(column, justify="right")
+    for kind, what in SHOWN_KINDS.items():
+        of_kind = [recovery for recovery in recoveries if recovery.fault.kind is kind]
+        table.add_row(f"{kind}, {what}", *_distribution(of_kind))
+    return table
+
+
+def _distribution(recoveries: Sequence[Recovery]) -> list[str]:
+    """Of all, then of those that nothing else hit in between."""
+    alone = [recovery for recovery in recoveries if recovery.is_undisturbed]
+    count, *figures = _summary(recoveries)
+    alone_count, alone_median, _, alone_max = _summary(alone)
+    return [count, *figures, alone_count, alone_median, alone_max]
+
+
+def _summary(recoveries: Sequence[Recovery]) -> list[str]:
+    """Number, median, p90, max."""
+    seconds = sorted(inf if recovery.seconds is None else recovery.seconds for recovery in recoveries)
+    if not seconds:
+        return ["0", "-", "-", "-"]
+    figures = (median(seconds), seconds[int(len(seconds) * 0.9)], seconds[-1])
+    return [str(len(seconds)), *("never" if figure == inf else f"{figure:.1f}" for figure in figures)]
+
+
+def _crash_goal(recoveries: Sequence[Recovery]) -> Iterator[str]:
+    seconds = [r.seconds for r in recoveries if r.fault.kind is Kind.KILL_WORKER and r.seconds is not None]
+    if seconds and median(seconds) >= CRASH_GOAL:
+        yield f"the median recovery is {median(seconds):.1f} s, the goal below {CRASH_GOAL:g} s"
+
+
+def _too_late(recovery: Recovery) -> str:
+    fault = recovery.fault
+    took = "was never recovered from" if recovery.seconds is None else f"took {recovery.seconds:.1f} s"
+    shards = ", ".join(sorted(fault.shards))
+    undisturbed = "" if recovery.undisturbed is None else f", {recovery.undisturbed:.1f} s undisturbed"
+    return f"{fault.kind} ({fault.what}; {shards}) {took}{undisturbed}; the bound is {BOUND:g} s"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in sorted(counts.items())) or "none"
