@@ -79,6 +79,10 @@ SEEDS ?= 1000
 simulate: setup ## the engine in SEEDS=1000 new worlds of faults; a seed that breaks a promise prints itself
 	@$(PY) -m tests.simulation --seeds $(SEEDS)
 
+.PHONY: chaos
+chaos: setup ## the deployed stack for 15 minutes under kills, suspensions, a bad network and reshards (CHAOS="--minutes 2 --seed 7")
+	@$(PY) -m tests.chaos $(CHAOS)
+
 .PHONY: mixed-fleet
 mixed-fleet: setup .local/bench/.installed ## kcl-rs workers and sublet's on one lease table: kills, reshards, takeovers (4 minutes)
 	@$(PY) -m tests.mixed_fleet

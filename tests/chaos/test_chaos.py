@@ -1,0 +1,39 @@
+"""A short `make chaos`, so that it cannot rot: a fixed seed, each kind of fault at least once, and the verdict but not the times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.plan import Kind, Pace
+from tests.chaos.run import run
+from tests.chaos.screen import progress_line
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(300)]
+
+SEED = 4
+SECONDS = 24.0
+PACES = {
+    Kind.KILL_WORKER: Pace((4, 8)),
+    Kind.KILL_MANAGER: Pace((8, 12)),
+    Kind.SUSPEND_WORKER: Pace((4, 8), (12, 14)),
+    Kind.NETWORK: Pace((3, 6), (1, 2)),
+    Kind.RESHARD: Pace((6, 10)),
+}
+
+
+def test_under_every_kind_of_fault_nothing_is_missing_or_out_of_order(tmp_path: Path) -> None:
+    shown: list[str] = []
+    found = run(SEED, SECONDS, tmp_path, lambda progress: shown.append(progress_line(progress)), PACES)
+    print(f"seed {SEED}", shown[-1])
+    assert found.faults.keys() == set(Kind)
+    assert found.verdict.put > 1_000
+    assert found.verdict.failed_calls > 0
+    assert found.hit, "the network has to have hit requests"
+    assert found.verdict.missing == ()
+    assert found.verdict.out_of_order == ()
+    assert found.verdict.broken_tenures == ()
+    assert found.verdict.too_far_back == ()
+    assert list(found.wrong) == []
+    assert [recovery.fault for recovery in found.recoveries if recovery.seconds is None] == []
