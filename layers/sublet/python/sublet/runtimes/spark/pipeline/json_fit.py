@@ -1,0 +1,271 @@
+"""Whether a JSON value fits a type of Spark's, and as what: strictly, so that nothing is changed on the way.
+
+A type is what Spark writes as JSON for it (`df.schema.jsonValue()`). Text does not become a number nor a number text, a
+number that would lose digits does not fit, and a moment needs what its type has: a zone, or none. Fields that the schema
+does not name are passed over.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from functools import partial
+from typing import Any, NoReturn
+
+from sublet.errors import SettingsError
+
+SHOWN_MAX = 60
+"""Characters of a value in a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why a value does not fit. `path`: where in the record, such as `items[2].price`; "" is the record itself."""
+
+    path: str
+    wanted: str
+    found: object
+
+    def __str__(self) -> str:
+        shown = str(self.found) if type(self.found) is Decimal else json.dumps(self.found, default=str)
+        shown = shown if len(shown) <= SHOWN_MAX else shown[: SHOWN_MAX - 1] + "…"
+        return f"{self.path or 'the record'}: {self.wanted} is wanted, {shown} is there"
+
+    def within(self, outer: str) -> Misfit:
+        return Misfit(outer + self.path, self.wanted, self.found)
+
+
+Fit = Callable[[Any], Any]
+"""From a JSON value, never None, to what Arrow takes for the type, or a Misfit."""
+
+
+def fit_of(kind: Any, path: str = "schema") -> Fit:
+    """The fit of a type. Raises SettingsError for one that JSON has nothing for; `path` says where in the schema."""
+    if isinstance(kind, str):
+        decimal = re.fullmatch(r"decimal\((\d+), ?(-?\d+)\)", kind)
+        fit = _decimal(int(decimal[1]), int(decimal[2])) if decimal else _SIMPLE.get(kind)
+    else:
+        nested = _NESTED.get(kind.get("type")) if isinstance(kind, Mapping) else None
+        fit = nested(kind, path) if nested else None
+    if fit is None:
+        raise SettingsError(path, kind, f"one of {', '.join(_SIMPLE)}, decimal, struct, array, map")
+    return fit
+
+
+def has_decimals(kind: Any) -> bool:
+    """Whether numbers have to be read as decimals: a float would lose their digits."""
+    return "decimal(" in json.dumps(kind)
+
+
+def _text(value: Any) -> Any:
+    if type(value) is not str:
+        return Misfit("", "text", value)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:  # half a surrogate pair, which JSON can write and UTF-8 cannot
+            return Misfit("", "text that is whole", value)
+    return value
+
+
+def _whole(bits: int) -> Fit:
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+    def fit(value: Any) -> Any:
+        if type(value) is int and low <= value <= high:
+            return value
+        return Misfit("", f"a whole number of {bits} bits", value)
+
+    return fit
+
+
+def _floating(most: float, wanted: str) -> Fit:
+    def fit(value: Any) -> Any:
+        if type(value) is float or type(value) is int or type(value) is Decimal:
+            try:
+                number = float(value)
+            except OverflowError:
+                return Misfit("", wanted, value)
+            if -most <= number <= most:
+                return number
+        return Misfit("", wanted, value)
+
+    return fit
+
+
+def _decimal(precision: int, scale: int) -> Fit:
+    """Also written as text, as is usual for money. Rounding would change it: what has more decimals does not fit."""
+    context = Context(prec=precision, traps=[Inexact, InvalidOperation])
+    unit = Decimal(1).scaleb(-scale)
+    wanted = f"a number of {precision} digits, {scale} of them decimals,"
+
+    def fit(value: Any) -> Any:
+        if type(value) in (int, Decimal) or (type(value) is str and _NUMBER.fullmatch(value)):
+            try:
+                return Decimal(value).quantize(unit, context=context)
+            except (Inexact, InvalidOperation):
+                pass
+        return Misfit("", wanted, value)
+
+    return fit
+
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+def _truth(value: Any) -> Any:
+    return value if type(value) is bool else Misfit("", "true or false", value)
+
+
+def _day(value: Any) -> Any:
+    if type(value) is str and re.fullmatch(r"\d{4}-\d\d-\d\d", value, re.ASCII):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            pass
+    return Misfit("", "a date such as 2026-01-31", value)
+
+
+def _moment(zoned: bool) -> Fit:
+    example = "2026-01-31T08:00:00Z" if zoned else "2026-01-31T08:00:00, without a zone"
+    wanted = f"a moment such as {example},"
+
+    def fit(value: Any) -> Any:
+        if type(value) is str and len(value) > len("2026-01-31"):
+            try:
+                moment = datetime.fromisoformat(value)
+                if zoned == (moment.tzinfo is not None):
+                    return moment.astimezone(UTC) if zoned else moment
+            except (ValueError, OverflowError):
+                pass
+        return Misfit("", wanted, value)
+
+    return fit
+
+
+def _bytes(value: Any) -> Any:
+    if type(value) is str:
+        try:
+            return binascii.a2b_base64(value.encode("ascii"), strict_mode=True)
+        except (binascii.Error, UnicodeEncodeError):
+            pass
+    return Misfit("", "bytes in base64", value)
+
+
+def _struct(kind: Mapping[str, Any], path: str) -> Fit:
+    fields = [
+        (field["name"], fit_of(field["type"], f"{path}.{field['name']}"), bool(field.get("nullable", True)))
+        for field in kind["fields"]
+    ]
+
+    def fit(value: Any) -> Any:
+        if type(value) is not dict:
+            return Misfit("", "an object", value)
+        fitted = {}
+        for name, fit_field, nullable in fields:
+            part = value.get(name)
+            if part is not None:
+                part = fit_field(part)
+                if type(part) is Misfit:
+                    return part.within(f".{name}")
+            elif not nullable:
+                return Misfit(f".{name}", "a value", None)
+            fitted[name] = part
+        return fitted
+
+    return fit
+
+
+def _array(kind: Mapping[str, Any], path: str) -> Fit:
+    fit_element, nullable = fit_of(kind["elementType"], f"{path}[]"), bool(kind.get("containsNull", True))
+
+    def fit(value: Any) -> Any:
+        if type(value) is not list:
+            return Misfit("", "an array", value)
+        fitted = []
+        for index, element in enumerate(value):
+            part = _element(fit_element, element, nullable)
+            if type(part) is Misfit:
+                return part.within(f"[{index}]")
+            fitted.append(part)
+        return fitted
+
+    return fit
+
+
+def _map(kind: Mapping[str, Any], path: str) -> Fit:
+    if kind["keyType"] != "string":
+        raise SettingsError(path, kind["keyType"], "string: JSON has no other keys")
+    fit_value, nullable = fit_of(kind["valueType"], f"{path}{{}}"), bool(kind.get("valueContainsNull", True))
+
+    def fit(value: Any) -> Any:
+        if type(value) is not dict:
+            return Misfit("", "an object", value)
+        fitted = []
+        for key, element in value.items():
+            for part in (_text(key), _element(fit_value, element, nullable)):
+                if type(part) is Misfit:
+                    return part.within(f"[{key!r}]")
+            fitted.append((key, part))
+        return fitted
+
+    return fit
+
+
+def _element(fit: Fit, value: Any, nullable: bool) -> Any:
+    if value is None:
+        return None if nullable else Misfit("", "a value", None)
+    return fit(value)
+
+
+_SIMPLE: dict[str, Fit] = {
+    "string": _text,
+    "boolean": _truth,
+    "byte": _whole(8),
+    "short": _whole(16),
+    "integer": _whole(32),
+    "long": _whole(64),
+    "float": _floating(3.4028234663852886e38, "a number of 32 bits"),
+    "double": _floating(1.7976931348623157e308, "a number"),
+    "date": _day,
+    "timestamp": _moment(zoned=True),
+    "timestamp_ntz": _moment(zoned=False),
+    "binary": _bytes,
+}
+_NESTED: dict[Any, Callable[[Mapping[str, Any], str], Fit]] = {
+    "struct": _struct,
+    "array": _array,
+    "map": _map,
+}
+
+
+def reader_of(schema: Mapping[str, Any]) -> Callable[[bytes], dict[str, Any] | str]:
+    """From a record's data to its fitted fields, or to the reason why it does not fit."""
+    decode = json.JSONDecoder(
+        parse_constant=_refuse, parse_float=Decimal if has_decimals(schema) else None
+    ).decode
+    return partial(_read, decode, fit_of(schema))
+
+
+def _read(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, Any] | str:
+    try:
+        value = decode(data.decode("utf-8"))
+    except UnicodeDecodeError as fault:
+        return f"not UTF-8: {fault.reason} at byte {fault.start}"
+    except RecursionError:
+        return "not JSON that can be read: it is nested too deep"
+    except ValueError as fault:  # of JSON, and of numbers with thousands of digits
+        return f"not JSON: {fault}"
+    fitted = fit(value)
+    if type(fitted) is Misfit:
+        return str(Misfit(fitted.path.removeprefix("."), fitted.wanted, fitted.found))
+    return fitted  # type: ignore[no-any-return]
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number of JSON's")

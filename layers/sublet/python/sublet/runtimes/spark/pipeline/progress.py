@@ -1,0 +1,104 @@
+"""What a run says of itself: figures, a line for each batch, and the summary at its end."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """Rows by table, and how long the batch took."""
+
+    batch: int
+    rows: Mapping[str, int]
+    took: timedelta
+
+
+@dataclass(slots=True)
+class Tally:
+    """All batches of a run, and the last one.
+
+    lag   how far behind the stream's tip the last one ended; None until Spark has said it
+    """
+
+    last: BatchDone | None = None
+    batches: int = 0
+    rows: Counter[str] = field(default_factory=Counter)
+    lag: timedelta | None = None
+
+    def add(self, done: BatchDone) -> None:
+        self.last = done
+        self.batches += 1
+        self.rows.update(done.rows)
+
+
+class Display(Protocol):
+    """Where a run shows how it gets on."""
+
+    def batch_done(self, tally: Tally) -> None: ...
+
+    def lag_known(self, tally: Tally) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class PlainLines:
+    """A line for each batch: for logs."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say = say
+
+    def batch_done(self, tally: Tally) -> None:
+        if tally.last is not None:
+            self._say(batch_line(tally.last))
+
+    def lag_known(self, tally: Tally) -> None:
+        """Said with the summary."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def batch_line(done: BatchDone) -> str:
+    rows = ", ".join(f"{name} {count:,}" for name, count in done.rows.items())
+    return f"batch {done.batch}: {rows} rows in {seconds(done.took)}"
+
+
+def summary_lines(tally: Tally, took: timedelta, output: str) -> list[str]:
+    """What a run came to."""
+    raw, rejected = tally.rows["raw"], tally.rows["rejected"]
+    pace = round(raw / max(took.total_seconds(), 1e-3))
+    lines = [
+        f"{raw:,} rows in {tally.batches:,} batches, {seconds(took)} ({pace:,} a second)",
+        f"rejected: {rejected:,}" + (f" (why: {output}/rejected)" if rejected else ""),
+        f"behind the stream's tip: {seconds(tally.lag) if tally.lag is not None else 'not known'}",
+    ]
+    others = {name: count for name, count in tally.rows.items() if name not in ("raw", "rejected")}
+    return [*lines, *(f"{name}: {count:,} rows" for name, count in others.items())]
+
+
+def lag_of(progress: str | None) -> timedelta | None:
+    """The largest lag of a shard, in a query's `lastProgress` as JSON. None if it is not there."""
+    try:
+        (source,) = json.loads(progress or "")["sources"]
+        offset = source["latestOffset"]
+        offset = json.loads(offset) if isinstance(offset, str) else offset
+        return timedelta(milliseconds=offset["maxMillisBehindLatest"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def seconds(duration: timedelta) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`: to be read, not to be parsed."""
+    whole = round(duration.total_seconds())
+    if whole < 10:
+        return f"{duration.total_seconds():.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"

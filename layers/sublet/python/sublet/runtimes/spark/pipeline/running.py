@@ -1,0 +1,139 @@
+"""The pipeline's query, from its start to its summary."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
+
+from sublet.aws.clock import SystemClock
+from sublet.errors import SettingsError
+from sublet.ports import Clock
+from sublet.runtimes.spark.pipeline.batches import Recipe, WriteBatch
+from sublet.runtimes.spark.pipeline.files import SparkFiles
+from sublet.runtimes.spark.pipeline.judging import check_schema
+from sublet.runtimes.spark.pipeline.progress import BatchDone, Display, Tally, lag_of, summary_lines
+from sublet.runtimes.spark.pipeline.session import cause_of, display_for, session
+from sublet.runtimes.spark.pipeline.settings import PipelineSettings
+from sublet.runtimes.spark.pipeline.sinks import Tables, open_tables
+from sublet.runtimes.spark.pipeline.transforming import load_transform
+
+LOOK_SECONDS = 0.5
+"""Between two looks at the query: for its lag, and for whether it is to stop."""
+
+Stop = Callable[[], bool]
+
+
+def run_in_this_process(settings: PipelineSettings) -> int:
+    """What the command does; the exit code. SIGTERM and Ctrl-C stop it: the batch under way is done again by the next run."""
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a transform beside you is found
+    clock = SystemClock()
+    began = clock.now()
+    asked: list[bool] = []
+    terminal = sys.stdout.isatty()
+    spark = session(settings, quiet=terminal)
+
+    def stop_on(_number: int, _frame: FrameType | None) -> None:
+        asked.append(True)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop_on)
+    tally, display = Tally(), display_for(settings.stream, terminal)
+    try:
+        run_pipeline(spark, settings, tally, display, clock, lambda: bool(asked))
+    except PySparkException as failure:
+        display.close()
+        print(f"sublet: the query failed: {cause_of(failure)}", file=sys.stderr)
+        return 1
+    finally:
+        display.close()
+        spark.stop()
+    for line in summary_lines(tally, clock.now() - began, settings.output):
+        print(line, flush=True)
+    return 0
+
+
+def run_pipeline(
+    spark: SparkSession,
+    settings: PipelineSettings,
+    tally: Tally,
+    display: Display,
+    clock: Clock,
+    stop: Stop,
+    tables: Tables | None = None,
+) -> None:
+    """Run until what was there is read, or until `stop`. `tally` has the figures, also when it raises.
+
+    Raises SettingsError before anything is read, and what the query failed of as Spark's StreamingQueryException.
+    """
+    recipe = recipe_of(spark, settings)
+    tables = tables or open_tables(spark, settings)
+
+    def done(batch: BatchDone) -> None:
+        tally.add(batch)
+        display.batch_done(tally)
+
+    write = WriteBatch(recipe, tables, clock, done)
+    query = start(spark, settings, write)
+    try:
+        while not query.awaitTermination(LOOK_SECONDS) and not stop():
+            _look(query, tally, display)
+        _look(query, tally, display)
+    finally:
+        query.stop()
+
+
+def start(spark: SparkSession, settings: PipelineSettings, write: WriteBatch) -> StreamingQuery:
+    rows = spark.readStream.format("sublet").options(**settings.options).load()
+    writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", settings.checkpoint)
+    every = settings.every
+    trigger = (
+        writer.trigger(availableNow=True)
+        if every is None
+        else writer.trigger(processingTime=f"{every.total_seconds()} seconds")
+    )
+    return trigger.queryName(f"sublet-pipeline-{settings.stream}").start()
+
+
+def _look(query: StreamingQuery, tally: Tally, display: Display) -> None:
+    progress = query.lastProgress
+    lag = lag_of(progress.json if progress is not None else None)
+    if lag is not None and lag != tally.lag:
+        tally.lag = lag
+        display.lag_known(tally)
+
+
+def recipe_of(spark: SparkSession, settings: PipelineSettings) -> Recipe:
+    schema = None if settings.schema is None else schema_of(spark, settings.schema)
+    if settings.transform is None:
+        return Recipe(schema)
+    return Recipe(schema, load_transform(settings.transform), settings.transform)
+
+
+def schema_of(spark: SparkSession, text: str) -> StructType:
+    """From DDL, or from a `.json` file where Spark can read one. Raises SettingsError, with Spark's own reason."""
+    try:
+        if text.endswith(".json"):
+            written = SparkFiles(spark).read_text(text)
+            if written is None:
+                raise SettingsError("schema", text, "there is no such file")
+            schema = StructType.fromJson(json.loads(written))
+        else:
+            schema = StructType.fromDDL(text)
+    except (PySparkException, ValueError, KeyError, TypeError) as refusal:
+        reason = str(refusal).strip().splitlines()[0]
+        raise SettingsError(
+            "schema", text, f"DDL, or a .json file with Spark's form of it ({reason})"
+        ) from None
+    if not isinstance(schema, StructType):
+        raise SettingsError("schema", text, 'columns, such as "id BIGINT NOT NULL, price DECIMAL(9,2)"')
+    check_schema(schema)
+    return schema
