@@ -102,7 +102,7 @@ def _decimal(precision: int, scale: int) -> Fit:
     """Also written as text, as is usual for money. Rounding would change it: what has more decimals does not fit."""
     context = Context(prec=precision, traps=[Inexact, InvalidOperation])
     unit = Decimal(1).scaleb(-scale)
-    wanted = f"a number of {precision} digits, {scale} of them decimals,"
+    wanted = f"a number of {precision} digits ({scale} of them decimals)"
 
     def fit(value: Any) -> Any:
         if type(value) in (int, Decimal) or (type(value) is str and _NUMBER.fullmatch(value)):
@@ -132,8 +132,8 @@ def _day(value: Any) -> Any:
 
 
 def _moment(zoned: bool) -> Fit:
-    example = "2026-01-31T08:00:00Z" if zoned else "2026-01-31T08:00:00, without a zone"
-    wanted = f"a moment such as {example},"
+    example = "2026-01-31T08:00:00Z" if zoned else "2026-01-31T08:00:00 (no zone)"
+    wanted = f"a moment such as {example}"
 
     def fit(value: Any) -> Any:
         if type(value) is str and len(value) > len("2026-01-31"):
@@ -154,7 +154,7 @@ def _bytes(value: Any) -> Any:
             return binascii.a2b_base64(value.encode("ascii"), strict_mode=True)
         except (binascii.Error, UnicodeEncodeError):
             pass
-    return Misfit("", "bytes in base64", value)
+    return Misfit("", "base64", value)
 
 
 def _struct(kind: Mapping[str, Any], path: str) -> Fit:

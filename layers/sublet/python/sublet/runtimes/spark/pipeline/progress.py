@@ -73,8 +73,9 @@ def summary_lines(tally: Tally, took: timedelta, output: str) -> list[str]:
     """What a run came to."""
     raw, rejected = tally.rows["raw"], tally.rows["rejected"]
     pace = round(raw / max(took.total_seconds(), 1e-3))
+    batches = "batch" if tally.batches == 1 else "batches"
     lines = [
-        f"{raw:,} rows in {tally.batches:,} batches, {seconds(took)} ({pace:,} a second)",
+        f"{raw:,} rows in {tally.batches:,} {batches}, {seconds(took)} ({pace:,} a second)",
         f"rejected: {rejected:,}" + (f" (why: {output}/rejected)" if rejected else ""),
         f"behind the stream's tip: {seconds(tally.lag) if tally.lag is not None else 'not known'}",
     ]

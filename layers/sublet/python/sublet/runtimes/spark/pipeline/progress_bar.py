@@ -18,12 +18,14 @@ class ProgressBar:
         self._progress = Progress(*columns, console=console, transient=True)
         self._task: TaskID = self._progress.add_task(f"{stream}: waiting for the first batch", total=None)
         self._stream, self._farthest = stream, timedelta(0)
+        self._lag: timedelta | None = None
         self._progress.start()
 
     def batch_done(self, tally: Tally) -> None:
         self._show(tally)
 
     def lag_known(self, tally: Tally) -> None:
+        self._lag = tally.lag
         if tally.lag is not None:
             self._farthest = max(self._farthest, tally.lag)
         self._show(tally)
@@ -31,12 +33,17 @@ class ProgressBar:
     def close(self) -> None:
         self._progress.stop()
 
+    @property
+    def done(self) -> float | None:
+        """The part of the way from the farthest lag seen to the tip; None as long as no lag is known."""
+        lag = self._lag
+        if lag is None:
+            return None
+        return 1 - lag / self._farthest if self._farthest else 1.0
+
     def _show(self, tally: Tally) -> None:
         words = [f"{self._stream}: {tally.rows['raw']:,} rows", f"{tally.rows['rejected']:,} rejected"]
-        done = None
         if tally.lag is not None:
             words.append(f"{seconds(tally.lag)} behind")
-            done = 1 - tally.lag / self._farthest if self._farthest else 1.0
-        self._progress.update(
-            self._task, description=", ".join(words), completed=done or 0, total=None if done is None else 1
-        )
+        total = None if self.done is None else 1
+        self._progress.update(self._task, description=", ".join(words), completed=self.done or 0, total=total)

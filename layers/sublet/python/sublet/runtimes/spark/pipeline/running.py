@@ -35,6 +35,8 @@ Stop = Callable[[], bool]
 def run_in_this_process(settings: PipelineSettings) -> int:
     """What the command does; the exit code. SIGTERM and Ctrl-C stop it: the batch under way is done again by the next run."""
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a transform beside you is found
+    if settings.transform is not None:
+        load_transform(settings.transform)  # a wrong one is refused before Spark takes its ten seconds
     clock = SystemClock()
     began = clock.now()
     asked: list[bool] = []

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from sublet.errors import SettingsError
 from sublet.runtimes.spark.options import OPTIONS, Use, parse_options
+from sublet.settings import duration_text
 
 SPAN_DEFAULT = "10m"
 """Of arrival time in one batch: what a batch holds is bounded, also when a week is to be caught up with."""
@@ -67,6 +68,8 @@ def pipeline_settings(
     """The settings, or SettingsError with the first that is wrong."""
     if not output.strip():
         raise SettingsError("output", output, "a folder or URI for the tables")
+    if every is not None and every <= timedelta(0):
+        raise SettingsError("every", duration_text(every), "longer than 0")
     if sink is Sink.ICEBERG and checkpoint is None:
         raise SettingsError(
             "checkpoint", None, "required with iceberg: a folder or URI of this pipeline's own"

@@ -1,0 +1,171 @@
+"""What fits a schema, as what, and what is said of the rest: strictly, and never with an exception."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sublet.errors import SettingsError
+from sublet.runtimes.spark.pipeline.json_fit import fit_of, reader_of
+
+INT, LONG = "integer", "long"
+
+
+def struct(**kinds: Any) -> dict[str, Any]:
+    """A field whose name ends in `_` may not be null."""
+    fields = [
+        {"name": name.rstrip("_"), "type": kind, "nullable": not name.endswith("_"), "metadata": {}}
+        for name, kind in kinds.items()
+    ]
+    return {"type": "struct", "fields": fields}
+
+
+def array(kind: Any, contains_null: bool = True) -> dict[str, Any]:
+    return {"type": "array", "elementType": kind, "containsNull": contains_null}
+
+
+def mapping(kind: Any) -> dict[str, Any]:
+    return {"type": "map", "keyType": "string", "valueType": kind, "valueContainsNull": False}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("string", '"x"', "x"),
+        ("string", '"\\u00e9"', "é"),
+        ("boolean", "true", True),
+        ("byte", "-128", -128),
+        (INT, "2147483647", 2**31 - 1),
+        (LONG, "-9223372036854775808", -(2**63)),
+        ("double", "1", 1.0),
+        ("double", "-1.5e300", -1.5e300),
+        ("float", "0.5", 0.5),
+        ("decimal(5,2)", "999.99", Decimal("999.99")),
+        ("decimal(5,2)", '"1.5"', Decimal("1.50")),
+        ("decimal(5, 2)", "1e2", Decimal("100.00")),
+        ("decimal(38,18)", "12345678901234567890.123456789012345678", Decimal("12345678901234567890.123456789012345678")),
+        ("date", '"2026-02-28"', date(2026, 2, 28)),
+        ("timestamp", '"2026-01-31T08:00:00+02:00"', datetime(2026, 1, 31, 6, tzinfo=UTC)),
+        ("timestamp", '"2026-01-31T08:00:00.123456Z"', datetime(2026, 1, 31, 8, 0, 0, 123456, UTC)),
+        ("timestamp_ntz", '"2013-01-01T05:15"', datetime(2013, 1, 1, 5, 15)),  # noqa: DTZ001 - it has no zone
+        ("binary", '"AP8="', b"\x00\xff"),
+        (array(INT), "[1, null]", [1, None]),
+        (mapping(INT), '{"a": 1}', [("a", 1)]),
+        (struct(b=INT), '{"b": null, "c": 1}', {"b": None}),
+    ],
+)  # fmt: skip
+def test_what_fits(kind: Any, text: str, value: Any) -> None:
+    assert reader_of(struct(a=kind))(b'{"a": %s}' % text.encode()) == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        ("string", "5", "a: text is wanted, 5 is there"),
+        ("string", '"\\ud800"', 'a: text that is whole is wanted, "\\ud800" is there'),
+        ("boolean", "1", "a: true or false is wanted, 1 is there"),
+        ("byte", "128", "a: a whole number of 8 bits is wanted, 128 is there"),
+        (INT, "true", "a: a whole number of 32 bits is wanted, true is there"),
+        (INT, "1.0", "a: a whole number of 32 bits is wanted, 1.0 is there"),
+        (INT, '"1"', 'a: a whole number of 32 bits is wanted, "1" is there'),
+        ("double", "1e999", "a: a number is wanted, Infinity is there"),
+        ("double", "1" + "0" * 400, "a: a number is wanted, 1" + "0" * 58 + "… is there"),
+        ("float", "1e39", "a: a number of 32 bits is wanted, 1e+39 is there"),
+        ("decimal(5,2)", "1.234", "a: a number of 5 digits (2 of them decimals) is wanted, 1.234 is there"),
+        ("decimal(5,2)", "1000", "a: a number of 5 digits (2 of them decimals) is wanted, 1000 is there"),
+        ("decimal(5,2)", '"NaN"', 'a: a number of 5 digits (2 of them decimals) is wanted, "NaN" is there'),
+        ("decimal(5,2)", '"1_0"', 'a: a number of 5 digits (2 of them decimals) is wanted, "1_0" is there'),
+        ("date", '"2026-02-30"', 'a: a date such as 2026-01-31 is wanted, "2026-02-30" is there'),
+        ("date", '"2026-W05-1"', 'a: a date such as 2026-01-31 is wanted, "2026-W05-1" is there'),
+        ("timestamp", '"2026-01-31T08:00"',
+         'a: a moment such as 2026-01-31T08:00:00Z is wanted, "2026-01-31T08:00" is there'),
+        ("timestamp", '"0001-01-01T00:00:00+05:00"',
+         'a: a moment such as 2026-01-31T08:00:00Z is wanted, "0001-01-01T00:00:00+05:00" is there'),
+        ("timestamp_ntz", '"2026-01-31T08:00Z"',
+         'a: a moment such as 2026-01-31T08:00:00 (no zone) is wanted, "2026-01-31T08:00Z" is there'),
+        ("binary", '"AP8"', 'a: base64 is wanted, "AP8" is there'),
+        (array(INT), '[1, "x"]', 'a[1]: a whole number of 32 bits is wanted, "x" is there'),
+        (array(INT, False), "[null]", "a[0]: a value is wanted, null is there"),
+        (mapping(INT), '{"k": null}', "a['k']: a value is wanted, null is there"),
+        (array(struct(b_=INT)), "[{}]", "a[0].b: a value is wanted, null is there"),
+        (struct(b=INT), "[1]", "a: an object is wanted, [1] is there"),
+    ],
+)  # fmt: skip
+def test_what_does_not_and_why(kind: Any, text: str, reason: str) -> None:
+    assert reader_of(struct(a=kind))(b'{"a": %s}' % text.encode()) == reason
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\xff", "not UTF-8: invalid start byte at byte 0"),
+        (b"", "not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b'{"a": 1} x', "not JSON: Extra data: line 1 column 10 (char 9)"),
+        (b'{"a": NaN}', "not JSON: NaN is no number of JSON's"),
+        (b"[" * 100_000, "not JSON that can be read: it is nested too deep"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "not JSON: Exceeds the limit (4300 digits)"),
+        (b"[]", "the record: an object is wanted, [] is there"),
+        (b"null", "the record: an object is wanted, null is there"),
+        ('{"a": 1}'.encode("utf-16"), "not UTF-8: invalid start byte at byte 0"),
+    ],
+)
+def test_data_that_is_no_object_of_json(data: bytes, reason: str) -> None:
+    found = reader_of(struct(a=INT))(data)
+    assert isinstance(found, str)
+    assert found.startswith(reason)
+
+
+def test_a_field_that_must_be_there() -> None:
+    read = reader_of(struct(id_=LONG, note="string"))
+    assert read(b'{"id": 7}') == {"id": 7, "note": None}
+    assert read(b'{"note": "x"}') == "id: a value is wanted, null is there"
+
+
+@pytest.mark.parametrize("kind", ["variant", "interval day to second", "varchar(5)", {"type": "udt"}, None])
+def test_a_type_that_json_has_nothing_for_is_refused_with_its_place(kind: Any) -> None:
+    with pytest.raises(SettingsError, match=r"schema\.a\[\]"):
+        fit_of(struct(a=array(kind)))
+
+
+def test_a_map_has_text_for_keys() -> None:
+    with pytest.raises(SettingsError, match=r"schema\.a .*JSON has no other keys"):
+        fit_of(struct(a={"type": "map", "keyType": INT, "valueType": INT, "valueContainsNull": True}))
+
+
+EVERYTHING = struct(
+    **{
+        "a": "string",
+        "b": INT,
+        "c": "double",
+        "d": "decimal(9,2)",
+        "e": "date",
+        "f": "timestamp",
+        "g": "binary",
+    },
+    h=array(struct(i="byte")),
+    j=mapping("string"),
+)
+_ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from("abcdefghj"), _ANY_JSON))
+def test_whatever_the_fields_hold_there_is_a_value_or_a_reason(value: dict[str, Any]) -> None:
+    found = reader_of(EVERYTHING)(json.dumps(value).encode())
+    assert isinstance(found, (dict, str))
+    if isinstance(found, str):
+        assert "is wanted" in found or "not JSON" in found
+        found.encode()
+
+
+@given(st.binary(max_size=60))
+def test_whatever_the_bytes_are_there_is_a_value_or_a_reason(data: bytes) -> None:
+    assert isinstance(reader_of(EVERYTHING)(data), (dict, str))

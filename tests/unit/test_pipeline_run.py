@@ -1,0 +1,139 @@
+"""What a pipeline's run goes by, without Spark: whose output it is, what an attempt left, what it says."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+
+import pytest
+from rich.console import Console
+from sublet.errors import SettingsError
+from sublet.runtimes.spark.pipeline.identity import Mark, settle
+from sublet.runtimes.spark.pipeline.journal import Journal, left_over
+from sublet.runtimes.spark.pipeline.progress import (
+    BatchDone,
+    PlainLines,
+    Tally,
+    lag_of,
+    seconds,
+    summary_lines,
+)
+from sublet.runtimes.spark.pipeline.progress_bar import ProgressBar
+from sublet.runtimes.spark.pipeline.settings import Sink
+
+FRESH, FIRST, OTHER = (Mark(name, "orders", Sink.PARQUET) for name in ("fresh", "first", "other"))
+
+
+def test_a_first_run_claims_what_nobody_uses_and_the_next_ones_keep_it() -> None:
+    assert settle(FRESH, None, None, in_use=False) == FRESH
+    assert settle(FRESH, FIRST, FIRST, in_use=True) == FIRST
+
+
+def test_a_run_that_died_between_the_two_marks_is_gone_on_with() -> None:
+    assert settle(FRESH, FIRST, None, in_use=False) == FIRST
+
+
+@pytest.mark.parametrize(
+    ("output", "checkpoint", "says"),
+    [
+        (None, None, "in use already, and not by this pipeline"),
+        (FIRST, None, "own checkpoint is wanted"),
+        (None, FIRST, "belongs to another output"),
+        (FIRST, OTHER, r"another checkpoint \(orders into parquet \(first\)\)"),
+    ],
+)
+def test_an_output_and_a_checkpoint_that_do_not_belong_together(
+    output: Mark | None, checkpoint: Mark | None, says: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"setting checkpoint .*{says}"):
+        settle(FRESH, output, checkpoint, in_use=True)
+
+
+def test_a_checkpoint_whose_output_is_gone_is_refused_also_before_its_first_batch() -> None:
+    with pytest.raises(SettingsError, match="belongs to another output"):
+        settle(FRESH, None, FIRST, in_use=False)
+
+
+@pytest.mark.parametrize(
+    "theirs", [Mark("first", "payments", Sink.PARQUET), Mark("first", "orders", Sink.DELTA)]
+)
+def test_another_stream_or_sink_in_the_same_output_is_refused(theirs: Mark) -> None:
+    with pytest.raises(SettingsError, match=r"setting (stream|sink) .*give another output"):
+        settle(FRESH, theirs, theirs, in_use=True)
+
+
+def test_marks_read_back_and_half_of_one_is_none() -> None:
+    assert Mark.from_json(FIRST.to_json()) == FIRST
+    for text in ("", FIRST.to_json()[:20], "[]", "{}", '{"id": "x", "stream": "y", "sink": "z"}'):
+        assert Mark.from_json(text) is None
+
+
+def test_the_journal_names_what_another_attempt_at_its_own_batch_takes_away() -> None:
+    journal = Journal(17, ("raw/batch=17", "parsed/batch=17"))
+    assert Journal.from_json(journal.to_json()) == journal
+    assert left_over(journal, 17) == journal.places
+    assert left_over(journal, 18) == ()
+    for torn in (None, "", journal.to_json()[:-5], "[]", "7"):
+        assert left_over(Journal.from_json(torn), 17) == ()
+
+
+def tally() -> Tally:
+    counted = Tally()
+    counted.add(BatchDone(0, {"raw": 1200, "parsed": 1199, "rejected": 1}, timedelta(seconds=2)))
+    counted.add(BatchDone(1, {"raw": 10, "parsed": 10, "rejected": 0, "carriers": 3}, timedelta(seconds=12)))
+    counted.lag = timedelta(milliseconds=400)
+    return counted
+
+
+def test_the_summary_has_rows_rejected_lag_and_duration() -> None:
+    assert summary_lines(tally(), timedelta(seconds=60), "lake") == [
+        "1,210 rows in 2 batches, 1 min 0 s (20 a second)",
+        "rejected: 1 (why: lake/rejected)",
+        "behind the stream's tip: 0.4 s",
+        "parsed: 1,209 rows",
+        "carriers: 3 rows",
+    ]
+    assert summary_lines(Tally(), timedelta(0), "lake") == [
+        "0 rows in 0 batches, 0.0 s (0 a second)",
+        "rejected: 0",
+        "behind the stream's tip: not known",
+    ]
+
+
+def test_a_line_for_each_batch() -> None:
+    said: list[str] = []
+    PlainLines(said.append).batch_done(tally())
+    assert said == ["batch 1: raw 10, parsed 10, rejected 0, carriers 3 rows in 12 s"]
+
+
+@pytest.mark.parametrize(
+    ("progress", "lag"),
+    [
+        ('{"sources": [{"latestOffset": {"maxMillisBehindLatest": 1500}}]}', timedelta(seconds=1.5)),
+        ('{"sources": [{"latestOffset": "{\\"maxMillisBehindLatest\\": 0}"}]}', timedelta(0)),
+        ('{"sources": [{"latestOffset": null}]}', None),
+        ('{"sources": []}', None),
+        (None, None),
+    ],
+)
+def test_the_lag_is_what_the_source_reports(progress: str | None, lag: timedelta | None) -> None:
+    assert lag_of(progress) == lag
+
+
+def test_durations_are_for_people() -> None:
+    texts = [seconds(timedelta(seconds=s)) for s in (0.04, 9.4, 59, 61, 3599, 3600, 90000)]
+    assert texts == ["0.0 s", "9.4 s", "59 s", "1 min 1 s", "59 min 59 s", "1 h 0 min", "25 h 0 min"]
+
+
+def test_the_bar_on_a_terminal_fills_as_the_lag_goes() -> None:
+    screen = io.StringIO()
+    bar = ProgressBar(Console(file=screen, force_terminal=True, width=100), "orders")
+    counted = Tally(lag=timedelta(minutes=10))
+    bar.lag_known(counted)
+    counted.add(BatchDone(0, {"raw": 5, "rejected": 2}, timedelta(seconds=1)))
+    counted.lag = timedelta(minutes=5)
+    bar.lag_known(counted)
+    bar.batch_done(counted)
+    assert bar.done == pytest.approx(0.5)
+    bar.close()
+    assert "orders: 5 rows, 2 rejected, 5 min 0 s behind" in screen.getvalue()
