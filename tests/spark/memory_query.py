@@ -19,6 +19,7 @@ from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.runtimes.spark.driver import QueryDriver
+from sublet.runtimes.spark.keeper_messages import Keeping
 from sublet.runtimes.spark.offsets import Offset, offset_from_json, offset_to_json
 from sublet.runtimes.spark.options import Options, Use, parse_options
 from sublet.runtimes.spark.pace import Pace
@@ -128,6 +129,7 @@ class MemoryQuery:
         self.options = opts
         self.memory_log = MemoryLog()
         self.leases: MemoryLeaseTable | None = None
+        self.keeper: Keeping | None = None
         self.log: list[str] = []
         self.rows: list[list[Row]] = []
         self.restart()
@@ -140,12 +142,12 @@ class MemoryQuery:
         """A new process: what was remembered is gone, and a shard's second of calls has passed."""
         self.clock.sleep(timedelta(seconds=2))
         pace = Pace.of_driver(self.clock, self.clock.sleep)
-        self.driver = QueryDriver(self.connection(pace), self.options, self.leases)
+        self.driver = QueryDriver(self.connection(pace), self.options, self.leases, self.keeper)
 
     def offset(self, batch: int) -> Offset:
         """At which the batch ended. Spark asks for the initial one each time that it plans batch 0."""
         if batch < 0:
-            return offset_from_json(_through_json(offset_to_json(self.driver.initial_offset())))
+            return offset_from_json(through_json(offset_to_json(self.driver.initial_offset())))
         return offset_from_json(json.loads(self.log[batch]))
 
     def plan(self, limit: Share = NO_LIMIT) -> bool:
@@ -185,5 +187,5 @@ def memory_query(shards: int = 1, throttled: bool = True, /, **given: str) -> Me
     return MemoryQuery(stream, clock, options(**given))
 
 
-def _through_json(value: Mapping[str, Any]) -> Any:
+def through_json(value: Mapping[str, Any]) -> Any:
     return json.loads(json.dumps(value))

@@ -19,6 +19,8 @@
     └── LeaseTableError          the lease table said no, and asking again will not help
         ├── LeaseTableNotFound   there is no such table
         ├── LeaseTableKeyUnexpected  the table's key is not KCL's `leaseKey`
+        ├── LeaseHeldElsewhere   Spark: a batch that has to be done again waits for a lease that another keeps
+        ├── LeaseKeeperGone      Spark: the process that keeps the query's leases has ended
         └── LeaseTableUnavailable    DynamoDB could not be reached, or kept failing, for longer than our patience
 
 Expected outcomes (a lost race, a throttled poll, an expired iterator, a malformed row) are values, not errors.
@@ -120,6 +122,14 @@ class LeaseTableNotFound(LeaseTableError):
 
 class LeaseTableKeyUnexpected(LeaseTableError):
     """The table exists but its key is not KCL's `leaseKey` (string): it is some other table."""
+
+
+class LeaseHeldElsewhere(LeaseTableError):
+    """A batch of a Spark query has to be done again, and another owner holds a shard's lease without getting past the batch."""
+
+
+class LeaseKeeperGone(LeaseTableError):
+    """The process that keeps a Spark query's leases has ended before the query."""
 
 
 class LeaseTableUnavailable(LeaseTableError):

@@ -13,6 +13,7 @@ from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.put_records import KinesisWriter
 from sublet.ports import Clock, LeaseTable
+from sublet.runtimes.spark.keeper_link import KeeperLink
 from sublet.runtimes.spark.options import Leases, Options
 from sublet.runtimes.spark.pace import Pace, Sleep
 from sublet.runtimes.spark.pages import Connection
@@ -48,10 +49,15 @@ def connect_driver(options: Options) -> Connection:
 
 
 def connect_leases(options: Options) -> LeaseTable | None:
-    """The table to begin from; None when the query has nothing to do with leases."""
-    if options.leases is Leases.NONE:
+    """The table to begin from; None when the query follows no application."""
+    if options.leases is not Leases.FOLLOW:
         return None
     return DynamoDbLeaseTable(dynamodb_client(options.region), options.settings.lease_table)
+
+
+def connect_keeper(options: Options) -> KeeperLink | None:
+    """A keeper of the query's own, before any other connection of this process; None when it holds no leases."""
+    return KeeperLink(options) if options.leases is Leases.HOLD else None
 
 
 def connect_task(options: Options) -> Connection:

@@ -11,19 +11,32 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sublet.errors import RecordsLost, StreamUnavailable
+from sublet.errors import LeaseHeldElsewhere, RecordsLost, StreamUnavailable
 from sublet.ports import LeaseTable
+from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.runtimes.spark.follow import followed_positions
-from sublet.runtimes.spark.offsets import Ended, Offset, Position, ReadTo, ShardOffset, Unread
+from sublet.runtimes.spark.joining import joining_positions, resume_ranges
+from sublet.runtimes.spark.keeper_messages import Keeping
+from sublet.runtimes.spark.offsets import (
+    Ended,
+    Offset,
+    Position,
+    ReadTo,
+    ShardOffset,
+    Unread,
+    offset_to_json,
+)
 from sublet.runtimes.spark.options import Options
 from sublet.runtimes.spark.pages import Connection
 from sublet.runtimes.spark.peeks import NO_LIMIT, Peeker, Share
 from sublet.runtimes.spark.planning import (
     Begin,
     Peek,
+    ShardRange,
     beginning_shards,
+    check_application,
     check_identity,
     first_positions,
     next_offset,
@@ -34,15 +47,27 @@ from sublet.settings import HashRangeFilter
 
 LOOKS_AT_ONCE = 32
 LISTING_ATTEMPTS = 5
+WITHOUT_LEASES = timedelta(milliseconds=500)
+"""Between two looks of a query that has no lease."""
 
 
 class QueryDriver:
     """What Spark asks of a streaming source, in our own values."""
 
-    def __init__(self, connection: Connection, options: Options, leases: LeaseTable | None = None) -> None:
-        """`leases`: the table whose checkpoints the query begins at, if it follows an application."""
+    def __init__(
+        self,
+        connection: Connection,
+        options: Options,
+        leases: LeaseTable | None = None,
+        keeper: Keeping | None = None,
+    ) -> None:
+        """`leases`: the table whose checkpoints the query begins at, if it follows an application. `keeper`: of its leases, if
+        it holds them."""
         self._connection = connection
         self._leases = leases
+        self._keeper = keeper
+        self._application = options.application if keeper is not None else None
+        self._planned: Offset | None = None
         self._stream = connection.stream
         self._options = options
         self._peeker = Peeker(connection)
@@ -57,10 +82,12 @@ class QueryDriver:
 
     def initial_offset(self) -> Offset:
         """Before the first plan. Spark asks again when it plans batch 0 again."""
-        return Offset(self._options.stream, self._stream.identity())
+        return Offset(self._options.stream, self._stream.identity(), application=self._application)
 
     def set_targets(self) -> None:
         """Trigger.AvailableNow: from now on nothing is planned beyond what is there now."""
+        if self._keeper is not None:
+            self._keeper.settle()
         self._list()
         shards = list(self._shards.values())
         with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
@@ -75,20 +102,34 @@ class QueryDriver:
         for shard_id in self._called:
             self._connection.pace.date_last_call(shard_id)
         self._called = ()
+        held = None if self._keeper is None else self._keeper.held(start)
         now = self._connection.clock.now()
-        listed_now = now >= self._list_at or not start.shards
+        listed_now = (
+            now >= self._list_at or not start.shards or not (held or {}).keys() <= self._shards.keys()
+        )
         if listed_now:
             self._list()
         self._check(start)
-        beginning = self._beginning(start, now)
-        gone = self._gone(start) if listed_now else []
+        beginning = self._beginning(start, held, now)
+        if not start.shards and held is not None and not beginning:
+            self._connection.sleep(WITHOUT_LEASES)
+            return start
+        gone = self._gone(start, held) if listed_now else []
         peeks = self._peek_all(
-            _unfinished(start, gone) | _unfinished(replace(start, shards=beginning)), limit
+            _unfinished(start, gone) | _unfinished(replace(start, shards=beginning)), held, limit
         )
         if any(isinstance(peek.end, Ended) for peek in peeks.values()):
             self._list_at = now  # its children are wanted next
         self.lag = {shard_id: peek.lag for shard_id, peek in peeks.items()}
-        return next_offset(start, beginning, peeks, gone, now)
+        end = next_offset(start, beginning, peeks, gone, now)
+        if end is not start:
+            self._note_planned(end)
+        return end
+
+    def _note_planned(self, end: Offset) -> None:
+        self._planned = end
+        if self._keeper is not None:
+            self._keeper.planned(end)
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
         """What the batch reads. Also called without `latest_offset` before it, to do a batch of the log again."""
@@ -98,7 +139,9 @@ class QueryDriver:
         ranges = {}
         if self._options.hash_range_filter is HashRangeFilter.KCL:
             ranges = {shard_id: shard.hash_key_range for shard_id, shard in self._shards.items()}
-        planned = plan_ranges(start, end, ranges, self._connection.clock.now())
+        planned: Sequence[ShardRange] = plan_ranges(start, end, ranges, self._connection.clock.now())
+        if self._keeper is not None and not _same(end, self._planned):
+            planned = self._resume(self._keeper, planned, start, end)
         pace = self._connection.pace
         for each in planned:
             pace.wait_for_call(each.shard_id)
@@ -107,6 +150,29 @@ class QueryDriver:
         return [
             Task(end.stream, each, loss, pace.debt(each.shard_id), first_call_waited=True) for each in planned
         ]
+
+    def _resume(
+        self, keeper: Keeping, ranges: Sequence[ShardRange], start: Offset, end: Offset
+    ) -> Sequence[ShardRange]:
+        """A batch of the log is done again, by a new process: what is left of it, once every lease is ours or past it."""
+        clock, patience = self._connection.clock, self._options.patience + 2 * self._options.failover_time
+        until = clock.now() + patience
+        while True:
+            held = keeper.held(start)
+            others = keeper.rows([each.shard_id for each in ranges if each.shard_id not in held])
+            resumed = resume_ranges(ranges, end, held, others)
+            if not resumed.waiting:
+                self._note_planned(end)
+                return resumed.ranges
+            if clock.now() > until:
+                raise LeaseHeldElsewhere(
+                    f"a batch has to be done again, and for {patience} others have held leases of it without getting past it: "
+                    + ", ".join(
+                        f"{key} by {others[key].actual_owner} at {others[key].checkpoint}"
+                        for key in resumed.waiting
+                    )
+                )
+            self._connection.sleep(WITHOUT_LEASES)
 
     def _list(self) -> None:
         self._shards = {shard.shard_id: shard for shard in self._stream.list_shards()}
@@ -117,12 +183,17 @@ class QueryDriver:
         if self._identity is None:
             self._identity = self._stream.identity()
         check_identity(offset, self._options.stream, self._identity)
+        check_application(offset, self._application)
 
-    def _beginning(self, start: Offset, now: datetime) -> dict[str, ShardOffset]:
-        listed = list(self._shards.values())
-        if not start.shards:
+    def _beginning(
+        self, start: Offset, held: Mapping[str, Lease] | None, now: datetime
+    ) -> dict[str, ShardOffset]:
+        if held is not None:
+            fresh = joining_positions(start, held, now)
+        elif not start.shards:
             return self._first(now)
-        fresh = beginning_shards(start, listed)
+        else:
+            fresh = beginning_shards(start, list(self._shards.values()))
         return {s: o for s, o in fresh.items() if self._targets is None or s in self._targets}
 
     def _first(self, now: datetime) -> dict[str, ShardOffset]:
@@ -145,13 +216,13 @@ class QueryDriver:
                 self._connection.sleep(timedelta(seconds=1))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _gone(self, start: Offset) -> list[str]:
-        """Shards of the offset that the service denies. Unread ones are lost records."""
+    def _gone(self, start: Offset, held: Mapping[str, Lease] | None) -> list[str]:
+        """Shards of the offset that the service denies. Unread ones are lost records, unless they are another's to read."""
         unlisted = sorted(start.shards.keys() - self._shards.keys())
         gone = [shard_id for shard_id in unlisted if not self._stream.has_shard(shard_id)]
         for shard_id in gone:
             position = start.shards[shard_id].position
-            if not isinstance(position, Ended):
+            if not isinstance(position, Ended) and (held is None or shard_id in held):
                 self._lost(shard_id, position)
         return gone
 
@@ -166,9 +237,12 @@ class QueryDriver:
             )
         self._connection.log.warning("records lost", what=message)
 
-    def _peek_all(self, positions: Mapping[str, Begin], limit: Share) -> dict[str, Peek]:
-        """A look into every unfinished shard that is listed, many at once."""
-        shards = [self._shards[shard_id] for shard_id in sorted(positions) if shard_id in self._shards]
+    def _peek_all(
+        self, positions: Mapping[str, Begin], held: Mapping[str, Lease] | None, limit: Share
+    ) -> dict[str, Peek]:
+        """A look into every unfinished shard that is listed, and ours to read, many at once."""
+        ours = positions.keys() if held is None else positions.keys() & held.keys()
+        shards = [self._shards[shard_id] for shard_id in sorted(ours & self._shards.keys())]
         share = Share(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
         with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(shards) or 1)) as pool:
             peeks = pool.map(lambda shard: self._peek(shard, positions[shard.shard_id], share), shards)
@@ -184,6 +258,11 @@ class QueryDriver:
             return Peek(target)
         peek = self._peeker.look(shard, position, share)
         return replace(peek, end=_earlier(peek.end, target))
+
+
+def _same(end: Offset, planned: Offset | None) -> bool:
+    """Whether it is the one that was planned, which has been through Spark's log since."""
+    return planned is not None and offset_to_json(end) == offset_to_json(planned)
 
 
 def _unfinished(offset: Offset, gone: Sequence[str] = ()) -> dict[str, Begin]:

@@ -42,12 +42,12 @@ def followed_positions(
     shards = {s.shard_id: ShardOffset(Ended()) for s in listed if s.shard_id not in unfinished | waiting}
     for shard_id in sorted(unfinished):
         if shard_id not in waiting or leases[shard_id].checkpoint.is_sequence_number:
-            shards[shard_id] = _position(leases[shard_id], now)
+            shards[shard_id] = leased_position(leases[shard_id], now)
     return shards
 
 
-def _position(lease: Lease, now: datetime) -> ShardOffset:
-    """LATEST without a pin has never been opened: it is this moment."""
+def leased_position(lease: Lease, now: datetime) -> ShardOffset:
+    """Where a batch reads on from that begins with this lease. LATEST without a pin has never been opened: it is now."""
     checkpoint = lease.checkpoint
     if checkpoint.is_sequence_number:
         at = ReadTo(checkpoint.sequence_number, None, checkpoint.sub_sequence_number)

@@ -40,11 +40,13 @@ class ReadTo:
 
     arrived               None when unknown: the position is a checkpoint of the lease table
     sub_sequence_number   of this record only the user records up to this one: a checkpoint in mid-aggregate
+    last_sub_sequence_number   of the last user record in it: what a checkpoint after the whole record names
     """
 
     sequence_number: str
     arrived: datetime | None = None
     sub_sequence_number: int | None = None
+    last_sub_sequence_number: int = 0
 
     def is_before(self, sequence_number: str) -> bool:
         """Whether something of that stream record is still to be read."""
@@ -71,11 +73,12 @@ class ShardOffset:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """How far a query has read a stream. Without shards: not planned yet."""
+    """How far a query has read a stream. Without shards: not planned yet. `application`: whose leases it holds."""
 
     stream: str
     identity: StreamIdentity
     shards: Mapping[str, ShardOffset] = field(default_factory=dict)
+    application: str | None = None
 
 
 def to_millis(moment: datetime) -> int:
@@ -89,11 +92,13 @@ def from_millis(millis: int) -> datetime:
 
 def offset_to_json(offset: Offset) -> dict[str, Any]:
     """Shards in order of their ids, so that equal offsets are equal text: Spark compares text."""
+    holds = {} if offset.application is None else {"application": offset.application}
     return {
         "v": VERSION,
         "stream": offset.stream,
         "arn": offset.identity.arn,
         "created": to_millis(offset.identity.created_at),
+        **holds,
         "shards": {shard_id: _shard_to_json(offset.shards[shard_id]) for shard_id in sorted(offset.shards)},
     }
 
@@ -110,6 +115,7 @@ def offset_from_json(data: Mapping[str, Any]) -> Offset:
             data["stream"],
             StreamIdentity(data["arn"], from_millis(data["created"])),
             {shard_id: _shard_from_json(part) for shard_id, part in data["shards"].items()},
+            data.get("application"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as damage:
         raise OffsetMalformed(
@@ -139,12 +145,14 @@ def _position_to_json(position: Position) -> dict[str, Any]:
             return {"e": 1}
         case Unread(at):
             return {"p": "TRIM_HORIZON"} if at is None else {"p": "AT_TIMESTAMP", "t": to_millis(at)}
-        case ReadTo(sequence_number, arrived, sub_sequence_number):
+        case ReadTo(sequence_number, arrived, sub_sequence_number, last_sub_sequence_number):
             part: dict[str, Any] = {"a": sequence_number}
             if arrived is not None:
                 part["t"] = to_millis(arrived)
             if sub_sequence_number is not None:
                 part["i"] = sub_sequence_number
+            if last_sub_sequence_number:
+                part["l"] = last_sub_sequence_number
             return part
 
 
@@ -152,7 +160,7 @@ def _position_from_json(part: Mapping[str, Any]) -> Position:
     if "e" in part:
         return Ended()
     if "a" in part:
-        return ReadTo(str(int(part["a"])), _moment(part.get("t")), part.get("i"))
+        return ReadTo(str(int(part["a"])), _moment(part.get("t")), part.get("i"), part.get("l", 0))
     return Unread({"TRIM_HORIZON": None, "AT_TIMESTAMP": _moment(part.get("t"))}[part["p"]])
 
 

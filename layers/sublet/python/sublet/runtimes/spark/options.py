@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 
 from sublet.errors import MalformedCheckpoint, SettingsError
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.settings import HashRangeFilter, Settings, StartKind, StartPosition, parse_duration, parse_setting
+from sublet.settings import (
+    HashRangeFilter,
+    Mode,
+    Settings,
+    StartKind,
+    StartPosition,
+    parse_duration,
+    parse_setting,
+)
+
+HEARTBEATS_PER_FAILOVER = 3
 
 
 class Leases(StrEnum):
@@ -20,6 +30,7 @@ class Leases(StrEnum):
 
     NONE = "none"
     FOLLOW = "follow"
+    HOLD = "hold"
 
 
 class Use(StrEnum):
@@ -49,6 +60,8 @@ class Options:
     max_bytes_per_trigger: int | None
     application: str | None
     leases: Leases
+    failover_time: timedelta
+    checkpoint_location: str | None
     aggregate: bool
     list_interval: timedelta
     patience: timedelta
@@ -58,6 +71,21 @@ class Options:
         """What the library's own adapters take."""
         application = self.application or "sublet-spark"
         return Settings(application=application, stream=self.stream, stream_arn=self.stream_arn)
+
+    @property
+    def keeper_settings(self) -> Settings:
+        """Of a query that holds leases: one worker of its application, with one name in every run. It never steals."""
+        return Settings(
+            application=self.application or "",
+            stream=self.stream,
+            stream_arn=self.stream_arn,
+            worker_id=f"{self.application}-spark",
+            mode=Mode.CONTINUOUS,
+            leases_to_steal=0,
+            start_position=self.start_position,
+            failover_time=self.failover_time,
+            heartbeat_interval=self.failover_time / HEARTBEATS_PER_FAILOVER,
+        )
 
 
 def _text(name: str, text: str) -> str:
@@ -161,7 +189,12 @@ OPTIONS = (
     Option("application", _text, None, (Use.STREAM,),
            "The application whose lease table `leases` means; the table has its name."),
     Option("leases", _leases, "none", (Use.STREAM,),
-           "`follow`: begin at that application's checkpoints, and write nothing there. `none`: Spark's checkpoint alone."),
+           "`follow`: begin at that application's checkpoints, and write nothing there. `hold`: share its leases, as "
+           "`<application>-spark`. `none`: Spark's checkpoint alone."),
+    Option("failoverTime", _duration, "30s", (Use.STREAM,),
+           "With `hold`: a lease whose owner is silent for so long is taken over. Of a KCL fleet: its failoverTimeMillis."),
+    Option("checkpointLocation", _text, None, (Use.STREAM,),
+           "With `hold`: the same as for `writeStream`. What Spark committed last is read there when the query is over."),
     Option("aggregate", _flag, "false", (Use.WRITE,), "Whether rows are put in KPL aggregates, by the shard that they hash to."),
     Option("listInterval", _duration, "10s", (Use.STREAM,), "How often the shards are listed while none is seen to end."),
     Option("patience", _duration, "60s", _ALL,
@@ -194,11 +227,30 @@ def parse_options(given: Mapping[str, str], use: Use | None) -> Options:
     options = Options(**{_snake(name): value for name, value in values.items()})  # type: ignore[arg-type]
     _ = options.settings  # checks the names
     _check_positions(options, use)
+    _check_leases(options, texts)
+    return options
+
+
+def _check_leases(options: Options, texts: Mapping[str, str]) -> None:
     if (options.leases is Leases.NONE) != (options.application is None):
         raise SettingsError(
-            "leases", options.leases, "follow goes with application, and application with follow"
+            "leases",
+            options.leases,
+            "follow or hold goes with application, and application with follow or hold",
         )
-    return options
+    if options.leases is Leases.HOLD:
+        _check_failover_time(options)
+        return
+    for name in ("failoverTime", "checkpointLocation"):
+        if name.lower() in texts:
+            raise SettingsError(name, texts[name.lower()], "only with leases=hold: leave it out")
+
+
+def _check_failover_time(options: Options) -> None:
+    try:
+        _ = options.keeper_settings
+    except SettingsError as refusal:
+        raise SettingsError("failoverTime", refusal.value, refusal.allowed) from None
 
 
 def _check_name(key: str, text: str, use: Use | None) -> None:

@@ -218,7 +218,8 @@ def _at_tip(page: Page) -> bool:
 
 
 def _read_to(record: StreamRecord) -> ReadTo:
-    return ReadTo(record.sequence_number, record.approximate_arrival_timestamp)
+    last = max(_user_records(record) - 1, 0)
+    return ReadTo(record.sequence_number, record.approximate_arrival_timestamp, last_sub_sequence_number=last)
 
 
 def _user_records(record: StreamRecord) -> int:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.resume import SHORTEST_RETENTION
 from sublet.decisions.shard_sync import plan_shard_sync
-from sublet.errors import StreamRecreated, StreamUnavailable
+from sublet.errors import OffsetMalformed, StreamRecreated, StreamUnavailable
 from sublet.protocol.shard import HashKeyRange, Shard, children_by_parent
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.runtimes.spark.offsets import Ended, Offset, ReadTo, ShardOffset, Unread
@@ -72,6 +72,18 @@ def check_identity(offset: Offset, stream: str, found: StreamIdentity) -> None:
             f"stream {stream} is not the one that the checkpoint is of: that was {offset.identity.arn}, created "
             f"{offset.identity.created_at.isoformat()}; this is {found.arn}, created {found.created_at.isoformat()}. "
             "Start the query with a new checkpointLocation"
+        )
+
+
+def check_application(offset: Offset, application: str | None) -> None:
+    """Refuse a checkpoint written under other leases: its positions are of those shards alone that the query held."""
+    if offset.shards and offset.application != application:
+        written, now = (
+            "by no leases" if whose is None else f"by the leases of {whose}"
+            for whose in (offset.application, application)
+        )
+        raise OffsetMalformed(
+            f"the query's checkpoint was written {written}, and the query goes {now}: give it a new checkpointLocation"
         )
 
 
@@ -175,14 +187,16 @@ def plan_ranges(
     ranges = []
     for shard_id, after in sorted(end.shards.items()):
         before = start.shards.get(shard_id)
-        begin = before.position if before is not None else after.began
+        begin = after.began if before is None else after.began or before.position
         if begin is None or isinstance(begin, Ended) or isinstance(after.position, Unread):
             continue
+        if begin == after.position:
+            continue  # perhaps in mid-aggregate, and the rest of it is not this batch's
         to = None if isinstance(after.position, Ended) else after.position.sequence_number
         if to is not None and isinstance(begin, ReadTo) and not begin.is_before(to):
             continue
-        caught_up_at = (before or after).caught_up_at
-        verify = isinstance(begin, ReadTo) and _may_be_trimmed(begin, caught_up_at, now)
+        known = before if before is not None and after.began is None else after
+        verify = isinstance(begin, ReadTo) and _may_be_trimmed(begin, known.caught_up_at, now)
         ranges.append(ShardRange(shard_id, hash_key_ranges.get(shard_id), begin, to, verify))
     return ranges
 

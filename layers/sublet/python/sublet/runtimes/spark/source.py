@@ -8,7 +8,13 @@ from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
 from sublet.runtimes.spark.batch import BatchReader
-from sublet.runtimes.spark.connection import connect_driver, connect_leases, connect_task, connect_writer
+from sublet.runtimes.spark.connection import (
+    connect_driver,
+    connect_keeper,
+    connect_leases,
+    connect_task,
+    connect_writer,
+)
 from sublet.runtimes.spark.options import Options, Use, parse_options
 from sublet.runtimes.spark.rows import ARROW_SCHEMA, SCHEMA_DDL
 from sublet.runtimes.spark.sink import BatchWriter, StreamWriter, check_columns
@@ -31,7 +37,7 @@ class SubletDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         options = self._options(schema, Use.STREAM)
-        return StreamReader(options, connect_driver, connect_leases, connect_task)
+        return StreamReader(options, connect_driver, connect_leases, connect_keeper, connect_task)
 
     def reader(self, schema: StructType) -> BatchReader:
         return BatchReader(self._options(schema, Use.BATCH), connect_task)

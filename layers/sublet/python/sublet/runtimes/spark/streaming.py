@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 
 from sublet.ports import LeaseTable
 from sublet.runtimes.spark.driver import QueryDriver
+from sublet.runtimes.spark.keeper_messages import Keeping
 from sublet.runtimes.spark.offsets import offset_from_json, offset_to_json
 from sublet.runtimes.spark.options import Options
 from sublet.runtimes.spark.pages import Connection
@@ -30,6 +31,7 @@ from sublet.runtimes.spark.reading import Task, read_range
 
 Connect = Callable[[Options], Connection]
 ConnectLeases = Callable[[Options], LeaseTable | None]
+ConnectKeeper = Callable[[Options], Keeping | None]
 
 BY_SPAN = ReadMaxRows(sys.maxsize)
 """Spark has no read limit by arrival time. This one, which limits nothing, comes back when ours is to be applied."""
@@ -47,10 +49,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are JSON objects; see `offsets`."""
 
     def __init__(
-        self, options: Options, connect_driver: Connect, connect_leases: ConnectLeases, connect_task: Connect
+        self,
+        options: Options,
+        connect_driver: Connect,
+        connect_leases: ConnectLeases,
+        connect_keeper: ConnectKeeper,
+        connect_task: Connect,
     ) -> None:
         self._options = options
         self._connect_leases = connect_leases
+        self._connect_keeper = connect_keeper
         self._connect_driver = connect_driver
         self._connect_task = connect_task
         self._driver: QueryDriver | None = None
@@ -91,8 +99,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _query(self) -> QueryDriver:
         if self._driver is None:
-            connection, leases = self._connect_driver(self._options), self._connect_leases(self._options)
-            self._driver = QueryDriver(connection, self._options, leases)
+            options = self._options
+            keeper, leases = self._connect_keeper(options), self._connect_leases(options)
+            self._driver = QueryDriver(self._connect_driver(options), options, leases, keeper)
         return self._driver
 
     def _share(self, limit: ReadLimit) -> Share:

@@ -1,0 +1,80 @@
+"""A streaming query that holds leases, without Spark: a keeper in this process, and a checkpoint folder in memory."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+
+from sublet.memory import MemoryLeaseTable
+from sublet.runtimes.spark.keeper import Keeper
+from sublet.runtimes.spark.offsets import Offset, offset_to_json
+
+from tests.spark.memory_query import MemoryQuery, Row, Sleeper, WatchedStream, options, through_json
+
+HOLD = {"application": "orders-audit", "leases": "hold", "failoverTime": "6s"}
+WORKER = "orders-audit-spark"
+
+
+class MemoryCommits:
+    """What the folder says. `is_readable` False: it is on a file system that only Spark can read."""
+
+    def __init__(self) -> None:
+        self.ends: list[object] = []
+        self.is_readable = True
+
+    def has(self, end: Offset) -> bool | None:
+        return through_json(offset_to_json(end)) in self.ends if self.is_readable else None
+
+
+class HeldQuery:
+    """A query and its keepers, one after the other. `query.log` and `commits` outlive them, as Spark's checkpoint does."""
+
+    def __init__(
+        self, stream: WatchedStream, clock: Sleeper, table: MemoryLeaseTable, /, **given: str
+    ) -> None:
+        self.table = table
+        self.commits = MemoryCommits()
+        self.query = MemoryQuery(stream, clock, options(**{**HOLD, **given}))
+        self.runs = 0
+        self.start()
+
+    def start(self) -> None:
+        """A new process of the source, with a keeper of its own."""
+        self.runs += 1
+        self.keeper = Keeper(
+            self.table, self.query.stream, self.commits, self.query.clock, self.query.clock.sleep, Random(self.runs),
+            self.query.memory_log, self.query.options.keeper_settings, f"spark/{self.runs}",
+        )  # fmt: skip
+        self.query.keeper = self.keeper
+        self.query.restart()
+
+    def batch(self) -> list[Row] | None:
+        """Plan one, run it, commit it; None when there was nothing to read."""
+        return self.run() if self.query.plan() else None
+
+    def run(self) -> list[Row]:
+        rows = self.query.run()
+        self.commit()
+        return rows
+
+    def commit(self) -> None:
+        """Spark writes it down, and tells nobody."""
+        self.commits.ends.append(through_json(offset_to_json(self.query.offset(len(self.query.log) - 1))))
+
+    def drain(self, idle: int = 3) -> list[Row]:
+        """Batches, until so many plans in a row found nothing."""
+        rows: list[Row] = []
+        found_nothing = 0
+        for _ in range(500):
+            batch = self.batch()
+            found_nothing = 0 if batch else found_nothing + 1
+            rows += batch or []
+            if found_nothing == idle:
+                return rows
+            self.query.clock.sleep(timedelta(milliseconds=300))
+            self.keeper.work()
+        raise AssertionError("still reading after 500 batches")
+
+    def end(self) -> None:
+        """The query is over, in whatever way; its keeper sees that, and has all the time that it wants."""
+        self.keeper.finish()
