@@ -142,18 +142,21 @@ def test_a_lease_table_out_of_reach_for_longer_loses_the_lease_and_stops_handlin
     ("sizes", "expected"),
     [
         ([], []),
+        ([0], [[0]]),
         ([5], [[5]]),
+        ([5, 5], [[5, 5]]),
         ([5, 5, 1], [[5, 5], [1]]),
-        ([50, 1, 50], [[50], [1], [50]]),
-        ([0, 0, 10, 1], [[0, 0, 10], [1]]),
+        ([50, 50], [[50], [50]]),
+        ([9, 9, 9, 9], [[9], [9], [9], [9]]),
+        ([4, 4, 4, 4, 4], [[4, 4, 4], [4, 4]]),
     ],
 )
-def test_slices_keep_all_records_in_order_within_the_limit_or_alone(
+def test_slices_keep_all_records_in_order_and_are_about_as_large_as_asked(
     sizes: list[int], expected: list[list[int]]
 ) -> None:
     world = EngineWorld()
     records = tuple(StreamRecord(str(n), b"x" * size, "k", world.began) for n, size in enumerate(sizes))
-    runs = list(slices(records, 10))
+    runs = list(slices(records, sum(sizes), 10))
     assert [[len(record.data) for record in run] for run in runs] == expected
     assert tuple(record for run in runs for record in run) == records
 
