@@ -235,9 +235,15 @@ def _on_metric_math(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpe
 def add_alarms(
     scope: Construct, watched: Watched, thresholds: AlarmThresholds, topic: sns.ITopic | None
 ) -> Mapping[str, cloudwatch.Alarm]:
-    """Create the alarms, each telling `topic` when it fires and when it is over."""
+    """Create a consumer's alarms, each telling `topic` when it fires and when it is over."""
     math = str(scope.node.try_get_context(MATH_ALARMS_FLAG)).lower() != "false"
-    alarms = {name: _alarm(scope, name, spec) for name, spec in specs(watched, thresholds, math=math).items()}
+    return create_alarms(scope, specs(watched, thresholds, math=math), topic)
+
+
+def create_alarms(
+    scope: Construct, specs: Mapping[str, AlarmSpec], topic: sns.ITopic | None
+) -> Mapping[str, cloudwatch.Alarm]:
+    alarms = {name: _alarm(scope, name, spec) for name, spec in specs.items()}
     if topic is not None:
         tell = actions.SnsAction(topic)
         for alarm in alarms.values():

@@ -9,9 +9,8 @@ Every setting is a context key of its own name, and CONTEXT has the others. One 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from aws_cdk import CfnOutput, RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
@@ -21,13 +20,11 @@ from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from sublet.errors import SettingsError
 
 from infra import roles
 from infra.consumer_settings import SettingProperties, setting_names
+from infra.context import context_of, is_true, number, one_of, stream_arn, texts_by_name
 from infra.kinesis_consumer import KinesisConsumer
-
-T = TypeVar("T")
 
 CONTEXT = {
     "application": "the consumer group, and the lease table's name",
@@ -45,7 +42,6 @@ CONTEXT = {
     "alarm_topic_arn": "an SNS topic that the alarms tell",
     "removal": "retain (default) or destroy: the lease table and a created stream, with the stack",
     "deployment_check": "true (default) or false",
-    "cli_credentials": "true: deploy without bootstrap's roles, as the caller (emulators need it)",
 }
 """What `-c` takes beside the settings."""
 
@@ -80,7 +76,7 @@ class ConsumerStack(Stack):
         self, scope: Construct, construct_id: str, *, overrides: Mapping[str, Any] | None = None, **stack: Any
     ) -> None:
         super().__init__(scope, construct_id, **stack)
-        self.context = context_of(self)
+        self.context = DEFAULTS | context_of(self, (*CONTEXT, *setting_names()))
         self.consumer = KinesisConsumer(
             self,
             "Consumer",
@@ -99,21 +95,17 @@ class ConsumerStack(Stack):
 
     def _removal(self) -> RemovalPolicy:
         policies = {"retain": RemovalPolicy.RETAIN, "destroy": RemovalPolicy.DESTROY}
-        return _one_of(self.context, "removal", policies)
+        return one_of(self.context, "removal", policies)
 
     def _stream(self) -> kinesis.IStream:
         if arn := self.context.get("stream_arn"):
-            if not arn.startswith("arn:"):
-                raise SettingsError(
-                    "stream_arn", arn, "the ARN of a stream: arn:aws:kinesis:<region>:<account>:stream/<name>"
-                )
-            return kinesis.Stream.from_stream_arn(self, "Stream", arn)
+            return kinesis.Stream.from_stream_arn(self, "Stream", stream_arn(arn))
         shards = self.context.get("shards")
         return kinesis.Stream(
             self,
             "Stream",
             stream_mode=kinesis.StreamMode.PROVISIONED if shards else kinesis.StreamMode.ON_DEMAND,
-            shard_count=_number(self.context, "shards"),
+            shard_count=number(self.context, "shards"),
             encryption=kinesis.StreamEncryption.MANAGED,
             removal_policy=self._removal(),
         )
@@ -121,17 +113,17 @@ class ConsumerStack(Stack):
     def _properties(self) -> dict[str, Any]:
         application, topic = self.context["application"], self.context.get("alarm_topic_arn")
         architectures = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
-        existing = _is_true(self.context, "existing_lease_table", default=False)
+        existing = is_true(self.context, "existing_lease_table", default=False)
         return {
             "lease_table": dynamodb.Table.from_table_name(self, "Leases", application) if existing else None,
             "lease_table_removal": self._removal(),
             "schedule": events.Schedule.expression(self.context["tick"]),
-            "architecture": _one_of(self.context, "architecture", architectures),
-            "worker_memory": _number(self.context, "worker_memory"),
-            "worker_reserved_concurrency": _number(self.context, "worker_reserved_concurrency"),
-            "worker_environment": json.loads(self.context.get("handler_environment", "{}")),
+            "architecture": one_of(self.context, "architecture", architectures),
+            "worker_memory": number(self.context, "worker_memory"),
+            "worker_reserved_concurrency": number(self.context, "worker_reserved_concurrency"),
+            "worker_environment": texts_by_name(self.context, "handler_environment"),
             "alarm_topic": sns.Topic.from_topic_arn(self, "Alarms", topic) if topic else None,
-            "deployment_check": _is_true(self.context, "deployment_check", default=True),
+            "deployment_check": is_true(self.context, "deployment_check", default=True),
         }
 
     def _settings(self) -> SettingProperties:
@@ -153,41 +145,3 @@ class ConsumerStack(Stack):
             "DashboardName": consumer.dashboard.dashboard_name,
         }.items():
             CfnOutput(self, name, value=value)
-
-
-def context_of(scope: Construct) -> dict[str, str]:
-    """The context keys that are ours, as text, over DEFAULTS. CDK's own have a colon, a slash or an @ in
-    them.
-    """
-    everything = scope.node.get_all_context()
-    ours = {
-        key: _text(value)
-        for key, value in everything.items()
-        if not set(key) & set(":/@") and not key.startswith("aws-cdk")
-    }
-    known = {*CONTEXT, *setting_names()}
-    for key in ours.keys() - known:
-        raise SettingsError(key, ours[key], f"no such context key; there are {', '.join(sorted(known))}")
-    return DEFAULTS | ours
-
-
-def _text(value: object) -> str:
-    """`-c` brings text; cdk.json may bring a number, a boolean or an object."""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _is_true(context: Mapping[str, str], name: str, *, default: bool) -> bool:
-    return _one_of(context, name, {"true": True, "false": False}) if name in context else default
-
-
-def _number(context: Mapping[str, str], name: str) -> int | None:
-    text = context.get(name)
-    if text is not None and not text.isdecimal():
-        raise SettingsError(name, text, "a whole number")
-    return int(text) if text is not None else None
-
-
-def _one_of(context: Mapping[str, str], name: str, choices: Mapping[str, T]) -> T:
-    if context[name] not in choices:
-        raise SettingsError(name, context[name], f"one of {', '.join(choices)}")
-    return choices[context[name]]

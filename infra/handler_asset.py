@@ -21,6 +21,7 @@ NOT_SHIPPED = (
     ".ruff_cache",
     ".pytest_cache",
     ".DS_Store",
+    "cdk.out",
 )
 
 ANYTHING = "*"
@@ -48,29 +49,31 @@ def stage_handler(handler_code: Path, handler: str, entry_point: Path, target: P
     return target
 
 
-def check_handler_exists(handler_code: Path, handler: str) -> None:
-    """Refuse a `module:function` that the directory does not define, without running any of its code."""
+def check_handler_exists(handler_code: Path, handler: str, setting: str = "handler") -> None:
+    """Refuse a `module:function` that the directory does not define, without running any of its code. `setting` is its
+    name in the error.
+    """
     module, _, function = handler.partition(":")
     if not module or not function:
-        raise SettingsError("handler", handler, "module:function, such as orders.handler:handle")
+        raise SettingsError(setting, handler, "module:function, such as orders.handler:handle")
     source = _module_file(handler_code, module)
     if source is None:
         found = ", ".join(sorted(_modules(handler_code))) or "none"
-        raise SettingsError("handler", handler, f"a module in {handler_code}; it has: {found}")
+        raise SettingsError(setting, handler, f"a module in {handler_code}; it has: {found}")
     try:
         tree = ast.parse(source.read_text(encoding="utf-8"), str(source))
     except (SyntaxError, ValueError) as error:
         raise SettingsError(
-            "handler", handler, f"a module that Python can read; {source} is not: {error}"
+            setting, handler, f"a module that Python can read; {source} is not: {error}"
         ) from error
     if function in _coroutines(tree.body):
         raise SettingsError(
-            "handler", handler, "a plain function: `async def` would return before a record is handled"
+            setting, handler, "a plain function: `async def` would return before anything is done"
         )
     names = set(_defined(tree.body))
     if function not in names and ANYTHING not in names:
         raise SettingsError(
-            "handler",
+            setting,
             handler,
             f"a name that {source} defines; it defines: {', '.join(sorted(names)) or 'none'}",
         )
@@ -84,7 +87,8 @@ def _module_file(directory: Path, module: str) -> Path | None:
 def _modules(directory: Path) -> Iterator[str]:
     for file in directory.rglob("*.py"):
         parts = file.relative_to(directory).with_suffix("").parts
-        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if all(part.isidentifier() for part in parts):
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def _coroutines(body: Iterable[ast.stmt]) -> set[str]:

@@ -21,6 +21,20 @@ LEASE_MANAGER_ON_STREAM = ["kinesis:ListShards", "kinesis:GetShardIterator"]
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
 LEASE_WORKER_ON_STREAM = ["kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards"]
 
+PIPELINE_ON_STREAM = [
+    "kinesis:DescribeStreamSummary",
+    "kinesis:GetRecords",
+    "kinesis:GetShardIterator",
+    "kinesis:ListShards",
+]
+PIPELINE_ON_LEASES = {
+    "none": [],
+    "follow": ["dynamodb:Scan"],
+    "hold": ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"],
+}
+"""By the source's option `leases`."""
+PIPELINE_ON_TABLES = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+
 
 def allow(actions: Sequence[str], *resources: str) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=list(actions), resources=list(resources))
@@ -34,15 +48,20 @@ def write_log(log_group_arn: str) -> iam.PolicyStatement:
 
 
 def role_of(
-    scope: Construct, construct_id: str, service: str, duties: Mapping[str, iam.PolicyStatement | None]
+    scope: Construct,
+    construct_id: str,
+    service: str,
+    duties: Mapping[str, iam.PolicyStatement | None],
+    on_behalf_of: str | None = None,
 ) -> iam.Role:
     """A role with one inline policy for each duty, so that a reader of the console sees why it may do
-    something.
+    something. `on_behalf_of` is the ARN of the one resource for which the service may take it.
     """
+    conditions = {"ArnEquals": {"aws:SourceArn": on_behalf_of}} if on_behalf_of else None
     return iam.Role(
         scope,
         construct_id,
-        assumed_by=iam.ServicePrincipal(service),
+        assumed_by=iam.ServicePrincipal(service, conditions=conditions),
         inline_policies={
             duty: iam.PolicyDocument(statements=[statement])
             for duty, statement in duties.items()

@@ -22,6 +22,7 @@ def code(tmp_path: Path) -> Path:
         "starred.py": "from orders.handler import *\n",
         "broken.py": "def handle(:\n",
         "__pycache__/flat.pyc": "x",
+        "cdk.out/asset.1/flat.py": "x",
     }
     for name, text in files.items():
         path = tmp_path / "code" / name
@@ -44,6 +45,7 @@ def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(
     assert (staged / "app.py").read_text() == ENTRY_POINT.read_text()
     assert (staged / "orders" / "handler.py").is_file()
     assert not (staged / "__pycache__").exists()
+    assert not (staged / "cdk.out").exists()
 
 
 def test_staging_again_leaves_nothing_of_the_time_before(code: Path) -> None:

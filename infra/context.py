@@ -1,0 +1,84 @@
+"""CDK context as a stack's properties: text from `-c` or cdk.json, checked by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from constructs import Construct
+from sublet.errors import SettingsError
+
+T = TypeVar("T")
+
+STACK = "stack"
+OWN_CREDENTIALS = "cli_credentials"
+APP_CONTEXT = {
+    STACK: "consumer (default) or pipeline",
+    OWN_CREDENTIALS: "true: deploy without bootstrap's roles, as the caller (emulators need it)",
+}
+"""What the app reads itself, whichever stack it is."""
+
+
+def context_of(scope: Construct, known: Iterable[str]) -> dict[str, str]:
+    """The context keys that are ours, as text; one that is not `known` is refused. CDK's own have a colon, a slash or an
+    @ in them.
+    """
+    everything = scope.node.get_all_context()
+    ours = {
+        key: _text(value)
+        for key, value in everything.items()
+        if not set(key) & set(":/@") and not key.startswith("aws-cdk")
+    }
+    names = {*APP_CONTEXT, *known}
+    for key in ours.keys() - names:
+        raise SettingsError(key, ours[key], f"no such context key; there are {', '.join(sorted(names))}")
+    return ours
+
+
+def _text(value: object) -> str:
+    """`-c` brings text; cdk.json may bring a number, a boolean or an object."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def required(context: Mapping[str, str], name: str, meaning: str) -> str:
+    if name not in context:
+        raise SettingsError(name, None, f"required: {meaning} (-c {name}=...)")
+    return context[name]
+
+
+def is_true(context: Mapping[str, str], name: str, *, default: bool) -> bool:
+    return one_of(context, name, {"true": True, "false": False}) if name in context else default
+
+
+def number(context: Mapping[str, str], name: str) -> int | None:
+    text = context.get(name)
+    if text is not None and not text.isdecimal():
+        raise SettingsError(name, text, "a whole number")
+    return int(text) if text is not None else None
+
+
+def one_of(context: Mapping[str, str], name: str, choices: Mapping[str, T]) -> T:
+    if context[name] not in choices:
+        raise SettingsError(name, context[name], f"one of {', '.join(choices)}")
+    return choices[context[name]]
+
+
+def texts_by_name(context: Mapping[str, str], name: str) -> dict[str, str]:
+    """A JSON object of texts; nothing if it is not given."""
+    text = context.get(name, "{}")
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise SettingsError(name, text, 'a JSON object of texts, such as {"NAME": "value"}')
+    return value
+
+
+def stream_arn(arn: str) -> str:
+    if not arn.startswith("arn:"):
+        raise SettingsError(
+            "stream_arn", arn, "the ARN of a stream: arn:aws:kinesis:<region>:<account>:stream/<name>"
+        )
+    return arn

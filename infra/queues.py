@@ -1,0 +1,22 @@
+"""Queues that people read: what could not be delivered, and what became of runs."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.nag import acknowledge
+
+
+def add_queue(scope: Construct, construct_id: str, reason: str) -> sqs.Queue:
+    """Kept for a fortnight, SQS's longest. `reason`: why it has no dead-letter queue of its own."""
+    queue = sqs.Queue(
+        scope,
+        construct_id,
+        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        enforce_ssl=True,
+        retention_period=Duration.days(14),
+    )
+    acknowledge(queue, "SQS3", reason)
+    return queue

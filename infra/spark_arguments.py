@@ -1,0 +1,104 @@
+"""What a run of the pipeline is asked to do, as `sublet pipeline`'s arguments; checked at synth by that command's own
+rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import Token
+from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_s3 as s3
+from sublet.errors import SettingsError
+from sublet.runtimes.spark.options import Leases
+from sublet.runtimes.spark.pipeline.command import add_arguments, settings_of
+from sublet.runtimes.spark.pipeline.settings import Sink
+from sublet.settings import StartPosition
+
+from infra.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
+
+TIMEOUT_MIN = 5
+"""Minutes. Starting the workers takes one or two."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineArguments:
+    """The construct's properties of the same names; prefixes are keys in `bucket`, without slashes around them."""
+
+    name: str
+    stream: kinesis.IStream
+    bucket: s3.IBucket
+    output_prefix: str
+    checkpoint_prefix: str
+    sink: Sink
+    namespace: str | None
+    schema: str | None
+    transform: str | None
+    application: str | None
+    leases: Leases
+    start: StartPosition | None
+    options: Mapping[str, str]
+    timeout_minutes: int
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What the runs write below."""
+        inside = self.checkpoint_prefix.startswith(f"{self.output_prefix}/")
+        return (self.output_prefix,) if inside else (self.output_prefix, self.checkpoint_prefix)
+
+    def texts(self, schema: str | None) -> list[str]:
+        """`schema`: the DDL, or the address of the file. Texts may hold CDK's tokens."""
+        return self._texts(self.stream.stream_name, self.stream.stream_arn, schema)
+
+    def check(self) -> None:
+        """Raises SettingsError for what the run itself would refuse, and for what only the construct knows."""
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", self.name):
+            raise SettingsError("name", self.name, "1 to 64 of A-Z a-z 0-9 . _ -")
+        for setting in ("output_prefix", "checkpoint_prefix"):
+            prefix = getattr(self, setting)
+            if not re.fullmatch(r"[^/\s*?]+(/[^/\s*?]+)*", prefix):
+                raise SettingsError(setting, prefix, "a prefix such as lake/orders, with no slash around it")
+        if (self.sink is Sink.ICEBERG) != (self.namespace is not None):
+            raise SettingsError(
+                "namespace",
+                self.namespace,
+                "the catalog's, such as glue.orders: with iceberg, and only there",
+            )
+        if self.timeout_minutes < TIMEOUT_MIN:
+            raise SettingsError("run_timeout", f"{self.timeout_minutes}m", f"at least {TIMEOUT_MIN} minutes")
+        self._check_as_the_command_does()
+
+    def _check_as_the_command_does(self) -> None:
+        parser = argparse.ArgumentParser()
+        add_arguments(parser)
+        named = not Token.is_unresolved(self.stream.stream_name)
+        arn = None if Token.is_unresolved(self.stream.stream_arn) or not named else self.stream.stream_arn
+        name = self.stream.stream_name if named else KNOWN_ONLY_AT_DEPLOYMENT
+        settings_of(parser.parse_args(self._texts(name, arn, self.schema)))
+
+    def _texts(self, stream_name: str, stream_arn: str | None, schema: str | None) -> list[str]:
+        output = self.namespace or self.bucket.s3_url_for_object(self.output_prefix)
+        given = {
+            "stream": stream_name,
+            "output": output,
+            "checkpoint": self.bucket.s3_url_for_object(self.checkpoint_prefix),
+            "sink": str(self.sink),
+            "schema": schema,
+            "transform": self.transform,
+            "application": self.application,
+            "leases": str(self.leases) if self.leases is not Leases.NONE else None,
+            "start": str(self.start) if self.start else None,
+        }
+        options = {**self.options, "streamArn": stream_arn}
+        return ["--available-now", *_flags(given.items()), *_options(options.items())]
+
+
+def _flags(given: Iterable[tuple[str, str | None]]) -> Sequence[str]:
+    return [text for name, value in given if value is not None for text in (f"--{name}", value)]
+
+
+def _options(given: Iterable[tuple[str, str | None]]) -> Sequence[str]:
+    return [text for name, value in given if value is not None for text in ("--option", f"{name}={value}")]

@@ -1,0 +1,160 @@
+"""One job run of the pipeline on EMR Serverless, as values: its workers, its Spark properties, the request that
+starts it.
+
+The archives are unpacked into the working directory of the driver and of every executor, each in a folder of
+its own name, and Python's path is those folders.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sublet.errors import SettingsError
+
+SPARK_NEEDED = (4, 2)
+"""The source needs what PySpark 4.2 added to the Python data source API: an offset that knows where the last
+batch ended.
+"""
+
+SPARK_OF_RELEASES = {"emr-spark-8.0": "4.0", "emr-spark-8.1": "4.1 or less", "emr-spark-8.2": "4.1"}
+"""The releases of EMR Serverless with Spark 4 that AWS has documented; those named emr-<number> have Spark 3."""
+
+PYTHON = "/usr/bin/python3.11"
+"""EMR's images bring 3.9 (the default, too old), 3.11 and 3.12. `layers/build.py` builds for 3.11."""
+
+MEMORY_OF_CORES = {1: (2, 8, 1), 2: (4, 16, 1), 4: (8, 30, 1), 8: (16, 60, 4), 16: (32, 120, 8)}
+"""EMR Serverless's workers: vCPUs -> least and most GB, and the step between."""
+
+PYTHON_SHARE = 0.5
+"""Of the JVM's heap, on top of it, for the Python processes in which the source reads. EMR's own is 0.1."""
+
+DISK = 20
+"""GB of a worker, EMR's least: batches are not kept on disk."""
+
+EXECUTION_ID = "<aws.scheduler.execution-id>"
+"""EventBridge Scheduler puts its own id here, the same for each of its attempts: a start that is tried again
+starts nothing twice.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSize:
+    """The driver's, or one executor's. `memory` in GB is all that the worker has: heap, and Python beside it."""
+
+    cores: int = 2
+    memory: int = 8
+
+    def check(self, name: str) -> None:
+        if self.cores not in MEMORY_OF_CORES:
+            raise SettingsError(name, self, f"cores: one of {', '.join(map(str, MEMORY_OF_CORES))}")
+        least, most, step = MEMORY_OF_CORES[self.cores]
+        if not least <= self.memory <= most or ((self.memory - least) % step and self.memory != most):
+            raise SettingsError(
+                name, self, f"memory for {self.cores} cores: {least} to {most} GB, in steps of {step}"
+            )
+
+    @property
+    def heap(self) -> str:
+        return f"{int(self.memory * 1024 / (1 + PYTHON_SHARE))}m"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The workers of a run."""
+
+    driver: WorkerSize
+    executor: WorkerSize
+    executors_max: int
+
+    def check(self) -> None:
+        self.driver.check("driver")
+        self.executor.check("executor")
+        if not 1 <= self.executors_max <= 1000:
+            raise SettingsError("executors_max", self.executors_max, "1 to 1000")
+
+    @property
+    def capacity(self) -> tuple[str, str, str]:
+        """All that a run can have at once, as EMR writes it: cores, memory, disk."""
+        cores = self.driver.cores + self.executors_max * self.executor.cores
+        memory = self.driver.memory + self.executors_max * self.executor.memory
+        return f"{cores} vCPU", f"{memory} GB", f"{DISK * (1 + self.executors_max)} GB"
+
+
+def check_release(label: str, image_uri: str | None) -> None:
+    """Refuse, at synth, a release whose Spark would refuse the source at run time. An image may bring another Spark."""
+    named = re.fullmatch(r"(emr-(?:spark-)?\d+\.\d+)(?:[.-][\w.-]+)?", label)
+    if not named:
+        raise SettingsError("release_label", label, "EMR's name for a release, such as emr-spark-8.2.0")
+    spark = "3" if not label.startswith("emr-spark-") else SPARK_OF_RELEASES.get(named[1])
+    if spark is not None and image_uri is None:
+        needed = ".".join(map(str, SPARK_NEEDED))
+        raise SettingsError(
+            "release_label",
+            label,
+            f"a release with Spark {needed} or later; this one has Spark {spark}. "
+            f"Or name an image with Spark {needed} as image_uri (docs/spark.md, On EMR Serverless)",
+        )
+
+
+def spark_properties(
+    fleet: Fleet, archives: Mapping[str, str], python: str, region: str, own: Mapping[str, str]
+) -> dict[str, str]:
+    """`archives`: folder -> S3 address of the zip that is unpacked there. `own`: the user's, none of which may be ours."""
+    environment = {
+        "PYSPARK_PYTHON": python,
+        "PYTHONPATH": ":".join(f"./{folder}" for folder in archives),
+        "AWS_DEFAULT_REGION": region,
+    }
+    ours = {
+        "spark.archives": ",".join(f"{address}#{folder}" for folder, address in archives.items()),
+        "spark.pyspark.python": python,
+        "spark.pyspark.driver.python": python,
+        "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": python,
+        **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in environment.items()},
+        **{f"spark.executorEnv.{name}": value for name, value in environment.items()},
+        "spark.driver.cores": str(fleet.driver.cores),
+        "spark.driver.memory": fleet.driver.heap,
+        "spark.executor.cores": str(fleet.executor.cores),
+        "spark.executor.memory": fleet.executor.heap,
+        "spark.emr-serverless.memoryOverheadFactor": str(PYTHON_SHARE),
+        "spark.dynamicAllocation.maxExecutors": str(fleet.executors_max),
+        "spark.dynamicAllocation.initialExecutors": "1",
+    }
+    for name, value in own.items():
+        if name in ours:
+            raise SettingsError("spark", name, f"not {value!r} here: the construct sets it")
+        if re.search(r"[\s'\"]", name + value):
+            raise SettingsError("spark", f"{name}={value}", "no spaces or quotes: EMR splits at spaces")
+    return ours | dict(own)
+
+
+def start_job_run(
+    application_id: str,
+    role_arn: str,
+    name: str,
+    entry_point: str,
+    arguments: Sequence[str],
+    properties: Mapping[str, str],
+    timeout_minutes: int,
+) -> dict[str, Any]:
+    """EMR Serverless's StartJobRun, in the spelling of EventBridge Scheduler. Every text may hold CDK's tokens."""
+    return {
+        "ApplicationId": application_id,
+        "ClientToken": EXECUTION_ID,
+        "ExecutionRoleArn": role_arn,
+        "Name": name,
+        "Mode": "BATCH",
+        "ExecutionTimeoutMinutes": timeout_minutes,
+        "JobDriver": {
+            "SparkSubmit": {
+                "EntryPoint": entry_point,
+                "EntryPointArguments": list(arguments),
+                "SparkSubmitParameters": " ".join(
+                    f"--conf {name}={value}" for name, value in properties.items()
+                ),
+            }
+        },
+    }

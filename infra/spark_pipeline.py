@@ -1,0 +1,268 @@
+"""`SparkPipeline`: `sublet pipeline` on EMR Serverless, run after run on a schedule, for a stack of your own.
+
+    SparkPipeline(
+        self, "Lake",
+        name="orders-lake", stream=stream, bucket=bucket, release_label="emr-spark-...",
+        schema="id BIGINT NOT NULL, price DECIMAL(9,2)", schedule=ScheduleExpression.rate(Duration.minutes(30)),
+    )
+
+Each run reads what is there and ends (`--available-now`), and the next goes on from its checkpoint. What is wrong
+is refused at synth, by its name. More permissions, such as Glue's: `pipeline.job_role`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import Duration, RemovalPolicy, Stack, Tags
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_emrserverless as emr
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+from sublet.runtimes.spark.options import Leases
+from sublet.runtimes.spark.pipeline.settings import Sink
+from sublet.settings import StartPosition
+
+from infra import roles
+from infra.nag import acknowledge_wildcard
+from infra.queues import add_queue
+from infra.spark_alarms import PipelineThresholds, WatchedRuns, add_pipeline_alarms
+from infra.spark_arguments import PipelineArguments
+from infra.spark_assets import DEPENDENCIES, PipelineAssets, add_assets
+from infra.spark_job import PYTHON, Fleet, WorkerSize, check_release, spark_properties, start_job_run
+from infra.spark_schedule import add_schedule
+
+QUEUE_TIMEOUT = Duration.hours(12)
+"""EMR's longest. Runs never overlap, for they share a checkpoint: a run that is due while another is at work waits,
+and then has little to do.
+"""
+
+IDLE_TIMEOUT = Duration.minutes(1)
+"""After a run. The application keeps no workers of its own, so nothing is paid for between runs."""
+
+
+class SparkPipeline(Construct):
+    """One pipeline: one stream into one set of tables.
+
+    name                    of the EMR application, and of its runs
+    stream                  new, or imported by its ARN
+    bucket, output_prefix   where the tables go
+    checkpoint_prefix       in the bucket too; `<output_prefix>/_checkpoint` by default. It and the tables belong together
+    release_label           EMR's release, with Spark 4.2 or later (docs/spark.md says which)
+    image_uri               a custom image in ECR instead of the release's own, which EMR Serverless may pull
+    sink                    parquet, delta or iceberg; for iceberg, `namespace` names the tables (glue.orders)
+    schema                  of the records' JSON: DDL, or a .json file with Spark's form of one. Without it: raw alone
+    code, transform         a directory, and the `module:function` in it that makes tables of a batch
+    application, leases     whose lease table, and what to do with it: none, or follow its checkpoints
+    start                   where the first run begins
+    options, spark          more options of the source (docs/spark.md), and of the Spark session
+    schedule                each hour by default; with longer gaps than alarm_thresholds' silence_hours, raise those
+    run_timeout             a run that takes longer is ended, and has failed; the next goes on where it was
+    driver, executor, executors_max   the workers of a run
+    vpc                     a network that reaches Kinesis: EMR Serverless's own does not reach the internet
+    stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
+    alarm_topic             is told when an alarm fires and when it is over
+    dependencies, python    a folder that was built in another place, and the interpreter that it was built for
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        stream: kinesis.IStream,
+        bucket: s3.IBucket,
+        release_label: str,
+        output_prefix: str = "tables",
+        checkpoint_prefix: str | None = None,
+        image_uri: str | None = None,
+        sink: Sink = Sink.PARQUET,
+        namespace: str | None = None,
+        schema: str | None = None,
+        code: str | Path | None = None,
+        transform: str | None = None,
+        application: str | None = None,
+        leases: Leases = Leases.NONE,
+        start: StartPosition | None = None,
+        options: Mapping[str, str] | None = None,
+        spark: Mapping[str, str] | None = None,
+        schedule: scheduler.ScheduleExpression | None = None,
+        run_timeout: Duration | None = None,
+        driver: WorkerSize | None = None,
+        executor: WorkerSize | None = None,
+        executors_max: int = 4,
+        architecture: lambda_.Architecture = lambda_.Architecture.ARM_64,
+        vpc: ec2.IVpc | None = None,
+        stream_key: kms.IKey | None = None,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        alarm_topic: sns.ITopic | None = None,
+        alarm_thresholds: PipelineThresholds | None = None,
+        dependencies: str | Path | None = None,
+        python: str = PYTHON,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        check_release(release_label, image_uri)
+        self.fleet = Fleet(driver or WorkerSize(), executor or WorkerSize(), executors_max)
+        self.fleet.check()
+        self.arguments = PipelineArguments(
+            name=name,
+            stream=stream,
+            bucket=bucket,
+            output_prefix=output_prefix,
+            checkpoint_prefix=checkpoint_prefix or f"{output_prefix}/_checkpoint",
+            sink=sink,
+            namespace=namespace,
+            schema=schema,
+            transform=transform,
+            application=application,
+            leases=leases,
+            start=start,
+            options=options or {},
+            timeout_minutes=int((run_timeout or Duration.hours(6)).to_minutes()),
+        )
+        self.arguments.check()
+        assets = add_assets(
+            self,
+            code=Path(code) if code else None,
+            transform=transform,
+            schema=schema,
+            sink=sink,
+            dependencies=Path(dependencies or DEPENDENCIES / architecture.name),
+        )
+        self.log = logs.LogGroup(self, "Log", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
+        self.application = self._application(release_label, image_uri, architecture, vpc)
+        self.job_role = self._job_role(assets, stream_key or stream.encryption_key)
+        self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
+        self.runs = add_queue(
+            self, "Runs", "What became of the runs, for people to read: nothing consumes it"
+        )
+        self.schedule = add_schedule(
+            self,
+            schedule or scheduler.ScheduleExpression.rate(Duration.hours(1)),
+            self._start(assets, python, spark or {}),
+            self.application.attr_arn,
+            self.job_role,
+            self.dead_letters,
+        )
+        watched = WatchedRuns(
+            stream.stream_name, self._ended("FAILED"), self._ended("SUCCESS"), self.dead_letters
+        )
+        self.alarms = add_pipeline_alarms(
+            Construct(self, "Alarms"), watched, alarm_thresholds or PipelineThresholds(), alarm_topic
+        )
+        Tags.of(self).add("sublet:pipeline", name)
+
+    def _application(
+        self, release: str, image_uri: str | None, architecture: lambda_.Architecture, vpc: ec2.IVpc | None
+    ) -> emr.CfnApplication:
+        of = emr.CfnApplication
+        cores, memory, disk = self.fleet.capacity
+        log = of.CloudWatchLoggingConfigurationProperty(enabled=True, log_group_name=self.log.log_group_name)
+        return of(
+            self,
+            "Application",
+            name=self.arguments.name,
+            type="SPARK",
+            release_label=release,
+            architecture=architecture.name.upper(),
+            image_configuration=of.ImageConfigurationInputProperty(image_uri=image_uri)
+            if image_uri
+            else None,
+            maximum_capacity=of.MaximumAllowedResourcesProperty(cpu=cores, memory=memory, disk=disk),
+            scheduler_configuration=of.SchedulerConfigurationProperty(
+                max_concurrent_runs=1, queue_timeout_minutes=int(QUEUE_TIMEOUT.to_minutes())
+            ),
+            auto_start_configuration=of.AutoStartConfigurationProperty(enabled=True),
+            auto_stop_configuration=of.AutoStopConfigurationProperty(
+                enabled=True, idle_timeout_minutes=int(IDLE_TIMEOUT.to_minutes())
+            ),
+            monitoring_configuration=of.MonitoringConfigurationProperty(
+                cloud_watch_logging_configuration=log
+            ),
+            network_configuration=self._network(vpc) if vpc else None,
+        )
+
+    def _network(self, vpc: ec2.IVpc) -> emr.CfnApplication.NetworkConfigurationProperty:
+        """Private subnets, since EMR Serverless gives its workers no public address; nothing may come in."""
+        group = ec2.SecurityGroup(self, "Workers", vpc=vpc, description="sublet: workers of the pipeline")
+        subnets = vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)
+        return emr.CfnApplication.NetworkConfigurationProperty(
+            subnet_ids=subnets.subnet_ids, security_group_ids=[group.security_group_id]
+        )
+
+    def _job_role(self, assets: PipelineAssets, key: kms.IKey | None) -> iam.Role:
+        arguments, bucket = self.arguments, self.arguments.bucket
+        prefixes = [bucket.arn_for_objects(f"{prefix}/*") for prefix in arguments.prefixes]
+        duties: dict[str, iam.PolicyStatement | None] = {
+            "stream": roles.allow(roles.PIPELINE_ON_STREAM, arguments.stream.stream_arn),
+            "stream-key": roles.allow(["kms:Decrypt"], key.key_arn) if key else None,
+            "leases": self._lease_statement(),
+            "tables": roles.allow(roles.PIPELINE_ON_TABLES, *prefixes),
+            # Not narrowed to the prefixes: S3 would answer for an object that is not there with 403 in place of 404,
+            # which Spark takes for a failure. It shows names, not contents.
+            "names": roles.allow(["s3:ListBucket"], bucket.bucket_arn),
+            "tables-key": roles.allow(["kms:Decrypt", "kms:GenerateDataKey"], bucket.encryption_key.key_arn)
+            if bucket.encryption_key
+            else None,
+            "code": roles.allow(["s3:GetObject"], *assets.object_arns),
+            "log": roles.allow(
+                ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+                self.log.log_group_arn,
+            ),
+            "find-log": roles.allow(["logs:DescribeLogGroups"], "*"),
+        }
+        role = roles.role_of(
+            self, "JobRole", "emr-serverless.amazonaws.com", duties, self.application.attr_arn
+        )
+        for prefix in prefixes:
+            acknowledge_wildcard(
+                role, prefix, "Spark names the files itself, below the pipeline's own prefix"
+            )
+        acknowledge_wildcard(role, "*", "Looking for a log group takes a permission without a resource")
+        return role
+
+    def _lease_statement(self) -> iam.PolicyStatement | None:
+        actions = roles.PIPELINE_ON_LEASES[self.arguments.leases]
+        if not actions:
+            return None
+        table = Stack.of(self).format_arn(
+            service="dynamodb", resource="table", resource_name=self.arguments.application
+        )
+        return roles.allow(actions, table)
+
+    def _start(self, assets: PipelineAssets, python: str, own: Mapping[str, str]) -> Mapping[str, Any]:
+        return start_job_run(
+            self.application.attr_application_id,
+            self.job_role.role_arn,
+            self.arguments.name,
+            assets.entry_point,
+            self.arguments.texts(assets.schema),
+            spark_properties(self.fleet, assets.archives, python, Stack.of(self).region, own),
+            self.arguments.timeout_minutes,
+        )
+
+    def _ended(self, state: str) -> events.Rule:
+        """A rule for the runs that end so; each leaves its event in the queue of runs."""
+        return events.Rule(
+            self,
+            f"Runs{state.capitalize()}",
+            description=f"sublet: runs of the pipeline {self.arguments.name} that ended as {state}",
+            event_pattern=events.EventPattern(
+                source=["aws.emr-serverless"],
+                detail_type=["EMR Serverless Job Run State Change"],
+                detail={"applicationId": [self.application.attr_application_id], "state": [state]},
+            ),
+            targets=[targets.SqsQueue(self.runs)],
+        )

@@ -1,0 +1,68 @@
+"""What starts the pipeline's runs: EventBridge Scheduler, which calls EMR Serverless itself, under a role for just
+that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra import roles
+
+START_MAX_AGE = Duration.hours(1)
+"""A start that could not be made for so long goes to the dead-letter queue."""
+
+START_ATTEMPTS = 5
+
+
+def add_schedule(
+    scope: Construct,
+    expression: scheduler.ScheduleExpression,
+    start: Mapping[str, Any],
+    application_arn: str,
+    job_role: iam.IRole,
+    dead_letters: sqs.IQueue,
+) -> scheduler.CfnSchedule:
+    """`start` is StartJobRun's request. (L1: the L2 would name the IAM action after the SDK's service, which is another
+    name.)
+    """
+    stack, of = Stack.of(scope), scheduler.CfnSchedule
+    target = of.TargetProperty(
+        arn=f"arn:{stack.partition}:scheduler:::aws-sdk:emrserverless:startJobRun",
+        role_arn=_role(scope, application_arn, job_role, dead_letters).role_arn,
+        input=stack.to_json_string(start),
+        dead_letter_config=of.DeadLetterConfigProperty(arn=dead_letters.queue_arn),
+        retry_policy=of.RetryPolicyProperty(
+            maximum_event_age_in_seconds=int(START_MAX_AGE.to_seconds()),
+            maximum_retry_attempts=START_ATTEMPTS,
+        ),
+    )
+    return of(
+        scope,
+        "Schedule",
+        description=f"sublet: runs of the pipeline {start['Name']}",
+        schedule_expression=expression.expression_string,
+        schedule_expression_timezone=expression.time_zone.timezone_name if expression.time_zone else None,
+        flexible_time_window=of.FlexibleTimeWindowProperty(mode="OFF"),
+        target=target,
+    )
+
+
+def _role(scope: Construct, application_arn: str, job_role: iam.IRole, dead_letters: sqs.IQueue) -> iam.Role:
+    group = Stack.of(scope).format_arn(
+        service="scheduler", resource="schedule-group", resource_name="default"
+    )
+    pass_role = roles.allow(["iam:PassRole"], job_role.role_arn)
+    pass_role.add_condition("StringEquals", {"iam:PassedToService": "emr-serverless.amazonaws.com"})
+    duties = {
+        "start-runs": roles.allow(["emr-serverless:StartJobRun"], application_arn),
+        "pass-job-role": pass_role,
+        "dead-letters": roles.allow(["sqs:SendMessage"], dead_letters.queue_arn),
+    }
+    return roles.role_of(scope, "ScheduleRole", "scheduler.amazonaws.com", duties, group)

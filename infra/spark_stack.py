@@ -1,0 +1,114 @@
+"""A stack with one SparkPipeline, described by CDK context.
+
+    cdk deploy -c stack=pipeline -c name=orders-lake -c stream_arn=arn:... -c bucket=lake -c release_label=emr-spark-... \\
+        -c output_prefix=orders -c schema=orders.json -c every="rate(30 minutes)"
+
+CONTEXT has the keys. One that is not there is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import CfnOutput, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+from sublet.runtimes.spark.options import Leases
+from sublet.runtimes.spark.pipeline.settings import Sink
+from sublet.settings import StartPosition
+
+from infra.context import context_of, number, one_of, required, stream_arn, texts_by_name
+from infra.spark_pipeline import SparkPipeline
+
+REQUIRED = {
+    "name": "the pipeline's name",
+    "stream_arn": "an existing stream",
+    "bucket": "the name of an existing bucket for the tables",
+    "release_label": "EMR's release, with Spark 4.2 or later",
+}
+TEXTS = {
+    "output_prefix": "where in the bucket: tables without it",
+    "checkpoint_prefix": "where the runs keep their place: _checkpoint in the tables' without it",
+    "image_uri": "a custom image in ECR",
+    "namespace": "iceberg alone: the catalog's, such as glue.orders",
+    "schema": "DDL, or a .json file",
+    "code": "the directory of the transform's module",
+    "transform": "module:function",
+    "application": "the application whose lease table `leases` means",
+    "dependencies": "a folder of dependencies that was built in another place",
+}
+CONTEXT = {
+    **REQUIRED,
+    **TEXTS,
+    "sink": ", ".join(Sink),
+    "leases": ", ".join(Leases),
+    "start": "TRIM_HORIZON, LATEST or AT_TIMESTAMP:<ISO 8601>",
+    "options": "more options of the source, as a JSON object",
+    "spark": "more Spark properties, as a JSON object",
+    "every": "the schedule, as EventBridge writes it: rate(1 hour)",
+    "executors_max": "a number",
+    "architecture": "arm64 or x86_64",
+    "vpc_id": "a network that reaches Kinesis (looked up at synth, with credentials)",
+    "stream_key_arn": "the stream's KMS key, if it is encrypted with one of yours",
+    "alarm_topic_arn": "an SNS topic that the alarms tell",
+}
+"""What `-c` takes."""
+
+DEFAULTS = {"sink": "parquet", "leases": "none", "every": "rate(1 hour)", "architecture": "arm64"}
+
+
+class PipelineStack(Stack):
+    """The stack. `overrides` go to SparkPipeline as they are, past the context."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, overrides: Mapping[str, Any] | None = None, **stack: Any
+    ) -> None:
+        super().__init__(scope, construct_id, **stack)
+        self.context = DEFAULTS | context_of(self, CONTEXT)
+        name, arn, bucket, release = (
+            required(self.context, key, meaning) for key, meaning in REQUIRED.items()
+        )
+        properties = self._texts() | self._chosen() | self._resources()
+        self.pipeline = SparkPipeline(
+            self,
+            "Pipeline",
+            name=name,
+            stream=kinesis.Stream.from_stream_arn(self, "Stream", stream_arn(arn)),
+            bucket=s3.Bucket.from_bucket_name(self, "Bucket", bucket),
+            release_label=release,
+            **{**properties, **(overrides or {})},
+        )
+        CfnOutput(self, "ApplicationId", value=self.pipeline.application.attr_application_id)
+        CfnOutput(self, "JobRoleArn", value=self.pipeline.job_role.role_arn)
+        CfnOutput(self, "RunsUrl", value=self.pipeline.runs.queue_url)
+
+    def _texts(self) -> dict[str, Any]:
+        return {key: self.context[key] for key in TEXTS if key in self.context}
+
+    def _chosen(self) -> dict[str, Any]:
+        architectures = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
+        executors, start = number(self.context, "executors_max"), self.context.get("start")
+        return {
+            "sink": one_of(self.context, "sink", {str(sink): sink for sink in Sink}),
+            "leases": one_of(self.context, "leases", {str(how): how for how in Leases}),
+            "start": StartPosition.parse(start) if start else None,
+            "options": texts_by_name(self.context, "options"),
+            "spark": texts_by_name(self.context, "spark"),
+            "schedule": scheduler.ScheduleExpression.expression(self.context["every"]),
+            "architecture": one_of(self.context, "architecture", architectures),
+        } | ({"executors_max": executors} if executors is not None else {})
+
+    def _resources(self) -> dict[str, Any]:
+        vpc, key, topic = (self.context.get(name) for name in ("vpc_id", "stream_key_arn", "alarm_topic_arn"))
+        return {
+            "vpc": ec2.Vpc.from_lookup(self, "Network", vpc_id=vpc) if vpc else None,
+            "stream_key": kms.Key.from_key_arn(self, "StreamKey", key) if key else None,
+            "alarm_topic": sns.Topic.from_topic_arn(self, "Alarms", topic) if topic else None,
+        }
