@@ -16,13 +16,18 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP reply. `body` None: the connection is closed without one."""
+    """One HTTP reply. `body` None: the connection is closed without one; `is_cut`: it is closed in the middle of it."""
 
     status: int
     body: Json | None
+    is_cut: bool = False
 
 
 HANG_UP = Reply(0, None)
+
+
+def cut(body: Json) -> Reply:
+    return Reply(200, body, is_cut=True)
 
 
 def error(code: str, message: str = "said so", status: int = 400) -> Reply:
@@ -69,7 +74,8 @@ def scripted_service() -> Iterator[ScriptedService]:
             self.send_header("Content-Type", "application/x-amz-json-1.1")
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()
-            self.wfile.write(payload)
+            self.close_connection = reply.is_cut
+            self.wfile.write(payload[: len(payload) // 2] if reply.is_cut else payload)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002 - the base class names them
             return

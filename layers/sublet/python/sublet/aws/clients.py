@@ -1,7 +1,8 @@
 """The boto3 clients, made in this one place. Region, credentials and endpoints are boto3's own business,
 unless a Spark query names its stream's.
 
-Standard retry mode throughout: throttling and faults are retried with jitter, a bounded number of times.
+Standard retry mode throughout: throttling and faults are retried with jitter, a bounded number of times, and
+so are replies that were cut off on their way.
 Each client's patience lets a heartbeat, or a window's last write, succeed or fail while that still matters.
 """
 
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
+
+from sublet.aws.cut_replies import refuse_cut_replies
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -27,13 +30,15 @@ CONNECTIONS = 50
 def dynamodb_client(region: str | None = None) -> DynamoDBClient:
     """At most some 20 s for one write that is throttled throughout: longer would outlive its lease."""
     config = _config(attempts=4, connect_timeout=2, read_timeout=5)
-    return boto3.client("dynamodb", region_name=region, config=config)
+    return refuse_cut_replies(boto3.client("dynamodb", region_name=region, config=config))
 
 
 def kinesis_client(region: str | None = None, endpoint_url: str | None = None) -> KinesisClient:
     """For all but GetRecords. GetShardIterator has 5 calls a second on a shard, shared by all: try often."""
     config = _config(attempts=6, connect_timeout=3, read_timeout=10)
-    return boto3.client("kinesis", region_name=region, endpoint_url=endpoint_url, config=config)
+    return refuse_cut_replies(
+        boto3.client("kinesis", region_name=region, endpoint_url=endpoint_url, config=config)
+    )
 
 
 def kinesis_poll_client(region: str | None = None, endpoint_url: str | None = None) -> KinesisClient:
@@ -42,12 +47,15 @@ def kinesis_poll_client(region: str | None = None, endpoint_url: str | None = No
     The read timeout lets 10 MB through at a shard's 2 MB/s twice over, and ends within a window's margin.
     """
     config = _config(attempts=1, connect_timeout=3, read_timeout=15)
-    return boto3.client("kinesis", region_name=region, endpoint_url=endpoint_url, config=config)
+    return refuse_cut_replies(
+        boto3.client("kinesis", region_name=region, endpoint_url=endpoint_url, config=config)
+    )
 
 
 def stepfunctions_client() -> SFNClient:
     """StartExecution is idempotent by name, so it may be repeated for as long as a tick has time."""
-    return boto3.client("stepfunctions", config=_config(attempts=6, connect_timeout=3, read_timeout=15))
+    config = _config(attempts=6, connect_timeout=3, read_timeout=15)
+    return refuse_cut_replies(boto3.client("stepfunctions", config=config))
 
 
 def _config(*, attempts: int, connect_timeout: float, read_timeout: float) -> Config:

@@ -36,5 +36,5 @@ def _take_body(response_dict: dict[str, Any], customized_response_dict: dict[str
     try:
         customized_response_dict[RAW] = json.loads(response_dict["body"])
     except ValueError:
-        return  # a truncated reply: botocore's parser raises its own error, which it knows how to retry
+        return  # a cut reply, which cut_replies has retried
     response_dict["body"] = b"{}"
