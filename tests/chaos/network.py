@@ -32,6 +32,7 @@ class Network:
     url: str = ""
     trouble: Trouble = Trouble.DELAY
     bad_until: float = GOOD_UNTIL
+    share: float = SHARE
     requests: int = 0
     hit: Counter[Trouble] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -48,7 +49,7 @@ class Network:
         """What happens to the next request."""
         with self._lock:
             self.requests += 1
-            if time.monotonic() >= self.bad_until or self.chance.random() >= SHARE:
+            if time.monotonic() >= self.bad_until or self.chance.random() >= self.share:
                 return None
             self.hit[self.trouble] += 1
             return self.trouble

@@ -15,7 +15,8 @@ from tests.mixed_fleet.table_watch import TableWatch
 
 @dataclass
 class Observer:
-    """`taken` counts leases that another worker item goes on with than the one before. `wrong` must stay empty.
+    """`taken` counts leases that another worker item goes on with than the one before, `moves` those that then have another
+    worker id. `wrong` must stay empty.
 
     It talks to DynamoDB itself, past the bad network.
     """
@@ -24,8 +25,10 @@ class Observer:
     table: str
     rows: dict[str, list[Sighting]] = field(default_factory=dict)
     taken: int = 0
+    moves: int = 0
     _watch: TableWatch = field(init=False)
     _items: dict[str, str] = field(default_factory=dict)
+    _owners: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._watch = TableWatch(self.dynamodb, self.table)
@@ -40,11 +43,6 @@ class Observer:
                 self._note(at, lease)
 
     @property
-    def moves(self) -> int:
-        """From one worker id to another."""
-        return len(self._watch.moves)
-
-    @property
     def wrong(self) -> list[str]:
         """Rules of the lease table that somebody broke."""
         return self._watch.wrong
@@ -53,7 +51,8 @@ class Observer:
         history = self.rows.setdefault(lease.lease_key, [])
         if not history or history[-1].checkpoint < lease.checkpoint:
             history.append(Sighting(at, lease.checkpoint))
-        if lease.holder is not None:
-            item = lease.holder.partition("/")[0]
-            self.taken += self._items.get(lease.lease_key, item) != item
-            self._items[lease.lease_key] = item
+        if lease.holder is not None and lease.lease_owner is not None:
+            item, owner = lease.holder.partition("/")[0], lease.lease_owner
+            self.taken += self._items.setdefault(lease.lease_key, item) != item
+            self.moves += self._owners.setdefault(lease.lease_key, owner) != owner
+            self._items[lease.lease_key], self._owners[lease.lease_key] = item, owner
