@@ -33,6 +33,7 @@ class Network:
     trouble: Trouble = Trouble.DELAY
     bad_until: float = GOOD_UNTIL
     share: float = SHARE
+    delays: tuple[float, float] = DELAYS
     requests: int = 0
     hit: Counter[Trouble] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -56,7 +57,7 @@ class Network:
 
     def delay(self) -> float:
         with self._lock:
-            return self.chance.uniform(*DELAYS)
+            return self.chance.uniform(*self.delays)
 
     def note(self, operation: str, reply: Reply) -> None:
         if reply.status == 400 and b"ConditionalCheckFailedException" in reply.content:

@@ -84,8 +84,8 @@ def test_what_a_bad_one_does_and_how_the_consumer_takes_it(
     assert DynamoDbLeaseTable(wire.client, "leases").get("a") is None
 
 
-def test_a_delayed_request_gets_there(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.chaos.network.DELAYS", (0.01, 0.02))
+def test_a_delayed_request_gets_there(wire: Wire) -> None:
+    wire.between.delays = (0.01, 0.02)
     wire.between.burst(Trouble.DELAY, SOON)
     assert DynamoDbLeaseTable(wire.client, "leases").get("a") is None
     assert wire.between.hit == {Trouble.DELAY: 1}
