@@ -5,17 +5,22 @@ One run: a second one would need a catalog that outlives the session, which plai
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
 
 from infra.local import EmbeddedAws
+from tests.spark.flight_events import MISFITS, FlightStream, carriers
 from tests.spark.kinesis_stream import BusyStream
 from tests.spark.processes import kill_session
 
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "pipeline"
 SPEC = """
 name: orders
 storage: file://{folder}/storage
@@ -64,3 +69,33 @@ def test_a_table_takes_what_is_there(embedded_aws: EmbeddedAws, tmp_path: Path) 
     files = [str(file) for file in (tmp_path / "spark-warehouse").rglob("*.parquet")]
     data = ds.dataset(files).to_table(columns=["data"]).column("data").to_pylist()
     assert sorted(data, key=int) == stream.produced
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+def test_the_pipelines_tables_declared(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+    """The example as it is, but for the stream's name and the place."""
+    stream = FlightStream(embedded_aws.client("kinesis"), f"declared-{os.getpid()}")
+    stream.produce(60)
+    shutil.copytree(EXAMPLE, tmp_path / "example")
+    folder = tmp_path / "example" / "declarative"
+    spec = folder / "spark-pipeline.yml"
+    text = spec.read_text().replace("sublet.stream: flights", f"sublet.stream: {stream.name}")
+    spec.write_text(text.replace("/var/lib/flights", str(tmp_path)))
+    run_pipeline(embedded_aws, folder)
+
+    def rows(table: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (
+            ds.dataset(folder / "spark-warehouse" / table, partitioning="hive").to_table().to_pylist()
+        )
+        return found
+
+    assert Counter(row["data"] for row in rows("raw")) == Counter(stream.produced)
+    assert sorted(row["number"] for row in rows("parsed")) == stream.numbers
+    assert {row["data"]: row["reason"] for row in rows("rejected")} == MISFITS
+    found = {
+        row["carrier"]: (row["flights"], row["departure_delay"], row["arrival_delay"])
+        for row in rows("carriers")
+    }
+    figures = carriers(stream.numbers)
+    assert found == {name: (of[0], of[2], of[4]) for name, of in figures.items()}

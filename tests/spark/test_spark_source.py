@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +17,8 @@ from sublet.runtimes.spark.handling import apply_handler
 
 from infra.local import EmbeddedAws
 from tests.spark.kinesis_stream import BusyStream
+from tests.spark.local_session import local_session
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -31,20 +30,8 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spark(embedded_aws: EmbeddedAws, recordings: Path) -> Iterator[SparkSession]:
-    """One session; its Python workers find the emulator and the handler by the environment that they inherit."""
-    own = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "RECORDINGS": str(recordings)}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**embedded_aws.environment, **own}.items():
-            patch.setenv(name, value)
-        session = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.sql.shuffle.partitions", "2")
-            .getOrCreate()
-        )
-        session.sparkContext.setLogLevel("OFF")
+    with local_session(embedded_aws, RECORDINGS=str(recordings)) as session:
         yield session
-        session.stop()
 
 
 @pytest.fixture(scope="module")

@@ -138,15 +138,13 @@ def test_a_map_has_text_for_keys() -> None:
 
 
 EVERYTHING = struct(
-    **{
-        "a": "string",
-        "b": INT,
-        "c": "double",
-        "d": "decimal(9,2)",
-        "e": "date",
-        "f": "timestamp",
-        "g": "binary",
-    },
+    a="string",
+    b=INT,
+    c="double",
+    d="decimal(9,2)",
+    e="date",
+    f="timestamp",
+    g="binary",
     h=array(struct(i="byte")),
     j=mapping("string"),
 )

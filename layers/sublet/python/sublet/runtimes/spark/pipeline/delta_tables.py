@@ -1,7 +1,7 @@
 """A batch into Delta tables: Spark writes the files, and `deltalake` adds them in one transaction for each table.
 
 The transaction carries the pipeline's id and the batch's number. A batch that comes again finds its number in the table's
-log and leaves the table alone; what an attempt wrote without a transaction is in no table, and is written over.
+log and leaves the table alone; files that an attempt wrote without a transaction are in no table, and the next removes them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,10 @@ from sublet.runtimes.spark.pipeline.files import File, SparkFiles
 from sublet.runtimes.spark.pipeline.parquet_tables import BATCH, WriteFrame, partition_columns
 
 
-def overwrite(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
-    frame.write.mode("overwrite").partitionBy(*partitions).parquet(folder)
-
-
 class DeltaTables:
-    """See the module. `pipeline_id` is the transactions' application; `write_frame` is there for tests."""
+    """See the module. `pipeline_id` is the transactions' application."""
 
-    def __init__(
-        self, files: SparkFiles, output: str, pipeline_id: str, write_frame: WriteFrame = overwrite
-    ) -> None:
+    def __init__(self, files: SparkFiles, output: str, pipeline_id: str, write_frame: WriteFrame) -> None:
         self._files, self._output, self._id, self._write_frame = files, output, pipeline_id, write_frame
 
     def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
@@ -51,6 +45,7 @@ class DeltaTables:
                 "schema", name, f"the table has other columns ({table.schema()}): give another output"
             )
         columns, part = partition_columns(frame), f"{BATCH}={batch}"
+        self._files.delete(f"{self._output}/{name}/{part}")
         self._write_frame(numbered, f"{self._output}/{name}/{part}", columns)
         adds = _adds(self._files.files(f"{self._output}/{name}/{part}"), part)
         commit = CommitProperties(app_transactions=[Transaction(self._id, batch)])

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from sublet.errors import SettingsError
 from sublet.runtimes.spark.pipeline.json_fit import fit_of
@@ -40,17 +40,24 @@ def check_schema(schema: StructType) -> None:
 def judge(rows: DataFrame, schema: StructType) -> DataFrame:
     """The source's rows, with `arrivalDate`, and with either `parsed`, a struct of `schema`, or the `reason` why not.
 
-    Works on batches and on streams. The package has to be installed on the executors.
+    Works on batches and on streams, and asks Spark nothing: a declarative pipeline allows no question while its tables are
+    being defined. The package has to be installed on the executors.
     """
-    dated = with_arrival_date(rows)
-    judged = StructType(
-        [*dated.schema.fields, StructField(PARSED, schema), StructField(REASON, StringType())]
-    )
-    return dated.mapInArrow(partial(_in_task, schema.jsonValue()), judged)
+    return with_arrival_date(rows).mapInArrow(partial(_in_task, schema.jsonValue()), _judged_schema(schema))
 
 
 def with_arrival_date(rows: DataFrame) -> DataFrame:
-    return rows.withColumn(ARRIVAL_DATE, F.expr(_ARRIVAL_DATE_SQL))
+    return rows.select(*ARROW_SCHEMA.names, F.expr(_ARRIVAL_DATE_SQL).alias(ARRIVAL_DATE))
+
+
+def _judged_schema(schema: StructType) -> StructType:
+    source = from_arrow_schema(ARROW_SCHEMA)
+    added = (
+        StructField(ARRIVAL_DATE, DateType()),
+        StructField(PARSED, schema),
+        StructField(REASON, StringType()),
+    )
+    return StructType([*source.fields, *added])
 
 
 def _in_task(schema: Mapping[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

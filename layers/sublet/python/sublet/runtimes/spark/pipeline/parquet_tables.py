@@ -24,10 +24,10 @@ JOURNAL = "_batch.json"
 BATCH = "batch"
 
 WriteFrame = Callable[[DataFrame, str, Sequence[str]], None]
-"""(rows, folder, partition columns): add files to the folder."""
+"""(rows, folder, partition columns): add Parquet files to the folder."""
 
 
-def append(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
+def write_files(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
     frame.write.mode("append").partitionBy(*partitions).parquet(folder)
 
 
@@ -37,9 +37,9 @@ def partition_columns(frame: DataFrame) -> list[str]:
 
 
 class ParquetTables:
-    """See the module. `write_frame` is there for tests of what happens between two tables."""
+    """See the module."""
 
-    def __init__(self, files: SparkFiles, output: str, write_frame: WriteFrame = append) -> None:
+    def __init__(self, files: SparkFiles, output: str, write_frame: WriteFrame) -> None:
         self._files, self._output, self._write_frame = files, output, write_frame
 
     def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:

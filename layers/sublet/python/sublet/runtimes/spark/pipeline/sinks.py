@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
 from sublet.runtimes.spark.pipeline.files import SparkFiles
 from sublet.runtimes.spark.pipeline.identity import MARK, Mark, settle
-from sublet.runtimes.spark.pipeline.parquet_tables import ParquetTables
+from sublet.runtimes.spark.pipeline.parquet_tables import ParquetTables, WriteFrame, write_files
 from sublet.runtimes.spark.pipeline.settings import PipelineSettings, Sink
 
 
@@ -23,8 +23,13 @@ class Tables(Protocol):
         """One batch into all its tables; rows by table. The same call again, after whatever failed, changes nothing."""
 
 
-def open_tables(spark: SparkSession, settings: PipelineSettings) -> Tables:
-    """Raises SettingsError when the sink cannot be written here, or when output and checkpoint do not belong together."""
+def open_tables(
+    spark: SparkSession, settings: PipelineSettings, write_frame: WriteFrame = write_files
+) -> Tables:
+    """Raises SettingsError when the sink cannot be written here, or when output and checkpoint do not belong together.
+
+    `write_frame` writes the files of Parquet and Delta; it is there for tests of what happens between two tables.
+    """
     files = SparkFiles(spark)
     if settings.sink is Sink.ICEBERG:
         from sublet.runtimes.spark.pipeline.iceberg_tables import IcebergTables, check_iceberg
@@ -39,8 +44,8 @@ def open_tables(spark: SparkSession, settings: PipelineSettings) -> Tables:
     if settings.sink is Sink.DELTA:
         from sublet.runtimes.spark.pipeline.delta_tables import DeltaTables
 
-        return DeltaTables(files, settings.output, mark.id)
-    return ParquetTables(files, settings.output)
+        return DeltaTables(files, settings.output, mark.id, write_frame)
+    return ParquetTables(files, settings.output, write_frame)
 
 
 def claim(files: SparkFiles, settings: PipelineSettings) -> Mark:

@@ -1,0 +1,33 @@
+"""Figures per carrier, of the flights of the demo: what `sublet pipeline` calls with each batch.
+
+    sublet pipeline --stream flights --output lake --schema flights.json --transform carriers:tables --available-now
+
+A batch adds rows with what it brought: counts and sums, which may be added up over all batches. An average may not.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+FIGURES = ("flights", "departed", "departure_delay", "arrived", "arrival_delay")
+
+
+def tables(flights: DataFrame) -> dict[str, DataFrame]:
+    """`flights`: a batch of the table parsed. Delays are in minutes, and null where there was no departure or arrival."""
+    return {"carriers": by_carrier(flights)}
+
+
+def by_carrier(flights: DataFrame) -> DataFrame:
+    return flights.groupBy("carrier").agg(
+        F.count(F.lit(1)).alias("flights"),
+        F.count("departure_delay").alias("departed"),
+        F.coalesce(F.sum("departure_delay"), F.lit(0)).alias("departure_delay"),
+        F.count("arrival_delay").alias("arrived"),
+        F.coalesce(F.sum("arrival_delay"), F.lit(0)).alias("arrival_delay"),
+    )
+
+
+def totals(carriers: DataFrame) -> DataFrame:
+    """The table `carriers`, over all its batches."""
+    return carriers.groupBy("carrier").agg(*(F.sum(name).alias(name) for name in FIGURES))

@@ -1,0 +1,38 @@
+"""A Spark session of two cores on the embedded AWS, in the tests' own process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from infra.local import EmbeddedAws
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def local_session(aws: EmbeddedAws, **environment: str) -> Iterator[SparkSession]:
+    """Its Python workers find the emulator by the environment that the JVM inherits; it lives as long as the tests' process.
+
+    `environment`: what else the workers are to have; it is this session's alone.
+    """
+    own = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**aws.environment, **own}.items():
+            patch.setenv(name, value)
+        builder = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+        )
+        for name, value in environment.items():
+            builder = builder.config(f"spark.executorEnv.{name}", value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()
