@@ -1,5 +1,5 @@
 """What SparkPipeline deploys, run as EMR Serverless runs it: spark-submit with the entry point's file, Spark's own PySpark,
-an interpreter without packages, and on its path nothing but the folders that the archives unpack to.
+the interpreter beneath this environment, and first on its path the folders that the archives unpack to.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MACHINE = {"aarch64": "arm64", "x86_64": "x86_64"}.get(platform.machine(), "")
 DEPENDENCIES = ROOT / "layers" / "dependencies" / "emr" / MACHINE
 PYTHON = Path(sys.executable).resolve()
-"""Beneath the virtual environment: it has no packages, as EMR's has none of ours."""
+"""Beneath the virtual environment, whose packages it does not see."""
 
 DRIVER = "spark.emr-serverless.driverEnv."
 
