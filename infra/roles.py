@@ -30,7 +30,13 @@ PIPELINE_ON_STREAM = [
 PIPELINE_ON_LEASES = {
     "none": [],
     "follow": ["dynamodb:Scan"],
-    "hold": ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"],
+    "hold": [
+        "dynamodb:Scan",
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:UpdateItem",
+        "dynamodb:DeleteItem",
+    ],
 }
 """By the source's option `leases`."""
 PIPELINE_ON_TABLES = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
