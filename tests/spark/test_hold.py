@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from typing import NoReturn
 
+import pytest
 from sublet.aws.clock import SystemClock
+from sublet.errors import LeaseHeldElsewhere, LeaseTableUnavailable, OffsetMalformed, SettingsError
 from sublet.memory import MemoryLeaseTable, MemoryStream
+from sublet.ports import Applied
 from sublet.protocol.aggregation import aggregate
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import encode_row
+from sublet.protocol.lease_writes import LeaseWrite, acquire, checkpoint, release
 
 from tests.spark.held_query import WORKER, HeldQuery
-from tests.spark.memory_query import RealClock, SleepingClock, WatchedStream
+from tests.spark.memory_query import MemoryQuery, RealClock, Row, SleepingClock, WatchedStream, options
 from tests.spark.test_follow import consume, shard_id
 
 SECOND = timedelta(seconds=1)
@@ -27,6 +36,70 @@ def row(table: MemoryLeaseTable, key: str) -> Lease:
     lease = table.get(key)
     assert isinstance(lease, Lease), key
     return lease
+
+
+def put_row(table: MemoryLeaseTable, lease: Lease) -> Lease:
+    """As somebody else writes it, without conditions."""
+    table.put_row(encode_row(lease))
+    return lease
+
+
+def put(held: HeldQuery, count: int, first: int = 0) -> list[str]:
+    """Their sequence numbers."""
+    data = [b"%d" % number for number in range(first, first + count)]
+    return held.query.stream.inner.put_all((each.decode(), each) for each in data)
+
+
+def put_at_the_top(held: HeldQuery, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        held.query.stream.inner.put("k", b"high-%d" % number, explicit_hash_key=2**128 - 1)
+
+
+def apply(table: MemoryLeaseTable, write: LeaseWrite) -> Lease:
+    result = table.apply(write)
+    assert isinstance(result, Applied)
+    return result.lease
+
+
+def take(table: MemoryLeaseTable, key: str, worker_id: str) -> Lease:
+    return apply(table, acquire(row(table, key).seen, worker_id, worker_id))
+
+
+def beating(held: HeldQuery, lease: Lease) -> Callable[[], None]:
+    """Another owner of the lease, who heartbeats whenever time passes, until told to stop."""
+    put_row(held.table, lease)
+    sleep, is_alive = held.query.clock.sleep, [True]
+
+    def sleep_and_beat(pause: timedelta) -> None:
+        sleep(pause)
+        if is_alive:
+            at = row(held.table, lease.lease_key)
+            put_row(held.table, replace(at, lease_counter=at.lease_counter + 1))
+
+    held.query.clock.sleep = sleep_and_beat  # type: ignore[method-assign]
+    held.keeper.sleep = sleep_and_beat
+    return is_alive.clear
+
+
+def wait_a_second(held: HeldQuery, *, rerun: bool = False) -> list[Row]:
+    held.query.clock.sleep(SECOND)
+    held.keeper.work()
+    if rerun and len(held.query.rows) < len(held.query.log):
+        return held.run()
+    return held.batch() or []
+
+
+class Unreachable:
+    """A lease table behind a network that is down."""
+
+    def scan(self) -> NoReturn:
+        raise LeaseTableUnavailable("down")
+
+    def get(self, _: str) -> NoReturn:
+        raise LeaseTableUnavailable("down")
+
+    def apply(self, _: LeaseWrite) -> NoReturn:
+        raise LeaseTableUnavailable("down")
 
 
 def test_from_the_fleet_and_back_through_a_reshard_and_in_mid_aggregate() -> None:
@@ -81,3 +154,257 @@ def test_from_the_fleet_and_back_through_a_reshard_and_in_mid_aggregate() -> Non
     assert set(times.values()) == {1}
     assert by_fleet
     assert by_spark
+
+
+def test_a_merge_whose_other_parent_has_no_lease_yet_is_read_to_its_last_record_and_ended_later() -> None:
+    """The other parent is the child of a shard that another owner reads: the end cannot be written yet, the checkpoint can."""
+    held = held_query(2)
+    stream = held.query.stream.inner
+    put_row(
+        held.table, Lease(shard_id(0), TRIM_HORIZON, hash_key_range=stream.list_shards()[0].hash_key_range)
+    )
+    theirs = Lease(shard_id(1), TRIM_HORIZON, lease_owner="java", lease_counter=5)
+    _, other = stream.split(shard_id(1))
+    numbers = [stream.put("k", b"%d" % n, explicit_hash_key=0) for n in range(5)]
+    child = stream.merge(shard_id(0), shard_id(2))
+    assert (other, child) == (shard_id(3), shard_id(4))
+    stop = beating(held, theirs)
+    assert [r.data for r in held.drain()] == [b"0", b"1", b"2", b"3", b"4"]
+    assert row(held.table, shard_id(0)).checkpoint == Checkpoint(numbers[-1])
+    assert row(held.table, shard_id(0)).lease_owner == WORKER
+    stop()
+    held.query.stream.inner.put("k", b"child", explicit_hash_key=0)
+    held.query.clock.sleep(10 * SECOND)
+    assert [r.data for r in held.drain()] == [b"child"]
+    held.end()
+    assert row(held.table, shard_id(0)).is_ended
+    assert row(held.table, shard_id(0)).child_shard_ids == {child}
+
+
+@pytest.mark.parametrize(("committed", "is_readable"), [(True, True), (False, True), (True, False)])
+def test_the_last_batch_counts_exactly_if_spark_has_committed_it(committed: bool, is_readable: bool) -> None:
+    """With a folder that only Spark can read there is what Spark itself has told: the batch before."""
+    held = held_query()
+    held.commits.is_readable = is_readable
+    first = put(held, 10)
+    held.batch()
+    second = put(held, 10, first=10)
+    held.query.plan()
+    held.query.run()
+    if committed:
+        held.commit()
+    held.end()
+    lease = row(held.table, shard_id(0))
+    assert lease.lease_owner is None
+    assert lease.checkpoint == Checkpoint(second[-1] if committed and is_readable else first[-1])
+
+
+def test_a_batch_that_failed_is_done_again_only_as_far_as_nobody_else_has_handled_it() -> None:
+    """Spark has fixed its range for ever; meanwhile the fleet handled a part of it, gave the lease back, and Spark goes on."""
+    held = held_query(2)
+    low = [held.query.stream.inner.put("k", b"low-%d" % n, explicit_hash_key=0) for n in range(10)]
+    put_at_the_top(held, 10)
+    held.query.clock.sleep(5 * SECOND)
+    assert held.query.plan()
+    held.end()
+    theirs = take(held.table, shard_id(0), "fleet")
+    theirs = apply(held.table, checkpoint(theirs, Checkpoint(low[3])))
+    apply(held.table, release(theirs))
+    held.start()
+    again = [r.data for r in held.run()]
+    assert again == [b"low-%d" % n for n in range(4, 10)] + [b"high-%d" % n for n in range(10)]
+    held.end()
+    assert row(held.table, shard_id(0)).checkpoint == Checkpoint(low[-1])
+
+
+def test_a_batch_that_failed_waits_while_another_owner_is_about_to_handle_it() -> None:
+    """Skipped and committed, its range would count as handled although nobody has."""
+    held = held_query()
+    numbers = put(held, 10)
+    held.query.plan()
+    held.end()
+    theirs = take(held.table, shard_id(0), "fleet")
+    stop = beating(held, theirs)
+    held.start()
+    with pytest.raises(LeaseHeldElsewhere, match=f"{shard_id(0)} by fleet at TRIM_HORIZON"):
+        held.run()
+    moved = apply(held.table, checkpoint(row(held.table, shard_id(0)), Checkpoint(numbers[-1])))
+    assert held.run() == [], "the owner is past it"
+    stop()
+    put(held, 3, first=10)
+    apply(held.table, release(row(held.table, moved.lease_key)))
+    assert [r.data for r in held.drain()] == [b"10", b"11", b"12"]
+
+
+def test_a_stolen_lease_is_read_no_more_and_its_batch_is_checkpointed_late() -> None:
+    held = held_query(2)
+    low = [held.query.stream.inner.put("k", b"low-%d" % n, explicit_hash_key=0) for n in range(5)]
+    put_at_the_top(held, 5)
+    held.query.plan()
+    theirs = take(held.table, shard_id(0), "thief")  # in mid-batch
+    held.run()
+    held.query.stream.inner.put("k", b"theirs", explicit_hash_key=0)
+    put_at_the_top(held, 5, first=5)
+    assert {r.shard_id for r in held.drain()} == {shard_id(1)}
+    assert row(held.table, shard_id(0)).checkpoint == Checkpoint(low[-1])
+    assert row(held.table, shard_id(0)).lease_owner == "thief"
+    assert row(held.table, shard_id(0)).lease_counter == theirs.lease_counter, "the thief's fence holds"
+
+    number = held.query.stream.inner.put("k", b"theirs too", explicit_hash_key=0)
+    apply(held.table, release(apply(held.table, checkpoint(theirs, Checkpoint(number)))))
+    held.query.stream.inner.put("k", b"ours again", explicit_hash_key=0)
+    held.query.clock.sleep(10 * SECOND)
+    assert [r.data for r in held.drain()] == [b"ours again"]
+
+
+def test_a_java_worker_that_takes_one_writes_no_holder_and_is_respected() -> None:
+    """A row write by Java's rules: owner and counter, nothing of ours."""
+    held = held_query()
+    put(held, 5)
+    held.drain()
+    java = replace(row(held.table, shard_id(0)), lease_owner="java-1")
+    java = replace(java, lease_counter=java.lease_counter + 1)
+    put_row(held.table, java)
+    number = put(held, 5, first=5)[-1]
+    stop = beating(held, java)
+    held.query.clock.sleep(3 * SECOND)  # by our next heartbeat we know
+    assert held.drain() == []
+    assert row(held.table, shard_id(0)).lease_owner == "java-1"
+    stop()
+    at = row(held.table, shard_id(0))
+    put_row(held.table, replace(at, checkpoint=Checkpoint(number), lease_counter=at.lease_counter + 1))
+    put(held, 5, first=10)
+    held.query.clock.sleep(15 * SECOND)  # Java does not release: its lease expires
+    rows = [row for _ in range(20) for row in wait_a_second(held)]
+    assert [r.data for r in rows] == [b"10", b"11", b"12", b"13", b"14"]
+
+
+def test_a_kcl_3_leader_asks_for_a_lease_and_gets_it_between_two_batches() -> None:
+    held = held_query()
+    first = put(held, 5)
+    held.drain()
+    second = put(held, 5, first=5)
+    held.query.plan()
+    ours = row(held.table, shard_id(0))
+    put_row(held.table, replace(ours, lease_owner="java-2", checkpoint_owner=WORKER))
+    held.query.clock.sleep(3 * SECOND)
+    held.keeper.work()
+    assert row(held.table, shard_id(0)).checkpoint_owner == WORKER, "not in mid-batch"
+    assert row(held.table, shard_id(0)).checkpoint == Checkpoint(first[-1])
+    held.run()
+    held.batch()
+    after = row(held.table, shard_id(0))
+    assert (after.lease_owner, after.checkpoint_owner) == ("java-2", None)
+    assert after.checkpoint == Checkpoint(second[-1])
+    put(held, 5, first=10)
+    assert held.batch() is None
+
+
+def test_a_parent_ends_only_when_its_last_batch_is_committed_and_its_children_exist() -> None:
+    held = held_query()
+    put(held, 5)
+    children = held.query.stream.inner.split(shard_id(0))
+    held.query.plan()
+    held.query.run()
+    assert held.table.get(children[0]) is None
+    assert not row(held.table, shard_id(0)).is_ended
+    held.commit()
+    held.query.plan()
+    parent = row(held.table, shard_id(0))
+    assert parent.is_ended
+    assert parent.child_shard_ids == set(children)
+    assert parent.lease_owner is None
+    assert {row(held.table, child).lease_owner for child in children} == {WORKER}
+    assert {row(held.table, child).parent_shard_ids for child in children} == {frozenset({shard_id(0)})}
+
+
+def test_a_query_whose_keeper_dies_leaves_its_leases_to_expire_with_what_was_committed() -> None:
+    held = held_query()
+    numbers = put(held, 5)
+    held.drain()
+    put(held, 5, first=5)
+    held.query.plan()
+    at = row(held.table, shard_id(0))
+    assert at.checkpoint == Checkpoint(numbers[-1])
+    held.start()  # everything was killed, and nothing handed back
+    rows = [row for _ in range(20) for row in wait_a_second(held, rerun=True)]
+    assert [r.data for r in rows] == [b"5", b"6", b"7", b"8", b"9"]
+
+
+def test_available_now_waits_for_the_leases_of_a_run_that_was_killed() -> None:
+    held = held_query(2)
+    put(held, 10)
+    held.drain()
+    put(held, 10, first=10)
+    held.start()
+    held.query.driver.set_targets()
+    assert len(held.drain(idle=1)) == 10
+
+
+def test_two_applications_and_a_query_without_leases_read_one_stream_whole_each() -> None:
+    held = held_query(3)
+    other = HeldQuery(held.query.stream, held.query.clock, MemoryLeaseTable(), application="orders-mail")
+    alone = MemoryQuery(held.query.stream, held.query.clock, options())
+    for n in range(5):
+        put(held, 20, first=20 * n)
+        assert held.batch()
+        assert other.batch()
+        assert alone.plan()
+        alone.run()
+    held.query.clock.sleep(5 * SECOND)
+    for rows in (held.query.all_rows + held.drain(), other.query.all_rows + other.drain(), alone.run_all()):
+        assert sorted(int(r.data) for r in rows) == list(range(100))
+
+
+def test_latest_is_pinned_in_the_row_before_anything_is_read() -> None:
+    held = held_query(startPosition="LATEST")
+    put(held, 5)
+    held.query.clock.sleep(SECOND)
+    held.batch()
+    pinned = row(held.table, shard_id(0)).start_at
+    assert pinned is not None
+    held.end()
+    held.query.clock.sleep(SECOND)
+    put(held, 5, first=5)
+    held.query.clock.sleep(5 * SECOND)
+    held.start()
+    assert [r.data for r in held.drain()] == [b"5", b"6", b"7", b"8", b"9"]
+
+
+def test_a_checkpoint_folder_of_another_query_is_refused() -> None:
+    held = held_query()
+    put(held, 5)
+    held.query.plan()
+    held.query.run()  # committed elsewhere
+    with pytest.raises(SettingsError, match="checkpointLocation"):
+        held.query.plan()
+
+
+def test_a_checkpoint_of_another_way_with_leases_is_refused() -> None:
+    held = held_query()
+    put(held, 5)
+    held.drain()
+    alone = MemoryQuery(held.query.stream, held.query.clock, options())
+    alone.log = held.query.log
+    with pytest.raises(
+        OffsetMalformed, match="by the leases of orders-audit, and the query goes by no leases"
+    ):
+        alone.plan()
+
+
+def test_a_database_out_of_reach_for_a_while_loses_nothing() -> None:
+    """Writes fail, then pass: the checkpoint is written then, and the leases are still ours."""
+    held = held_query()
+    put(held, 5)
+    held.drain()
+    numbers = put(held, 5, first=5)
+    held.batch()
+    held.keeper._held.table = Unreachable()
+    put(held, 5, first=10)
+    assert held.query.plan()
+    assert row(held.table, shard_id(0)).checkpoint != Checkpoint(numbers[-1])
+    held.keeper._held.table = held.table
+    held.keeper.work()
+    assert row(held.table, shard_id(0)).checkpoint == Checkpoint(numbers[-1])
+    held.end()
+    assert row(held.table, shard_id(0)).lease_owner is None

@@ -40,6 +40,7 @@ from sublet.runtimes.spark.planning import (
     check_identity,
     first_positions,
     next_offset,
+    other_listed_parents,
     plan_ranges,
 )
 from sublet.runtimes.spark.reading import Task
@@ -244,9 +245,35 @@ class QueryDriver:
         ours = positions.keys() if held is None else positions.keys() & held.keys()
         shards = [self._shards[shard_id] for shard_id in sorted(ours & self._shards.keys())]
         share = Share(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
+        blocked = self._blocked(shards)
         with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(shards) or 1)) as pool:
-            peeks = pool.map(lambda shard: self._peek(shard, positions[shard.shard_id], share), shards)
+            peeks = pool.map(
+                lambda shard: (
+                    self._peek_blocked(shard, positions[shard.shard_id])
+                    if shard.shard_id in blocked
+                    else self._peek(shard, positions[shard.shard_id], share)
+                ),
+                shards,
+            )
             return {shard.shard_id: peek for shard, peek in zip(shards, peeks, strict=True)}
+
+    def _blocked(self, shards: Sequence[Shard]) -> frozenset[str]:
+        """Closed shards that cannot be ended yet, because a merge's other parent has no lease (KCL): their child would start
+        without its records. They are read to their last record, which can be checkpointed, and ended later."""
+        if self._keeper is None:
+            return frozenset()
+        others = {
+            shard.shard_id: other_listed_parents(shard.shard_id, self._shards.values()) & self._shards.keys()
+            for shard in shards
+            if not shard.is_open
+        }
+        asked = frozenset[str]().union(*others.values())
+        missing = asked - self._keeper.rows(sorted(asked)).keys() if asked else asked
+        return frozenset(shard_id for shard_id, parents in others.items() if parents & missing)
+
+    def _peek_blocked(self, shard: Shard, position: Begin) -> Peek:
+        peek = self._peeker.look(replace(shard, is_open=True), position)
+        return Peek(None, caught_up=True) if isinstance(peek.end, Ended) else peek
 
     def _peek(self, shard: Shard, position: Begin, share: Share) -> Peek:
         if self._targets is None:

@@ -65,6 +65,7 @@ class Keeper:
         """
         self._check_folder(committed)
         self._commit(committed)
+        self._write_due()
         if self._held.end_those(self._offsets) or self._taker.is_due:
             self._taker.look_and_take(self._write_due)
             self._write_due()  # taken with less in the row than this query has committed
@@ -122,6 +123,7 @@ class Keeper:
             self._held.leave(self._offsets)
             if self._held.keys:
                 self.sleep(PAUSE)
+        self._held.give_up(self._held.keys)  # whoever is next reads some of it again, and need not wait
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     @property

@@ -60,14 +60,12 @@ def keep(keeper: Keeper, inbox: Inbox, say: Callable[[str], None], pause: timede
     """Answer, and see to what is due, until the query is over; then give everything back."""
     try:
         while True:
-            try:
+            with suppress(Empty):
                 question = inbox.get(timeout=pause.total_seconds())
-            except Empty:
-                keeper.work()
-                continue
-            if question is OVER:
-                break
-            say(answer(keeper, question))
+                if question is OVER:
+                    break
+                say(answer(keeper, question))
+            keeper.work()
     finally:
         keeper.finish()
 

@@ -117,6 +117,12 @@ def descendants(of: Collection[str], listed: Iterable[Shard]) -> set[str]:
     return found
 
 
+def other_listed_parents(shard_id: str, listed: Iterable[Shard]) -> frozenset[str]:
+    """The parents that the shard's listed children have beside it: of a merge."""
+    children = (shard for shard in listed if shard_id in shard.parent_shard_ids)
+    return frozenset[str]().union(*(child.parent_shard_ids for child in children)) - {shard_id}
+
+
 def beginning_shards(start: Offset, listed: Sequence[Shard]) -> dict[str, ShardOffset]:
     """Shards that are not in the offset yet and whose every parent, listed or in the offset, has ended in it.
 

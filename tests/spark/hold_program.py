@@ -1,0 +1,137 @@
+"""A streaming query that holds leases, in a process of its own: `hold_program.py FOLDER STREAM APPLICATION ENDING [TRIGGER]`
+
+Each batch becomes one file, FOLDER/batches/<id>.parquet. In the batch after the file FOLDER/end appears, before its own file is
+written, it ends in the way of ENDING; with a TRIGGER, which waits long, after the first batch instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tests.spark.processes import kill_session
+
+FAILOVER = "6s"
+
+
+def main() -> None:
+    folder, stream, application, ending, *trigger = sys.argv[1:]
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    program = Program(Path(folder), application, ending, bool(trigger))
+    options = {"leases": "hold", "failoverTime": FAILOVER, "listInterval": "1s", "patience": "20s"}
+    if ending != "stop_blind":
+        options["checkpointLocation"] = f"{folder}/checkpoint"
+    writer = (
+        spark.readStream.format("sublet")
+        .options(stream=stream, application=application, **options)
+        .load()
+        .writeStream.foreachBatch(program.write)
+        .option("checkpointLocation", f"{folder}/checkpoint")
+    )
+    if ending == "available_now":
+        writer = writer.trigger(availableNow=True)
+    query = (writer.trigger(processingTime=trigger[0]) if trigger else writer).start()
+    try:
+        program.wait_and_end(query, spark)
+    except Exception as failure:  # noqa: BLE001 - that is how some end
+        say("failed", str(failure)[:3000])
+
+
+class Program:
+    def __init__(self, folder: Path, application: str, ending: str, is_idle: bool) -> None:
+        self.folder, self.application, self.ending, self.is_idle = folder, application, ending, is_idle
+        self.in_last_batch = threading.Event()
+
+    def write(self, rows: DataFrame, batch: int) -> None:
+        if (self.folder / "end").exists() and not self.is_idle:
+            self._last_batch(rows)
+        table = rows.toArrow()
+        file = self.folder / "batches" / f"{batch}.parquet"
+        fresh = file.with_suffix(".new")
+        pq.write_table(table, fresh)
+        fresh.rename(file)
+        say("batch", str(batch))
+        if self.is_idle:
+            self.in_last_batch.set()
+
+    def _last_batch(self, rows: DataFrame) -> None:
+        match self.ending:
+            case "handler":
+                raise ValueError("the user's code has failed")
+            case "task":
+                rows.foreach(fail)
+            case _:
+                self.in_last_batch.set()
+                time.sleep(3)
+
+    def wait_and_end(self, query: StreamingQuery, spark: SparkSession) -> None:
+        while not self.in_last_batch.wait(0.2):
+            if not query.isActive:
+                break
+        if self.is_idle:
+            time.sleep(2)  # until Spark has written its commit
+        say("ending", self.ending)
+        match self.ending:
+            case "stop" | "stop_blind":
+                query.stop()
+            case "spark_stop":
+                spark.stop()
+            case "interrupt":
+                os.kill(os.getpid(), signal.SIGINT)
+            case "kill":
+                kill_session(os.getsid(0))
+            case "kill_reader":
+                os.kill(reader_of(self.application), signal.SIGKILL)
+            case "kill_everything":
+                os.kill(keeper_of(self.application), signal.SIGKILL)
+                kill_session(os.getsid(0))
+        query.awaitTermination()
+
+
+def fail(_: object) -> NoReturn:
+    raise ValueError("a task has failed")
+
+
+def keeper_of(application: str) -> int:
+    """The process that keeps the application's leases for this session's query."""
+    wanted = f"SUBLET_APPLICATION={application}\0".encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):
+                if (
+                    b"keeper_process" in (entry / "cmdline").read_bytes()
+                    and wanted in (entry / "environ").read_bytes()
+                ):
+                    return int(entry.name)
+    raise LookupError(f"nobody keeps the leases of {application}")
+
+
+def reader_of(application: str) -> int:
+    """The source's process on the driver: the keeper's parent."""
+    stat = Path(f"/proc/{keeper_of(application)}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def say(what: str, detail: str) -> None:
+    print(json.dumps([what, detail]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""`leases=hold` on Spark itself: however a query ends, the next owner goes on exactly where it committed last."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from sublet.aws.clock import SystemClock
+from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis import KinesisStream
+from sublet.memory import MemoryLog, MemoryMetrics
+from sublet.protocol.lease import Lease
+from sublet.runtimes.handler_module import HandlerFunctions
+from sublet.runtimes.process import ConsumerProcess
+from sublet.runtimes.threads import ThreadTasks
+from sublet.settings import Settings
+
+from infra.local import EmbeddedAws
+from tests.contract.dynamodb_tables import create_table
+from tests.spark.kinesis_stream import BusyStream
+from tests.spark.processes import kill_session
+
+ROOT = Path(__file__).resolve().parents[2]
+SECOND = timedelta(seconds=1)
+
+
+class World:
+    """A stream, an application's lease table, and the programs and fleets that share them."""
+
+    def __init__(self, aws: EmbeddedAws, folder: Path, name: str, seed: int = 7) -> None:
+        self.aws, self.folder, self.name = aws, folder, f"{name}-{os.getpid()}"
+        print(f"seed {seed}")
+        self.stream = BusyStream(aws.client("kinesis"), self.name, seed)
+        create_table(aws.client("dynamodb"), self.name, "leaseKey")
+        self.table = DynamoDbLeaseTable(aws.client("dynamodb"), self.name)
+        self.by_fleet: list[bytes] = []
+        (folder / "batches").mkdir(exist_ok=True)
+
+    def spark(self, ending: str, *trigger: str) -> subprocess.Popen[str]:
+        environment = {
+            **os.environ,
+            **self.aws.environment,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT),
+        }
+        command = [
+            sys.executable,
+            "-m",
+            "tests.spark.hold_program",
+            str(self.folder),
+            self.name,
+            self.name,
+            ending,
+        ]
+        with (self.folder / "stderr").open("ab") as errors:
+            return subprocess.Popen(
+                [*command, *trigger], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def run_spark(self, ending: str, *trigger: str, batches: int = 3) -> list[str]:
+        """Until so many batches are written and it has ended in its way; what it said."""
+        (self.folder / "end").unlink(missing_ok=True)
+        program = self.spark(ending, *trigger)
+        said: list[str] = []
+        try:
+            assert program.stdout is not None
+            with program.stdout as lines:
+                for line in lines:
+                    said.append(line)
+                    print(line, end="", flush=True)
+                    if sum(line.startswith('["batch"') for line in said) == batches:
+                        (self.folder / "end").touch()
+            program.wait(timeout=60)
+        finally:
+            kill_session(program.pid)
+            program.wait()
+        return said
+
+    def wait_until_released(self, within: float = 15) -> float:
+        """How long it took."""
+        since = time.monotonic()
+        while any(lease.lease_owner for lease in self.table.scan().leases):
+            assert time.monotonic() - since < within, [
+                (lease.lease_key, lease.lease_owner) for lease in self.table.scan().leases
+            ]
+            time.sleep(0.05)
+        return time.monotonic() - since
+
+    def fleet(self, within: float = 60) -> None:
+        """The library's own process, until everything produced so far has been handled by somebody."""
+        settings = Settings(
+            application=self.name, stream=self.name, worker_id="fleet", failover_time=6 * SECOND, heartbeat_interval=2 * SECOND
+        )  # fmt: skip
+        kinesis, tasks = self.aws.client("kinesis"), ThreadTasks()
+        stop = tasks.signal()
+        process = ConsumerProcess(
+            self.table, KinesisStream(kinesis, kinesis, settings), HandlerFunctions(self._handle), SystemClock(), tasks,
+            MemoryMetrics(), MemoryLog(), settings, stop,
+        )  # fmt: skip
+        running = tasks.spawn(process.run)
+        deadline = time.monotonic() + within
+        spark = set(self.by_spark())
+        while set(self.stream.produced) - spark - set(self.by_fleet) and time.monotonic() < deadline:
+            stop.wait(SECOND / 10)
+        stop.set()
+        running.result()
+
+    def _handle(self, batch: object) -> None:
+        self.by_fleet.extend(record.data for record in batch.records)  # type: ignore[attr-defined]
+
+    def by_spark(self) -> list[bytes]:
+        """Rows of the batches that Spark says are committed: of one that is not, it is as if it had never been."""
+        commits = {path.name for path in (self.folder / "checkpoint" / "commits").iterdir()}
+        files = [f for f in sorted((self.folder / "batches").glob("*.parquet")) if f.stem in commits]
+        return [data for file in files for data in pq.read_table(file).column("data").to_pylist()]
+
+    def verdict(self) -> tuple[list[bytes], list[bytes]]:
+        """Missing, and repeated."""
+        times = Counter(self.by_fleet + self.by_spark())
+        assert times.keys() <= set(self.stream.produced)
+        missing = [data for data in self.stream.produced if data not in times]
+        return missing, [data for data, count in times.items() if count > 1]
+
+    def leases(self) -> dict[str, Lease]:
+        return {lease.lease_key: lease for lease in self.table.scan().leases}
+
+
+class Producing:
+    """Data flows, and shards split and merge, for as long as the block lasts."""
+
+    def __init__(self, stream: BusyStream, reshard_every: float = 6) -> None:
+        self._stream = stream
+        self._thread = threading.Thread(target=stream.run, args=(reshard_every,), daemon=True)
+
+    def __enter__(self) -> None:
+        self._stream.produce()
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.stop()
+        self._thread.join()
+
+
+ENDINGS = ["stop", "handler", "task", "spark_stop", "interrupt", "kill", "kill_reader"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_however_it_ends_in_mid_batch(embedded_aws: EmbeddedAws, tmp_path: Path, ending: str) -> None:
+    world = World(embedded_aws, tmp_path, f"ends-{ending.replace('_', '-')}")
+    with Producing(world.stream):
+        world.run_spark(ending, batches=6)
+        print(f"{ending}: released after {world.wait_until_released():.1f} s")
+    world.fleet()
+    assert world.verdict() == ([], [])
+    assert world.by_spark()
+    assert world.by_fleet
