@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tests.chaos.journal import Begun, Entry
+from tests.chaos.journal import Begun, Ended, Entry
 from tests.chaos.plan import Kind
 
 NANOSECONDS = 1_000_000_000
@@ -54,10 +54,10 @@ class Recovery(NamedTuple):
         return self.undisturbed is not None and self.undisturbed == self.seconds
 
 
-def recoveries(faults: Sequence[Fault], entries: Iterable[Entry], ticks: Sequence[Tick]) -> list[Recovery]:
+def recoveries(faults: Sequence[Fault], entries: Sequence[Entry], ticks: Sequence[Tick]) -> list[Recovery]:
     """Of each fault that hit anything. The lease manager has recovered when a tick comes through that began later."""
-    signs = _signs_of_life(entries)
-    ends = {fault: _recovered_at(fault, signs, ticks) for fault in faults if _is_measured(fault)}
+    signs, ended = _signs_of_life(entries), _ended(entries)
+    ends = {fault: _recovered_at(fault, signs, ended, ticks) for fault in faults if _is_measured(fault)}
     return [_recovery(fault, end, ends, faults) for fault, end in ends.items()]
 
 
@@ -76,11 +76,20 @@ def _signs_of_life(entries: Iterable[Entry]) -> dict[str, list[int]]:
     return signs
 
 
-def _recovered_at(fault: Fault, signs: dict[str, list[int]], ticks: Sequence[Tick]) -> int | None:
+def _ended(entries: Iterable[Entry]) -> dict[str, int]:
+    """By shard: when the handler was told of its end."""
+    return {entry.shard_id: entry.at for entry in entries if isinstance(entry, Ended)}
+
+
+def _recovered_at(
+    fault: Fault, signs: dict[str, list[int]], ended: dict[str, int], ticks: Sequence[Tick]
+) -> int | None:
     if fault.kind is Kind.KILL_MANAGER:
         return min((tick.ended for tick in ticks if tick.began > fault.at), default=None)
-    latest = 0
+    latest = fault.begins_recovery
     for shard_id in fault.shards:
+        if fault.at < ended.get(shard_id, fault.at) <= fault.begins_recovery:
+            continue  # while the network was bad
         times = signs.get(shard_id, [])
         index = bisect_right(times, fault.begins_recovery)
         if index == len(times):

@@ -17,7 +17,7 @@ from tests.chaos.recovery import Recovery
 from tests.chaos.run import Found
 
 CRASH_GOAL = 5.0
-"""Seconds, the median, where Step Functions sees the crash."""
+"""Seconds: the median where Step Functions sees the crash, and nothing else hits what it starts anew."""
 
 START_SECONDS = 5.0
 """For the new worker to start, on a busy machine."""
@@ -27,10 +27,10 @@ BOUND = FAILOVER_SECONDS + TICK_SECONDS + START_SECONDS
 
 EXAMPLES = 10
 SHOWN_KINDS = {
-    Kind.KILL_WORKER: "until all its shards deliver again",
-    Kind.SUSPEND_WORKER: "until all its shards deliver again",
-    Kind.KILL_MANAGER: "until a later tick comes through",
-    Kind.NETWORK: "from its end until all shards deliver again",
+    Kind.KILL_WORKER: "all its shards deliver again",
+    Kind.SUSPEND_WORKER: "all its shards deliver again",
+    Kind.KILL_MANAGER: "a later tick comes through",
+    Kind.NETWORK: "good again: all shards deliver",
 }
 
 
@@ -94,7 +94,7 @@ def _figures(found: Found) -> Iterator[tuple[str, str]]:
         f"{verdict.failed_calls:,}",
         f"handler failures, which left {verdict.unfinished:,} shown records undone",
     )
-    yield f"{sum(found.faults.values()):,}", f"faults and reshards: {_counts(found.faults)}"
+    yield f"{sum(found.faults.values()):,}", f"faults: {_counts(found.faults)}"
     yield f"{sum(found.reshards.values()):,}", f"reshards: {_counts(found.reshards)}"
     yield f"{sum(found.hit.values()):,}", f"of {found.requests:,} requests hit: {_counts(found.hit)}"
     yield f"{found.ticks:,}", f"ticks came through, {found.failed_ticks} did not"
@@ -108,12 +108,12 @@ def _figures(found: Found) -> Iterator[tuple[str, str]]:
 
 def _times(recoveries: Sequence[Recovery]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("seconds")
+    table.add_column("seconds until")
     for column in ("n", "median", "p90", "max", "undisturbed n", "median", "max"):
         table.add_column(column, justify="right")
     for kind, what in SHOWN_KINDS.items():
         of_kind = [recovery for recovery in recoveries if recovery.fault.kind is kind]
-        table.add_row(f"{kind}, {what}", *_distribution(of_kind))
+        table.add_row(f"{kind}: {what}", *_distribution(of_kind))
     return table
 
 
@@ -135,9 +135,10 @@ def _summary(recoveries: Sequence[Recovery]) -> list[str]:
 
 
 def _crash_goal(recoveries: Sequence[Recovery]) -> Iterator[str]:
-    seconds = [r.seconds for r in recoveries if r.fault.kind is Kind.KILL_WORKER and r.seconds is not None]
+    kills = (recovery for recovery in recoveries if recovery.fault.kind is Kind.KILL_WORKER)
+    seconds = [kill.seconds for kill in kills if kill.seconds is not None and kill.is_undisturbed]
     if seconds and median(seconds) >= CRASH_GOAL:
-        yield f"the median recovery is {median(seconds):.1f} s, the goal below {CRASH_GOAL:g} s"
+        yield f"the median recovery, undisturbed, is {median(seconds):.1f} s, the goal below {CRASH_GOAL:g} s"
 
 
 def _too_late(recovery: Recovery) -> str:

@@ -24,8 +24,8 @@ PACES = {
     Kind.RESHARD: Pace((12, 25)),
 }
 FEWEST_SHARDS, MOST_SHARDS = 3, 6
-AT_WORK_WITHIN = 5 * NANOSECONDS
-"""A process that has delivered a shard so lately has its lease."""
+AT_WORK_WITHIN = 5 * NANOSECONDS // 2
+"""A process that has delivered a shard so lately has its lease, most probably: its window may just have ended."""
 ANY_PROCESS = 0.15
 """Of the kills: of any process, so that one is met that has just started, or is between two windows."""
 TICK_TAKES = 0.25

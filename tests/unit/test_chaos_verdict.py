@@ -139,6 +139,7 @@ def test_nobody_recovers_while_the_network_is_bad() -> None:
     assert only([kill(10, "a"), bad], calls("a", 20)) == (10, 6)
     assert only([kill(10, "a"), bad], calls("a", 12)) == (2, 0)
     assert only([bad], calls("a", 6, 17)) == (3, 3), "counted from its end"
+    assert only([bad], [*calls("a", 6), Ended(7 * S, "a")]) == (0, 0), "an ended shard needs nothing more"
 
 
 def test_without_a_manager_no_lost_lease_is_found() -> None:
