@@ -85,7 +85,7 @@ class Recorder:
         return len([name for name in self.place.names() if name.startswith("fail-")])
 
     def kill(self) -> None:
-        """End the worker that is at work: from outside where it is a process of this machine, else at its next call."""
+        """End the worker that dawdles: from outside where it is a process of this machine, else by itself."""
         if isinstance(self.place, Folder):
             alive = [pid for pid in self.pids() if _ended_by_us(pid)]
             assert alive, "no worker was at work"

@@ -98,13 +98,17 @@ class Fleet:
             for row in self.dynamodb.scan(TableName=self.outputs["LeaseTable"])["Items"]
         }
 
-    def wait_until_free(self) -> None:
-        """Every window has ended and given its leases back."""
-        wait_until(
-            lambda: not [row for row in self.leases().values() if "leaseOwner" in row],
-            60,
-            lambda: f"still held: {self.leases()}",
-        )
+    def wait_until_free(self) -> dict[str, dict[str, Any]]:
+        """The leases once every window has ended and given its own back. (The next tick may be about to send new ones.)"""
+        rows: dict[str, dict[str, Any]] = {}
+
+        def free() -> bool:
+            nonlocal rows
+            rows = self.leases()
+            return not any("leaseOwner" in row for row in rows.values())
+
+        wait_until(free, 60, lambda: f"still held: {rows}")
+        return rows
 
 
 def kill(pids: Iterable[int]) -> None:

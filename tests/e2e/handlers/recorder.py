@@ -20,11 +20,12 @@ def handle(batch: Batch) -> None:
     for failure in sorted(DIRECTORY.glob("fail-*")):
         failure.unlink(missing_ok=True)
         raise RuntimeError(f"asked to fail: {failure.name}")
+    delay = float((DIRECTORY / "delay").read_text())  # before the test can see that this call has begun
     with (DIRECTORY / f"{os.getpid()}.jsonl").open("a") as lines:
         for record in batch.records:
             place = [batch.shard_id, record.sequence_number, record.sub_sequence_number, record.partition_key]
             lines.write(json.dumps([time.time_ns(), *place, record.data.decode()]) + "\n")
-    time.sleep(float((DIRECTORY / "delay").read_text()))
+    time.sleep(delay)
 
 
 def shard_ended(shard_id: str) -> None:
