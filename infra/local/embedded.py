@@ -107,6 +107,8 @@ def embedded_aws(*, auth: bool = False) -> Iterator[EmbeddedAws]:
             servers = [
                 future.result() for future in [pool.submit(stack.enter_context, start) for start in starts]
             ]
+        for server in servers:
+            stack.callback(server.end)
         yield EmbeddedAws(environment, tuple(servers))
 
 

@@ -8,7 +8,6 @@ handler and no atexit hook could promise as much. Runs on the standard library a
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,8 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-GRACE = 3.0
-"""Seconds between asking the server's process group to end and ending it."""
+GRACE = 1.0
+"""Seconds between asking the server's process group to end and ending it. Nothing that it holds is to outlive it; kinesis-local
+would wait for its clients' open connections to close.
+"""
 
 
 def main(home: Path, command: list[str]) -> int:
@@ -38,7 +39,8 @@ def main(home: Path, command: list[str]) -> int:
     threading.Thread(target=_report_end, args=(server,), daemon=True).start()
     sys.stdin.buffer.read()
     end_group(server)
-    shutil.rmtree(home, ignore_errors=True)
+    # Each Lambda worker had a copy of its code: 16,000 files after a demo, for which shutil.rmtree takes three times as long.
+    subprocess.run(["rm", "-rf", home], check=False)  # noqa: S607 -- wherever the machine keeps it
     return 0
 
 

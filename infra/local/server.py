@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +27,16 @@ class ServerFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server. `process_group` holds the server and all that it starts, such as Lambda's workers."""
+    """A running server.
+
+    process_group   holds the server and all that it starts, such as Lambda's workers
+    end             asks for its end and does not wait: with several, before the first one is waited for
+    """
 
     name: str
     process_group: int
     log: Path
+    end: Callable[[], None]
 
 
 @contextmanager
@@ -68,6 +73,7 @@ def running(
 
 
 def _healthy(name: str, guard: subprocess.Popen[str], log: Path, health_url: str, limit: float) -> Server:
+    assert guard.stdin is not None
     words: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(guard, words), daemon=True).start()
     deadline = time.monotonic() + limit
@@ -77,7 +83,7 @@ def _healthy(name: str, guard: subprocess.Popen[str], log: Path, health_url: str
         raise ServerFailed(f"{name}: it could not be started; run `make setup`") from None
     while time.monotonic() < deadline:
         if _answers(health_url):
-            return Server(name, process_group, log)
+            return Server(name, process_group, log, guard.stdin.close)
         try:
             raise ServerFailed(f"{name} {words.get(timeout=0.05)} before it was healthy\n{_tail(log)}")
         except queue.Empty:

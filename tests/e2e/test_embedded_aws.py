@@ -161,6 +161,15 @@ def test_children_of_a_server_end_with_it(tmp_path: Path) -> None:
     assert not parent.log.parent.exists()
 
 
+def test_a_server_can_be_asked_to_end_before_it_is_waited_for() -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
+    with running("asked", command, {}, f"http://127.0.0.1:{port}/") as asked:
+        asked.end()
+        eventually(partial(group_ended, asked.process_group), "it ends while the block goes on")
+    assert not asked.log.parent.exists()
+
+
 def test_a_server_that_dies_is_reported_with_its_last_words() -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no such option: --colour')"]
     with (
