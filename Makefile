@@ -97,7 +97,7 @@ scenarios: setup ## write the scenario files' expectations anew; review the diff
 	@git --no-pager diff --stat -- tests/scenarios
 
 .PHONY: bench
-bench: setup .local/bench/.installed ## the benchmarks, against their peers (BENCH="replay latency" for some)
+bench: setup .local/bench/.installed $(if $(filter spark%,$(BENCH)),.local/spark/.installed) ## the benchmarks, against their peers (BENCH="replay latency" for some; BENCH=spark sets Spark up)
 	@$(PY) -m benchmarks $(BENCH)
 
 ##@ Set up

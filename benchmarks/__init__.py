@@ -14,5 +14,7 @@ NAMES = (
     "idle_writes",
     "limits",
     "calls",
+    "spark_rows",
+    "spark_batches",
 )
-"""In the order of `python -m benchmarks`."""
+"""In the order of `python -m benchmarks`. A name stands for all that begin with it and a `_`: `spark`."""

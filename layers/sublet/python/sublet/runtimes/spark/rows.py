@@ -34,7 +34,7 @@ ARROW_SCHEMA = pa.schema(
 """Spark takes a batch only if its schema equals this one, which it makes of SCHEMA_DDL."""
 
 
-BATCH_BYTES = 512 * 1024
+BATCH_BYTES = 2**20
 """Of stream records' data that one RecordBatch is made of: what stays in a core's cache from the first step to Spark."""
 
 

@@ -1,0 +1,74 @@
+"""Streaming sources for the cost of a micro-batch: sublet's own with one record a batch, and one that does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+from sublet.runtimes.spark.options import Options, Use, parse_options
+from sublet.runtimes.spark.pages import Connection
+from sublet.runtimes.spark.rows import SCHEMA_DDL
+from sublet.runtimes.spark.streaming import StreamReader
+
+from benchmarks.spark.memory import STREAM, trickle
+
+RECORDS = 1_000
+"""More than a query gets through."""
+
+
+class TrickleSource(DataSource):
+    """sublet's streaming reader on a stream in memory."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "benchmark_trickle"
+
+    def schema(self) -> str:
+        return SCHEMA_DDL
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: ARG002, N802 -- Spark's interface
+        options = parse_options({"stream": STREAM, "maxRecordsPerTrigger": "1"}, Use.STREAM)
+        return StreamReader(
+            options,
+            connect_driver=_connect,
+            connect_leases=lambda _: None,
+            connect_keeper=lambda _: None,
+            connect_task=_connect,
+        )
+
+
+def _connect(options: Options) -> Connection:  # noqa: ARG001 -- they name what is not there
+    return trickle(RECORDS)
+
+
+class EmptySource(DataSource):
+    """The least that Spark asks of a streaming source in Python."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "benchmark_empty"
+
+    def schema(self) -> str:
+        return SCHEMA_DDL
+
+    def streamReader(self, schema: StructType) -> EmptyReader:  # noqa: ARG002, N802 -- Spark's interface
+        return EmptyReader()
+
+
+class EmptyReader(DataSourceStreamReader):
+    """A batch without rows whenever it is asked."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return {"batch": 0}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
+        return {"batch": start["batch"] + 1}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:  # noqa: ARG002
+        return iter(())

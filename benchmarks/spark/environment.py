@@ -1,0 +1,45 @@
+"""Where the Spark benchmarks run: `.local/spark`, if that is there and Java too. This module needs neither."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+from benchmarks.peers import ROOT
+
+PYTHON = ROOT / ".local/spark/bin/python"
+MISSING = (
+    "not measured: it needs Java 17 or newer, and `make bench BENCH=spark` installs PySpark in .local/spark"
+)
+
+
+def is_there() -> bool:
+    if not PYTHON.exists():
+        return False
+    try:
+        return subprocess.run(["java", "-version"], capture_output=True, check=False).returncode == 0  # noqa: S607
+    except FileNotFoundError:
+        return False
+
+
+def measured_on_spark(module: str) -> Any:
+    """What `python -m <module>` prints as its last line, as JSON; None where there is no Spark.
+
+    In a session of its own, so that it can tell the CPU time of all its processes, the JVM and Spark's Python workers.
+    """
+    if not is_there():
+        return None
+    paths = [str(ROOT / "layers/sublet/python"), str(ROOT)]
+    run = subprocess.run(
+        [str(PYTHON), "-m", module],
+        check=False,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYSPARK_PYTHON": str(PYTHON)},
+    )
+    if run.returncode != 0:
+        raise ChildProcessError(f"{module} failed:\n{run.stderr[-5000:]}")
+    return json.loads(run.stdout.splitlines()[-1])

@@ -1,0 +1,122 @@
+"""Streams in memory, the same in each process that makes them: of aggregates, of a record a batch, and of many shards."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import cache
+from itertools import count, cycle, islice
+from random import Random
+
+from sublet.decisions.resume import ReadPosition
+from sublet.memory import FakeClock, MemoryLog, MemoryStream
+from sublet.ports import PollRefusal
+from sublet.protocol.aggregation import Aggregator, hash_key
+from sublet.protocol.records import Page
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.runtimes.spark.pace import Pace
+from sublet.runtimes.spark.pages import Connection
+from sublet.settings import StartPosition
+
+STREAM = "orders"
+SHARD_ID = "shardId-000000000000"
+ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
+KEYS = 100
+DISTINCT_AGGREGATES = 100
+"""Repeated to make up the rest: 5 MB, enough for no cache to hold them."""
+
+PATIENCE = timedelta(seconds=60)
+
+
+class LeapingClock(FakeClock):
+    """Time passes when somebody sleeps, and at once: Kinesis' pace is kept, and does not count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def sleep(self, pause: timedelta) -> None:
+        with self._lock:
+            self.advance(pause)
+
+
+class Identified:
+    """A MemoryStream with an identity, that counts its calls, each of which takes `latency`."""
+
+    def __init__(self, inner: MemoryStream, latency: timedelta = timedelta(0)) -> None:
+        self.inner = inner
+        self.calls: Counter[str] = Counter()
+        self._latency = latency.total_seconds()
+
+    def identity(self) -> StreamIdentity:
+        self._count("DescribeStreamSummary")
+        return StreamIdentity(ARN, FakeClock().now())
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        self._count("ListShards")
+        return self.inner.list_shards(at)
+
+    def has_shard(self, shard_id: str) -> bool:
+        return self.inner.has_shard(shard_id)
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        self._count("GetShardIterator")
+        return self.inner.open(shard_id, position)
+
+    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+        self._count("GetRecords")
+        return self.inner.poll(iterator, limit)
+
+    def _count(self, call: str) -> None:
+        self.calls[call] += 1
+        if self._latency:
+            time.sleep(self._latency)
+
+
+def connection(stream: Identified, clock: LeapingClock, pace: Pace) -> Connection:
+    return Connection(stream, pace, clock, clock.sleep, MemoryLog(), PATIENCE)
+
+
+@cache
+def aggregated(size: int, user_records: int) -> Connection:
+    """Two shards, the first with so many user records of `size` bytes (up to an aggregate more) in aggregates of 50 KB.
+
+    Every key hashes into that shard, so that the hash-range filter lets all of them through.
+    """
+    clock = LeapingClock()
+    stream = MemoryStream(2, clock=clock, name=STREAM)
+    random = Random(7)
+    inside = stream.list_shards()[0].hash_key_range
+    keys = list(islice((key for n in count() if hash_key(key := f"customer-{n}", None) in inside), KEYS))
+    aggregator = Aggregator()
+
+    def finished() -> Iterator[tuple[str, bytes, int]]:
+        while True:
+            made = aggregator.add(random.choice(keys), None, random.randbytes(size))
+            if made is not None:
+                yield made.partition_key, made.data, made.user_records
+
+    written = 0
+    for key, data, number in cycle(list(islice(finished(), DISTINCT_AGGREGATES))):
+        if written >= user_records:
+            break
+        stream.put(key, data)
+        written += number
+    clock.sleep(timedelta(hours=1))
+    return connection(Identified(stream), clock, Pace.of_task(clock, clock.sleep))
+
+
+@cache
+def trickle(records: int) -> Connection:
+    """One shard of small plain records, a second apart."""
+    clock = LeapingClock()
+    stream = MemoryStream(clock=clock, name=STREAM)
+    for number in range(records):
+        stream.put(str(number), b"%d" % number)
+        clock.sleep(timedelta(seconds=1))
+    clock.sleep(timedelta(hours=1))
+    return connection(Identified(stream), clock, Pace.of_driver(clock, clock.sleep))

@@ -1,0 +1,163 @@
+"""A data source with one reader for each way of reading the same aggregates: sublet's own, and what it is measured against."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.protocol.aggregation import deaggregate
+from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC
+from sublet.protocol.records import StreamRecord
+from sublet.protocol.shard import FULL_RANGE
+from sublet.runtimes.spark.batch import BatchReader
+from sublet.runtimes.spark.options import Options, Use, parse_options
+from sublet.runtimes.spark.pages import Connection, read_pages
+from sublet.runtimes.spark.rows import SCHEMA_DDL, Rows
+from sublet.settings import POLL_LIMIT_MAX
+
+from benchmarks.peers import PYTHON as PEERS
+from benchmarks.spark.memory import SHARD_ID, STREAM, aggregated
+from benchmarks.spark.names import AGG, CEILING, NOTHING, PROVEN, SUBLET, SUBLET_UNFILTERED, TUPLES
+
+Row = tuple[bytes, str, str | None, str, int, datetime, str, str]
+
+
+class RowsSource(DataSource):
+    """`variant` names one of the ways above; `size` and `records` as in `aggregated`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "benchmark_rows"
+
+    def schema(self) -> str:
+        return SCHEMA_DDL
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 -- Spark's interface
+        size, records = int(self.options["size"]), int(self.options["records"])
+        variant = self.options["variant"]
+        if variant not in (SUBLET, SUBLET_UNFILTERED):
+            return OtherReader(variant, size, records)
+        hash_range_filter = "kcl" if variant == SUBLET else "off"
+        options = parse_options({"stream": STREAM, "hashRangeFilter": hash_range_filter}, Use.BATCH)
+        return BatchReader(options, Connect(size, records))
+
+
+class Connect:
+    """In place of `connect_task`; it travels to the executors."""
+
+    def __init__(self, size: int, records: int) -> None:
+        self.size, self.records = size, records
+
+    def __call__(self, options: Options) -> Connection:  # noqa: ARG002 -- they name what is not there
+        return aggregated(self.size, self.records)
+
+
+class OtherReader(DataSourceReader):
+    """One partition."""
+
+    def __init__(self, variant: str, size: int, records: int) -> None:
+        self.variant, self.size, self.records = variant, size, records
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002 -- there is one
+        return READ[self.variant](self.size, self.records)
+
+
+def _stream_records(size: int, records: int) -> Iterator[tuple[StreamRecord, ...]]:
+    """A page at a time."""
+    at = ReadPosition(IteratorType.TRIM_HORIZON)
+    for page in read_pages(aggregated(size, records), SHARD_ID, at, POLL_LIMIT_MAX):
+        if not page.records:
+            return
+        yield page.records
+
+
+@cache
+def _batches(size: int, records: int) -> list[pa.RecordBatch]:
+    rows = Rows(STREAM, SHARD_ID, FULL_RANGE)
+    return [batch for page in _stream_records(size, records) for batch in rows.batches(page)]
+
+
+def _prebuilt(size: int, records: int) -> Iterator[pa.RecordBatch]:
+    return iter(_batches(size, records))
+
+
+def _proven(size: int, records: int) -> Iterator[pa.RecordBatch]:
+    """What no reader can leave out that takes for an aggregate what KCL does: its MD5."""
+    for page in _stream_records(size, records):
+        for record in page:
+            payload = record.data[len(MAGIC) : -DIGEST_SIZE]
+            found = hashlib.md5(payload, usedforsecurity=False).digest()
+            assert found == record.data[-DIGEST_SIZE:]
+    yield from _batches(size, records)
+
+
+def _tuples(size: int, records: int) -> Iterator[Row]:
+    for page in _stream_records(size, records):
+        for record in deaggregate(page, FULL_RANGE).user_records:
+            stream_record = record.stream_record
+            yield (
+                record.data,
+                record.partition_key,
+                record.explicit_hash_key,
+                stream_record.sequence_number,
+                record.sub_sequence_number,
+                stream_record.approximate_arrival_timestamp,
+                SHARD_ID,
+                STREAM,
+            )
+
+
+def _agg_tuples(size: int, records: int) -> Iterator[Row]:
+    """It filters nothing, and gives data back in base64."""
+    for page in _stream_records(size, records):
+        for found in _aws_kinesis_agg()(map(_boto3_record, page), data_format="Boto3"):
+            user = found["kinesis"]
+            yield (
+                b64decode(user["data"]),
+                user["partitionKey"],
+                user["explicitHashKey"],
+                user["sequenceNumber"],
+                user["subSequenceNumber"],
+                user["approximateArrivalTimestamp"],
+                SHARD_ID,
+                STREAM,
+            )
+
+
+def _boto3_record(record: StreamRecord) -> dict[str, object]:
+    return {
+        "SequenceNumber": record.sequence_number,
+        "ApproximateArrivalTimestamp": record.approximate_arrival_timestamp,
+        "Data": record.data,
+        "PartitionKey": record.partition_key,
+    }
+
+
+@cache
+def _aws_kinesis_agg() -> Callable[..., Iterable[dict[str, Any]]]:
+    """Out of the peers' environment; everything that this one has too is taken from here."""
+    sys.path += map(str, PEERS.parent.parent.glob("lib/python3*/site-packages"))
+    from aws_kinesis_agg.deaggregator import iter_deaggregate_records  # noqa: PLC0415 -- no dependency of ours
+
+    return iter_deaggregate_records  # type: ignore[no-any-return]
+
+
+READ: dict[str, Callable[[int, int], Iterator[Any]]] = {
+    NOTHING: lambda _size, _records: iter(()),
+    CEILING: _prebuilt,
+    PROVEN: _proven,
+    TUPLES: _tuples,
+    AGG: _agg_tuples,
+}
