@@ -11,13 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sublet.errors import LeaseHeldElsewhere, RecordsLost, StreamUnavailable
+from sublet.errors import RecordsLost, StreamUnavailable
 from sublet.ports import LeaseTable
-from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.runtimes.spark.follow import followed_positions
-from sublet.runtimes.spark.joining import joining_positions, resume_ranges
 from sublet.runtimes.spark.keeper_messages import Keeping
 from sublet.runtimes.spark.offsets import (
     Ended,
@@ -26,7 +24,6 @@ from sublet.runtimes.spark.offsets import (
     ReadTo,
     ShardOffset,
     Unread,
-    offset_to_json,
 )
 from sublet.runtimes.spark.options import Options
 from sublet.runtimes.spark.pages import Connection
@@ -40,16 +37,14 @@ from sublet.runtimes.spark.planning import (
     check_identity,
     first_positions,
     next_offset,
-    other_listed_parents,
     plan_ranges,
 )
+from sublet.runtimes.spark.query_leases import QueryLeases
 from sublet.runtimes.spark.reading import Task
 from sublet.settings import HashRangeFilter
 
 LOOKS_AT_ONCE = 32
 LISTING_ATTEMPTS = 5
-WITHOUT_LEASES = timedelta(milliseconds=500)
-"""Between two looks of a query that has no lease."""
 
 
 class QueryDriver:
@@ -66,9 +61,8 @@ class QueryDriver:
         it holds them."""
         self._connection = connection
         self._leases = leases
-        self._keeper = keeper
-        self._application = options.application if keeper is not None else None
-        self._planned: Offset | None = None
+        self._held = None if keeper is None else QueryLeases(keeper, connection, options)
+        self._application = None if keeper is None else options.application
         self._stream = connection.stream
         self._options = options
         self._peeker = Peeker(connection)
@@ -87,8 +81,8 @@ class QueryDriver:
 
     def set_targets(self) -> None:
         """Trigger.AvailableNow: from now on nothing is planned beyond what is there now."""
-        if self._keeper is not None:
-            self._keeper.settle()
+        if self._held is not None:
+            self._held.settle()
         self._list()
         shards = list(self._shards.values())
         with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
@@ -103,34 +97,28 @@ class QueryDriver:
         for shard_id in self._called:
             self._connection.pace.date_last_call(shard_id)
         self._called = ()
-        held = None if self._keeper is None else self._keeper.held(start)
+        self._check(start)
+        if self._held is not None:
+            self._held.committed(start)
         now = self._connection.clock.now()
-        listed_now = (
-            now >= self._list_at or not start.shards or not (held or {}).keys() <= self._shards.keys()
-        )
+        listed_now = now >= self._list_at or not start.shards or self._has_unlisted_leases()
         if listed_now:
             self._list()
-        self._check(start)
-        beginning = self._beginning(start, held, now)
-        if not start.shards and held is not None and not beginning:
-            self._connection.sleep(WITHOUT_LEASES)
+            self._check(start)
+        beginning = self._beginning(start, now)
+        if self._held is not None and not start.shards and not beginning:
             return start
-        gone = self._gone(start, held) if listed_now else []
+        gone = self._gone(start) if listed_now else []
         peeks = self._peek_all(
-            _unfinished(start, gone) | _unfinished(replace(start, shards=beginning)), held, limit
+            _unfinished(start, gone) | _unfinished(replace(start, shards=beginning)), limit
         )
         if any(isinstance(peek.end, Ended) for peek in peeks.values()):
             self._list_at = now  # its children are wanted next
         self.lag = {shard_id: peek.lag for shard_id, peek in peeks.items()}
         end = next_offset(start, beginning, peeks, gone, now)
-        if end is not start:
-            self._note_planned(end)
+        if self._held is not None and end is not start:
+            self._held.planned(end)
         return end
-
-    def _note_planned(self, end: Offset) -> None:
-        self._planned = end
-        if self._keeper is not None:
-            self._keeper.planned(end)
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
         """What the batch reads. Also called without `latest_offset` before it, to do a batch of the log again."""
@@ -141,8 +129,8 @@ class QueryDriver:
         if self._options.hash_range_filter is HashRangeFilter.KCL:
             ranges = {shard_id: shard.hash_key_range for shard_id, shard in self._shards.items()}
         planned: Sequence[ShardRange] = plan_ranges(start, end, ranges, self._connection.clock.now())
-        if self._keeper is not None and not _same(end, self._planned):
-            planned = self._resume(self._keeper, planned, start, end)
+        if self._held is not None:
+            planned = self._held.resume(planned, start, end)
         pace = self._connection.pace
         for each in planned:
             pace.wait_for_call(each.shard_id)
@@ -152,33 +140,17 @@ class QueryDriver:
             Task(end.stream, each, loss, pace.debt(each.shard_id), first_call_waited=True) for each in planned
         ]
 
-    def _resume(
-        self, keeper: Keeping, ranges: Sequence[ShardRange], start: Offset, end: Offset
-    ) -> Sequence[ShardRange]:
-        """A batch of the log is done again, by a new process: what is left of it, once every lease is ours or past it."""
-        clock, patience = self._connection.clock, self._options.patience + 2 * self._options.failover_time
-        until = clock.now() + patience
-        while True:
-            held = keeper.held(start)
-            others = keeper.rows([each.shard_id for each in ranges if each.shard_id not in held])
-            resumed = resume_ranges(ranges, end, held, others)
-            if not resumed.waiting:
-                self._note_planned(end)
-                return resumed.ranges
-            if clock.now() > until:
-                raise LeaseHeldElsewhere(
-                    f"a batch has to be done again, and for {patience} others have held leases of it without getting past it: "
-                    + ", ".join(
-                        f"{key} by {others[key].actual_owner} at {others[key].checkpoint}"
-                        for key in resumed.waiting
-                    )
-                )
-            self._connection.sleep(WITHOUT_LEASES)
-
     def _list(self) -> None:
         self._shards = {shard.shard_id: shard for shard in self._stream.list_shards()}
         self._identity = self._stream.identity()
         self._list_at = self._connection.clock.now() + self._options.list_interval
+
+    def _is_ours(self, shard_id: str) -> bool:
+        """Whether it is this query that reads the shard."""
+        return self._held is None or shard_id in self._held.held
+
+    def _has_unlisted_leases(self) -> bool:
+        return self._held is not None and not self._held.held.keys() <= self._shards.keys()
 
     def _check(self, offset: Offset) -> None:
         if self._identity is None:
@@ -186,11 +158,9 @@ class QueryDriver:
         check_identity(offset, self._options.stream, self._identity)
         check_application(offset, self._application)
 
-    def _beginning(
-        self, start: Offset, held: Mapping[str, Lease] | None, now: datetime
-    ) -> dict[str, ShardOffset]:
-        if held is not None:
-            fresh = joining_positions(start, held, now)
+    def _beginning(self, start: Offset, now: datetime) -> dict[str, ShardOffset]:
+        if self._held is not None:
+            fresh = self._held.joining(start, now)
         elif not start.shards:
             return self._first(now)
         else:
@@ -217,13 +187,13 @@ class QueryDriver:
                 self._connection.sleep(timedelta(seconds=1))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _gone(self, start: Offset, held: Mapping[str, Lease] | None) -> list[str]:
+    def _gone(self, start: Offset) -> list[str]:
         """Shards of the offset that the service denies. Unread ones are lost records, unless they are another's to read."""
         unlisted = sorted(start.shards.keys() - self._shards.keys())
         gone = [shard_id for shard_id in unlisted if not self._stream.has_shard(shard_id)]
         for shard_id in gone:
             position = start.shards[shard_id].position
-            if not isinstance(position, Ended) and (held is None or shard_id in held):
+            if not isinstance(position, Ended) and self._is_ours(shard_id):
                 self._lost(shard_id, position)
         return gone
 
@@ -238,14 +208,12 @@ class QueryDriver:
             )
         self._connection.log.warning("records lost", what=message)
 
-    def _peek_all(
-        self, positions: Mapping[str, Begin], held: Mapping[str, Lease] | None, limit: Share
-    ) -> dict[str, Peek]:
+    def _peek_all(self, positions: Mapping[str, Begin], limit: Share) -> dict[str, Peek]:
         """A look into every unfinished shard that is listed, and ours to read, many at once."""
-        ours = positions.keys() if held is None else positions.keys() & held.keys()
-        shards = [self._shards[shard_id] for shard_id in sorted(ours & self._shards.keys())]
+        listed = sorted(positions.keys() & self._shards.keys())
+        shards = [self._shards[shard_id] for shard_id in listed if self._is_ours(shard_id)]
         share = Share(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
-        blocked = self._blocked(shards)
+        blocked = frozenset[str]() if self._held is None else self._held.blocked(shards, self._shards)
         with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(shards) or 1)) as pool:
             peeks = pool.map(
                 lambda shard: (
@@ -256,20 +224,6 @@ class QueryDriver:
                 shards,
             )
             return {shard.shard_id: peek for shard, peek in zip(shards, peeks, strict=True)}
-
-    def _blocked(self, shards: Sequence[Shard]) -> frozenset[str]:
-        """Closed shards that cannot be ended yet, because a merge's other parent has no lease (KCL): their child would start
-        without its records. They are read to their last record, which can be checkpointed, and ended later."""
-        if self._keeper is None:
-            return frozenset()
-        others = {
-            shard.shard_id: other_listed_parents(shard.shard_id, self._shards.values()) & self._shards.keys()
-            for shard in shards
-            if not shard.is_open
-        }
-        asked = frozenset[str]().union(*others.values())
-        missing = asked - self._keeper.rows(sorted(asked)).keys() if asked else asked
-        return frozenset(shard_id for shard_id, parents in others.items() if parents & missing)
 
     def _peek_blocked(self, shard: Shard, position: Begin) -> Peek:
         peek = self._peeker.look(replace(shard, is_open=True), position)
@@ -285,11 +239,6 @@ class QueryDriver:
             return Peek(target)
         peek = self._peeker.look(shard, position, share)
         return replace(peek, end=_earlier(peek.end, target))
-
-
-def _same(end: Offset, planned: Offset | None) -> bool:
-    """Whether it is the one that was planned, which has been through Spark's log since."""
-    return planned is not None and offset_to_json(end) == offset_to_json(planned)
 
 
 def _unfinished(offset: Offset, gone: Sequence[str] = ()) -> dict[str, Begin]:
