@@ -18,6 +18,7 @@ from sublet.aws.cut_replies import refuse_cut_replies
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_kinesis import KinesisClient
+    from mypy_boto3_s3 import S3Client
     from mypy_boto3_stepfunctions import SFNClient
 
 VERSION = "0.1.0"
@@ -49,6 +50,13 @@ def kinesis_poll_client(region: str | None = None, endpoint_url: str | None = No
     config = _config(attempts=1, connect_timeout=3, read_timeout=15)
     return refuse_cut_replies(
         boto3.client("kinesis", region_name=region, endpoint_url=endpoint_url, config=config)
+    )
+
+
+def s3_client(region: str | None = None) -> S3Client:
+    """For a few small reads when a Spark query has ended."""
+    return boto3.client(
+        "s3", region_name=region, config=_config(attempts=4, connect_timeout=3, read_timeout=10)
     )
 
 

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from sublet.aws.clients import s3_client
+from sublet.aws.objects import ObjectFolder
 from sublet.runtimes.spark.offsets import Offset, offset_to_json
 
+S3_SCHEMES = ("s3", "s3a", "s3n")
 LOOKED_AT = 3
 """Commits back from the last one: a source may have had nothing to read in the last of a query with several sources."""
 
@@ -26,28 +29,44 @@ class Commits(Protocol):
 
 
 class UnknownCommits:
-    """The folder is not named, or is on a file system that only Spark can read."""
+    """The folder is not named, or is on a file system that only Spark can read (HDFS, for one)."""
 
     def has(self, end: Offset) -> bool | None:  # noqa: ARG002
         return None
 
 
-class LocalCommits:
-    """A folder on this machine. Files appear in it by renaming, so one that is there is whole."""
+class Folder(Protocol):
+    """A checkpoint folder. Raises OSError: FileNotFoundError for what is not there. What is there is whole."""
 
-    def __init__(self, folder: Path) -> None:
+    def names(self, folder: str) -> list[str]: ...
+
+    def text(self, path: str) -> str: ...
+
+
+class LocalFolder:
+    """A folder on this machine. Spark makes files appear in it by renaming."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def names(self, folder: str) -> list[str]:
+        return [entry.name for entry in (self._path / folder).iterdir()]
+
+    def text(self, path: str) -> str:
+        return (self._path / path).read_text()
+
+
+class FolderCommits:
+    """The commits that a checkpoint folder shows."""
+
+    def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def has(self, end: Offset) -> bool | None:
         wanted = offset_to_json(end)
         try:
-            committed = [
-                int(entry.name) for entry in (self._folder / "commits").iterdir() if entry.name.isdecimal()
-            ]
-            texts = [
-                (self._folder / "offsets" / str(batch)).read_text()
-                for batch in sorted(committed)[-LOOKED_AT:]
-            ]
+            committed = sorted(int(name) for name in self._folder.names("commits") if name.isdecimal())
+            texts = [self._folder.text(f"offsets/{batch}") for batch in committed[-LOOKED_AT:]]
         except FileNotFoundError:  # nothing has been committed
             return False
         except OSError:
@@ -55,14 +74,16 @@ class LocalCommits:
         return any(_says(text, wanted) for text in texts)
 
 
-def commits_in(location: str | None) -> Commits:
-    """Of a query whose `checkpointLocation` this is, as it was given to `writeStream`."""
+def commits_in(location: str | None, region: str | None = None) -> Commits:
+    """Of a query whose `checkpointLocation` this is, as it was given to `writeStream`: on this machine, or in S3."""
     if location is None:
         return UnknownCommits()
     parts = urlsplit(location)
+    if parts.scheme in S3_SCHEMES:
+        return FolderCommits(ObjectFolder(s3_client(region), parts.netloc, parts.path))
     if parts.scheme == "file":
-        return LocalCommits(Path(unquote(parts.path)))
-    return LocalCommits(Path(location)) if not parts.scheme else UnknownCommits()
+        return FolderCommits(LocalFolder(Path(unquote(parts.path))))
+    return UnknownCommits() if parts.scheme else FolderCommits(LocalFolder(Path(location)))
 
 
 def _says(text: str, wanted: Mapping[str, Any]) -> bool:

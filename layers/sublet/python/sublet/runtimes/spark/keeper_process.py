@@ -89,7 +89,7 @@ def _keeper(settings: Settings, region: str | None, endpoint_url: str | None, lo
     return Keeper(
         DynamoDbLeaseTable(dynamodb_client(region), settings.lease_table),
         KinesisStream(*clients, settings),
-        commits_in(location),
+        commits_in(location, region),
         SystemClock(),
         ThreadTasks().signal().wait,
         SystemRandom(),

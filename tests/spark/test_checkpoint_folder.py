@@ -1,0 +1,90 @@
+"""What a keeper reads in Spark's checkpoint folder, on disk and in S3."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sublet.aws.objects import ObjectFolder
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.runtimes.spark.checkpoint_folder import FolderCommits, LocalFolder, UnknownCommits, commits_in
+from sublet.runtimes.spark.offsets import Offset, ReadTo, ShardOffset, offset_to_json
+
+from infra.local import EmbeddedAws
+
+IDENTITY = StreamIdentity(
+    "arn:aws:kinesis:us-east-1:000000000000:stream/orders", datetime(2026, 1, 31, 8, tzinfo=UTC)
+)
+
+
+def offset(batch: int) -> Offset:
+    return Offset("orders", IDENTITY, {"shardId-0": ShardOffset(ReadTo(str(4968 + batch)))})
+
+
+def files(*committed: int, planned: int, other_sources: int = 0) -> dict[str, str]:
+    """As Spark writes them: two lines of its own, then one for each source."""
+    first = ['{"another": "source"}'] * other_sources
+    offsets = {
+        f"offsets/{n}": "\n".join(
+            ["v1", '{"batchWatermarkMs":0}', *first, json.dumps(offset_to_json(offset(n)))]
+        )
+        for n in range(planned)
+    }
+    return (
+        {"commits/.0.crc": "x"}
+        | offsets
+        | {f"commits/{n}": 'v1\n{"nextBatchWatermarkMs":0}' for n in committed}
+    )
+
+
+def in_folder(path: Path, texts: dict[str, str]) -> FolderCommits:
+    for name, text in texts.items():
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text(text)
+    return FolderCommits(LocalFolder(path))
+
+
+def test_a_batch_is_committed_when_its_offset_is_that_of_a_commit(tmp_path: Path) -> None:
+    commits = in_folder(tmp_path, files(*range(12), planned=13, other_sources=1))
+    assert commits.has(offset(11)) is True
+    assert commits.has(offset(12)) is False, "planned, not committed"
+    assert commits.has(offset(10)) is True
+    assert commits.has(offset(99)) is False
+
+
+def test_before_the_first_commit_there_is_none(tmp_path: Path) -> None:
+    assert FolderCommits(LocalFolder(tmp_path / "nothing")).has(offset(0)) is False
+    assert in_folder(tmp_path, files(planned=1)).has(offset(0)) is False
+
+
+def test_a_folder_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "commits").write_text("not a folder")
+    assert FolderCommits(LocalFolder(tmp_path)).has(offset(0)) is None
+
+
+@pytest.mark.parametrize(
+    ("location", "kind"),
+    [
+        (None, UnknownCommits),
+        ("hdfs://namenode/checkpoint", UnknownCommits),
+        ("/tmp/checkpoint", FolderCommits),
+        ("file:///tmp/a%20b", FolderCommits),
+    ],
+)
+def test_where_a_folder_is_looked_for(location: str | None, kind: type[object]) -> None:
+    assert isinstance(commits_in(location), kind)
+
+
+def test_in_s3(embedded_aws: EmbeddedAws) -> None:
+    s3, bucket = embedded_aws.client("s3"), f"checkpoints-{os.getpid()}"
+    s3.create_bucket(Bucket=bucket)
+    commits = FolderCommits(ObjectFolder(s3, bucket, "/queries/orders/"))
+    assert commits.has(offset(0)) is False
+    for name, text in files(0, 1, planned=3).items():
+        s3.put_object(Bucket=bucket, Key=f"queries/orders/{name}", Body=text.encode())
+    assert commits.has(offset(1)) is True
+    assert commits.has(offset(2)) is False
+    assert FolderCommits(ObjectFolder(s3, f"{bucket}-other", "x")).has(offset(0)) is False
