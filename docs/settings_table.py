@@ -7,7 +7,6 @@ import inspect
 from dataclasses import MISSING, fields
 from pathlib import Path
 
-from sublet import settings as module
 from sublet.settings import Settings, setting_text
 
 README = Path(__file__).resolve().parent.parent / "README.md"
@@ -30,8 +29,9 @@ def table() -> str:
 
 def _reasons() -> dict[str, str]:
     """The string below each field of the class, on one line."""
-    tree = ast.parse(inspect.getsource(module))
-    body = next(n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Settings")
+    (settings,) = ast.parse(inspect.getsource(Settings)).body
+    assert isinstance(settings, ast.ClassDef)
+    body = settings.body
     reasons = {}
     for statement, following in zip(body, [*body[1:], None], strict=True):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

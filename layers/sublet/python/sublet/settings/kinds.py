@@ -1,0 +1,70 @@
+"""What settings are made of, beside numbers and durations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from sublet.errors import SettingsError
+
+
+class Mode(StrEnum):
+    """How long a worker keeps a lease: until it has caught up, or from window to window."""
+
+    CATCH_UP = "catch_up"
+    CONTINUOUS = "continuous"
+
+
+class HashRangeFilter(StrEnum):
+    """What becomes of a KPL aggregate that holds a user record whose hash key is outside the shard's range.
+
+    `kcl` drops the whole aggregate, as KCL 2 and 3 do: after a reshard the KPL sends those user records again. Other
+    aggregators do not send again: with them choose `off`.
+    """
+
+    KCL = "kcl"
+    OFF = "off"
+
+
+class StartKind(StrEnum):
+    TRIM_HORIZON = "TRIM_HORIZON"
+    LATEST = "LATEST"
+    AT_TIMESTAMP = "AT_TIMESTAMP"
+
+
+@dataclass(frozen=True, slots=True)
+class StartPosition:
+    """Where a shard is first read from, when nothing says otherwise. As text: `LATEST`, or `AT_TIMESTAMP:<ISO 8601>`."""
+
+    kind: StartKind
+    at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if (self.kind is StartKind.AT_TIMESTAMP) != (self.at is not None):
+            raise SettingsError(
+                "start_position", str(self), "AT_TIMESTAMP takes a moment, the other kinds take none"
+            )
+        if self.at is not None and self.at.tzinfo is None:
+            raise SettingsError(
+                "start_position", str(self), "the moment needs a time zone, such as 2026-01-31T08:00:00Z"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> StartPosition:
+        kind, colon, moment = text.partition(":")
+        if kind not in StartKind.__members__:
+            raise SettingsError(
+                "start_position", text, f"one of {', '.join(StartKind)} (AT_TIMESTAMP:<ISO 8601>)"
+            )
+        try:
+            at = datetime.fromisoformat(moment) if colon else None
+        except ValueError:
+            raise SettingsError("start_position", text, "AT_TIMESTAMP:<ISO 8601 with time zone>") from None
+        return cls(StartKind(kind), at)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.at.isoformat()}" if self.at else self.kind.value
+
+
+TRIM_HORIZON = StartPosition(StartKind.TRIM_HORIZON)
