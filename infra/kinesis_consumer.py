@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Unpack
 
-from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack, Stage, Tags, Token
+from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack, Stage, Tags
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -27,13 +27,12 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
-from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.settings import PREFIX, Settings
 
-from infra import roles
+from infra import roles, tables
 from infra.alarms import NAMESPACE, AlarmThresholds, Watched, add_alarms
 from infra.consumer_settings import SettingProperties, environment_of, settings_of
 from infra.dashboard import add_dashboard
@@ -41,6 +40,7 @@ from infra.deployment_check import add_deployment_check
 from infra.functions import FunctionShape, FunctionSize, add_function, add_layers
 from infra.handler_asset import stage_handler
 from infra.nag import acknowledge
+from infra.queues import add_queue
 from infra.state_machine import Functions, definition
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -129,9 +129,9 @@ class KinesisConsumer(Construct):
             add_layers(self, architecture, LIBRARY_LAYER, layer),
             environment_of(self.settings, stream) | {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE},
         )
-        self.lease_table = self._lease_table(lease_table, lease_table_removal)
-        self.sightings_table = self._sightings_table()
-        self.dead_letters = self._dead_letters()
+        self.lease_table = tables.lease_table(self, self.settings, lease_table, lease_table_removal)
+        self.sightings_table = tables.sightings_table(self, self.settings)
+        self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
         code = self._worker_code(Path(handler_code))
         self.worker = self._worker(
             code,
@@ -168,52 +168,6 @@ class KinesisConsumer(Construct):
             resource_name=self.state_machine_name,
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
-
-    def _lease_table(self, existing: dynamodb.ITable | None, removal: RemovalPolicy) -> dynamodb.ITable:
-        if existing is None:
-            return dynamodb.Table(
-                self,
-                "Leases",
-                table_name=self.settings.lease_table,
-                partition_key=dynamodb.Attribute(name="leaseKey", type=dynamodb.AttributeType.STRING),
-                billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-                point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
-                    point_in_time_recovery_enabled=True
-                ),
-                removal_policy=removal,
-            )
-        if not Token.is_unresolved(existing.table_name) and existing.table_name != self.settings.lease_table:
-            raise SettingsError(
-                "lease_table",
-                existing.table_name,
-                f"the table named {self.settings.lease_table}, as the application is (KCL)",
-            )
-        return existing
-
-    def _sightings_table(self) -> dynamodb.Table:
-        table = dynamodb.Table(
-            self,
-            "Sightings",
-            table_name=self.settings.sightings_table,
-            partition_key=dynamodb.Attribute(name="chunk", type=dynamodb.AttributeType.STRING),
-            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
-        acknowledge(
-            table, "DDB3", "Sightings are made anew within a tick; recovering old ones would be of no use"
-        )
-        return table
-
-    def _dead_letters(self) -> sqs.Queue:
-        queue = sqs.Queue(
-            self,
-            "DeadLetters",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=Duration.days(14),
-        )
-        acknowledge(queue, "SQS3", "This is the dead-letter queue itself")
-        return queue
 
     def _worker_code(self, handler_code: Path) -> Path:
         stage = Stage.of(self)
