@@ -114,8 +114,10 @@ class ObservedStream:
         """Shards that the service knows though a listing that lags leaves them out."""
         self.disturb: Callable[[Callable[[], Page | PollRefusal]], Page | PollRefusal] = lambda poll: poll()
         self.disturb_open: Callable[[str], None] = lambda _: None
+        self.disturb_listing: Callable[[StartPosition | None], object] = lambda _: None
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        self.disturb_listing(at)
         self.looks.append("shards")
         return self.real.list_shards(at)
 

@@ -11,10 +11,10 @@ from sublet.decisions.choose_leases import Why
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.page_feed import POLL_REPLY_MAX
-from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
+from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable, StreamUnavailable
 from sublet.ports import Batch, PollRefusal
 from sublet.protocol.checkpoint import SHARD_END
-from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
 from sublet.protocol.records import Page
 from sublet.settings import Settings
 
@@ -127,6 +127,31 @@ def test_children_that_a_crashed_attempt_had_started_are_taken_over_with_their_o
     held = {shard_id for call, shard_id in world.handler.calls if call == "lease_acquired"}
     assert held == {other, *grandchildren}
     assert all(world.table.lease(shard_id).lease_owner is None for shard_id in held)
+
+
+def test_children_of_a_crashed_attempt_are_taken_over_when_their_parents_row_has_been_cleaned_up() -> None:
+    """It goes as soon as they are under way. Without the row they would wait for an expiry: one tick or two."""
+    world = EngineWorld()
+    child, other = world.shards.split(SHARD)
+    grandchild, free = world.shards.split(child)
+    shards = {shard.shard_id: shard for shard in world.shards.list_shards()}
+    item = world.item(SHARD)
+    for shard_id in (other, grandchild, free):
+        world.put_lease(lease_of(shards[shard_id]))
+    world.table.real.apply(delete(world.table.lease(SHARD)))
+    world.steal(other, "java-1", "")
+    world.steal(grandchild, item.worker_id, f"{item.item_id}/crashed")
+    world.window(item)
+    held = {shard_id for call, shard_id in world.handler.calls if call == "lease_acquired"}
+    assert held == {grandchild}, "another's is left to them, and a free one to the next tick"
+
+
+def test_a_lease_whose_row_and_stream_are_out_of_reach_is_an_outcome() -> None:
+    world = EngineWorld()
+    item = world.item()
+    world.table.real.apply(delete(world.table.lease()))
+    world.stream.disturb_listing = raising(StreamUnavailable("timed out"))
+    assert only(world.window(item)).outcome is Outcome.COULD_NOT_ACQUIRE
 
 
 def test_the_same_lease_twice_in_an_item_is_consumed_once() -> None:

@@ -7,6 +7,7 @@ act      consume until caught up, ended, lost or out of time; one more task hear
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -22,10 +23,11 @@ from sublet.engine.lease_session import LeaseSession, World
 from sublet.engine.meter import SHOWN_EVERY
 from sublet.engine.page_feed import Budget
 from sublet.engine.progress import Progress
-from sublet.errors import LeaseTableUnavailable
+from sublet.errors import LeaseTableUnavailable, StreamError
 from sublet.ports import Applied, Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Task, Tasks
 from sublet.protocol.lease import Lease, MalformedRow, Seen
 from sublet.protocol.lease_writes import acquire
+from sublet.protocol.shard import Shard
 from sublet.settings import Settings
 
 
@@ -75,6 +77,8 @@ class _Window:
     lock: AbstractContextManager[object]
     claimed: set[str] = field(default_factory=set)
     under_way: set[str] = field(default_factory=set)
+    vanished: set[str] = field(default_factory=set)
+    """Claims whose rows are gone."""
     started: list[Task[LeaseReport]] = field(default_factory=list)
     sessions: dict[str, LeaseSession] = field(default_factory=dict)
 
@@ -136,12 +140,20 @@ class _Window:
             report, lease = self._consume(seen, why)
         finally:
             self.under_way.discard(seen.lease_key)
+        if seen.lease_key in self.vanished:
+            return self._below(report)
         return self._ended(report, lease) if lease is not None and lease.is_ended else report
 
     def _consume(self, seen: Seen, why: Why) -> tuple[LeaseReport, Lease | None]:
         """The report, and the lease as we left it (None: not acquired)."""
         log, since = self.world.log, self.world.clock.now()
-        row = self._acquire(seen)
+        try:
+            row = self._acquire(seen)
+        except LeaseTableUnavailable as unavailable:
+            log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
+            return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
+        if row is None:
+            self.vanished.add(seen.lease_key)
         if not isinstance(row, Lease) or not self._is_ours(row):
             if (
                 isinstance(row, Lease) and row.is_ended
@@ -170,20 +182,42 @@ class _Window:
 
     def _acquire(self, seen: Seen) -> Lease | MalformedRow | None:
         """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands."""
+        result = self.world.table.apply(acquire(seen, self.item.worker_id, self.holder))
+        if isinstance(result, Applied):
+            return result.lease
+        row = result.row
+        if isinstance(row, Lease) and not self._is_ours(row) and self._is_of_this_item(row):
+            result = self.world.table.apply(acquire(row.seen, self.item.worker_id, self.holder))
+            return result.lease if isinstance(result, Applied) else result.row
+        return row
+
+    def _below(self, report: LeaseReport) -> LeaseReport:
+        """There is no such row any more. An earlier attempt at this item, which then crashed, may have ended the shard and
+        gone on with its children: once they are under way the row is cleaned up, and only the listing names its children.
+        """
         try:
-            result = self.world.table.apply(acquire(seen, self.item.worker_id, self.holder))
-            if isinstance(result, Applied):
-                return result.lease
-            row = result.row
-            if isinstance(row, Lease) and not self._is_ours(row) and self._is_of_this_item(row):
-                result = self.world.table.apply(acquire(row.seen, self.item.worker_id, self.holder))
-                return result.lease if isinstance(result, Applied) else result.row
-            return row
-        except LeaseTableUnavailable as unavailable:
+            unstarted = self._take_over_below(report.lease_key, self.world.stream.list_shards())
+            return replace(report, unstarted_children=unstarted)
+        except (LeaseTableUnavailable, StreamError) as unavailable:
             self.world.log.warning(
-                "lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable)
+                "could not look for children", lease_key=report.lease_key, problem=str(unavailable)
             )
-            return None
+            return report
+
+    def _take_over_below(self, parent: str, shards: Sequence[Shard]) -> int:
+        """What this item held of the children, and of those whose rows are gone too. Free children are the next tick's."""
+        unstarted = 0
+        for shard in shards:
+            if parent not in shard.parent_shard_ids:
+                continue
+            child = self.world.table.get(shard.shard_id)
+            if child is None:
+                unstarted += self._take_over_below(shard.shard_id, shards)
+            elif isinstance(child, Lease) and child.is_ended:
+                unstarted += self._start_children(child)
+            elif isinstance(child, Lease) and self._is_of_this_item(child):
+                unstarted += not self._start_child(child)
+        return unstarted
 
     def _ended(self, report: LeaseReport, parent: Lease) -> LeaseReport:
         """Start with those children that may begin, as far as there is room and time; the rest is for the next tick."""
