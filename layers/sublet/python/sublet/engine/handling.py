@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sublet.decisions.window import handler_backoff
+from sublet.engine.frames import frames_of
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.progress import Progress
 from sublet.ports import Batch, Clock, Handler, Log, Metrics, Signal
@@ -94,7 +95,7 @@ class Handling:
         self.metrics.put("handler_failures", 1)
         self.log.error(
             "handler failed", shard_id=self.shard_id, call=where, error=type(failure).__name__,
-            failures=self.failures, frames=_frames(failure),
+            failures=self.failures, frames=frames_of(failure),
         )  # fmt: skip
 
     def tell(self, what: str, call: Callable[[], None], once: bool = False) -> bool:
@@ -110,12 +111,3 @@ class Handling:
                 self._failed(failure, what)
             if once or not self._may_retry(attempt):
                 return False
-
-
-def _frames(failure: BaseException) -> str:
-    """File and line of each frame, innermost last: enough to find it, and no data, which messages may hold."""
-    frames, traceback = [], failure.__traceback__
-    while traceback is not None:
-        frames.append(f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}")
-        traceback = traceback.tb_next
-    return " > ".join(frames[-5:])

@@ -14,6 +14,7 @@ from random import Random, SystemRandom
 
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next
+from sublet.engine.frames import frames_of
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
@@ -89,7 +90,9 @@ class ConsumerProcess:
         try:
             self._run_windows(item)
         except Exception as fault:  # noqa: BLE001 - a process outlives one window's fault
-            self.log.error("window failed", error=type(fault).__name__, item_id=item.item_id)
+            self.log.error(
+                "window failed", error=type(fault).__name__, frames=frames_of(fault), item_id=item.item_id
+            )
         finally:
             self._windows.pop(item.item_id, None)
 
