@@ -1,6 +1,7 @@
 """A foreign fleet on the same lease table: KCL 2.x workers that take and steal, or 3.x ones that a leader assigns to.
 
-Rules: kcl-lease-table, sections 3 and 4. A worker that dies is started anew, under a new id, as Java's are.
+Rules: KCL's DynamoDBLeaseTaker (2.x) and LeaseAssignmentManager (3.x). A worker that dies is started anew, under a
+new id, as Java's are.
 """
 
 from __future__ import annotations
