@@ -15,8 +15,9 @@
     reading, rows    a task: exactly the records of its range, as Arrow RecordBatches
     putting, sink    the other direction: PutRecords, the refused ones again, KPL aggregates
     handling         a Lambda fleet's handler on Spark's rows
+    lag              how far behind a query is, as values and as metrics
     streaming, batch, source   Spark's own interfaces
 
-Only `reading`, `rows` and what is named after Spark's interfaces (`handling`, `sink`, `streaming`, `batch`, `source`) import
-PyArrow or PySpark. Nothing here imports the engine.
+Only `reading`, `rows` and what is named after Spark's interfaces (`handling`, `lag`, `sink`, `streaming`, `batch`,
+`source`) import PyArrow or PySpark. Nothing here imports the engine.
 """

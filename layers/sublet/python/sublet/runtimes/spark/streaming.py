@@ -87,7 +87,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         millis = {
             shard_id: round(lag.total_seconds() * 1000) for shard_id, lag in sorted(self._query().lag.items())
         }
-        return {"millisBehindLatest": millis, "maxMillisBehindLatest": max(millis.values(), default=0)}
+        return {
+            "stream": self._options.stream,
+            "millisBehindLatest": millis,
+            "maxMillisBehindLatest": max(millis.values(), default=0),
+        }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         tasks = self._query().tasks(offset_from_json(start), offset_from_json(end))

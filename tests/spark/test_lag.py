@@ -1,0 +1,85 @@
+"""Lag, out of what Spark says of a query's progress. That Spark says it is tested in test_spark_source."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from sublet.memory import FakeClock, MemoryMetrics
+from sublet.ports import Unit
+from sublet.runtimes.spark.lag import SHOWN_EVERY, LagListener, ShardLag, lag
+
+QUERY_ID = UUID(int=7)
+
+
+def progress(*latest_offsets: object, rows: int = 5) -> Any:
+    """One source for each latest offset."""
+    sources = [{"latestOffset": each, "numInputRows": rows} for each in latest_offsets]
+    return SimpleNamespace(json=json.dumps({"sources": sources}))
+
+
+def told(stream: str = "orders", **millis: int) -> dict[str, object]:
+    return {"stream": stream, "millisBehindLatest": millis, "maxMillisBehindLatest": max(millis.values())}
+
+
+class Streams:
+    """`spark.streams`, with one query or none."""
+
+    def __init__(self, query: Any = None) -> None:
+        self.query = query
+
+    def get(self, id: str) -> Any:  # noqa: A002 -- Spark's name
+        assert id == str(QUERY_ID)
+        return self.query
+
+
+def listener(query: Any = None) -> tuple[LagListener, MemoryMetrics, FakeClock]:
+    metrics, clock = MemoryMetrics(), FakeClock()
+    return LagListener(Streams(query), "orders", metrics, clock), metrics, clock
+
+
+def test_lag_of_every_shard_of_every_source_of_ours() -> None:
+    others = [None, "not JSON", "7", {"offset": 3}]
+    last = progress(*others, told(a=0, b=1500), json.dumps(told("payments", a=20)))
+    assert lag(SimpleNamespace(lastProgress=last)) == (
+        ShardLag("orders", "a", timedelta(0)),
+        ShardLag("orders", "b", timedelta(seconds=1.5)),
+        ShardLag("payments", "a", timedelta(milliseconds=20)),
+    )
+
+
+def test_before_the_first_batch_nothing_is_known() -> None:
+    assert lag(SimpleNamespace(lastProgress=None)) == ()
+
+
+def test_the_metrics_are_the_fleets_own() -> None:
+    listens, metrics, _ = listener()
+    listens.onQueryProgress(SimpleNamespace(progress=progress(told(a=0, b=1500), told("payments", a=20))))
+    assert metrics.values("millis_behind_latest", shard_id="a") == [0]
+    assert metrics.values("millis_behind_latest", shard_id="b") == [1500]
+    assert {m.unit for m in metrics.measurements if m.name == "millis_behind_latest"} == {Unit.MILLISECONDS}
+    assert metrics.values("records") == [5]
+
+
+def test_an_idle_query_tells_its_lag_too_unless_it_has_ended() -> None:
+    listens, metrics, _ = listener(SimpleNamespace(lastProgress=progress(told(a=30), rows=0)))
+    listens.onQueryIdle(SimpleNamespace(id=QUERY_ID))
+    assert metrics.values("millis_behind_latest", shard_id="a") == [30]
+    assert metrics.values("records") == [], "the batch's own event counts them"
+    listens, metrics, _ = listener(None)
+    listens.onQueryIdle(SimpleNamespace(id=QUERY_ID))
+    assert metrics.measurements == []
+
+
+def test_flushed_each_minute_and_when_the_query_ends() -> None:
+    listens, metrics, clock = listener()
+    event = SimpleNamespace(progress=progress(told(a=0)))
+    for expected in (0, 1, 1, 2):
+        listens.onQueryProgress(event)
+        assert metrics.flushes == expected
+        clock.advance(SHOWN_EVERY - timedelta(seconds=1) if expected == 1 else SHOWN_EVERY)
+    listens.onQueryTerminated(SimpleNamespace())
+    assert metrics.flushes == 3
