@@ -399,11 +399,12 @@ def test_a_database_out_of_reach_for_a_while_loses_nothing() -> None:
     held.drain()
     numbers = put(held, 5, first=5)
     held.batch()
-    held.keeper._held.table = Unreachable()
+    held.keeper._held.table = held.keeper._taker.table = Unreachable()
     put(held, 5, first=10)
+    held.keeper._taker._look_at = held.query.clock.now()
     assert held.query.plan()
     assert row(held.table, shard_id(0)).checkpoint != Checkpoint(numbers[-1])
-    held.keeper._held.table = held.table
+    held.keeper._held.table = held.keeper._taker.table = held.table
     held.keeper.work()
     assert row(held.table, shard_id(0)).checkpoint == Checkpoint(numbers[-1])
     held.end()

@@ -61,13 +61,14 @@ class Keeper:
         """Spark has committed everything up to `committed`: it is checkpointed, and what has ended is ended. Then the leases
         whose shards may be read in the next batch, by shard id.
 
-        Raises what LeaseTable and Stream raise, and SettingsError when the checkpoint folder is not this query's.
+        Raises SettingsError when the checkpoint folder is not this query's, and what LeaseTable and Stream raise; once it has
+        looked, not because they are out of reach for a while.
         """
         self._check_folder(committed)
         self._commit(committed)
         self._write_due()
         if self._held.end_those(self._offsets) or self._taker.is_due:
-            self._taker.look_and_take(self._write_due)
+            self._look()
             self._write_due()  # taken with less in the row than this query has committed
         offsets = self._offsets
         return {
@@ -136,6 +137,14 @@ class Keeper:
             self._write_due()
             if before is not None:
                 self._held.write_late(read_on(before.shards, to.shards))
+
+    def _look(self) -> None:
+        try:
+            self._taker.look_and_take(self._write_due)
+        except (LeaseTableUnavailable, StreamUnavailable) as problem:
+            if not self._taker.has_looked:
+                raise
+            self.log.warning("look failed; the next one tries again", problem=str(problem))
 
     def _write_due(self) -> None:
         self._held.write_due(self._offsets, in_doubt=self._planned is not None)

@@ -34,7 +34,8 @@ AGAIN = timedelta(seconds=1)
 class Taker:
     """`holder`: this keeper's own name, which no other has. The worker id is the application's: the same in every run.
 
-    undecided   lease keys of which it is not known yet whether their owner lives
+    undecided    lease keys of which it is not known yet whether their owner lives
+    has_looked   at least once, and taken what was there
     """
 
     table: LeaseTable
@@ -47,6 +48,7 @@ class Taker:
     holder: str
     pool: Executor
     undecided: frozenset[str] = frozenset()
+    has_looked: bool = False
     _sightings: Mapping[str, Sighting] = field(default_factory=dict)
     _first_counters: dict[str, int] = field(default_factory=dict)
     _looking: Future[tuple[LeaseScan, Sequence[Shard]]] | None = None
@@ -102,6 +104,7 @@ class Taker:
         self._note_undecided(scan)
         pause = AGAIN if self._wants_more(scan) or plan.sync.create else self.settings.failover_time * 2 / 3
         self._look_at = now + pause
+        self.has_looked = True
 
     def _delete(self, deletion: Deletion) -> None:
         """Garbage is only a suspicion until the service itself has denied the shard: a listing may lag."""
