@@ -165,3 +165,74 @@ def test_however_it_ends_in_mid_batch(embedded_aws: EmbeddedAws, tmp_path: Path,
     assert world.verdict() == ([], [])
     assert world.by_spark()
     assert world.by_fleet
+
+
+@pytest.mark.timeout(300)
+def test_there_and_back(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+    """The fleet, then a run for what is there, then the fleet, then another run with the same checkpoint; reshards between."""
+    world = World(embedded_aws, tmp_path, "there-and-back")
+    for _ in range(2):
+        world.stream.produce()
+        world.fleet()
+        world.stream.produce()
+        world.stream.reshard()
+        world.stream.produce()
+        time.sleep(1)
+        world.run_spark("available_now")
+        assert world.wait_until_released() < 5
+        assert world.verdict() == ([], [])
+    leases = world.leases().values()
+    assert {lease.is_ended for lease in leases} == {True, False}
+    assert all(lease.child_shard_ids for lease in leases if lease.is_ended)
+    assert world.by_fleet
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("ending", ["stop", "kill", "stop_blind"])
+def test_the_last_batch_is_committed_and_spark_never_says_so(
+    embedded_aws: EmbeddedAws, tmp_path: Path, ending: str
+) -> None:
+    """It waits an hour for its next trigger. Its checkpoint folder knows; who is not told where that is repeats the batch."""
+    world = World(embedded_aws, tmp_path, f"idle-{ending.replace('_', '-')}")
+    world.stream.produce()
+    world.run_spark(ending, "1 hour", batches=1)
+    world.wait_until_released()
+    world.stream.produce()
+    world.fleet()
+    missing, repeated = world.verdict()
+    assert missing == []
+    assert repeated == (world.by_spark() if ending == "stop_blind" else [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_when_the_keeper_is_killed_too_the_last_batch_may_come_again(
+    embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    world = World(embedded_aws, tmp_path, "everything")
+    with Producing(world.stream):
+        world.run_spark("kill_everything", batches=4)
+    assert any(lease.lease_owner for lease in world.leases().values()), "nothing was handed back"
+    world.fleet()
+    missing, repeated = world.verdict()
+    assert missing == []
+    last = max(
+        int(path.name) for path in (tmp_path / "checkpoint" / "commits").iterdir() if path.name.isdecimal()
+    )
+    in_last = pq.read_table(tmp_path / "batches" / f"{last}.parquet").column("data").to_pylist()
+    assert set(repeated) <= set(in_last)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_from_one_run_to_the_next_however_each_ends(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+    """Runs with one checkpoint folder, and the fleet between two of them, while data flows and shards split and merge."""
+    world = World(embedded_aws, tmp_path, "runs")
+    with Producing(world.stream, reshard_every=10):
+        for ending in ("kill", "stop", "kill_reader"):
+            world.run_spark(ending, batches=3)
+            world.wait_until_released()
+            world.fleet(within=5)
+    world.fleet()
+    assert world.verdict() == ([], [])
