@@ -143,6 +143,15 @@ class TestOnDynamoDb:
         with pytest.raises(LeaseTableKeyUnexpected, match="orders is no sightings table, whose key is chunk"):
             store.save(SEEN)
 
+    def test_another_table_is_named_when_its_rows_are_met(self, client: Any) -> None:
+        create_table(client, "orders", "orderId")
+        client.put_item(TableName="orders", Item={"orderId": {"S": "1"}})
+        store = DynamoDbSightingStore(client, "orders")
+        for call in (store.load, lambda: store.save(SEEN)):
+            with pytest.raises(LeaseTableKeyUnexpected, match="orders is no sightings table.*no chunk"):
+                call()
+        assert client.scan(TableName="orders")["Items"] == [{"orderId": {"S": "1"}}]
+
     def test_of_a_lease_in_two_chunks_the_later_sighting_counts(self, client: Any) -> None:
         """Two ticks wrote lists of different lengths at once. The later one can only delay an expiry."""
         store = DynamoDbSightingStore(client, "sightings")

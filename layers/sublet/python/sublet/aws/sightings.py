@@ -13,12 +13,14 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sublet.aws.table_errors import named_table_errors
+from sublet.aws.table_errors import named_table_errors, other_key
 from sublet.decisions.liveness import Sighting
+from sublet.errors import LeaseTableKeyUnexpected
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+WHAT = "sightings table"
 KEY = "chunk"
 DATA = "data"
 
@@ -63,11 +65,18 @@ class DynamoDbSightingStore:
             self._client.delete_item(TableName=self._table, Key={KEY: {"S": name}})
 
     def _named_errors(self) -> AbstractContextManager[None]:
-        return named_table_errors("sightings table", self._table, KEY)
+        return named_table_errors(WHAT, self._table, KEY)
 
     def _read(self) -> dict[str, bytes]:
         pages = self._client.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
-        return {item[KEY]["S"]: _binary(item) for page in pages for item in page["Items"]}
+        return {self._chunk_name(item): _binary(item) for page in pages for item in page["Items"]}
+
+    def _chunk_name(self, item: Mapping[str, Any]) -> str:
+        """Every row of our table has one; so a row without is no damage but another table's."""
+        name = item.get(KEY, {}).get("S")
+        if not isinstance(name, str):
+            raise LeaseTableKeyUnexpected(other_key(WHAT, self._table, KEY, f"a row has no {KEY}"))
+        return name
 
 
 def encode_chunks(items: Sequence[tuple[str, Sighting]]) -> Iterable[bytes]:
