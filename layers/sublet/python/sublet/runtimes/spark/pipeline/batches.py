@@ -35,16 +35,33 @@ class Recipe:
         return tables
 
 
+class NotBegun(Exception):
+    """The run was asked to end before this batch had begun: nothing of it is written, and the query ends by this."""
+
+
 class WriteBatch:
-    """For `foreachBatch`. What of it fails, fails the query; the next run begins with the same batch."""
+    """For `foreachBatch`. What of it fails, fails the query; the next run begins with the same batch.
+
+    is_over      whether the run was asked to end: then no batch is begun any more
+    was_refused  whether one would have been
+    """
 
     def __init__(
-        self, recipe: Recipe, sink: Tables, clock: Clock, report: Callable[[BatchDone], object]
+        self,
+        recipe: Recipe,
+        sink: Tables,
+        clock: Clock,
+        report: Callable[[BatchDone], object],
+        is_over: Callable[[], bool],
     ) -> None:
         self._recipe, self._sink, self._clock, self._report = recipe, sink, clock, report
+        self._is_over, self.was_refused = is_over, False
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         """The stream is read once, and so is each table: what they come from is kept while they are written."""
+        if self._is_over():
+            self.was_refused = True
+            raise NotBegun(f"batch {batch}")
         began, schema = self._clock.now(), self._recipe.schema
         judged = with_arrival_date(rows) if schema is None else judge(rows, schema)
         kept = [judged.persist(StorageLevel.MEMORY_AND_DISK)]

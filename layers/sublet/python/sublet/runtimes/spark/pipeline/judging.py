@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
-from pyspark.sql.types import DateType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StringType, StructField, StructType
 
 from sublet.errors import SettingsError
 from sublet.runtimes.spark.pipeline.json_fit import fit_of
-from sublet.runtimes.spark.pipeline.parsing import PARSED, REASON, parse_batches
+from sublet.runtimes.spark.pipeline.parsing import PARSED, REASON, parse_array
 from sublet.runtimes.spark.rows import ARROW_SCHEMA
 
 ARRIVAL_DATE = "arrivalDate"
-_WHENCE = tuple(name for name in ARROW_SCHEMA.names if name not in ("data", "explicitHashKey"))
+_COLUMNS = (*ARROW_SCHEMA.names, ARRIVAL_DATE)
+_WHENCE = tuple(name for name in _COLUMNS if name not in ("data", "explicitHashKey"))
 _ARRIVAL_DATE_SQL = (
     "date_from_unix_date(cast(floor(unix_micros(approximateArrivalTimestamp) / 86400000000) as int))"
 )
@@ -28,7 +27,7 @@ _ARRIVAL_DATE_SQL = (
 def check_schema(schema: StructType) -> None:
     """Raises SettingsError for a type that JSON has nothing for, and for a column that the pipeline adds itself."""
     fit_of(schema.jsonValue())
-    taken = {name.lower(): name for name in (*_WHENCE, ARRIVAL_DATE, "batch")}
+    taken = {name.lower(): name for name in (*_WHENCE, "batch")}
     names = [field.name.lower() for field in schema.fields]
     for name in names:
         if name in taken:
@@ -43,39 +42,36 @@ def judge(rows: DataFrame, schema: StructType) -> DataFrame:
     Works on batches and on streams, and asks Spark nothing: a declarative pipeline allows no question while its tables are
     being defined. The package has to be installed on the executors.
     """
-    return with_arrival_date(rows).mapInArrow(partial(_in_task, schema.jsonValue()), _judged_schema(schema))
+    judged = with_arrival_date(rows).withColumn("judged", _parse(schema)(F.col("data")))
+    return judged.select(*_COLUMNS, f"judged.{PARSED}", f"judged.{REASON}")
 
 
 def with_arrival_date(rows: DataFrame) -> DataFrame:
     return rows.select(*ARROW_SCHEMA.names, F.expr(_ARRIVAL_DATE_SQL).alias(ARRIVAL_DATE))
 
 
-def _judged_schema(schema: StructType) -> StructType:
-    source = from_arrow_schema(ARROW_SCHEMA)
-    added = (
-        StructField(ARRIVAL_DATE, DateType()),
-        StructField(PARSED, schema),
-        StructField(REASON, StringType()),
-    )
-    return StructType([*source.fields, *added])
+def _parse(schema: StructType) -> Any:
+    """As an expression that Spark may not repeat: a filter on the reason would have each row parsed once more."""
+    kind = StructType([StructField(PARSED, schema), StructField(REASON, StringType())])
+    text, arrow_kind = schema.json(), to_arrow_type(kind, timezone="UTC")
 
+    def parse(data: pa.Array) -> pa.Array:
+        return parse_array(text, arrow_kind, data)
 
-def _in_task(schema: Mapping[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    kind = to_arrow_type(StructType.fromJson(dict(schema)), timezone="UTC")
-    return parse_batches(schema, kind, batches)
+    return F.arrow_udf(parse, kind).asNondeterministic()
 
 
 def raw(judged: DataFrame) -> DataFrame:
     """Every row, with its bytes."""
-    return judged.drop(PARSED, REASON)
+    return judged.select(*_COLUMNS)
 
 
 def parsed(judged: DataFrame) -> DataFrame:
     """The rows that fit: the schema's columns, and where each is from."""
     fitting = judged.where(F.col(REASON).isNull())
-    return fitting.select(f"{PARSED}.*", *_WHENCE, ARRIVAL_DATE)
+    return fitting.select(f"{PARSED}.*", *_WHENCE)
 
 
 def rejected(judged: DataFrame) -> DataFrame:
     """The rows that do not fit: the `reason`, and all that `raw` has."""
-    return judged.where(F.col(REASON).isNotNull()).drop(PARSED)
+    return judged.where(F.col(REASON).isNotNull()).select(REASON, *_COLUMNS)

@@ -1,8 +1,10 @@
-"""Data to parsed values or reasons: a RecordBatch at a time, inside the tasks."""
+"""Data to parsed values or reasons: an Arrow array at a time, inside the tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -12,14 +14,19 @@ from sublet.runtimes.spark.pipeline.json_fit import reader_of
 PARSED, REASON = "parsed", "reason"
 
 
-def parse_batches(
-    schema: Mapping[str, Any], kind: pa.DataType, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Each batch with two columns more: `parsed`, of the Arrow type `kind`, and `reason`. One of the two is null in each row."""
-    read = reader_of(schema)
-    for batch in batches:
-        read_rows = [read(data) for data in batch.column("data").to_pylist()]
-        parsed = [None if type(row) is str else row for row in read_rows]
-        reasons = [row if type(row) is str else None for row in read_rows]
-        arrays = [*batch.columns, pa.array(parsed, kind), pa.array(reasons, pa.string())]
-        yield pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, PARSED, REASON])
+def parse_array(schema: str, kind: pa.StructType, data: pa.Array) -> pa.Array:
+    """A struct of `parsed` and `reason` for each of `data`: one of the two is null.
+
+    schema   Spark's JSON of the columns; text, so that a worker compiles it once
+    kind     the struct's Arrow type
+    """
+    read = _reader(schema)
+    rows = [read(each) for each in data.to_pylist()]
+    parsed = pa.array([None if type(row) is str else row for row in rows], kind.field(PARSED).type)
+    reasons = pa.array([row if type(row) is str else None for row in rows], pa.string())
+    return pa.StructArray.from_arrays([parsed, reasons], fields=[kind.field(PARSED), kind.field(REASON)])
+
+
+@cache
+def _reader(schema: str) -> Callable[[bytes], dict[str, Any] | str]:
+    return reader_of(json.loads(schema))

@@ -33,7 +33,8 @@ Stop = Callable[[], bool]
 
 
 def run_in_this_process(settings: PipelineSettings) -> int:
-    """What the command does; the exit code. SIGTERM and Ctrl-C stop it: the batch under way is done again by the next run."""
+    """What the command does; the exit code. SIGTERM and Ctrl-C end it after the batch under way; a second one at once, and
+    then the next run does that batch again."""
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a transform beside you is found
     if settings.transform is not None:
         load_transform(settings.transform)  # a wrong one is refused before Spark takes its ten seconds
@@ -45,6 +46,8 @@ def run_in_this_process(settings: PipelineSettings) -> int:
 
     def stop_on(_number: int, _frame: FrameType | None) -> None:
         asked.append(True)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.default_int_handler)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop_on)
@@ -55,6 +58,10 @@ def run_in_this_process(settings: PipelineSettings) -> int:
         display.close()
         print(f"sublet: the query failed: {cause_of(failure)}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        display.close()
+        print("sublet: stopped in mid-batch, which the next run does again", file=sys.stderr)
+        return 130
     finally:
         display.close()
         spark.stop()
@@ -72,7 +79,8 @@ def run_pipeline(
     stop: Stop,
     tables: Tables | None = None,
 ) -> None:
-    """Run until what was there is read, or until `stop`. `tally` has the figures, also when it raises.
+    """Run until what was there is read, or until `stop` and the end of the batch under way: so no table has a part of a batch
+    that another owner of the leases then handles. `tally` has the figures, also when it raises.
 
     Raises SettingsError before anything is read, and what the query failed of as Spark's StreamingQueryException.
     """
@@ -83,12 +91,15 @@ def run_pipeline(
         tally.add(batch)
         display.batch_done(tally)
 
-    write = WriteBatch(recipe, tables, clock, done)
+    write = WriteBatch(recipe, tables, clock, done, is_over=stop)
     query = start(spark, settings, write)
     try:
-        while not query.awaitTermination(LOOK_SECONDS) and not stop():
+        while not query.awaitTermination(LOOK_SECONDS) and not (stop() and _is_between_batches(query)):
             _look(query, tally, display)
         _look(query, tally, display)
+    except PySparkException:
+        if not write.was_refused:
+            raise
     finally:
         query.stop()
 
@@ -103,6 +114,11 @@ def start(spark: SparkSession, settings: PipelineSettings, write: WriteBatch) ->
         else writer.trigger(processingTime=f"{every.total_seconds()} seconds")
     )
     return trigger.queryName(f"sublet-pipeline-{settings.stream}").start()
+
+
+def _is_between_batches(query: StreamingQuery) -> bool:
+    """The last one is committed. Should another begin meanwhile, `WriteBatch` refuses it."""
+    return not query.status["isTriggerActive"]
 
 
 def _look(query: StreamingQuery, tally: Tally, display: Display) -> None:
