@@ -148,7 +148,7 @@ class TestOnDynamoDb:
         client.put_item(TableName="orders", Item={"orderId": {"S": "1"}})
         store = DynamoDbSightingStore(client, "orders")
         for call in (store.load, lambda: store.save(SEEN)):
-            with pytest.raises(LeaseTableKeyUnexpected, match="orders is no sightings table.*no chunk"):
+            with pytest.raises(LeaseTableKeyUnexpected, match=r"orders is no sightings table.*no chunk"):
                 call()
         assert client.scan(TableName="orders")["Items"] == [{"orderId": {"S": "1"}}]
 
