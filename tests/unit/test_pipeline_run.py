@@ -14,7 +14,6 @@ from sublet.runtimes.spark.pipeline.progress import (
     BatchDone,
     PlainLines,
     Tally,
-    lag_of,
     seconds,
     summary_lines,
 )
@@ -104,20 +103,6 @@ def test_a_line_for_each_batch() -> None:
     said: list[str] = []
     PlainLines(said.append).batch_done(tally())
     assert said == ["batch 1: raw 10, parsed 10, rejected 0, carriers 3 rows in 12 s"]
-
-
-@pytest.mark.parametrize(
-    ("progress", "lag"),
-    [
-        ('{"sources": [{"latestOffset": {"maxMillisBehindLatest": 1500}}]}', timedelta(seconds=1.5)),
-        ('{"sources": [{"latestOffset": "{\\"maxMillisBehindLatest\\": 0}"}]}', timedelta(0)),
-        ('{"sources": [{"latestOffset": null}]}', None),
-        ('{"sources": []}', None),
-        (None, None),
-    ],
-)
-def test_the_lag_is_what_the_source_reports(progress: str | None, lag: timedelta | None) -> None:
-    assert lag_of(progress) == lag
 
 
 def test_durations_are_for_people() -> None:

@@ -52,6 +52,14 @@ def test_what_is_given() -> None:
     assert (given.schema, given.transform) == ("a INT", "orders:tables")
 
 
+def test_a_source_that_holds_leases_knows_the_checkpoint() -> None:
+    given = settings("--application", "audit", "--leases", "hold", "--metrics")
+    assert given.options["checkpointLocation"] == "lake/_checkpoint"
+    assert given.metrics_of == "audit"
+    assert settings("--metrics").metrics_of == "orders"
+    assert settings().metrics_of is None
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -66,6 +74,7 @@ def test_what_is_given() -> None:
         (("--every", "0s"), "every = '0ms': longer than 0"),
         (("--sink", "iceberg"), "checkpoint = None: required with iceberg"),
         (("--output", " "), "output = ' '"),
+        (("--option", "checkpointLocation=x"), "checkpointLocation.*the pipeline's own"),
         (("--conf", "=x"), "conf = '=x': NAME=VALUE"),
     ],
 )

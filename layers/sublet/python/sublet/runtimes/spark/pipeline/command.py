@@ -64,6 +64,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an option of the source, such as region=eu-west-1 or maxSpanPerTrigger=5m (docs/spark.md lists them)",
     )  # fmt: skip
     other.add_argument(
+        "--metrics", action="store_true",
+        help="put lag and records on standard output as CloudWatch's embedded metrics, of --application or the stream's name",
+    )  # fmt: skip
+    other.add_argument(
         "--conf", metavar="NAME=VALUE", action="append", default=[],
         help="configuration of the Spark session, such as spark.driver.memory=4g",
     )  # fmt: skip
@@ -132,4 +136,5 @@ def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
         every=None if arguments.available_now else parse_duration("every", arguments.every),
         options={**named, **options},
         spark=pairs("conf", arguments.conf),
+        metrics_of=(arguments.application or arguments.stream) if arguments.metrics else None,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -81,17 +80,6 @@ def summary_lines(tally: Tally, took: timedelta, output: str) -> list[str]:
     ]
     others = {name: count for name, count in tally.rows.items() if name not in ("raw", "rejected")}
     return [*lines, *(f"{name}: {count:,} rows" for name, count in others.items())]
-
-
-def lag_of(progress: str | None) -> timedelta | None:
-    """The largest lag of a shard, in a query's `lastProgress` as JSON. None if it is not there."""
-    try:
-        (source,) = json.loads(progress or "")["sources"]
-        offset = source["latestOffset"]
-        offset = json.loads(offset) if isinstance(offset, str) else offset
-        return timedelta(milliseconds=offset["maxMillisBehindLatest"])
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def seconds(duration: timedelta) -> str:

@@ -17,10 +17,11 @@ from pyspark.sql.types import StructType
 from sublet.aws.clock import SystemClock
 from sublet.errors import SettingsError
 from sublet.ports import Clock
+from sublet.runtimes.spark.lag import lag, report_lag
 from sublet.runtimes.spark.pipeline.batches import Recipe, WriteBatch
 from sublet.runtimes.spark.pipeline.files import SparkFiles
 from sublet.runtimes.spark.pipeline.judging import check_schema
-from sublet.runtimes.spark.pipeline.progress import BatchDone, Display, Tally, lag_of, summary_lines
+from sublet.runtimes.spark.pipeline.progress import BatchDone, Display, Tally, summary_lines
 from sublet.runtimes.spark.pipeline.session import cause_of, display_for, session
 from sublet.runtimes.spark.pipeline.settings import PipelineSettings
 from sublet.runtimes.spark.pipeline.sinks import Tables, open_tables
@@ -51,6 +52,8 @@ def run_in_this_process(settings: PipelineSettings) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop_on)
+    if settings.metrics_of is not None:
+        report_lag(spark, settings.metrics_of, settings.stream)
     tally, display = Tally(), display_for(settings.stream, terminal)
     try:
         run_pipeline(spark, settings, tally, display, clock, lambda: bool(asked))
@@ -122,10 +125,9 @@ def _is_between_batches(query: StreamingQuery) -> bool:
 
 
 def _look(query: StreamingQuery, tally: Tally, display: Display) -> None:
-    progress = query.lastProgress
-    lag = lag_of(progress.json if progress is not None else None)
-    if lag is not None and lag != tally.lag:
-        tally.lag = lag
+    behind = max((shard.behind for shard in lag(query)), default=tally.lag)
+    if behind != tally.lag:
+        tally.lag = behind
         display.lag_known(tally)
 
 

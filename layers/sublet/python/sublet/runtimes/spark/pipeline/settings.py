@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from sublet.errors import SettingsError
-from sublet.runtimes.spark.options import OPTIONS, Use, parse_options
+from sublet.runtimes.spark.options import OPTIONS, Leases, Use, parse_options
 from sublet.settings import duration_text
 
 SPAN_DEFAULT = "10m"
@@ -38,6 +38,7 @@ class PipelineSettings:
     every        from one batch to the next; None: read what is there, and end
     options      the source's, by Spark's names, checked
     spark        configuration of the session
+    metrics_of   the application whose metrics the run puts; None: it puts none
     """
 
     output: str
@@ -48,6 +49,7 @@ class PipelineSettings:
     every: timedelta | None
     options: Mapping[str, str]
     spark: Mapping[str, str]
+    metrics_of: str | None = None
 
     @property
     def stream(self) -> str:
@@ -64,6 +66,7 @@ def pipeline_settings(
     every: timedelta | None,
     options: Mapping[str, str],
     spark: Mapping[str, str],
+    metrics_of: str | None = None,
 ) -> PipelineSettings:
     """The settings, or SettingsError with the first that is wrong."""
     if not output.strip():
@@ -74,22 +77,32 @@ def pipeline_settings(
         raise SettingsError(
             "checkpoint", None, "required with iceberg: a folder or URI of this pipeline's own"
         )
+    place = (checkpoint or f"{output.rstrip('/')}/{CHECKPOINT}").rstrip("/")
     return PipelineSettings(
         output=output if sink is Sink.ICEBERG else output.rstrip("/"),
-        checkpoint=(checkpoint or f"{output.rstrip('/')}/{CHECKPOINT}").rstrip("/"),
+        checkpoint=place,
         sink=sink,
         schema=schema,
         transform=transform,
         every=every,
-        options=source_options(options),
+        options=source_options(options, place),
         spark=spark,
+        metrics_of=metrics_of,
     )
 
 
-def source_options(given: Mapping[str, str]) -> dict[str, str]:
-    """The source's options, checked, with a limit for a batch if none is given."""
-    limited = not _LIMITS.isdisjoint(name.lower() for name in given)
-    options = dict(given) if limited else {**given, "maxSpanPerTrigger": SPAN_DEFAULT}
+def source_options(given: Mapping[str, str], checkpoint: str) -> dict[str, str]:
+    """The source's options, checked, with a limit for a batch if none is given; with the checkpoint if it holds leases."""
+    known = {name.lower(): text for name, text in given.items()}
+    if "checkpointlocation" in known:
+        raise SettingsError(
+            "option", "checkpointLocation", "the pipeline's own: leave it out, or give checkpoint"
+        )
+    options = dict(given)
+    if _LIMITS.isdisjoint(known):
+        options["maxSpanPerTrigger"] = SPAN_DEFAULT
+    if known.get("leases") == Leases.HOLD:
+        options["checkpointLocation"] = checkpoint
     parse_options(options, Use.STREAM)
     return options
 
