@@ -1,7 +1,7 @@
 """The proof: what the handler stored, held against the data set.
 
 Order per partition key is proven in two steps. Within a shard the handler has seen each key's running numbers one after
-the other, or counted where it did not. Across shards (a key moves when its shard is split or merged) the pieces must
+the other, or began another run and counted that. Across shards (a key moves when its shard is split or merged) the pieces must
 follow each other without a gap, from a shard to one of its descendants, and that one must have begun later than the
 first had ended.
 """
@@ -26,13 +26,16 @@ EXAMPLES = 5
 
 
 class Segment(NamedTuple):
-    """One partition key's run in one shard: running numbers first to last."""
+    """One partition key's run in one shard: running numbers first to last, all of them."""
 
     key: str
     first: int
     last: int
-    events: int
     shard_id: str
+
+    @property
+    def events(self) -> int:
+        return self.last - self.first + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ def prove(
         missing=sum(max(count - _handled(segments, key), 0) for key, count in expected.items()),
         redelivered=sum(row.redelivered for row in totals.values()),
         keys=len(expected),
-        keys_that_moved=sum(len(run) > 1 for run in segments.values()),
+        keys_that_moved=sum(len({segment.shard_id for segment in run}) > 1 for run in segments.values()),
         disorder=tuple(disorder),
         figures=stored,
         differing=tuple(sorted(c for c in stored.keys() | figures.keys() if stored.get(c) != figures.get(c))),
@@ -98,8 +101,8 @@ def _segments(rows: Iterable[ShardTotals]) -> dict[str, list[Segment]]:
     """By key, in the order of their numbers."""
     segments: dict[str, list[Segment]] = {}
     for row in rows:
-        for key, (first, last, count) in row.keys.items():
-            segments.setdefault(key, []).append(Segment(key, first, last, count, row.shard_id))
+        for key, runs in row.keys.items():
+            segments.setdefault(key, []).extend(Segment(key, first, last, row.shard_id) for first, last in runs)
     return {key: sorted(run, key=lambda segment: segment.first) for key, run in segments.items()}
 
 

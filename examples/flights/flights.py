@@ -4,8 +4,8 @@ sublet delivers at least once: after a crash, the records since the last checkpo
 to know what it has added already. This one keeps one row per shard, which says how far it got in the shard *and* what it
 has added up until there. Both change in one write, so they always fit together, whenever a worker dies.
 
-The row also holds what the demo's proof goes by: the first and last running number of every partition key, and how often
-a number was not the next one. It needs one table with the key `shard_id` (text), named by FLIGHTS_TABLE.
+The row also holds what the demo's proof goes by: the running numbers of every partition key, and how often one was not the
+next. It needs one table with the key `shard_id` (text), named by FLIGHTS_TABLE.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class ShardTotals:
     out_of_order: int = 0
     carriers: dict[str, list[int]] = field(default_factory=dict)
     """FIGURES by carrier."""
-    keys: dict[str, list[int]] = field(default_factory=dict)
-    """By partition key: the first running number, the last, and how many there were."""
+    keys: dict[str, list[list[int]]] = field(default_factory=dict)
+    """By partition key: first and last of each run of numbers that followed one another. One run, if nothing was amiss and
+    nobody else had the shard meanwhile."""
     began_at: float | None = None
     ended_at: float | None = None
     """When the first and the last batch were added, as Unix time."""
@@ -66,10 +67,12 @@ class ShardTotals:
         if flight["arrival_delay"] is not None:
             figures[3] += 1
             figures[4] += flight["arrival_delay"]
-        seen = self.keys.setdefault(flight["key"], [flight["number"], flight["number"] - 1, 0])
-        self.out_of_order += flight["number"] != seen[1] + 1
-        seen[1] = flight["number"]
-        seen[2] += 1
+        number, runs = flight["number"], self.keys.setdefault(flight["key"], [])
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+            return
+        self.out_of_order += bool(runs)
+        runs.append([number, number])
 
     def row(self) -> dict[str, Any]:
         """Numbers to look at as they are; the keys, a thousand of them, compressed to a few KB."""

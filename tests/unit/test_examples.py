@@ -80,7 +80,7 @@ class TestFlights:
         totals = stored()
         assert (totals.events, totals.redelivered, totals.out_of_order) == (4, 0, 0)
         assert totals.carriers == {"UA": [4, 4, 20, 0, 0]}
-        assert totals.keys == {"N1": [1, 3, 3], "N2": [1, 1, 1]}
+        assert totals.keys == {"N1": [[1, 3]], "N2": [[1, 1]]}
         assert totals.position == (12, 0)
 
     @pytest.mark.parametrize("is_new_process", [True, False])
