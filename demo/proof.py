@@ -102,7 +102,9 @@ def _segments(rows: Iterable[ShardTotals]) -> dict[str, list[Segment]]:
     segments: dict[str, list[Segment]] = {}
     for row in rows:
         for key, runs in row.keys.items():
-            segments.setdefault(key, []).extend(Segment(key, first, last, row.shard_id) for first, last in runs)
+            segments.setdefault(key, []).extend(
+                Segment(key, first, last, row.shard_id) for first, last in runs
+            )
     return {key: sorted(run, key=lambda segment: segment.first) for key, run in segments.items()}
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from boto3.dynamodb.types import TypeDeserializer
 from rich.console import Console
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
-from sublet.settings import Settings
 
+from demo.consumer import LOOK, STREAM, deploy_consumer
 from demo.flights import Flight, airlines, events_per_key, figures, read_flights
 from demo.producer import Producer, as_events
 from demo.prompts import Prompter
@@ -25,28 +21,9 @@ from demo.screen import save_svg, shown
 from demo.snapshot import Phase, Snapshot
 from demo.story import Story
 from demo.view import draw
-from demo.watch import Watched, Watcher
-from examples.flights.flights import ShardTotals
+from demo.watch import Watcher
 from infra.local import EmbeddedAws, embedded_aws
-from infra.local.deploy import deploy
 
-APPLICATION = "flights"
-STREAM = "flights"
-TABLE = "flights-by-shard"
-SHARDS = 4
-
-SETTINGS = {
-    # Small, so that there is something to see: several workers, and windows that end while events flow.
-    "leases_per_worker": "2",
-    "worker_ids": "2",
-    "window": "30s",
-    "window_margin": "5s",
-    # kinesis-local searches all of a shard's records in each poll, and is what limits the demo: poll it less often.
-    "poll_interval": "1s",
-    "linger": "10s",
-}
-
-LOOK = 0.2
 STUCK_AFTER = 90.0
 """Seconds without one more event handled, a tick's minute among them, after which waiting is given up."""
 
@@ -109,67 +86,27 @@ def run(events: int, svg: Path | None, console: Console) -> int:
 def _on(aws: EmbeddedAws, state: Run, flights: list[Flight]) -> Proof:
     story, kinesis = state.story, aws.client("kinesis")
     story.phase(Phase.DEPLOY)
-    stream_arn, table_arn = _create(aws)
-    context = _context(stream_arn, table_arn)
-    outputs = deploy(aws, context, report=story.detail)
-    settings = Settings(application=APPLICATION, stream=STREAM, stream_arn=stream_arn)
-    stream = KinesisStream(kinesis, aws.client("kinesis"), settings)
-    operator = Operator(kinesis, STREAM, stream.list_shards, story)
+    consumer = deploy_consumer(aws, story.detail)
+    list_shards = consumer.stream.list_shards
+    operator = Operator(kinesis, STREAM, list_shards, story)
     actions = {
         int(len(flights) * SPLIT_AFTER): operator.split,
         int(len(flights) * MERGE_AFTER): operator.merge,
     }
     source = interrupted(as_events(flights), actions)
-    producer = Producer(kinesis, STREAM, stream.list_shards, source)
-    watched = Watched(
-        aws,
-        DynamoDbLeaseTable(aws.client("dynamodb"), settings.lease_table),
-        stream,
-        TABLE,
-        outputs["LeaseManager"],
-        outputs["StateMachineArn"],
-    )
-    state.watcher = Watcher(watched, producer.lanes, story, len(flights))
+    producer = Producer(kinesis, STREAM, list_shards, source)
+    state.watcher = Watcher(consumer, producer.lanes, story, len(flights))
     story.phase(Phase.FLOW)
-    with _going_on(producer, state.watcher):
-        _until_handled(Prompter(aws.client("lambda"), outputs["LeaseManager"]), state, producer, len(flights))
+    with going_on(producer, state.watcher):
+        _until_handled(Prompter(aws.client("lambda"), consumer.manager), state, producer, len(flights))
         story.phase(Phase.LEAVE)
         _until_released(state.watcher)
     story.phase(Phase.PROVE)
-    return prove(_rows(aws), stream.list_shards(), events_per_key(flights), figures(flights))
-
-
-def _create(aws: EmbeddedAws) -> tuple[str, str]:
-    """The stream and the handler's table; their ARNs."""
-    kinesis, dynamodb = aws.client("kinesis"), aws.client("dynamodb")
-    kinesis.create_stream(StreamName=STREAM, ShardCount=SHARDS)
-    table = dynamodb.create_table(
-        TableName=TABLE,
-        AttributeDefinitions=[{"AttributeName": "shard_id", "AttributeType": "S"}],
-        KeySchema=[{"AttributeName": "shard_id", "KeyType": "HASH"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    while (stream := kinesis.describe_stream_summary(StreamName=STREAM)["StreamDescriptionSummary"])[
-        "StreamStatus"
-    ] != "ACTIVE":
-        time.sleep(LOOK)
-    return stream["StreamARN"], table["TableDescription"]["TableArn"]
-
-
-def _context(stream_arn: str, table_arn: str) -> dict[str, str]:
-    return {
-        "application": APPLICATION,
-        "stream_arn": stream_arn,
-        "handler_code": "examples/flights",
-        "handler": "flights:handle",
-        "handler_environment": json.dumps({"FLIGHTS_TABLE": TABLE}),
-        "handler_table_arn": table_arn,
-        **SETTINGS,
-    }
+    return prove(consumer.stored(), list_shards(), events_per_key(flights), figures(flights))
 
 
 @contextmanager
-def _going_on(producer: Producer, watcher: Watcher) -> Iterator[None]:
+def going_on(producer: Producer, watcher: Watcher) -> Iterator[None]:
     producer.start()
     watcher.start()
     try:
@@ -207,14 +144,3 @@ def _until_released(watcher: Watcher) -> None:
             lease.owner for lease in watcher.latest.leases.values()
         ):
             return
-
-
-def _rows(aws: EmbeddedAws) -> list[ShardTotals]:
-    """The handler's rows. boto3's Table turns them into the types that the handler wrote."""
-    client = aws.client("dynamodb")
-    deserialize = TypeDeserializer().deserialize
-    pages = client.get_paginator("scan").paginate(TableName=TABLE, ConsistentRead=True)
-    rows = [
-        {name: deserialize(value) for name, value in item.items()} for page in pages for item in page["Items"]
-    ]
-    return [ShardTotals.from_row(row) for row in rows]

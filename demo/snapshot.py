@@ -45,7 +45,9 @@ class Snapshot:
     put: Mapping[str, int] = field(default_factory=dict)
     """Events in the stream."""
     handled: Mapping[str, int] = field(default_factory=dict)
-    """Events that the handler has stored."""
+    """Events that a handler has stored, of whichever runtime."""
+    by_spark: Mapping[str, int] = field(default_factory=dict)
+    """Those of them that Spark has."""
     rates: Mapping[str, float] = field(default_factory=dict)
     """Events handled a second, lately."""
     total: int = 0

@@ -6,18 +6,18 @@ import json
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from sublet.ports import LeaseTable, Stream
-
+from demo.consumer import TABLE, Consumer
 from demo.lanes import Lanes
 from demo.snapshot import LeaseView, Snapshot
 from demo.story import Story
 from demo.view import short
-from infra.local import EmbeddedAws
+
+CountByShard = Callable[[], Mapping[str, int]]
 
 INTERVAL = 0.5
 """Seconds between looks; ministack has one thread for everything, and a look is some ten calls."""
@@ -77,26 +77,20 @@ class Executions:
         return Windows(len(reports) + types["TaskFailed"], under_way, dropped)
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """Where to look."""
-
-    aws: EmbeddedAws
-    leases: LeaseTable
-    stream: Stream
-    flights_table: str
-    manager: str
-    state_machine_arn: str
-
-
 class Watcher:
-    """Looks in a thread of its own, and tells the story what has changed. `latest` is what it saw last."""
+    """Looks in a thread of its own, and tells the story what has changed. `latest` is what it saw last.
 
-    def __init__(self, watched: Watched, lanes: Lanes, story: Story, total: int) -> None:
+    by_spark   events by shard that another runtime than the deployed one has handled
+    """
+
+    def __init__(
+        self, consumer: Consumer, lanes: Lanes, story: Story, total: int, by_spark: CountByShard = dict
+    ) -> None:
         self.latest = Snapshot(total=total)
-        self._watched, self._lanes, self._story, self._total = watched, lanes, story, total
-        self._dynamodb, self._cloudwatch = watched.aws.client("dynamodb"), watched.aws.client("cloudwatch")
-        self._executions = Executions(watched.aws.client("stepfunctions"), watched.state_machine_arn)
+        self._consumer, self._lanes, self._story, self._total = consumer, lanes, story, total
+        self._by_spark, aws = by_spark, consumer.aws
+        self._dynamodb, self._cloudwatch = aws.client("dynamodb"), aws.client("cloudwatch")
+        self._executions = Executions(aws.client("stepfunctions"), consumer.state_machine_arn)
         self._history: deque[tuple[float, Mapping[str, int]]] = deque()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
@@ -121,13 +115,16 @@ class Watcher:
 
     def look(self) -> Snapshot:
         """A fresh snapshot. Events put are read last: they are never fewer than those handled."""
-        shards = self._watched.stream.list_shards()
-        handled, redelivered = self._handled()
+        shards = self._consumer.stream.list_shards()
+        by_lambda, redelivered = self._by_lambda()
+        by_spark = self._by_spark()
+        handled = Counter(by_lambda) + Counter(by_spark)
         executions, running, windows = self._executions.look()
         return Snapshot(
             shards=tuple(shards),
             leases=self._leases(),
             handled=handled,
+            by_spark=by_spark,
             redelivered=redelivered,
             rates=self._rates(handled),
             ticks=self._ticks(),
@@ -146,13 +143,13 @@ class Watcher:
     def _leases(self) -> dict[str, LeaseView]:
         return {
             lease.shard_id: LeaseView(lease.lease_owner, str(lease.checkpoint), lease.is_ended)
-            for lease in self._watched.leases.scan().leases
+            for lease in self._consumer.leases.scan().leases
         }
 
-    def _handled(self) -> tuple[dict[str, int], int]:
-        rows = self._dynamodb.scan(
-            TableName=self._watched.flights_table, ProjectionExpression="shard_id, events, redelivered"
-        )["Items"]
+    def _by_lambda(self) -> tuple[dict[str, int], int]:
+        rows = self._dynamodb.scan(TableName=TABLE, ProjectionExpression="shard_id, events, redelivered")[
+            "Items"
+        ]
         return {row["shard_id"]["S"]: int(row["events"]["N"]) for row in rows}, sum(
             int(row["redelivered"]["N"]) for row in rows
         )
@@ -175,7 +172,7 @@ class Watcher:
         points = self._cloudwatch.get_metric_statistics(
             Namespace="AWS/Lambda",
             MetricName="Invocations",
-            Dimensions=[{"Name": "FunctionName", "Value": self._watched.manager}],
+            Dimensions=[{"Name": "FunctionName", "Value": self._consumer.manager}],
             StartTime=now - timedelta(hours=1),
             EndTime=now + timedelta(minutes=1),
             Period=60,
