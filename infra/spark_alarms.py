@@ -1,7 +1,8 @@
 """The pipeline's alarms on EMR Serverless: a run that failed, none that succeeded, lag, a start that got lost.
 
 Runs are counted by EventBridge, whose rules have a metric each (`TriggeredRules`): EMR Serverless's own metrics
-of jobs have changed their dimensions from release to release.
+of jobs have changed their dimensions from release to release. Lag is the stream's own metric: it needs nothing of
+the job, whose log might be cut into other pieces than the lines that its metrics are.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class PipelineArguments:
             "start": str(self.start) if self.start else None,
         }
         options = {**self.options, "streamArn": stream_arn}
-        return ["--available-now", *_flags(given.items()), *_options(options.items())]
+        return ["--available-now", "--metrics", *_flags(given.items()), *_options(options.items())]
 
 
 def _flags(given: Iterable[tuple[str, str | None]]) -> Sequence[str]:

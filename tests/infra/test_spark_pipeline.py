@@ -316,6 +316,7 @@ def test_a_run_is_told_what_the_properties_say(make: Make, parts: Path) -> None:
             "streamArn": STREAM_ARN,
         },
         spark={},
+        metrics_of="orders",  # the stream's name: no application is given
     )
 
 
