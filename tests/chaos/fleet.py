@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from io import StringIO
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,12 @@ FAILOVER_SECONDS = 9.0
 TICK_SECONDS = 10.0
 """EventBridge's shortest schedule is a minute. Ours, beside it, lets a quarter of an hour hold many faults.
 
-A dead owner's last heartbeat is seen by the first tick after its death, and the lease is taken by the first tick more than the
-failover time later: two ticks at worst. With a failover time just short of a tick that is failover time + one tick.
+A failover time just short of a tick is over at the next one: NOTICED_WITHIN is then failover time + one tick, and a little.
 """
+
+NOTICED_WITHIN = TICK_SECONDS * (1 + ceil(FAILOVER_SECONDS / TICK_SECONDS))
+"""Seconds until an owner that nobody saw die has lost its leases. A lease table holds no time: the first tick after the death
+sees the last heartbeat, and the first one that comes more than the failover time after that takes the lease."""
 
 SETTINGS = {
     "mode": "continuous",

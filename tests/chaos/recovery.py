@@ -56,7 +56,8 @@ class Recovery(NamedTuple):
 
 def recoveries(faults: Sequence[Fault], entries: Sequence[Entry], ticks: Sequence[Tick]) -> list[Recovery]:
     """Of each fault that hit anything. The lease manager has recovered when a tick comes through that began later."""
-    signs, ended = _signs_of_life(entries), _ended(entries)
+    signs = _signs_of_life(entries)
+    ended = {entry.shard_id for entry in entries if isinstance(entry, Ended)}
     ends = {fault: _recovered_at(fault, signs, ended, ticks) for fault in faults if _is_measured(fault)}
     return [_recovery(fault, end, ends, faults) for fault, end in ends.items()]
 
@@ -76,23 +77,18 @@ def _signs_of_life(entries: Iterable[Entry]) -> dict[str, list[int]]:
     return signs
 
 
-def _ended(entries: Iterable[Entry]) -> dict[str, int]:
-    """By shard: when the handler was told of its end."""
-    return {entry.shard_id: entry.at for entry in entries if isinstance(entry, Ended)}
-
-
 def _recovered_at(
-    fault: Fault, signs: dict[str, list[int]], ended: dict[str, int], ticks: Sequence[Tick]
+    fault: Fault, signs: dict[str, list[int]], ended: set[str], ticks: Sequence[Tick]
 ) -> int | None:
     if fault.kind is Kind.KILL_MANAGER:
         return min((tick.ended for tick in ticks if tick.began > fault.at), default=None)
     latest = fault.begins_recovery
     for shard_id in fault.shards:
-        if fault.at < ended.get(shard_id, fault.at) <= fault.begins_recovery:
-            continue  # while the network was bad
         times = signs.get(shard_id, [])
         index = bisect_right(times, fault.begins_recovery)
         if index == len(times):
+            if shard_id in ended:
+                continue  # just before it, or while the network was bad
             return None
         latest = max(latest, times[index])
     return latest
