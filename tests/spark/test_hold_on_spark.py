@@ -119,7 +119,7 @@ class World:
 
     def by_spark(self) -> list[bytes]:
         """Rows of the batches that Spark says are committed: of one that is not, it is as if it had never been."""
-        commits = {path.name for path in (self.folder / "checkpoint" / "commits").iterdir()}
+        commits = {path.name for path in (self.folder / "checkpoint" / "commits").glob("*")}
         files = [f for f in sorted((self.folder / "batches").glob("*.parquet")) if f.stem in commits]
         return [data for file in files for data in pq.read_table(file).column("data").to_pylist()]
 

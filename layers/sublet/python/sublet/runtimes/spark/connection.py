@@ -17,6 +17,7 @@ from sublet.runtimes.spark.keeper_link import KeeperLink
 from sublet.runtimes.spark.options import Leases, Options
 from sublet.runtimes.spark.pace import Pace, Sleep
 from sublet.runtimes.spark.pages import Connection
+from sublet.runtimes.spark.query_life import query_connection
 from sublet.runtimes.threads import ThreadTasks
 from sublet.settings import Settings
 
@@ -57,7 +58,7 @@ def connect_leases(options: Options) -> LeaseTable | None:
 
 def connect_keeper(options: Options) -> KeeperLink | None:
     """A keeper of the query's own, before any other connection of this process; None when it holds no leases."""
-    return KeeperLink(options) if options.leases is Leases.HOLD else None
+    return KeeperLink(options, query_connection()) if options.leases is Leases.HOLD else None
 
 
 def connect_task(options: Options) -> Connection:

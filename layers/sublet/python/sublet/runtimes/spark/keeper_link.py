@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,34 +19,31 @@ from sublet.runtimes.spark.keeper_messages import (
 )
 from sublet.runtimes.spark.offsets import Offset
 from sublet.runtimes.spark.options import Options
-from sublet.runtimes.spark.query_life import query_connection
 from sublet.settings import PREFIX
 
 KEEPER_MODULE = "sublet.runtimes.spark.keeper_process"
 
 
 class KeeperLink:
-    """A keeper in another process, asked one thing at a time. It ends by itself, when this process and the query have ended.
+    """A keeper in another process, asked one thing at a time. It ends by itself, when this process and the query have ended."""
 
-    Make it before this process connects to anything: see `query_connection`.
-    """
-
-    def __init__(self, options: Options) -> None:
-        connection = query_connection()
+    def __init__(self, options: Options, query: socket.socket | None) -> None:
+        """`query`: a copy of the query's connection, by which the keeper sees that it is over; it is closed here. None: the query
+        counts as over when this process ends."""
         command = [sys.executable, "-m", KEEPER_MODULE, *_arguments(options)]
-        if connection is not None:
-            command += ["--query", str(connection.fileno())]
+        if query is not None:
+            command += ["--query", str(query.fileno())]
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=_environment(options),
-            pass_fds=() if connection is None else (connection.fileno(),),
+            pass_fds=() if query is None else (query.fileno(),),
             start_new_session=True,
             text=True,
         )
-        if connection is not None:
-            connection.close()
+        if query is not None:
+            query.close()
 
     def held(self, committed: Offset) -> Mapping[str, Lease]:
         return self._ask(ask_held(committed))
