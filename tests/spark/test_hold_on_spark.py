@@ -32,6 +32,25 @@ ROOT = Path(__file__).resolve().parents[2]
 SECOND = timedelta(seconds=1)
 
 
+CONNECT_CLIENT = """
+import sys
+from pyspark.sql import SparkSession
+
+stream, folder = sys.argv[1:]
+spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+query = (
+    spark.readStream.format("sublet")
+    .options(stream=stream, application=stream, leases="hold", failoverTime="6s", checkpointLocation=folder + "/checkpoint")
+    .load().writeStream.format("parquet").option("path", folder + "/rows")
+    .option("checkpointLocation", folder + "/checkpoint").start()
+)
+query.processAllAvailable()
+print("stream", spark.read.parquet(folder + "/rows").select("data").distinct().count())
+query.stop()
+spark.stop()
+"""
+
+
 class World:
     """A stream, an application's lease table, and the programs and fleets that share them."""
 
@@ -236,3 +255,28 @@ def test_from_one_run_to_the_next_however_each_ends(embedded_aws: EmbeddedAws, t
             world.fleet(within=5)
     world.fleet()
     assert world.verdict() == ([], [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_over_connect(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+    """The keeper is beside the server's driver; the client has only a socket."""
+    world = World(embedded_aws, tmp_path, "connect-hold")
+    world.stream.produce()
+    environment = {**os.environ, **embedded_aws.environment, "PYSPARK_PYTHON": sys.executable}
+    with subprocess.Popen(
+        [sys.executable, "-c", CONNECT_CLIENT, world.name, str(tmp_path)],
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as client:  # fmt: skip
+        try:
+            said, errors = client.communicate(timeout=250)
+        finally:
+            kill_session(client.pid)
+    assert client.returncode == 0, errors[-3000:]
+    assert said.split() == ["stream", str(len(world.stream.produced))]
+    world.wait_until_released()
+    assert all(lease.checkpoint.is_sequence_number for lease in world.leases().values())
+    before = len(world.stream.produced)
+    world.stream.produce()
+    world.fleet()
+    assert sorted(world.by_fleet) == sorted(world.stream.produced[before:])
