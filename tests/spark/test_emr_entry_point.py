@@ -4,6 +4,7 @@ the interpreter beneath this environment, and first on its path the folders that
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -66,6 +67,12 @@ def test_a_run_brings_the_stream_into_tables(embedded_aws: EmbeddedAws, tmp_path
     stream = BusyStream(embedded_aws.client("kinesis"), f"emr-{os.getpid()}", 5)
     stream.produce()
     output = tmp_path / "tables"
-    submit(embedded_aws, tmp_path, ["--available-now", "--stream", stream.name, "--output", str(output)])
+    said = submit(
+        embedded_aws,
+        tmp_path,
+        ["--available-now", "--metrics", "--stream", stream.name, "--output", str(output)],
+    )
     rows = ds.dataset(output / "raw", partitioning="hive").to_table(columns=["data"])
     assert sorted(rows["data"].to_pylist()) == sorted(stream.produced)
+    metrics = [json.loads(line) for line in said.splitlines() if line.startswith('{"_aws"')]
+    assert sum(sum(line["records"]) for line in metrics if "records" in line) == len(stream.produced)
