@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sublet.aws.clock import SystemClock
 from sublet.errors import SettingsError
-from sublet.runtimes.spark.pipeline.parquet_tables import write_files
+from sublet.runtimes.spark.pipeline.files import SparkFiles
+from sublet.runtimes.spark.pipeline.parquet_tables import ParquetTables, write_files
 from sublet.runtimes.spark.pipeline.progress import PlainLines, Tally
 from sublet.runtimes.spark.pipeline.running import run_pipeline, schema_of
 from sublet.runtimes.spark.pipeline.settings import PipelineSettings, Sink, pipeline_settings
 from sublet.runtimes.spark.pipeline.sinks import Tables, open_tables
+from sublet.runtimes.spark.pipeline.transforming import transformed
 
 from infra.local import EmbeddedAws
 from tests.spark.flight_events import MISFITS, FlightStream, carriers
 from tests.spark.local_session import ROOT, local_session
+from tests.spark.processes import kill_session
 
 EXAMPLE = ROOT / "examples" / "pipeline"
 pytestmark = pytest.mark.timeout(400)
@@ -185,30 +190,31 @@ def test_a_transform_that_fails_once_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("make", "says"),
     [
-        ("return df", "a dict of table names and DataFrames"),
-        ("return {'raw': df}", "table name 'raw'"),
-        ("return {'Ünï': df}", "table name 'Ünï'"),
-        ("return {'a': 5}", "table a is a int"),
-        ("return {'a': df.selectExpr('1 as batch')}", "has a column batch"),
-        ("return {'a': df.selectExpr('1 as shardId')}", "shardId is int"),
-        ("return {'a': df.selectExpr(\"'a/b' as shardId\")}", "a.shardId = 'a/b'"),
+        (lambda df: df, "a dict of table names and DataFrames"),
+        (lambda df: {"raw": df}, "table name 'raw'"),
+        (lambda df: {"Ünï": df}, "table name 'Ünï'"),
+        (lambda _: {"a": 5}, "table a is a int"),
+        (lambda df: {"a": df.selectExpr("1 as batch")}, "has a column batch"),
+        (lambda df: {"a": df.selectExpr("1 as shardId")}, "shardId is int"),
     ],
 )
 def test_what_a_transform_may_not_return(
-    spark: SparkSession, tmp_path: Path, body: str, says: str, stream_of_one: FlightStream,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.syspath_prepend(str(tmp_path))
-    name = f"wrong_{abs(hash(body))}"
-    (tmp_path / f"{name}.py").write_text(f"def tables(df):\n    {body}\n", encoding="utf-8")
-    given = settings(stream_of_one, tmp_path, schema=None, transform=f"{name}:tables")
-    with pytest.raises(
-        PySparkException, match=r"sublet\.errors\.SettingsError: setting transform"
-    ) as refused:
-        run(spark, given)
-    assert says in str(refused.value)
+    spark: SparkSession, make: Callable[[DataFrame], Any], says: str
+) -> None:
+    with pytest.raises(SettingsError, match="setting transform = 'orders:tables'.*" + re.escape(says)):
+        transformed(make, "orders:tables", spark.range(3))
+
+
+@pytest.mark.parametrize("value", ["'a/b'", "cast(null as string)", "''"])
+def test_a_partition_that_would_be_written_otherwise_than_it_is_meant_is_refused(
+    spark: SparkSession, tmp_path: Path, value: str
+) -> None:
+    tables = ParquetTables(SparkFiles(spark), str(tmp_path), write_files)
+    with pytest.raises(SettingsError, match=r"mine\.shardId = .*keep it as it is"):
+        tables.write({"mine": spark.range(3).selectExpr(f"{value} as shardId")}, 0)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +302,49 @@ def test_the_command_says_what_it_did(
         "carriers: 3 rows",
     ]
     assert_each_once(tmp_path, stream)
+
+
+def test_a_continuous_run_goes_on_until_it_is_asked_to_end(
+    embedded_aws: EmbeddedAws, stream: FlightStream, tmp_path: Path
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "sublet",
+        "pipeline",
+        "--stream",
+        stream.name,
+        "--every",
+        "500ms",
+        "--metrics",
+    ]
+    command += [
+        "--output",
+        str(tmp_path / "lake"),
+        "--schema",
+        "flights.json",
+        "--transform",
+        "carriers:tables",
+    ]
+    command += ["--conf", "spark.master=local[2]", "--conf", "spark.ui.enabled=false"]
+    with subprocess.Popen(
+        command, cwd=EXAMPLE, env={**os.environ, **embedded_aws.environment},
+        stdout=subprocess.PIPE, text=True, start_new_session=True,
+    ) as running:  # fmt: skip
+        try:
+            assert running.stdout is not None
+            first = next(line for line in running.stdout if line.startswith("batch "))
+            stream.produce(20)
+            second = next(line for line in running.stdout if line.startswith("batch "))
+            running.send_signal(signal.SIGTERM)
+            said = running.stdout.read()
+            assert running.wait(timeout=120) == 0
+        finally:
+            kill_session(running.pid)
+    assert first.startswith("batch 0: raw ")
+    assert second.startswith("batch 1: raw ")
+    assert "\nbehind the stream's tip: " in said
+    assert '"millis_behind_latest"' in said
 
 
 def test_a_stream_that_is_not_there_fails_the_command_with_one_sentence(

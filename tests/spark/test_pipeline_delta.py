@@ -96,9 +96,9 @@ def test_a_transaction_for_each_batch_with_its_number(
         assert table.version() == 1, "two batches"
         parted = [] if name == "carriers" else ["arrivalDate", "shardId"]
         assert table.metadata().partition_columns == parted
-    files = DeltaTable(str(tmp_path / "lake" / "raw")).file_uris(
-        [("shardId", "=", rows(tmp_path, "raw")[0]["shardId"])]
-    )
+    shard_id = rows(tmp_path, "raw")[0]["shardId"]
+    uris = DeltaTable(str(tmp_path / "lake" / "raw")).file_uris()
+    files = [uri for uri in uris if f"shardId={shard_id}/" in uri]
     assert len(files) == 2, "one for each batch"
 
 
@@ -122,7 +122,8 @@ def test_a_batch_that_comes_again_after_all_its_transactions_adds_nothing(
     """As when Spark is killed before it has noted the batch: its number, 0, must not be taken for none."""
     given = settings(stream, tmp_path)
     run(spark, given)
-    (tmp_path / "lake" / "_checkpoint" / "commits" / "0").unlink()
+    for note in (tmp_path / "lake" / "_checkpoint" / "commits").glob("*0*"):  # with its checksum
+        note.unlink()
     again = run(spark, given)
     assert again.rows["raw"] == len(stream.produced)
     assert_each_once(tmp_path, stream)

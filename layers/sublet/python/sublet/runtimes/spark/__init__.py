@@ -17,7 +17,8 @@
     handling         a Lambda fleet's handler on Spark's rows
     lag              how far behind a query is, as values and as metrics
     streaming, batch, source   Spark's own interfaces
+    pipeline/        `sublet pipeline`, which uses the source as anybody does
 
 Only `reading`, `rows` and what is named after Spark's interfaces (`handling`, `lag`, `sink`, `streaming`, `batch`,
-`source`) import PyArrow or PySpark. Nothing here imports the engine.
+`source`, in `pipeline` what is not pure) import PyArrow or PySpark. Nothing here imports the engine.
 """
