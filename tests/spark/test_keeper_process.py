@@ -106,6 +106,7 @@ def test_what_it_refuses_is_raised_by_its_name(
     embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     reader = Reader(embedded_aws, monkeypatch, "refuses", checkpointLocation=str(tmp_path))
+    time.sleep(3)  # what it does before it is asked fails too, and says nothing
     with pytest.raises(LeaseTableNotFound, match=reader.name):
         reader.link.held(reader.offset(read=False))
     with pytest.raises(SettingsError, match="checkpointLocation"):

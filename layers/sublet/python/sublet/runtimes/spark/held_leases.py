@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sublet.decisions.shard_end import Blocked, other_parents, plan_shard_end
-from sublet.errors import LeaseTableError, LeaseTableUnavailable, StreamUnavailable
+from sublet.errors import LeaseTableError, LeaseTableUnavailable, StreamError
 from sublet.ports import Clock, LeaseTable, Log, Stream
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
@@ -122,7 +122,7 @@ class HeldLeases:
     def _end(self, key: str) -> bool:
         try:
             return self._try_to_end(key)
-        except (LeaseTableUnavailable, StreamUnavailable) as problem:
+        except (LeaseTableError, StreamError) as problem:
             self.log.warning("shard end failed; tried again", lease_key=key, problem=str(problem))
             return False
 

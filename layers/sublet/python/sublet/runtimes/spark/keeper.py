@@ -13,7 +13,13 @@ from datetime import timedelta
 from functools import partial
 
 from sublet.decisions.chance import Chance
-from sublet.errors import LeaseTableUnavailable, SettingsError, StreamUnavailable
+from sublet.errors import (
+    LeaseTableError,
+    LeaseTableUnavailable,
+    SettingsError,
+    StreamError,
+    StreamUnavailable,
+)
 from sublet.ports import Clock, LeaseTable, Log, Stream
 from sublet.protocol.lease import Lease
 from sublet.runtimes.spark.checkpoint_folder import Commits
@@ -25,7 +31,7 @@ from sublet.runtimes.spark.taking import AGAIN, Taker
 from sublet.settings import Settings
 
 WRITES_AT_ONCE = 16
-PAUSE = timedelta(milliseconds=100)
+PAUSE = timedelta(milliseconds=500)
 
 
 @dataclass(slots=True)
@@ -99,16 +105,16 @@ class Keeper:
     # What goes on without it.
 
     def work(self) -> None:
-        """What is due: heartbeats, checkpoints and ends that failed before, a look. Wants to be called at least ten times in a
-        heartbeat_interval. Raises nothing that another time might mend."""
+        """What is due: heartbeats, checkpoints that failed before, and after the first look, which is for who asks, another.
+        Wants to be called at least ten times in a heartbeat_interval. What is refused is logged: who asks is told."""
         if self._planned is not None and self._held.is_heartbeat_due and self.commits.has(self._planned):
             self._commit(self._planned)
         self._write_due()
         try:
             self._taker.take_if_seen()
-        except (LeaseTableUnavailable, StreamUnavailable) as problem:
+        except (LeaseTableError, StreamError) as problem:
             self.log.warning("look failed; the next one tries again", problem=str(problem))
-        if self._taker.is_due:
+        if self._taker.has_looked and self._taker.is_due:
             self._taker.begin_look()
 
     def finish(self) -> None:
