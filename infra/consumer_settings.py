@@ -70,6 +70,7 @@ class SettingProperties(TypedDict, total=False):
     handler_backoff_max: timedelta
     handler_concurrency: int
     hash_range_filter: HashRangeFilter
+    metrics_by_shard: bool
 
 
 def setting_names() -> list[str]:

@@ -45,6 +45,17 @@ def test_a_number_of_a_shard_is_also_one_of_the_application(capsys: pytest.Captu
     assert found == {(None, (5.0, 7.0)), ("shardId-0", (5.0,)), ("shardId-1", (7.0,))}
 
 
+def test_a_shard_has_no_metrics_of_its_own_where_that_is_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    metrics = EmfMetrics("orders", by_shard=False)
+    metrics.put("records", 3, shard_id="shardId-0")
+    metrics.flush()
+    (line,) = lines(capsys)
+    assert definition(line)["Dimensions"] == [["application"]]
+    assert line["records"] == [3]
+
+
 def test_each_dimension_set_is_declared(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = EmfMetrics("orders")
     metrics.put("records", 1, shard_id="shardId-0")

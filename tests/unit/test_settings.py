@@ -252,6 +252,7 @@ def test_every_setting_survives_the_environment() -> None:
         handler_backoff_max=timedelta(minutes=1),
         handler_concurrency=4,
         hash_range_filter=HashRangeFilter.OFF,
+        metrics_by_shard=False,
     )
     assert {f.name for f in fields(Settings) if getattr(unusual, f.name) == f.default} == set(), "all differ"
     assert Settings.from_environment(unusual.to_environment()) == unusual

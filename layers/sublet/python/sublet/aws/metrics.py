@@ -1,7 +1,7 @@
 """The Metrics port over Powertools' EMF: lines in the log that CloudWatch turns into metrics, at no call's cost.
 
-Every number has the dimension `application`. One of a shard is written twice: for the shard, and for the application
-alone, which is what alarms over all shards look at.
+Every number has the dimension `application`. One of a shard is written twice: for the application alone, which is what
+alarms over all shards look at, and for the shard, unless `by_shard` is off: CloudWatch bills each set of dimensions.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ _Dimensions = tuple[tuple[str, str], ...]
 class EmfMetrics:
     """The Metrics port. Safe for threads; what was put since the last flush is lost with the process."""
 
-    def __init__(self, application: str) -> None:
+    def __init__(self, application: str, *, by_shard: bool = True) -> None:
         self._application = ("application", application)
+        self._by_shard = by_shard
         self._lock = threading.Lock()
         self._pending: dict[_Dimensions, dict[tuple[str, Unit], list[float]]] = {}
 
     def put(self, name: str, value: float, unit: Unit = Unit.COUNT, **dimensions: str) -> None:
         with self._lock:
             self._add((self._application,), name, value, unit)
-            if dimensions:
+            if dimensions and self._by_shard:
                 self._add((self._application, *sorted(dimensions.items())), name, value, unit)
 
     def flush(self) -> None:

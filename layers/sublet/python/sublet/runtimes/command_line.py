@@ -97,7 +97,7 @@ def run_consumer(settings: Settings) -> int:
         handler=load_handler(settings.handler),
         clock=SystemClock(),
         tasks=tasks,
-        metrics=EmfMetrics(settings.application),
+        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
         log=PowertoolsLog("consumer_process"),
         settings=settings,
         stop=stop,

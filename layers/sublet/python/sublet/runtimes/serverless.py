@@ -56,7 +56,7 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
         ),
         clock=SystemClock(),
         chance=SystemRandom(),
-        metrics=EmfMetrics(settings.application),
+        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
         log=PowertoolsLog("lease_manager"),
         settings=settings,
     )
@@ -80,7 +80,7 @@ def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
         handler=handler,
         clock=clock,
         tasks=ThreadTasks(),
-        metrics=EmfMetrics(settings.application),
+        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
         log=PowertoolsLog("lease_worker"),
         settings=settings,
     )
