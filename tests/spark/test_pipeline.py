@@ -23,6 +23,7 @@ from sublet.runtimes.spark.pipeline.files import SparkFiles
 from sublet.runtimes.spark.pipeline.parquet_tables import ParquetTables, write_files
 from sublet.runtimes.spark.pipeline.progress import PlainLines, Tally
 from sublet.runtimes.spark.pipeline.running import run_pipeline, schema_of
+from sublet.runtimes.spark.pipeline.session import cause_of
 from sublet.runtimes.spark.pipeline.settings import PipelineSettings, Sink, pipeline_settings
 from sublet.runtimes.spark.pipeline.sinks import Tables, open_tables
 from sublet.runtimes.spark.pipeline.transforming import transformed
@@ -261,6 +262,22 @@ def test_a_schema_that_cannot_be_used_is_refused_by_its_reason(
 ) -> None:
     with pytest.raises(SettingsError, match=says):
         schema_of(spark, schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "[STREAM_FAILED]\nTraceback:\nKeyError: 'a'\nDuring handling\nmine.OrderError: no such order\n\tat java",
+            "OrderError: no such order",
+        ),
+        ("x\nsublet.errors.RecordsLost: 5 records\nValueError: after it\n", "RecordsLost: 5 records"),
+        ("[STREAM_FAILED] the JVM's own words\n\tat java", "[STREAM_FAILED] the JVM's own words"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_a_failure_is_told_by_its_cause(text: str, cause: str) -> None:
+    assert cause_of(RuntimeError(text)) == cause
 
 
 def test_iceberg_without_its_jars_is_refused_by_name(
