@@ -7,17 +7,15 @@ import os
 import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
+from demo.arguments import FEWEST_EVENTS, event_count, interrupt
 from demo.flights import ALL_FLIGHTS
 from demo.run import DemoFailed, run
 from demo.view import WIDTH
 from infra.local import ServerFailed
 from infra.local.deploy import DeploymentFailed
-
-FEWEST_EVENTS = 1_000
 
 ABOUT = f"""\
 Deploys the real stack (EventBridge rule, lease manager, Step Functions, lease workers) to an AWS on this machine's
@@ -36,7 +34,7 @@ Ctrl-C. Nothing is left running in any case. Where there is no terminal it print
 def main() -> int:
     arguments = _arguments()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         return run(arguments.events, arguments.svg, console)
     except KeyboardInterrupt:
@@ -55,7 +53,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--events",
-        type=_count,
+        type=event_count,
         default=os.environ.get("DEMO_EVENTS", str(ALL_FLIGHTS)),
         help=f"how many, from {FEWEST_EVENTS:,} to {ALL_FLIGHTS:,}; DEMO_EVENTS says it too (default: all)",
     )
@@ -63,16 +61,6 @@ def _arguments() -> argparse.Namespace:
         "--svg", type=Path, metavar="PATH", help="write a picture of the view and of the end to PATH"
     )
     return parser.parse_args()
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not FEWEST_EVENTS <= int(text) <= ALL_FLIGHTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {FEWEST_EVENTS} to {ALL_FLIGHTS}")
-    return int(text)
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

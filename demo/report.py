@@ -27,11 +27,19 @@ def draw_report(
 ) -> RenderableType:
     """`last`: the last look at the running consumer."""
     return Group(
-        _figures(proof, expected, names), Text(), _checks(proof), _notes(proof, last), Text(), Text(LOOK_NEXT)
+        figures_table(proof.figures, expected, names),
+        Text(),
+        _checks(proof),
+        _notes(proof, last),
+        Text(),
+        Text(LOOK_NEXT),
     )
 
 
-def _figures(proof: Proof, expected: Mapping[str, Figures], names: Mapping[str, str]) -> Table:
+def figures_table(
+    found: Mapping[str, Figures], expected: Mapping[str, Figures], names: Mapping[str, str]
+) -> Table:
+    """What is stored beside what the data set says."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bright_black")
     table.add_column("\ncarrier", no_wrap=True)
     for column in (
@@ -39,17 +47,15 @@ def _figures(proof: Proof, expected: Mapping[str, Figures], names: Mapping[str, 
     ):  # fmt: skip
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("")
-    for carrier in sorted(
-        expected.keys() | proof.figures.keys(), key=lambda c: -_flights(expected, proof, c)
-    ):
-        stored, wanted = proof.figures.get(carrier, Figures()), expected.get(carrier, Figures())
+    for carrier in sorted(expected.keys() | found.keys(), key=lambda c: -_flights(c, expected, found)):
+        stored, wanted = found.get(carrier, Figures()), expected.get(carrier, Figures())
         same = Text("✓", style="green") if stored == wanted else Text("✗", style="bold red")
         table.add_row(f"{carrier} {names.get(carrier, '')}", *_columns(stored), *_columns(wanted), same)
     return table
 
 
-def _flights(expected: Mapping[str, Figures], proof: Proof, carrier: str) -> int:
-    return max(expected.get(carrier, Figures()).flights, proof.figures.get(carrier, Figures()).flights)
+def _flights(carrier: str, *stores: Mapping[str, Figures]) -> int:
+    return max(store.get(carrier, Figures()).flights for store in stores)
 
 
 def _columns(figures: Figures) -> tuple[str, str, str]:
@@ -68,14 +74,14 @@ def _checks(proof: Proof) -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_column(width=1)
     table.add_column()
-    _check(table, f"{proof.handled:,} of {proof.expected:,} events handled", proof.handled == proof.expected)
-    _check(table, f"{proof.missing:,} events missing", not proof.missing)
+    check(table, f"{proof.handled:,} of {proof.expected:,} events handled", proof.handled == proof.expected)
+    check(table, f"{proof.missing:,} events missing", not proof.missing)
     order = f"{proof.keys:,} partition keys in order, {proof.keys_that_moved:,} of them from shard to shard"
-    _check(table, f"{len(proof.disorder):,} breaks of order" if proof.disorder else order, not proof.disorder)
+    check(table, f"{len(proof.disorder):,} breaks of order" if proof.disorder else order, not proof.disorder)
     for problem in proof.disorder[:EXAMPLES]:
         table.add_row("", Text(problem, style="red"))
     differing = f"differing figures: {', '.join(proof.differing)}"
-    _check(
+    check(
         table,
         differing if proof.differing else "every carrier's figures are the data set's",
         not proof.differing,
@@ -91,5 +97,6 @@ def _notes(proof: Proof, last: Snapshot) -> Table:
     return table
 
 
-def _check(table: Table, what: str, holds: bool) -> None:
+def check(table: Table, what: str, holds: bool) -> None:
+    """A line of the proof."""
     table.add_row(Text("✓", style="bold green") if holds else Text("✗", style="bold red"), what)

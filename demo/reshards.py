@@ -53,7 +53,7 @@ class Operator:
         self._story.tell(f"{what} into {' and '.join(map(short, children))}, while events flow")
 
 
-def interrupted(events: Iterator[Event], actions: Mapping[int, Callable[[], None]]) -> Iterator[Event]:
+def interrupted(events: Iterator[Event], actions: Mapping[int, Callable[[], object]]) -> Iterator[Event]:
     """The events, with an action between the n-th and the next one."""
     for count, event in enumerate(events):
         if count in actions:

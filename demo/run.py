@@ -100,7 +100,7 @@ def _on(aws: EmbeddedAws, state: Run, flights: list[Flight]) -> Proof:
     with going_on(producer, state.watcher):
         _until_handled(Prompter(aws.client("lambda"), consumer.manager), state, producer, len(flights))
         story.phase(Phase.LEAVE)
-        _until_released(state.watcher)
+        until_released(state.watcher)
     story.phase(Phase.PROVE)
     return prove(consumer.stored(), list_shards(), events_per_key(flights), figures(flights))
 
@@ -136,7 +136,7 @@ def _until_handled(prompter: Prompter, state: Run, producer: Producer, total: in
         prompter.look(snapshot, now)
 
 
-def _until_released(watcher: Watcher) -> None:
+def until_released(watcher: Watcher) -> None:
     deadline = time.monotonic() + RELEASED_WITHIN
     while time.monotonic() < deadline:
         time.sleep(LOOK)

@@ -51,7 +51,7 @@ def shown(console: Console, story: Story, latest: Callable[[], Snapshot]) -> Ite
         lines.join()
 
 
-def save_svg(path: Path, *frames: RenderableType) -> None:
+def save_svg(path: Path, *frames: RenderableType, title: str = "make demo") -> None:
     """The frames, one below the other, as the picture of a terminal."""
     console = Console(
         record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
@@ -60,7 +60,7 @@ def save_svg(path: Path, *frames: RenderableType) -> None:
         console.print(frame)
         console.print()
     path.parent.mkdir(parents=True, exist_ok=True)
-    svg = console.export_svg(title="make demo")
+    svg = console.export_svg(title=title)
     path.write_text(_FONT_FROM_ELSEWHERE.sub("", svg), encoding="utf-8")
 
 

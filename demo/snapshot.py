@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from sublet.protocol.shard import Shard
 
 
 class Phase(StrEnum):
-    """In their order."""
+    """What a demo may be at."""
 
     READ = "data set"
     START = "embedded AWS"
@@ -18,8 +19,16 @@ class Phase(StrEnum):
     FLOW = "events flow"
     LAST = "last events"
     LEAVE = "workers leave"
+    BY_LAMBDA = "Lambda"
+    TO_SPARK = "to Spark"
+    BY_SPARK = "Spark"
+    TO_LAMBDA = "to Lambda"
     PROVE = "proof"
     STOP = "stop"
+
+
+PLAN = (Phase.READ, Phase.START, Phase.DEPLOY, Phase.FLOW, Phase.LAST, Phase.LEAVE, Phase.PROVE)
+"""`make demo`'s phases, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +40,20 @@ class LeaseView:
     is_ended: bool
 
 
+class Part(NamedTuple):
+    """Events that one runtime has handled, from when it got the stream until it gave it away."""
+
+    runtime: str
+    events: int
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The demo at one moment. Mappings are by shard id; a shard that is not in one has nothing there yet."""
 
     elapsed: float = 0
     """Seconds since the start."""
+    plan: tuple[Phase, ...] = PLAN
     phase: Phase = Phase.READ
     detail: str = ""
     """What the phase is at."""
@@ -48,6 +65,10 @@ class Snapshot:
     """Events that a handler has stored, of whichever runtime."""
     by_spark: Mapping[str, int] = field(default_factory=dict)
     """Those of them that Spark has."""
+    parts: tuple[Part, ...] = ()
+    """All that are handled, in the order in which the runtimes had the stream; none if only one ever has it."""
+    spark: str = ""
+    """What the pipeline on Spark said last."""
     rates: Mapping[str, float] = field(default_factory=dict)
     """Events handled a second, lately."""
     total: int = 0

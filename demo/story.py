@@ -7,14 +7,15 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from demo.snapshot import Phase, Snapshot
+from demo.snapshot import PLAN, Phase, Snapshot
 from demo.view import clock
 
 
 class Story:
     """Phases and happenings, with the seconds since the start."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: tuple[Phase, ...] = PLAN) -> None:
+        self._plan = plan
         self.phases: list[tuple[Phase, float]] = []
         self.happenings: list[str] = []
         self._detail = ""
@@ -50,6 +51,7 @@ class Story:
         return replace(
             snapshot,
             elapsed=self.elapsed(),
+            plan=self._plan,
             phase=self.current_phase,
             detail=self._detail,
             happenings=tuple(self.happenings),

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard, creation_order
 
-from demo.snapshot import Phase, Snapshot
+from demo.snapshot import Snapshot
 
 WIDTH = 108
 """Columns, where the terminal has them."""
@@ -20,10 +20,10 @@ PROGRESS_CELLS = 56
 LAG_FULL = 6_000
 """Events waiting in a shard that fill its lag bar."""
 
-SHOWN = tuple(phase for phase in Phase if phase is not Phase.STOP)
 HAPPENINGS_SHOWN = 4
 SHADES = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 """A worker id's colour, by its last digit."""
+SPARK_SHADE = "bright_yellow"
 
 
 def draw(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
@@ -53,8 +53,10 @@ def draw(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
 
 
 def _phases(snapshot: Snapshot) -> Text:
-    line, reached = Text(no_wrap=True, overflow="ellipsis"), list(Phase).index(snapshot.phase)
-    for index, phase in enumerate(SHOWN):
+    """A phase that is in no plan comes after all of it."""
+    plan, line = snapshot.plan, Text(no_wrap=True, overflow="ellipsis")
+    reached = plan.index(snapshot.phase) if snapshot.phase in plan else len(plan)
+    for index, phase in enumerate(plan):
         mark, style = (
             ("✓", "green")
             if index < reached
@@ -130,7 +132,7 @@ def _owner(shard: Shard, owner: str | None, *, ended: bool, has_lease: bool) -> 
     if ended:
         return Text("ended", style="bright_black")
     if owner:
-        shade = SHADES[int(owner[-1]) % len(SHADES) if owner[-1].isdigit() else 0]
+        shade = SHADES[int(owner[-1]) % len(SHADES)] if owner[-1].isdigit() else SPARK_SHADE
         return Text("● ", style=shade).append(owner[-16:], style="")
     if not has_lease:
         return Text("no lease yet", style="bright_black")
@@ -196,11 +198,13 @@ def _progress(snapshot: Snapshot, width: int) -> Table:
     rate = f"[bold green]{sum(snapshot.rates.values()):,.0f} a second[/]"
     table.add_row(
         "handled",
-        _bar(snapshot.handled_in_all, snapshot.total, "green", cells),
+        _handled(snapshot, cells),
         f"{snapshot.handled_in_all:,} · {rate}",
     )
     group = Table.grid()
     group.add_row(table)
+    if snapshot.parts:
+        group.add_row(_parts(snapshot))
     group.add_row(Text(kinds, style="bright_black", no_wrap=True))
     group.add_row(Text(_fleet(snapshot), style="bright_black", no_wrap=True))
     return group
@@ -211,6 +215,29 @@ def _fleet(snapshot: Snapshot) -> str:
         f"{snapshot.ticks} ticks · {snapshot.executions} executions, {snapshot.executions_running} running · "
         f"{snapshot.windows} windows, {snapshot.windows_running} running"
     )
+
+
+def _parts(snapshot: Snapshot) -> Text:
+    """Who has handled how much, and what Spark said last."""
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for runtime, events in snapshot.parts:
+        line.append("━ ", style=_shade(runtime)).append(f"{runtime} {events:,}   ")
+    return line.append(snapshot.spark, style="bright_black")
+
+
+def _handled(snapshot: Snapshot, cells: int) -> Text:
+    """The bar of what is handled, a piece for each part."""
+    if not snapshot.parts:
+        return _bar(snapshot.handled_in_all, snapshot.total, "green", cells)
+    line, sofar = Text(), 0
+    for runtime, events in snapshot.parts:
+        sofar += events
+        line.append("━" * (round(cells * min(sofar / snapshot.total, 1)) - len(line)), style=_shade(runtime))
+    return line.append("━" * (cells - len(line)), style="bright_black dim")
+
+
+def _shade(runtime: str) -> str:
+    return SPARK_SHADE if runtime == "Spark" else "green"
 
 
 def _bar(value: int, total: int, style: str, cells: int) -> Text:

@@ -1,0 +1,134 @@
+"""`sublet pipeline`, as anybody would start it, in a process of its own: from its start to its last process's end."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from demo.consumer import APPLICATION, STREAM
+from demo.spark.processes import descendants, end
+from demo.spark.reader import SPARK_PYTHON
+from infra.local import EmbeddedAws
+from infra.local.embedded import ROOT
+from infra.local.server import GUARD
+
+EXAMPLE = ROOT / "examples" / "pipeline"
+ARGUMENTS = (
+    *("--stream", STREAM, "--application", APPLICATION, "--leases", "hold"),
+    *("--schema", str(EXAMPLE / "flights.json"), "--transform", "carriers:tables", "--every", "2s"),
+)
+
+SPARK = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.ui.enabled": "false"}
+
+INHERITED = ("HOME", "JAVA_HOME", "LANG", "PATH", "TMPDIR")
+
+LEAVES_WITHIN = 20.0
+"""Seconds for Spark's other processes, and the keeper of the leases, to end after the pipeline itself."""
+
+BATCH_WITHIN = 120.0
+"""Seconds for the batch under way, on a busy machine."""
+
+LOG_TAIL = 12
+
+
+class PipelineFailed(Exception):
+    """The pipeline ended in another way than it was asked to; the message ends with the tail of its log."""
+
+
+class Pipeline:
+    """Started by its guard, so that it ends with the demo, in whatever way that does. Its folder holds the tables and the log,
+    and is removed with it; the tables lie elsewhere if `keep` says where."""
+
+    def __init__(self, keep: Path | None) -> None:
+        self._home = Path(tempfile.mkdtemp(prefix="sublet-spark-"))
+        self.lake = keep or self._home / "lake"
+        self._guard: subprocess.Popen[str] | None = None
+        self._pid = 0
+        self._ended: queue.Queue[int] = queue.Queue()
+
+    def start(self, aws: EmbeddedAws) -> None:
+        options = [word for name, value in SPARK.items() for word in ("--conf", f"{name}={value}")]
+        command = [str(SPARK_PYTHON), "-m", "sublet.runtimes.spark.pipeline", *ARGUMENTS]
+        own = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        self._guard = subprocess.Popen(
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                str(GUARD),
+                str(self._home),
+                *command,
+                "--output",
+                str(self.lake),
+                *options,
+            ],
+            env={
+                **own,
+                **aws.environment,
+                "PYTHONUNBUFFERED": "1",
+                "PYTHONPATH": str(EXAMPLE),
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert self._guard.stdout is not None
+        self._pid = int(self._guard.stdout.readline())
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def said(self) -> str:
+        """Its last line about a batch."""
+        lines = [line for line in self._log() if line.startswith("batch ")]
+        return lines[-1] if lines else ""
+
+    def check(self) -> None:
+        """Raises PipelineFailed if it has ended."""
+        with suppress(queue.Empty):
+            raise self._failure(self._ended.get_nowait())
+
+    def finish(self) -> None:
+        """As a person ends it: SIGTERM. It finishes its batch and gives the leases back. Raises PipelineFailed."""
+        started = descendants(self._pid)
+        os.kill(self._pid, signal.SIGTERM)
+        try:
+            code = self._ended.get(timeout=BATCH_WITHIN)
+        except queue.Empty:
+            raise PipelineFailed(f"the pipeline did not end within {BATCH_WITHIN:.0f} s of SIGTERM") from None
+        if code:
+            raise self._failure(code)
+        end(started, LEAVES_WITHIN)
+
+    def close(self) -> None:
+        """Nothing of it is left, whatever it was at."""
+        if self._guard is not None:
+            started = descendants(self._guard.pid)
+            assert self._guard.stdin is not None
+            self._guard.stdin.close()
+            self._guard.wait()
+            end(started, LEAVES_WITHIN)
+        else:
+            self._home.rmdir()
+
+    def _listen(self) -> None:
+        assert self._guard is not None
+        assert self._guard.stdout is not None
+        with suppress(ValueError):  # closed while reading
+            for line in self._guard.stdout:
+                self._ended.put(int(line.rpartition(" ")[2]))
+
+    def _failure(self, code: int) -> PipelineFailed:
+        tail = "\n".join(f"    | {line}" for line in self._log()[-LOG_TAIL:])
+        return PipelineFailed(f"the pipeline on Spark ended with {code}. Its last lines:\n{tail}")
+
+    def _log(self) -> list[str]:
+        file = self._home / "log"
+        return file.read_text(errors="replace").splitlines() if file.exists() else []
