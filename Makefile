@@ -29,6 +29,10 @@ help: ## this list
 demo: setup ## 336,776 real events through the deployed stack, and the proof (DEMO_EVENTS=20000 for a short one)
 	@$(PY) -m demo
 
+.PHONY: demo-spark
+demo-spark: java setup .local/spark/.installed ## the stream handed to Spark and back through a reshard, and the proof (KEEP=lake leaves the tables there)
+	@$(PY) -m demo.spark $(if $(KEEP),--keep "$(KEEP)")
+
 .PHONY: local
 local: setup ## the embedded AWS on free loopback ports until Ctrl-C; prints what to export
 	@$(PY) -m infra.local
@@ -99,6 +103,10 @@ scenarios: setup ## write the scenario files' expectations anew; review the diff
 .PHONY: bench
 bench: setup .local/bench/.installed $(if $(filter spark%,$(BENCH)),.local/spark/.installed) ## the benchmarks, against their peers (BENCH="replay latency" for some; BENCH=spark sets Spark up)
 	@$(PY) -m benchmarks $(BENCH)
+
+.PHONY: java
+java:
+	@$(PYTHON) -m demo.spark.java
 
 ##@ Set up
 .PHONY: setup
