@@ -74,9 +74,11 @@ def clock(seconds: float) -> str:
 
 def progress_line(snapshot: Snapshot) -> str:
     """One line, for where there is no terminal."""
+    by_spark = sum(snapshot.by_spark.values())
+    spark = f" ({by_spark:,} by Spark)" if by_spark else ""
     return (
         f"{clock(snapshot.elapsed)}  {snapshot.phase}: {snapshot.put_in_all:,} put, "
-        f"{snapshot.handled_in_all:,} of {snapshot.total:,} handled, {sum(snapshot.rates.values()):,.0f} a second; "
+        f"{snapshot.handled_in_all:,} of {snapshot.total:,} handled{spark}, {sum(snapshot.rates.values()):,.0f} a second; "
         f"{snapshot.ticks} ticks, {snapshot.windows} windows ({snapshot.windows_running} running)"
     )
 

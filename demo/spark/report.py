@@ -16,11 +16,11 @@ from demo.spark.proof import Proof
 
 LOOK_NEXT = """\
 Where to look next
-  docs/spark.md, "Sharing leases with a fleet"    what holds when, and by what
-  examples/pipeline/                              the schema and the table per carrier that Spark has written; in that folder:
+  docs/spark.md              "Sharing leases with a fleet": what holds, and by what
+  examples/pipeline/         the schema, and the table per carrier. In that folder, what you just watched:
       sublet pipeline --stream flights --application flights --leases hold \\
           --schema flights.json --transform carriers:tables --output lake
-  demo/spark/switch.py                            how the fleet was stopped and started again: two calls each\
+  demo/spark/switch.py       how the fleet was stopped and started again: two calls each\
 """
 
 WHEN = ("before Spark came", "while it held the leases", "after it gave them back")
@@ -34,7 +34,7 @@ def draw_report(
     tables = (
         f"  {kept}   the tables: raw, parsed, carriers"
         if kept
-        else "  make demo-spark KEEP=FOLDER                     keeps the Parquet tables there"
+        else "  make demo-spark KEEP=lake  leaves the Parquet tables in the folder lake"
     )
     return Group(
         figures_table(proof.figures, expected, names),

@@ -11,8 +11,8 @@ from rich.console import Console, RenderableType
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
 
 from demo.prompts import Prompter
-from demo.snapshot import LeaseView, Phase, Snapshot
-from demo.view import HAPPENINGS_SHOWN, WIDTH, draw, progress_line
+from demo.snapshot import LeaseView, Part, Phase, Snapshot
+from demo.view import HAPPENINGS_SHOWN, PROGRESS_CELLS, WIDTH, draw, progress_line
 from demo.watch import changes
 
 QUARTER = (HASH_KEY_MAX + 1) // 4
@@ -156,3 +156,18 @@ def test_a_prompt_waits_for_the_last_ones_tick_and_for_windows_that_have_just_be
         prompter.look(seen, now)
         assert len(calls.payloads) == sent, (now, seen)
     assert "prompt" in json.loads(calls.payloads[0])
+
+
+def test_the_parts_of_what_is_handled_are_drawn_in_turn_and_the_line_has_sparks_share() -> None:
+    parts = (Part("Lambda", 4_000), Part("Spark", 3_000), Part("Lambda", 1_000))
+    shared = snapshot(
+        {S0: replace(BUSY, owner="flights-spark")}, handled={S0: 8_000}, by_spark={S0: 3_000}, parts=parts
+    )
+    text = text_of(draw(shared))
+    assert "flights-spark" in text
+    assert "Lambda 4,000" in text
+    assert "Spark 3,000" in text
+    bar = next(line for line in text.splitlines() if line.startswith("│  handled "))
+    assert bar.count("━") == PROGRESS_CELLS
+    assert "(3,000 by Spark)" in progress_line(shared)
+    assert "by Spark" not in progress_line(snapshot({S0: BUSY}))

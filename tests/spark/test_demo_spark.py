@@ -1,0 +1,114 @@
+"""`make demo-spark`, a short one, as a user runs it: to Spark and back, and nothing left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from demo.spark.lake import FIGURES, Lake, runs
+from tests.e2e.test_demo import alive, descendants
+from tests.spark.local_session import ROOT
+
+DEMO_PYTHON = ROOT / ".venv" / "bin" / "python"
+"""The demo's own environment. Spark's is only Spark's."""
+
+
+def start_demo(
+    output: Path, *arguments: str, events: int = 20_000, **environment: str
+) -> subprocess.Popen[bytes]:
+    with output.open("wb") as file:
+        return subprocess.Popen(
+            [str(DEMO_PYTHON), "-m", "demo.spark", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "DEMO_EVENTS": str(events), "PYTHONUNBUFFERED": "1", **environment},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_twenty_thousand_events_go_to_spark_and_back_and_the_proof_holds(tmp_path: Path) -> None:
+    output, picture, lake = tmp_path / "output", tmp_path / "demo.svg", tmp_path / "lake"
+    demo = start_demo(output, "--svg", str(picture), "--keep", str(lake))
+    try:
+        code = demo.wait(timeout=880)
+    finally:
+        demo.kill()
+    said = output.read_text()
+    assert code == 0, said
+    assert "20,000 of 20,000 events handled" in said
+    assert "0 events missing" in said
+    assert "0 events handled twice" in said
+    assert "shard 1 is split into 4 and 5" in said
+    assert "shards 2 and 3 are merged into 6" in said
+    assert "it has ended, and holds 0 leases" in said
+    assert picture.read_text().startswith("<svg")
+    kept = Lake(lake).flights()
+    assert kept["raw"] == sum(last - first + 1 for of in kept["keys"].values() for first, last in of)
+    assert sum(figures[0] for figures in kept["carriers"].values()) == kept["raw"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_ctrl_c_while_spark_holds_the_leases_leaves_nothing_running(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    demo = start_demo(output)
+    try:
+        deadline = time.monotonic() + 500
+        while "flights-spark has every lease" not in output.read_text():
+            assert demo.poll() is None, output.read_text()
+            assert time.monotonic() < deadline, output.read_text()
+            time.sleep(0.1)
+        started = descendants(demo.pid)
+        assert any("java" in what for what in alive(started).values())
+        assert any("keeper_process" in what for what in alive(started).values())
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(timeout=60) == 130, output.read_text()
+        assert "nothing is left running" in output.read_text()
+        assert alive(started) == {}
+    finally:
+        if demo.poll() is None:
+            demo.kill()
+            demo.wait()
+
+
+def test_without_java_it_says_so_in_a_sentence(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    assert start_demo(output, JAVA_HOME=str(tmp_path)).wait(timeout=60) == 1
+    assert output.read_text() == (
+        f"make demo-spark needs Java 17 or newer (any vendor's runtime will do); JAVA_HOME is {tmp_path}, where none runs.\n"
+    )
+
+
+def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    assert start_demo(output, "--keep", str(tmp_path)).wait(timeout=60) == 1
+    assert "is not empty" in output.read_text()
+
+
+def test_what_is_in_the_tables_goes_by_key_and_batch(tmp_path: Path) -> None:
+    def put(table: str, batch: int, rows: list[dict[str, object]]) -> None:
+        folder = (
+            tmp_path / table / "arrivalDate=2026-01-31" / "shardId=shardId-000000000000" / f"batch={batch}"
+        )
+        folder.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(rows), folder / "part.parquet")
+
+    for batch, numbers in enumerate(([1, 2], [4, 3], [7])):
+        put("raw", batch, [{"data": b"x"} for _ in numbers])
+        put("parsed", batch, [{"key": "N1", "number": number} for number in numbers])
+        put("carriers", batch, [{"carrier": "UA", **dict.fromkeys(FIGURES, len(numbers))}])
+    lake = Lake(tmp_path)
+    assert lake.rows() == {"shardId-000000000000": 5}
+    assert lake.flights() == {
+        "raw": 5, "rejected": 0, "keys": {"N1": [[1, 4], [7, 7]]}, "carriers": {"UA": [5] * 5}
+    }  # fmt: skip
+    assert runs([("N1", 4), ("N1", 3), ("N1", 4)]) == {"N1": [[4, 4], [3, 4]]}, "in the order given"
