@@ -17,26 +17,36 @@ ROOT = Path(__file__).resolve().parents[2]
 
 CLIENT = """
 import sys
+import time
 from pyspark.sql import SparkSession
+from sublet.aws.clock import SystemClock
+from sublet.memory import MemoryMetrics
+from sublet.runtimes.spark.lag import LagListener, lag
 
 stream, folder = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
 rows = spark.read.format("sublet").option("stream", stream).load()
 print("batch", rows.count())
+metrics = MemoryMetrics()
+spark.streams.addListener(LagListener(spark.streams, stream, metrics, SystemClock()))
 query = (
     spark.readStream.format("sublet").option("stream", stream).load()
     .writeStream.format("parquet").option("path", folder + "/rows").option("checkpointLocation", folder + "/checkpoint")
     .trigger(availableNow=True).start()
 )
 query.awaitTermination()
+while not metrics.flushes:
+    time.sleep(0.1)
+assert {each.stream for each in lag(query)} == {stream}
+print("counted", int(sum(metrics.values("records"))))
 print("stream", spark.read.parquet(folder + "/rows").select("data").distinct().count())
 spark.stop()
 """
 
 
 @pytest.mark.timeout(400)
-def test_batch_and_stream_over_connect(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+def test_batch_and_stream_and_lag_over_connect(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     stream = BusyStream(embedded_aws.client("kinesis"), f"connect-{os.getpid()}", 3)
     for _ in range(2):
         stream.produce()
@@ -51,4 +61,5 @@ def test_batch_and_stream_over_connect(embedded_aws: EmbeddedAws, tmp_path: Path
         finally:
             kill_session(client.pid)  # the server is the client's own, and outlives a client that fails
     assert client.returncode == 0, errors[-3000:]
-    assert said.split() == ["batch", str(len(stream.produced)), "stream", str(len(stream.produced))]
+    produced = str(len(stream.produced))
+    assert said.split() == ["batch", produced, "counted", produced, "stream", produced]
