@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import pytest
 from sublet.memory import FakeClock, MemoryMetrics
 from sublet.ports import Unit
-from sublet.runtimes.spark.lag import SHOWN_EVERY, LagListener, ShardLag, lag
+from sublet.runtimes.spark.lag import SHOWN_EVERY, LagListener, ShardLag, lag, report_lag
 
 QUERY_ID = UUID(int=7)
 
@@ -30,6 +31,10 @@ class Streams:
 
     def __init__(self, query: Any = None) -> None:
         self.query = query
+        self.listeners: list[LagListener] = []
+
+    def addListener(self, listener: LagListener) -> None:  # noqa: N802 -- Spark's name
+        self.listeners.append(listener)
 
     def get(self, id: str) -> Any:  # noqa: A002 -- Spark's name
         assert id == str(QUERY_ID)
@@ -83,3 +88,22 @@ def test_flushed_each_minute_and_when_the_query_ends() -> None:
         clock.advance(SHOWN_EVERY - timedelta(seconds=1) if expected == 1 else SHOWN_EVERY)
     listens.onQueryTerminated(SimpleNamespace())
     assert metrics.flushes == 3
+
+
+def test_reported_on_standard_output_as_the_fleet_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    streams = Streams()
+    report_lag(SimpleNamespace(streams=streams), application="orders-audit", stream="orders")
+    [listens] = streams.listeners
+    listens.onQueryProgress(SimpleNamespace(progress=progress(told(a=1500))))
+    listens.onQueryTerminated(SimpleNamespace())
+    for_all, of_shard = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (for_all["application"], for_all["millis_behind_latest"], for_all["records"]) == (
+        "orders-audit",
+        [1500],
+        [5],
+    )
+    assert (of_shard["application"], of_shard["shard_id"], of_shard["millis_behind_latest"]) == (
+        "orders-audit",
+        "a",
+        [1500],
+    )
