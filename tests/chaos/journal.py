@@ -59,6 +59,8 @@ class Journal:
     handled: set[str] = field(default_factory=set)
     last_call: dict[str, Call] = field(default_factory=dict)
     """Of each shard that has not ended."""
+    pids: set[int] = field(default_factory=set)
+    """Of every process that has written anything."""
     _read_to: dict[Path, int] = field(default_factory=dict)
     _tenures: dict[tuple[Path, str], int] = field(default_factory=dict)
 
@@ -86,6 +88,7 @@ class Journal:
     def _take(self, path: Path, line: list[Any]) -> None:
         what, at, shard_id, *fields = line
         pid = int(path.name.partition("-")[0])
+        self.pids.add(pid)
         number = self._tenures.get((path, shard_id), 0)
         tenure = f"{path.stem} {shard_id} {number}"
         match what:

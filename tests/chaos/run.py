@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -88,9 +89,11 @@ def run(seed: int, seconds: float, folder: Path, show: Show, paces: Mapping[Kind
 
 
 def _keep_evidence(chaos: ChaosFleet, trouble: Troublemaker) -> None:
-    """For whoever asks why: the faults, and what the functions logged, beside the journals."""
+    """For whoever asks why: the faults, what the functions and the emulators logged, beside the journals."""
     faults = [[*fault[:3], sorted(fault.shards), fault.what] for fault in trouble.faults]
     (chaos.folder / "faults.json").write_text(json.dumps(faults))
+    for server in chaos.aws.servers:
+        shutil.copyfile(server.log, chaos.folder / f"{server.name}.log")
     for role in FUNCTIONS:
         (chaos.folder / f"{role}.log").write_text("\n".join(chaos.log_of(role)))
 

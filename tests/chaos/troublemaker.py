@@ -27,7 +27,7 @@ FEWEST_SHARDS, MOST_SHARDS = 3, 6
 AT_WORK_WITHIN = 5 * NANOSECONDS // 2
 """A process that has delivered a shard so lately has its lease, most probably: its window may just have ended."""
 ANY_PROCESS = 0.15
-"""Of the kills: of any process, so that one is met that has just started, or is between two windows."""
+"""Of the kills: of any process, so that one is met that has just begun, or is between two windows."""
 TICK_TAKES = 0.25
 """Seconds from a prompt within which the lease manager is killed."""
 
@@ -82,12 +82,15 @@ class Troublemaker:
                 return self._reshard(chance)
 
     def _at_work(self) -> dict[int, frozenset[str]]:
-        """Worker processes that run, by what they deliver."""
+        """Worker processes that run, by what they deliver. None that is just starting: when one of those ends, ministack ends
+        all the others of its function, which start anew and meet the same fate, for minutes.
+        """
         journal = self.chaos.journal
         journal.read()
         working = journal.at_work(time.time_ns() - AT_WORK_WITHIN)
+        started = journal.pids - self._stopped.keys()
         running = processes_of(self.chaos.aws, self.chaos.function("worker"))
-        return {pid: frozenset(working.get(pid, ())) for pid in running if pid not in self._stopped}
+        return {pid: frozenset(working.get(pid, ())) for pid in running if pid in started}
 
     def _kill(self, chance: Random) -> Fault | None:
         running = self._at_work()
@@ -117,7 +120,10 @@ class Troublemaker:
         return fault
 
     def _kill_manager(self, chance: Random) -> Fault | None:
-        """In the middle of a tick, as far as that can be met."""
+        """In the middle of a tick, as far as that can be met; once it has started anew since the last time."""
+        last = max((fault.at for fault in self.faults if fault.kind is Kind.KILL_MANAGER), default=0)
+        if not any(tick.began > last for tick in self.chaos.ticks):
+            return None
         self.chaos.start_tick()
         time.sleep(chance.uniform(0, TICK_TAKES))
         killed = [
