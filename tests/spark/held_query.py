@@ -44,6 +44,7 @@ class HeldQuery:
         self.keeper = Keeper(
             self.table, self.query.stream, self.commits, self.query.clock, self.query.clock.sleep, Random(self.runs),
             self.query.memory_log, self.query.options.keeper_settings, f"spark/{self.runs}",
+            self.query.options.fail_on_data_loss,
         )  # fmt: skip
         self.query.keeper = self.keeper
         self.query.restart()

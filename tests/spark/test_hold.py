@@ -10,7 +10,13 @@ from typing import NoReturn
 
 import pytest
 from sublet.aws.clock import SystemClock
-from sublet.errors import LeaseHeldElsewhere, LeaseTableUnavailable, OffsetMalformed, SettingsError
+from sublet.errors import (
+    LeaseHeldElsewhere,
+    LeaseTableUnavailable,
+    OffsetMalformed,
+    RecordsLost,
+    SettingsError,
+)
 from sublet.memory import MemoryLeaseTable, MemoryStream
 from sublet.ports import Applied
 from sublet.protocol.aggregation import aggregate
@@ -409,3 +415,27 @@ def test_a_database_out_of_reach_for_a_while_loses_nothing() -> None:
     assert row(held.table, shard_id(0)).checkpoint == Checkpoint(numbers[-1])
     held.end()
     assert row(held.table, shard_id(0)).lease_owner is None
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_shard_that_is_past_retention_unread(fails: bool) -> None:
+    """The fleet would count a data gap and delete the lease; a query is asked what to do."""
+    held = held_query(failOnDataLoss=str(fails))
+    put(held, 5)
+    held.drain()
+    held.end()
+    put(held, 5, first=5)
+    children = held.query.stream.inner.split(shard_id(0))
+    held.query.clock.sleep(timedelta(hours=30))
+    wanted = put(held, 5, first=10)
+    held.query.stream.inner.trim(held.query.clock.now() - timedelta(hours=24))
+    held.query.clock.sleep(5 * SECOND)
+    held.start()
+    if fails:
+        with pytest.raises(RecordsLost, match=f"shard {shard_id(0)} is gone.*failOnDataLoss"):
+            held.drain()
+        assert row(held.table, shard_id(0)).checkpoint.is_sequence_number
+    else:
+        assert sorted(r.sequence_number for r in held.drain(idle=10)) == sorted(wanted)
+        assert held.table.get(shard_id(0)) is None
+        assert {row(held.table, child).lease_owner for child in children} == {WORKER}

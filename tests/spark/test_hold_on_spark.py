@@ -173,7 +173,7 @@ ENDINGS = ["stop", "handler", "task", "spark_stop", "interrupt", "kill", "kill_r
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_however_it_ends_in_mid_batch(embedded_aws: EmbeddedAws, tmp_path: Path, ending: str) -> None:
     world = World(embedded_aws, tmp_path, f"ends-{ending.replace('_', '-')}")
@@ -186,11 +186,12 @@ def test_however_it_ends_in_mid_batch(embedded_aws: EmbeddedAws, tmp_path: Path,
     assert world.by_fleet
 
 
-@pytest.mark.timeout(300)
-def test_there_and_back(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
-    """The fleet, then a run for what is there, then the fleet, then another run with the same checkpoint; reshards between."""
-    world = World(embedded_aws, tmp_path, "there-and-back")
-    for _ in range(2):
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("rounds", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_there_and_back(embedded_aws: EmbeddedAws, tmp_path: Path, rounds: int) -> None:
+    """The fleet, then a run for what is there, with the same checkpoint in each round; then the fleet. Reshards between."""
+    world = World(embedded_aws, tmp_path, f"there-and-back-{rounds}")
+    for _ in range(rounds):
         world.stream.produce()
         world.fleet()
         world.stream.produce()
@@ -200,6 +201,9 @@ def test_there_and_back(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
         world.run_spark("available_now")
         assert world.wait_until_released() < 5
         assert world.verdict() == ([], [])
+    world.stream.produce()
+    world.fleet()
+    assert world.verdict() == ([], [])
     leases = world.leases().values()
     assert {lease.is_ended for lease in leases} == {True, False}
     assert all(lease.child_shard_ids for lease in leases if lease.is_ended)
@@ -207,7 +211,7 @@ def test_there_and_back(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("ending", ["stop", "kill", "stop_blind"])
 def test_the_last_batch_is_committed_and_spark_never_says_so(
     embedded_aws: EmbeddedAws, tmp_path: Path, ending: str
@@ -225,7 +229,7 @@ def test_the_last_batch_is_committed_and_spark_never_says_so(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_when_the_keeper_is_killed_too_the_last_batch_may_come_again(
     embedded_aws: EmbeddedAws, tmp_path: Path
 ) -> None:
@@ -258,7 +262,7 @@ def test_from_one_run_to_the_next_however_each_ends(embedded_aws: EmbeddedAws, t
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_over_connect(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     """The keeper is beside the server's driver; the client has only a socket."""
     world = World(embedded_aws, tmp_path, "connect-hold")

@@ -47,6 +47,7 @@ class Keeper:
     log: Log
     settings: Settings
     holder: str
+    fail_on_data_loss: bool
     _committed: Offset | None = None
     _planned: Offset | None = None
     """The end of the batch that is under way, or may have been committed by now."""
@@ -58,7 +59,8 @@ class Keeper:
     def __post_init__(self) -> None:
         self._held = HeldLeases(self.table, self.stream, self.clock, self.log, self.settings, self._pool)
         self._taker = Taker(
-            self.table, self.stream, self.clock, self.chance, self.log, self.settings, self._held, self.holder, self._pool
+            self.table, self.stream, self.clock, self.chance, self.log, self.settings, self._held, self.holder, self._pool,
+            self.fail_on_data_loss,
         )  # fmt: skip
 
     # What the source asks.
@@ -67,8 +69,8 @@ class Keeper:
         """Spark has committed everything up to `committed`: it is checkpointed, and what has ended is ended. Then the leases
         whose shards may be read in the next batch, by shard id.
 
-        Raises SettingsError when the checkpoint folder is not this query's, and what LeaseTable and Stream raise; once it has
-        looked, not because they are out of reach for a while.
+        Raises SettingsError when the checkpoint folder is not this query's, RecordsLost, and what LeaseTable and Stream raise;
+        but once it has looked, not because they are out of reach for a while.
         """
         self._check_folder(committed)
         self._commit(committed)

@@ -78,7 +78,8 @@ def _arguments(options: Options) -> list[str]:
         "--endpoint-url": options.endpoint_url,
         "--checkpoint-location": options.checkpoint_location,
     }
-    return [part for name, value in given.items() if value is not None for part in (name, value)]
+    flags = ["--fail-on-data-loss"] if options.fail_on_data_loss else []
+    return [part for name, value in given.items() if value is not None for part in (name, value)] + flags
 
 
 def _environment(options: Options) -> dict[str, str]:

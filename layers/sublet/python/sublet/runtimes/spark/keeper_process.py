@@ -45,12 +45,13 @@ def main() -> None:
     parser.add_argument("--region")
     parser.add_argument("--endpoint-url")
     parser.add_argument("--checkpoint-location")
+    parser.add_argument("--fail-on-data-loss", action="store_true")
     parser.add_argument("--query", type=int, help="the descriptor of a copy of the query's connection")
     arguments = parser.parse_args()
     for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)  # it ends with its query, and soon after: not before
     settings = Settings.from_environment(os.environ)
-    keeper = _keeper(settings, arguments.region, arguments.endpoint_url, arguments.checkpoint_location)
+    keeper = _keeper(settings, arguments)
     inbox: Inbox = SimpleQueue()
     ThreadTasks().spawn(lambda: _listen(inbox, arguments.query))
     keep(keeper, inbox, _say, settings.heartbeat_interval / CHECKS_PER_INTERVAL)
@@ -84,18 +85,22 @@ def _say(line: str) -> None:
         sys.stdout.flush()
 
 
-def _keeper(settings: Settings, region: str | None, endpoint_url: str | None, location: str | None) -> Keeper:
-    clients = kinesis_client(region, endpoint_url), kinesis_poll_client(region, endpoint_url)
+def _keeper(settings: Settings, given: argparse.Namespace) -> Keeper:
+    clients = (
+        kinesis_client(given.region, given.endpoint_url),
+        kinesis_poll_client(given.region, given.endpoint_url),
+    )
     return Keeper(
-        DynamoDbLeaseTable(dynamodb_client(region), settings.lease_table),
+        DynamoDbLeaseTable(dynamodb_client(given.region), settings.lease_table),
         KinesisStream(*clients, settings),
-        commits_in(location, region),
+        commits_in(given.checkpoint_location, given.region),
         SystemClock(),
         ThreadTasks().signal().wait,
         SystemRandom(),
         PythonLog("sublet.spark.keeper"),
         settings,
         holder=f"spark/{uuid.uuid4()}",
+        fail_on_data_loss=given.fail_on_data_loss,
     )
 
 

@@ -18,6 +18,7 @@ from sublet.decisions.liveness import Sighting
 from sublet.decisions.resume import needs_pin
 from sublet.decisions.shard_end import may_begin
 from sublet.decisions.tick_plan import Look, plan_tick
+from sublet.errors import RecordsLost
 from sublet.ports import Applied, Clock, LeaseTable, Log, Stream
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.lease_writes import acquire, create, delete, pin
@@ -47,6 +48,7 @@ class Taker:
     held: HeldLeases
     holder: str
     pool: Executor
+    fail_on_data_loss: bool
     undecided: frozenset[str] = frozenset()
     has_looked: bool = False
     _sightings: Mapping[str, Sighting] = field(default_factory=dict)
@@ -61,7 +63,7 @@ class Taker:
     def look_and_take(self, meanwhile: Callable[[], None]) -> None:
         """Look, and take what is there to be taken; `meanwhile` is called as long as the look lasts.
 
-        Raises what LeaseTable and Stream raise.
+        Raises RecordsLost, and what LeaseTable and Stream raise.
         """
         self.begin_look()
         while self._looking is not None and not wait([self._looking], timeout=AGAIN.total_seconds()).done:
@@ -102,21 +104,23 @@ class Taker:
         wanted = [choice for choice in plan.choices if choice.lease.lease_key not in self.held]
         list(self.pool.map(self._acquire, wanted))
         self._note_undecided(scan)
-        pause = AGAIN if self._wants_more(scan) or plan.sync.create else self.settings.failover_time * 2 / 3
-        self._look_at = now + pause
+        is_changing = plan.sync.create or plan.deletions or self._wants_more(scan)
+        self._look_at = now + (AGAIN if is_changing else self.settings.failover_time * 2 / 3)
         self.has_looked = True
 
     def _delete(self, deletion: Deletion) -> None:
         """Garbage is only a suspicion until the service itself has denied the shard: a listing may lag."""
-        key = deletion.lease.lease_key
+        lease = deletion.lease
+        key, is_loss = lease.lease_key, not lease.is_ended
         if key in self.held or (deletion.why is WhyDelete.GARBAGE and self.stream.has_shard(key)):
             return
-        if isinstance(self.table.apply(delete(deletion.lease)), Applied) and not deletion.lease.is_ended:
-            self.log.error(
-                "data gap: the shard's records are past retention, and it was never read to its end",
-                lease_key=key,
-                checkpoint=str(deletion.lease.checkpoint),
+        if is_loss and self.fail_on_data_loss:
+            raise RecordsLost(
+                f"shard {key} is gone, which was handled up to {lease.checkpoint} by its lease: what was left is past "
+                "retention. Set failOnDataLoss to false to delete the lease and go on"
             )
+        if isinstance(self.table.apply(delete(lease)), Applied) and is_loss:
+            self.log.error("records lost", lease_key=key, checkpoint=str(lease.checkpoint))
 
     def _acquire(self, choice: Choice) -> None:
         """Acquire a lease as it was seen, and pin its start if its row does not name it."""
