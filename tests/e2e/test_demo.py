@@ -40,7 +40,7 @@ def descendants(pid: int) -> set[int]:
 
 def alive(pids: set[int]) -> dict[int, str]:
     """Those that still run (a zombie that nobody waits for does not), and what they are."""
-    command = ["ps", "-eo", "pid=,stat=,args="]  # wherever the machine keeps it
+    command = ["ps", "-ww", "-eo", "pid=,stat=,args="]  # whole lines, wherever the machine keeps it
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     processes = (line.split(maxsplit=2) for line in listing.splitlines())
     return {
