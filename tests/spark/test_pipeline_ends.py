@@ -37,7 +37,8 @@ def test_the_batch_under_way_is_the_last(
 ) -> None:
     stream = FlightStream(embedded_aws.client("kinesis"), f"ends-{os.getpid()}-{time.time_ns()}")
     stream.produce(100)
-    first, asked = len(stream.produced), []
+    first = len(stream.produced)
+    asked: list[str] = []
 
     def asked_in_mid_batch(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
         write_files(frame, folder, partitions)
