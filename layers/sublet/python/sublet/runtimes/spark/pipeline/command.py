@@ -114,7 +114,7 @@ def _add_when(group: argparse._ArgumentGroup) -> None:
     )
     when.add_argument(
         "--every", metavar="DURATION", default="1m",
-        help="else: a batch so often, until SIGTERM or Ctrl-C ends it after one (default: 1m; each is a file per table and shard)",
+        help="else: a batch so often, until SIGTERM or Ctrl-C, after one (default: 1m; each is a file per table and shard)",
     )  # fmt: skip
 
 
