@@ -65,6 +65,8 @@ def _verdicts(rates: Rates) -> Iterator[tuple[str, bool]]:
     for goal in GOALS:
         found = rates[goal.size]
         if goal.against in found:
-            ratio, md5_alone = (found[way][0] / found[goal.against][0] for way in (SUBLET, PROVEN))
+            ratio, proven, ceiling = (
+                found[way][0] / found[goal.against][0] for way in (SUBLET, PROVEN, CEILING)
+            )
             text = f"{goal.size} B: {SUBLET} / {goal.against} = {ratio:.2f}, goal {goal.ratio:g}"
-            yield f"{text} ({md5_alone:.2f} if the MD5 alone cost anything)", ratio >= goal.ratio
+            yield f"{text} (MD5 alone: {proven:.2f}, the ceiling: {ceiling:.2f})", ratio >= goal.ratio
