@@ -53,11 +53,12 @@ class Run:
         """The liveliest look after the split and the merge: the most shards with an owner and events waiting."""
         snapshot = self.latest()
         is_in_time = snapshot.handled_in_all >= total * PICTURE_AFTER and snapshot.put_in_all < total
-        if is_in_time and (self.picture is None or _liveliness(snapshot) > _liveliness(self.picture)):
+        if is_in_time and (self.picture is None or liveliness(snapshot) > liveliness(self.picture)):
             self.picture = self.story.complete(snapshot)
 
 
-def _liveliness(snapshot: Snapshot) -> int:
+def liveliness(snapshot: Snapshot) -> int:
+    """How much there is to see in a picture."""
     owned = [shard_id for shard_id, lease in snapshot.leases.items() if lease.owner]
     return len(owned) + sum(bool(snapshot.waiting(shard_id)) for shard_id in owned)
 

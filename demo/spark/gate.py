@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-BY_LAMBDA = 0.4
+BY_LAMBDA = 0.55
 """The part of all events that flows before Spark has the leases."""
 
-SPLIT_AT, MERGE_AT = 0.5, 0.65
-BY_SPARK = 0.85
+SPLIT_AT, MERGE_AT = 0.6, 0.7
+BY_SPARK = 0.88
 """The part that flows before Spark has given them back."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -25,7 +26,13 @@ ARGUMENTS = (
     *("--schema", str(EXAMPLE / "flights.json"), "--transform", "carriers:tables", "--every", "2s"),
 )
 
-SPARK = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.ui.enabled": "false"}
+SPARK = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    # The JVM lives for a minute or two: its second compiler would take the cores and never pay.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 INHERITED = ("HOME", "JAVA_HOME", "LANG", "PATH", "TMPDIR")
 
@@ -86,9 +93,11 @@ class Pipeline:
 
     @property
     def said(self) -> str:
-        """Its last line about a batch."""
-        lines = [line for line in self._log() if line.startswith("batch ")]
-        return lines[-1] if lines else ""
+        """Of its last batch: `batch 3: 12,345 rows in 4.1 s`."""
+        batches = re.findall(
+            r"^(batch \d+:) raw ([\d,]+),.* rows (in .+)$", "\n".join(self._log()), re.MULTILINE
+        )
+        return "{} {} rows {}".format(*batches[-1]) if batches else ""
 
     def check(self) -> None:
         """Raises PipelineFailed if it has ended."""

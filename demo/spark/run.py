@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
+from sublet.protocol.shard import Shard
 
 from demo.consumer import APPLICATION, LOOK, SETTINGS, STREAM, Consumer, deploy_consumer
 from demo.flights import Flight, airlines, events_per_key, figures, read_flights
 from demo.producer import Producer, as_events
 from demo.prompts import Prompter
 from demo.reshards import Operator, interrupted
-from demo.run import DemoFailed, going_on, until_released
+from demo.run import DemoFailed, going_on, liveliness, until_released
 from demo.screen import save_svg, shown
 from demo.snapshot import Part, Phase, Snapshot
 from demo.spark.gate import BY_LAMBDA, BY_SPARK, MERGE_AT, SPLIT_AT, Gates
@@ -41,6 +42,9 @@ PLAN = (
     Phase.PROVE,
 )
 
+CHILDREN = 3
+"""Two of the split, one of the merge."""
+
 WORKER = f"{APPLICATION}-spark"
 """Spark's worker id, by the library's rule."""
 
@@ -51,7 +55,7 @@ STUCK_AFTER = 180.0
 """Seconds without one more event handled after which waiting is given up: Spark's first batch may take a minute or two on a
 slow machine."""
 
-ENOUGH = 0.25
+ENOUGH = 0.2
 """The part of all events that the fleet has handled when the stream is taken from it."""
 
 
@@ -73,10 +77,9 @@ class SparkRun:
         by_spark = sum(snapshot.by_spark.values())
         by_lambda = snapshot.handled_in_all - by_spark
         first = sum(row.events for row in self.first) if self.has_taken_over else by_lambda
-        parts = (
-            Part("Lambda", first), Part("Spark", by_spark), Part("Lambda", max(by_lambda - first, 0))
-        )  # fmt: skip
-        return replace(snapshot, parts=parts, spark=self.pipeline.said)
+        parts = (Part("Lambda", first), Part("Spark", by_spark), Part("Lambda", by_lambda - first))
+        begun = tuple(part for part in parts if part.events > 0)
+        return replace(snapshot, parts=begun, spark=self.pipeline.said)
 
 
 def run(events: int, keep: Path | None, svg: Path | None, console: Console) -> int:
@@ -181,9 +184,9 @@ class Hands:
     def _has_passed_both_reshards(self, seen: Snapshot) -> bool:
         """Spark has ended the parents and has rows of every child."""
         parents = {parent for shard in seen.shards for parent in shard.parent_shard_ids}
-        children = [shard for shard in seen.shards if shard.parent_shard_ids]
+        children = _children(seen)
         return (
-            len(parents) >= 3  # one was split, two were merged
+            len(children) == CHILDREN
             and all(seen.has_ended(shard) for shard in seen.shards if shard.shard_id in parents)
             and all(seen.by_spark.get(child.shard_id) for child in children)
         )
@@ -206,13 +209,16 @@ class Hands:
                 self._prompter.look(seen, now)
 
     def _keep_picture(self, seen: Snapshot) -> None:
-        """The last look at which Spark has the stream, both reshards are through, and events wait."""
-        if (
-            self._story.current_phase is Phase.BY_SPARK
-            and len(seen.shards) >= 7
-            and seen.put_in_all < self._total
-        ):
-            self._state.picture = self._story.complete(self._state.latest())
+        """The liveliest look at Spark's turn once both reshards are through, the last of several."""
+        state = self._state
+        if self._story.current_phase is not Phase.BY_SPARK or len(_children(seen)) < CHILDREN:
+            return
+        if state.picture is None or liveliness(seen) >= liveliness(state.picture):
+            state.picture = self._story.complete(state.latest())
+
+
+def _children(seen: Snapshot) -> list[Shard]:
+    return [shard for shard in seen.shards if shard.parent_shard_ids]
 
 
 def _all_are_sparks(seen: Snapshot) -> bool:
