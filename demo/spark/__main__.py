@@ -56,8 +56,8 @@ def main() -> int:
 
 
 def _problem(keep: Path | None) -> str | None:
-    if keep is not None and keep.exists() and any(keep.iterdir()):
-        return f"{keep} is not empty: the tables need a folder of their own."
+    if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        return f"{keep} is no empty folder: the tables need one of their own."
     if not SPARK_PYTHON.exists():
         return "Spark is not installed: `make demo-spark` does it."
     return java.problem()

@@ -91,7 +91,7 @@ def test_without_java_it_says_so_in_a_sentence(tmp_path: Path) -> None:
 def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     output = tmp_path / "output"
     assert start_demo(output, "--keep", str(tmp_path)).wait(timeout=60) == 1
-    assert "is not empty" in output.read_text()
+    assert "is no empty folder" in output.read_text()
 
 
 def test_what_is_in_the_tables_goes_by_key_and_batch(tmp_path: Path) -> None:
