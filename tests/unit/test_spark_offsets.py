@@ -26,7 +26,9 @@ IDENTITY = StreamIdentity("arn:aws:kinesis:us-east-1:000000000000:stream/orders"
 
 moments = st.integers(0, 2 * 10**12).map(from_millis)
 sequence_numbers = st.integers(min_value=0, max_value=10**129 - 1).map(str)
-read_to = st.builds(ReadTo, sequence_numbers, st.none() | moments, st.none() | st.integers(0, 10**6))
+read_to = st.builds(
+    ReadTo, sequence_numbers, st.none() | moments, st.none() | st.integers(0, 10**6), st.integers(0, 10**6)
+)
 begins = st.builds(Unread, st.none() | moments) | read_to
 shard_offsets = st.builds(ShardOffset, begins | st.just(Ended()), st.none() | begins, st.none() | moments)
 offsets = st.builds(
@@ -34,6 +36,7 @@ offsets = st.builds(
     st.just("orders"),
     st.just(IDENTITY),
     st.dictionaries(st.integers(0, 10**6).map(lambda n: f"shardId-{n:012}"), shard_offsets, max_size=4),
+    st.none() | st.just("orders-audit"),
 )
 
 
@@ -54,6 +57,15 @@ def test_format() -> None:
         '"created": 1769846400123, "shards": {"shardId-0": {"e": 1}, '
         '"shardId-1": {"a": "4968", "t": 1769846400123, "f": {"p": "TRIM_HORIZON"}, "c": 1769846400123}, '
         '"shardId-2": {"p": "AT_TIMESTAMP", "t": 1769846400123, "f": {"a": "7", "i": 3}}}}'
+    )
+
+
+def test_format_of_a_query_that_holds_leases() -> None:
+    shards = {"shardId-0": ShardOffset(ReadTo("4968", MOMENT, None, 9))}
+    assert json.dumps(offset_to_json(Offset("orders", IDENTITY, shards, "orders-audit"))) == (
+        '{"v": 1, "stream": "orders", "arn": "arn:aws:kinesis:us-east-1:000000000000:stream/orders", '
+        '"created": 1769846400123, "application": "orders-audit", '
+        '"shards": {"shardId-0": {"a": "4968", "t": 1769846400123, "l": 9}}}'
     )
 
 

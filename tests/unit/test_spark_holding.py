@@ -1,0 +1,126 @@
+"""The pure part of holding leases from Spark: what to write next, and where a batch reads on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_writes import WriteKind
+from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.runtimes.spark.holding import Holding, checkpoint_of, listed_children, next_write
+from sublet.runtimes.spark.joining import is_further, resume_ranges
+from sublet.runtimes.spark.offsets import Ended, Offset, Position, ReadTo, ShardOffset, Unread
+from sublet.runtimes.spark.planning import ShardRange
+from sublet.settings import Settings
+
+NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
+SETTINGS = Settings(application="orders-audit", stream="orders", worker_id="orders-audit-spark")
+MIDDLE = 2**127
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [
+        (Unread(), None),
+        (Ended(), None),
+        (ReadTo("7"), Checkpoint("7", 0)),
+        (ReadTo("7", last_sub_sequence_number=9), Checkpoint("7", 9)),
+        (ReadTo("7", None, 3, 9), Checkpoint("7", 3)),
+    ],
+)
+def test_a_position_as_a_checkpoint(position: Position, expected: Checkpoint | None) -> None:
+    assert checkpoint_of(position) == expected
+
+
+@pytest.mark.parametrize(
+    ("committed", "age", "is_leaving", "in_doubt", "expected"),
+    [
+        (None, 0, False, False, None),
+        (None, 10, False, False, WriteKind.HEARTBEAT),
+        (ReadTo("6"), 0, False, True, WriteKind.CHECKPOINT),
+        (ReadTo("5"), 0, False, False, None),
+        (ReadTo("4"), 10, False, False, WriteKind.HEARTBEAT),
+        (ReadTo("5"), 0, True, True, None),
+        (ReadTo("5"), 0, True, False, WriteKind.HAND_OVER),
+        (ReadTo("6"), 0, True, False, WriteKind.CHECKPOINT),
+        (Ended(), 0, True, False, None),
+    ],
+)
+def test_the_next_write(
+    committed: Position | None, age: int, is_leaving: bool, in_doubt: bool, expected: WriteKind | None
+) -> None:
+    """Checkpoints before all; a lease that is asked for is handed over when no batch is in doubt, and no end is due."""
+    lease = Lease("shardId-0", Checkpoint("5"), lease_counter=3, lease_owner="a", checkpoint_owner="b")
+    holding = Holding(lease, NOW - timedelta(seconds=age), is_leaving)
+    make = next_write(holding, committed, in_doubt, NOW, SETTINGS)
+    assert (make and make(lease).kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "position", "expected"),
+    [
+        (Checkpoint("7", 2), ReadTo("7"), False),
+        (Checkpoint("7", 2), ReadTo("7", None, 1), True),
+        (Checkpoint("7", 1), ReadTo("7", None, 1), False),
+        (Checkpoint("10"), ReadTo("9"), True),
+        (Checkpoint("9"), ReadTo("10"), False),
+        (Checkpoint("9"), Unread(NOW), True),
+        (TRIM_HORIZON, Unread(), False),
+        (LATEST, ReadTo("9"), False),
+        (SHARD_END, ReadTo("9"), True),
+        (SHARD_END, Ended(), False),
+        (Checkpoint("9"), Ended(), False),
+    ],
+)
+def test_which_says_more_the_row_or_the_offset(row: Checkpoint, position: Position, expected: bool) -> None:
+    assert is_further(row, position) is expected
+
+
+numbers = st.integers(1, 20)
+rows = st.builds(Checkpoint, numbers.map(str), st.integers(0, 3))
+
+
+@given(begin=numbers, length=numbers, row=rows, is_held=st.booleans())
+def test_a_batch_done_again_reads_what_nobody_has_handled_and_waits_for_what_another_will(
+    begin: int, length: int, row: Checkpoint, is_held: bool
+) -> None:
+    """Of the user records (number, 0 to 3) in the range, each after the row is read if the lease is held, and none if not."""
+    end = begin + length
+    offset = Offset("orders", StreamIdentity("arn", NOW), {"s": ShardOffset(ReadTo(str(end), None, None, 3))})
+    leases: Mapping[str, Lease] = {"s": Lease("s", row, lease_owner="somebody")}
+    whole = ShardRange("s", None, ReadTo(str(begin)), str(end))
+    resumed = resume_ranges([whole], offset, leases if is_held else {}, {} if is_held else leases)
+
+    wanted = [(n, sub) for n in range(begin + 1, end + 1) for sub in range(4)]
+    left = [at for at in wanted if at > (int(row.sequence_number), row.sub_sequence_number)]
+    assert bool(resumed.waiting) == (not is_held and bool(left))
+    assert [at for one in resumed.ranges for at in _records(one)] == (left if is_held else [])
+
+
+def _records(one: ShardRange) -> list[tuple[int, int]]:
+    assert isinstance(one.begin, ReadTo)
+    assert one.end is not None
+    sub = one.begin.sub_sequence_number
+    after = (int(one.begin.sequence_number), 3 if sub is None else sub)
+    return [(n, m) for n in range(after[0], int(one.end) + 1) for m in range(4) if (n, m) > after]
+
+
+def test_children_are_known_when_their_hash_keys_hold_all_of_the_parents() -> None:
+    parent = Shard("p", FULL_RANGE, is_open=False)
+    low = Shard("low", HashKeyRange(0, MIDDLE - 1), "p")
+    high = Shard("high", HashKeyRange(MIDDLE, FULL_RANGE.ending), "p")
+    merged = Shard("merged", FULL_RANGE, "low", "high")
+    assert listed_children(parent, {s.shard_id: s for s in (parent, low)}) is None
+    assert listed_children(parent, {"p": parent}) is None
+    both = listed_children(parent, {s.shard_id: s for s in (parent, high, low, merged)})
+    assert both is not None
+    assert [child.shard_id for child in both] == ["low", "high"]
+    one = listed_children(low, {s.shard_id: s for s in (low, high, merged)})
+    assert one is not None
+    assert one[0].parent_shard_ids == {"low", "high"}
