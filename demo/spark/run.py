@@ -199,7 +199,7 @@ class Hands:
             if self._producer.failure is not None:
                 raise DemoFailed(f"the producer gave up: {self._producer.failure}")
             self._state.pipeline.check()
-            self._keep_picture(seen)
+            self._keep_picture()
             now = time.monotonic()
             if seen.handled_in_all > handled:
                 handled, moved_at = seen.handled_in_all, now
@@ -208,13 +208,16 @@ class Hands:
             if prompting:
                 self._prompter.look(seen, now)
 
-    def _keep_picture(self, seen: Snapshot) -> None:
-        """The liveliest look at Spark's turn once both reshards are through, the last of several."""
-        state = self._state
-        if self._story.current_phase is not Phase.BY_SPARK or len(_children(seen)) < CHILDREN:
+    def _keep_picture(self) -> None:
+        """The liveliest look at Spark's turn once it has the leases of all children, the last of several."""
+        seen, best = self._state.latest(), self._state.picture
+        owners = [
+            seen.leases[child.shard_id].owner for child in _children(seen) if child.shard_id in seen.leases
+        ]
+        if self._story.current_phase is not Phase.BY_SPARK or owners != [WORKER] * CHILDREN:
             return
-        if state.picture is None or liveliness(seen) >= liveliness(state.picture):
-            state.picture = self._story.complete(state.latest())
+        if best is None or liveliness(seen) >= liveliness(best):
+            self._state.picture = self._story.complete(seen)
 
 
 def _children(seen: Snapshot) -> list[Shard]:
