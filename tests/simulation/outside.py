@@ -135,9 +135,17 @@ class Operator:
                 world.put_row({**rows[key], "team": {"S": "blue"}}, f"adds an attribute to {key[-4:]}")
 
     def _may_delete(self, lease: Lease) -> bool:
-        """Deleting a half-read parent whose children have leases loses records, by anybody's rules; operators beware."""
-        children = self.world.ledger.shards[lease.shard_id].children
-        return not lease.is_ended and not any(child in self.world.table._rows for child in children)
+        """Whether what gets lost can be had again. Operators beware of deleting a half-read parent whose children have leases,
+        which nobody's rules survive, and both parents of a merge: a Java worker at the end of one takes the other to be long
+        done, and creates the child."""
+        rows, shards = self.world.table._rows, self.world.ledger.shards
+        children = shards[lease.shard_id].children
+        parents = {parent for child in children for parent in shards[child].parents}
+        return (
+            not lease.is_ended
+            and not any(child in rows for child in children)
+            and all(parent in rows for parent in parents)
+        )
 
     def _spoil(self, key: str, name: str) -> None:
         world = self.world
