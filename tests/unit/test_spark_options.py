@@ -50,7 +50,11 @@ def test_names_come_in_any_case() -> None:
         ({"stream": "orders", "failOnDataLoss": "no"}, "failOnDataLoss", "true or false"),
         ({"stream": "orders", "leases": "follow"}, "leases", "goes with application"),
         ({"stream": "orders", "application": "audit"}, "leases", "goes with application"),
-        ({"stream": "orders", "application": "audit", "leases": "steal"}, "leases", "one of none, follow, hold"),
+        (
+            {"stream": "orders", "application": "audit", "leases": "steal"},
+            "leases",
+            "one of none, follow, hold",
+        ),
         ({"stream": "orders", "leases": "hold"}, "leases", "goes with application"),
         ({"stream": "orders", "failoverTime": "9s"}, "failoverTime", "only with leases=hold"),
         ({"stream": "orders", "checkpointLocation": "c"}, "checkpointLocation", "only with leases=hold"),
