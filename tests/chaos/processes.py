@@ -14,7 +14,7 @@ def processes_of(aws: EmbeddedAws, function: str) -> list[int]:
     """Process ids of the function's execution environments, at work or idle, in their order."""
     groups = {server.process_group for server in aws.servers}
     listing = subprocess.run(
-        ["ps", "-A", "-o", "pid=,pgid=,stat=,args="],  # noqa: S607 -- wherever the machine has it
+        ["ps", "-A", "-ww", "-o", "pid=,pgid=,stat=,args="],  # noqa: S607 -- wherever the machine has it
         capture_output=True,
         text=True,
         check=True,

@@ -44,7 +44,6 @@ def problems(found: Found) -> list[str]:
         *(f"further back than the checkpoint: {wrong}" for wrong in verdict.too_far_back),
         *(f"lease table: {wrong}" for wrong in found.wrong),
         *(_too_late(recovery) for recovery in found.recoveries if is_too_late(recovery)),
-        *(f"{Kind.KILL_WORKER}: {goal}" for goal in _crash_goal(found.recoveries)),
     ]
 
 
@@ -62,6 +61,7 @@ def draw_report(found: Found) -> RenderableType:
         Text(
             f"Bound: {NOTICED_WITHIN:g} s for ticks to notice + {START_SECONDS:g} s for a start = {BOUND:g} s"
         ),
+        Text(crash_goal(found.recoveries)),
         *(Text(line) for line in wrong[:EXAMPLES]),
     ]
     if len(wrong) > EXAMPLES:
@@ -136,11 +136,14 @@ def _summary(recoveries: Sequence[Recovery]) -> list[str]:
     return [str(len(seconds)), *("never" if figure == inf else f"{figure:.1f}" for figure in figures)]
 
 
-def _crash_goal(recoveries: Sequence[Recovery]) -> Iterator[str]:
+def crash_goal(recoveries: Sequence[Recovery]) -> str:
+    """A goal and no promise: how fast a worker starts is the machine's business."""
     kills = (recovery for recovery in recoveries if recovery.fault.kind is Kind.KILL_WORKER)
     seconds = [kill.seconds for kill in kills if kill.seconds is not None and kill.is_undisturbed]
-    if seconds and median(seconds) >= CRASH_GOAL:
-        yield f"the median recovery, undisturbed, is {median(seconds):.1f} s, the goal below {CRASH_GOAL:g} s"
+    goal = f"Goal: a median below {CRASH_GOAL:g} s for workers killed and otherwise undisturbed"
+    if not seconds:
+        return f"{goal}: there were none"
+    return f"{goal}: {median(seconds):.1f} s, {'met' if median(seconds) < CRASH_GOAL else 'missed'}"
 
 
 def _too_late(recovery: Recovery) -> str:

@@ -66,7 +66,14 @@ class Found:
 Show = Callable[[Progress], None]
 
 
-def run(seed: int, seconds: float, folder: Path, show: Show, paces: Mapping[Kind, Pace] = PACES) -> Found:
+def run(
+    seed: int,
+    seconds: float,
+    folder: Path,
+    show: Show,
+    paces: Mapping[Kind, Pace] = PACES,
+    failure_rate: float = FAILURE_RATE,
+) -> Found:
     """Raises ChaosFailed when no record was handled at all, and what the embedded AWS and the deployment raise."""
     show(Progress("deploying", 0, {}, 0, 0))
     with ExitStack() as stack:
@@ -78,7 +85,7 @@ def run(seed: int, seconds: float, folder: Path, show: Show, paces: Mapping[Kind
             story = _Story(chaos, trouble, producer, show)
             story.until_all_deliver()
             stack.callback(trouble.calm)
-            chaos.fail_handlers(FAILURE_RATE)
+            chaos.fail_handlers(failure_rate)
             story.chaos_for(seconds)
             trouble.calm()
             story.until_recovered()

@@ -14,7 +14,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from tests.chaos.journal import Begun, Call, Ended, Entry, Journal, Record
 from tests.chaos.plan import Kind, Pace, plan
 from tests.chaos.recovery import NANOSECONDS, Fault, Recovery, Tick, recoveries
-from tests.chaos.report import BOUND, draw_report, problems
+from tests.chaos.report import BOUND, crash_goal, draw_report, problems
 from tests.chaos.run import Found
 from tests.chaos.troublemaker import PACES, SPELL
 from tests.chaos.verdict import SETTLED, Sighting, Verdict, judge
@@ -168,7 +168,6 @@ def test_every_broken_promise_is_a_problem_and_is_told() -> None:
         found(clean, wrong=["a: counter went back"]),
         found(clean, quick, quick, Recovery(kill(1, "a"), None, None)),
         found(clean, quick, quick, Recovery(kill(1, "a"), BOUND + 1, BOUND + 0.1)),
-        found(clean, Recovery(kill(1, "a"), 6.0, 6.0)),  # within the bound; the median's goal is 5 s
     ):
         assert len(problems(bad)) == 1
         screen = StringIO()
@@ -177,6 +176,14 @@ def test_every_broken_promise_is_a_problem_and_is_told() -> None:
         assert "Something is wrong" in screen.getvalue()
     disturbed = Recovery(kill(1, "a"), BOUND + 9, 2.0)
     assert problems(found(clean, quick, quick, disturbed)) == []
+
+
+def test_the_goal_for_a_crash_is_told_and_is_of_undisturbed_ones() -> None:
+    quick, slow = Recovery(kill(1, "a"), 1.0, 1.0), Recovery(kill(2, "a"), 6.0, 6.0)
+    disturbed = Recovery(kill(3, "a"), 9.0, 1.0)
+    assert crash_goal([quick, quick, slow, disturbed, disturbed]).endswith("1.0 s, met")
+    assert crash_goal([slow]).endswith("6.0 s, missed")
+    assert crash_goal([disturbed]).endswith("none")
 
 
 def test_the_same_seed_plans_the_same_faults_and_each_ends_in_time() -> None:
