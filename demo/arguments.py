@@ -10,9 +10,9 @@ from demo.flights import ALL_FLIGHTS
 FEWEST_EVENTS = 1_000
 
 
-def event_count(text: str) -> int:
-    if not text.isdecimal() or not FEWEST_EVENTS <= int(text) <= ALL_FLIGHTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {FEWEST_EVENTS} to {ALL_FLIGHTS}")
+def event_count(text: str, fewest: int = FEWEST_EVENTS) -> int:
+    if not text.isdecimal() or not fewest <= int(text) <= ALL_FLIGHTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {fewest} to {ALL_FLIGHTS}")
     return int(text)
 
 

@@ -17,10 +17,19 @@ BY_SPARK = 0.88
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """`spark_has_it`, `spark_is_done`: waited for between two events, in the producer's thread."""
+    """What the producer waits for between two events, in its own thread.
+
+    spark_has_it, spark_is_done   set to let it go on
+    all_is_sparks                 set by it when all that Spark is to have is put: it waits for spark_is_done
+    """
 
     spark_has_it: threading.Event = field(default_factory=threading.Event)
+    all_is_sparks: threading.Event = field(default_factory=threading.Event)
     spark_is_done: threading.Event = field(default_factory=threading.Event)
+
+    def wait_until_done(self) -> None:
+        self.all_is_sparks.set()
+        self.spark_is_done.wait()
 
     @contextmanager
     def opened_at_last(self) -> Iterator[None]:
