@@ -17,6 +17,9 @@ ListShards = Callable[[], Sequence[Shard]]
 LISTING_LAG = 0.1
 """Seconds before shards are listed again when a reply named one that the listing does not have yet."""
 
+PATIENCE = 3.0
+"""Seconds to wait for a thread that has been asked to end: after Ctrl-C its request may hang in an emulator about to be ended."""
+
 
 def as_events(flights: Iterable[Flight]) -> Iterator[Event]:
     return (Event.of(flight.partition_key, flight.event()) for flight in flights)
@@ -36,10 +39,10 @@ class Producer:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the request that is on its way."""
+        """End after the request that is on its way, without waiting long for it."""
         self._stop.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(PATIENCE)
 
     @property
     def is_done(self) -> bool:

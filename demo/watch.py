@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from demo.consumer import TABLE, Consumer
 from demo.lanes import Lanes
+from demo.producer import PATIENCE
 from demo.snapshot import LeaseView, Snapshot
 from demo.story import Story
 from demo.view import short
@@ -101,13 +102,15 @@ class Watcher:
     def stop(self) -> None:
         self._stop.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(PATIENCE)
 
     def _run(self) -> None:
         while not self._stop.wait(INTERVAL):
             try:
                 before, self.latest = self.latest, self.look()
             except Exception as failure:  # noqa: BLE001 -- the view must not end what it watches; the next look may succeed
+                if self._stop.is_set():
+                    return
                 self._story.tell(f"could not look: {type(failure).__name__}: {failure}")
                 continue
             for line in changes(before, self.latest):
