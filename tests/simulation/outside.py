@@ -136,15 +136,15 @@ class Operator:
 
     def _may_delete(self, lease: Lease) -> bool:
         """Whether what gets lost can be had again. Operators beware of deleting a half-read parent whose children have leases,
-        which nobody's rules survive, and both parents of a merge: a Java worker at the end of one takes the other to be long
-        done, and creates the child."""
+        which nobody's rules survive; and a merge's half-read parent when the other one's row is gone, or its end is near: a
+        Java worker at that end takes the first to be long done, or has just seen its row, and creates the child."""
         rows, shards = self.world.table._rows, self.world.ledger.shards
         children = shards[lease.shard_id].children
-        parents = {parent for child in children for parent in shards[child].parents}
+        partners = {parent for child in children for parent in shards[child].parents} - {lease.shard_id}
         return (
             not lease.is_ended
             and not any(child in rows for child in children)
-            and all(parent in rows for parent in parents)
+            and all(parent in rows and not shards[parent].is_all_done for parent in partners)
         )
 
     def _spoil(self, key: str, name: str) -> None:
