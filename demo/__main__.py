@@ -34,7 +34,8 @@ Ctrl-C. Nothing is left running in any case. Where there is no terminal it print
 def main() -> int:
     arguments = _arguments()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    signal.signal(signal.SIGTERM, interrupt)
+    for asked in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(asked, interrupt)
     try:
         return run(arguments.events, arguments.svg, console)
     except KeyboardInterrupt:

@@ -17,5 +17,5 @@ def event_count(text: str, fewest: int = FEWEST_EVENTS) -> int:
 
 
 def interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """SIGTERM ends a demo as Ctrl-C does."""
+    """SIGTERM ends a demo as Ctrl-C does; and so does SIGINT where a shell has it ignored, as for a job in the background."""
     raise KeyboardInterrupt

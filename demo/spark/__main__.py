@@ -47,7 +47,8 @@ def main() -> int:
     if (problem := _problem(arguments.keep)) is not None:
         console.print(problem, style="red", markup=False, soft_wrap=True)
         return 1
-    signal.signal(signal.SIGTERM, interrupt)
+    for asked in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(asked, interrupt)
     try:
         return run(arguments.events, arguments.keep, arguments.svg, console)
     except KeyboardInterrupt:
