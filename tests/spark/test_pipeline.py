@@ -321,6 +321,7 @@ def test_the_command_says_what_it_did(
     assert_each_once(tmp_path, stream)
 
 
+@pytest.mark.slow
 def test_a_continuous_run_goes_on_until_it_is_asked_to_end(
     embedded_aws: EmbeddedAws, stream: FlightStream, tmp_path: Path
 ) -> None:
