@@ -1,13 +1,22 @@
-"""What tests of several levels share."""
+"""What tests of several levels share.
+
+Hypothesis draws the same examples on every run and has no deadline, so that a slow machine or a lucky draw changes nothing.
+To look further: `make test PYTEST_ARGS="tests/property --hypothesis-profile=explore"` (prints how to repeat a failure).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from infra.local import EmbeddedAws
 from infra.local import embedded_aws as start_embedded_aws
+
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=5_000, print_blob=True)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")
