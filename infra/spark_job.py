@@ -32,7 +32,7 @@ PYTHON_SHARE = 0.5
 """Of the JVM's heap, on top of it, for the Python processes in which the source reads. EMR's own is 0.1."""
 
 DISK = 20
-"""GB of a worker, EMR's least: batches are not kept on disk."""
+"""GB of a worker, EMR's least: a batch is kept on disk only as far as memory does not hold it."""
 
 EXECUTION_ID = "<aws.scheduler.execution-id>"
 """EventBridge Scheduler puts its own id here, the same for each of its attempts: a start that is tried again
