@@ -65,10 +65,8 @@ class Goal(NamedTuple):
 
 
 GOALS = (
-    Goal("100 B, one key", SUBLET, AGG, 4.0),
-    Goal("100 B, one key", SUBLET_FILTERED, AGG, 2.5),
-    Goal("100 B, a key each", SUBLET, AGG, 3.0),
-    Goal("100 B, a key each", SUBLET_FILTERED, AGG, 2.0),
+    Goal("100 B", SUBLET, AGG, 4.0),
+    Goal("100 B", SUBLET_FILTERED, AGG, 2.5),
     Goal("1 KB", SUBLET, FLOOR, 0.8),
 )
 
