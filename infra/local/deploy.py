@@ -95,17 +95,15 @@ def _cdk(aws: EmbeddedAws, arguments: list[str], report: Report, folder: Path = 
         "NODE_NO_WARNINGS": "1",
     }
     last: deque[str] = deque(maxlen=REPORT_TAIL)
-    with (
-        subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,  # a group that can be ended as one: it starts a shell, the app and two Node processes
-        ) as cdk
-    ):
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # a group that can be ended as one: a shell, the app and two more of Node
+    ) as cdk:
         assert cdk.stdout is not None
         try:
             for line in cdk.stdout:
