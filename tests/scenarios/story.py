@@ -133,6 +133,7 @@ def _lease(lease_key: str, fields: Mapping[str, Json]) -> Lease:
         parent_shard_ids=frozenset(fields.get("parents", [])),
         child_shard_ids=frozenset(fields.get("children", [])),
         hash_key_range=hash_keys(fields["hash_keys"]) if "hash_keys" in fields else None,
+        start_at=datetime.fromisoformat(fields["start_at"]) if "start_at" in fields else None,
     )
 
 

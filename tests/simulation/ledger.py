@@ -50,8 +50,8 @@ class ShardTruth:
             return 0
         return bisect_right(self.places, (int(checkpoint.sequence_number), checkpoint.sub_sequence_number))
 
-    def require_all(self) -> None:
-        self.required_from, self._all_done_before = -NEVER, 0
+    def require(self, since: int) -> None:
+        self.required_from, self._all_done_before = since, 0
 
     def is_required(self, index: int) -> bool:
         return self.arrivals[index] >= self.required_from

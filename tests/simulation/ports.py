@@ -123,7 +123,7 @@ class SimStream:
         if world.strikes(Fault.EXPIRED_ITERATOR):
             return PollRefusal.ITERATOR_EXPIRED
         if world.strikes(Fault.EMPTY_PAGE):
-            return Page((), iterator, 1_000)
+            return Page((), 0, iterator, 1_000)
         page = world.stream.poll(iterator, limit)
         world.step(self._process)
         return page

@@ -142,8 +142,9 @@ class TableWatch:
             self.world.fail(f"half a row: {sorted(after)}")
         self.ever_leased.add(key)
         sentinel = after[columns.CHECKPOINT]["S"]
-        # Two first syncs at once, with a reshard between their listings, may both create at LATEST: none has begun yet. And a
-        # worker that wakes up long after its shard was done may create a child anew, and a sync that child's merge partner.
+        # Two first syncs at once, with a reshard between their listings, may both create at LATEST: none has begun yet, and the
+        # child's first owner reads it from its beginning. A worker that wakes up long after its shard was done may create a
+        # child anew, and a sync that child's merge partner.
         begun = {
             parent for parent in truth.parents if self.world.ledger.shards[parent].required_from != NEVER
         }
@@ -153,7 +154,7 @@ class TableWatch:
                 f"lease {key} created at LATEST, though a parent has begun: its first records are lost"
             )
         if sentinel == Sentinel.TRIM_HORIZON and truth.required_from == NEVER:
-            truth.require_all()
+            self.world.require(key, -NEVER)
 
     def _check_row(self, process: Process, write: LeaseWrite, before: Row, after: Row) -> None:
         counters = [row.get(columns.LEASE_COUNTER, {}).get("N") for row in (before, after)]

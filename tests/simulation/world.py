@@ -114,12 +114,22 @@ class World:
                     since = (start.at - self.scheduler.now()) // MICROSECOND + self.scheduler.now_us
                 truth = self.ledger.shards[log.shard_id] = ShardTruth(log.shard_id, log.parents, since)
             truth.is_closed, truth.children = not log.is_open, tuple(child.shard_id for child in log.children)
+        for truth in tuple(self.ledger.shards.values()):
+            for child in truth.children:
+                self.require(child, truth.required_from)
 
     def opened(self, shard_id: str) -> None:
         """Somebody reads the shard for the first time: from now on a LATEST lease must not lose anything."""
+        if self.ledger.shards[shard_id].required_from == NEVER:
+            self.require(shard_id, self.scheduler.now_us + self.max_skew // MICROSECOND)
+
+    def require(self, shard_id: str, since: int) -> None:
+        """What arrives in the shard from this moment on must be handled, and in all that follow on it."""
         truth = self.ledger.shards[shard_id]
-        if truth.required_from == NEVER:
-            truth.required_from = self.scheduler.now_us + self.max_skew // MICROSECOND
+        if since < truth.required_from:
+            truth.require(since)
+            for child in truth.children:
+                self.require(child, since)
 
     def put_row(self, row: Mapping[str, AttributeValue], because: str) -> None:
         """By an operator, on no condition."""

@@ -9,7 +9,7 @@ from sublet.decisions.shard_end import EndShard, may_begin, plan_shard_end
 from sublet.memory import MemoryLeaseTable, MemoryStream
 from sublet.ports import Applied, Clock, PollRefusal
 from sublet.protocol.aggregation import deaggregate
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.lease_writes import (
     LeaseWrite,
     acquire,
@@ -37,13 +37,12 @@ class SimFleet:
         for lease in self._table.scan().leases:
             parents = [self._table.get(parent) for parent in lease.parent_shard_ids]
             if lease.lease_owner is None and may_begin(lease, parents):
-                self._consume(
-                    self._write(acquire(lease.seen, "fleet", f"fleet-{self._chance.random()}")), most
-                )
+                acquired = self._write(acquire(lease.seen, "fleet", f"fleet-{self._chance.random()}"))
+                self._consume(acquired, parents, most)
         return len(self.handled) - before
 
-    def _consume(self, lease: Lease, most: int | None) -> None:
-        pinned = needs_pin(lease, StartPosition(StartKind.TRIM_HORIZON), self._clock.now())
+    def _consume(self, lease: Lease, parents: list[Lease | MalformedRow | None], most: int | None) -> None:
+        pinned = needs_pin(lease, parents, StartPosition(StartKind.TRIM_HORIZON), self._clock.now())
         if pinned is not None:
             lease = self._write(pin(lease, pinned.at))
         position = read_position(lease)

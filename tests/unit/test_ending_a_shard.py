@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from sublet.decisions.window import Next, Outcome
 from sublet.errors import LeaseTableUnavailable
 from sublet.protocol.checkpoint import TRIM_HORIZON
-from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
 
 from tests.unit.engine_world import (
     NO_WAITING,
@@ -21,6 +22,8 @@ from tests.unit.engine_world import (
     only,
     raising,
 )
+
+HOUR = timedelta(hours=1)
 
 
 def test_at_a_shards_end_its_childrens_leases_come_first_then_their_names_then_the_end() -> None:
@@ -79,6 +82,22 @@ def test_a_shards_end_after_a_heartbeat_that_timed_out_but_happened_still_names_
     world.handler.on_ended, world.table.disturb = heartbeat_in_between, time_out
     assert world.window(world.item(SHARD)).leases[0].outcome is Outcome.SHARD_ENDED
     assert world.table.lease().child_shard_ids == frozenset(children)
+
+
+def test_a_process_that_was_paused_at_the_end_creates_no_children_of_a_shard_that_others_are_done_with() -> (
+    None
+):
+    """They have ended it and its children too, and the rows are gone: created anew, the children would be read once more."""
+    world = EngineWorld()
+    world.shards.split(SHARD)
+
+    def freeze_while_others_end_it(_: str) -> None:
+        world.clock.advance(HOUR)
+        world.table.real.apply(delete(world.table.lease()))
+
+    world.handler.on_ended = freeze_while_others_end_it
+    assert only(world.window(world.item(SHARD))).outcome is Outcome.LEASE_LOST
+    assert WriteKind.CREATE not in world.table.kinds()
 
 
 def test_a_handler_that_refuses_the_end_keeps_the_shard_from_being_ended() -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.resume import (
+    LONGEST_RETENTION,
     IteratorType,
     Pin,
     ReadPosition,
@@ -83,7 +84,23 @@ def test_going_on_is_after_the_last_fetched_record() -> None:
     ],
 )
 def test_a_pin_is_needed_for(because: str, lease: Lease, start: StartPosition, expected: Pin | None) -> None:
-    assert needs_pin(lease, start, NOW) == expected, because
+    assert needs_pin(lease, [None], start, NOW) == expected, because
+
+
+@pytest.mark.parametrize(
+    "parents", [[replace(LEASE, checkpoint=SHARD_END)], [None, replace(LEASE, checkpoint=SHARD_END)]]
+)
+def test_a_latest_lease_that_follows_on_a_leased_parent_begins_with_its_shard(
+    parents: list[Lease | None],
+) -> None:
+    """Two first ticks around a reshard have created both at LATEST: what came to the child since then is awaited."""
+    child = replace(LEASE, checkpoint=LATEST)
+    assert needs_pin(child, parents, FROM_LATEST, NOW) == Pin(NOW - LONGEST_RETENTION)
+    assert needs_pin(replace(child, start_at=EARLIER), parents, FROM_LATEST, NOW) is None
+
+
+def test_no_parents_are_no_leased_parents() -> None:
+    assert needs_pin(replace(LEASE, checkpoint=LATEST), [], FROM_LATEST, NOW) == Pin(NOW)
 
 
 def stream_record(number: str) -> StreamRecord:

@@ -22,6 +22,7 @@ from tests.unit.engine_world import (
     SHARD,
     EngineWorld,
     Result,
+    lease_of,
     only,
 )
 
@@ -53,6 +54,20 @@ def test_a_latest_lease_is_pinned_before_it_is_opened_and_the_next_window_misses
     world.window()
     assert world.handler.data() == [b"between"]
     assert world.table.lease().start_at is None, "the first real checkpoint is the better start"
+
+
+def test_a_latest_lease_whose_parent_has_a_lease_is_read_from_its_shards_beginning() -> None:
+    """Two first ticks around a split have created the parent's lease and the child's both at LATEST."""
+    world = EngineWorld(replace(NO_WAITING, start_position=StartPosition(StartKind.LATEST)), leases=False)
+    parent = world.shards.list_shards()[0]
+    children = world.shards.split(SHARD)
+    for shard in (parent, *(s for s in world.shards.list_shards() if s.shard_id in children)):
+        world.put_lease(lease_of(shard, LATEST))
+    world.put("while the parent is read")
+    world.clock.advance(MINUTE)
+    assert world.window(world.item(SHARD)).leases[0].outcome is Outcome.SHARD_ENDED
+    world.window(world.item(*children))
+    assert world.handler.data() == [b"while the parent is read"]
 
 
 def test_a_latest_lease_that_cannot_be_pinned_is_not_opened() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sublet.decisions.hash_range_audit import gaps
-from sublet.protocol.checkpoint import Sentinel
+from sublet.protocol.checkpoint import LATEST, Sentinel
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard, children_by_parent
 
@@ -33,7 +33,7 @@ class Deletion:
 
 
 _NOT_UNDER_WAY = frozenset({Sentinel.TRIM_HORIZON.value, Sentinel.AT_TIMESTAMP.value})
-"""KCL's test is for these two alone. A child at LATEST was not created by its parent's end."""
+"""KCL's test is for these two alone, since a parent's end creates no child at LATEST."""
 
 
 def plan_lease_cleanup(
@@ -77,4 +77,7 @@ def _is_completed(
 
 
 def _is_under_way(child: Lease | None) -> bool:
-    return child is not None and child.checkpoint.sequence_number not in _NOT_UNDER_WAY
+    """A child at LATEST that nobody has opened yet still goes by its parent's row (`needs_pin`), though not in KCL."""
+    if child is None or (child.checkpoint == LATEST and child.start_at is None):
+        return False
+    return child.checkpoint.sequence_number not in _NOT_UNDER_WAY

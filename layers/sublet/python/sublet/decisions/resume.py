@@ -6,17 +6,21 @@ the rest of a half-handled aggregate is not lost. We do the same, and only then:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, Checkpoint, Sentinel
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import StartPosition
 
 SHORTEST_RETENTION = timedelta(hours=24)
 """Kinesis: retention is 24 hours to 365 days, so nothing younger is ever trimmed."""
+
+LONGEST_RETENTION = timedelta(days=365)
+"""Nor is anything older ever there: a moment so long ago is any shard's beginning."""
 
 
 class IteratorType(StrEnum):
@@ -49,16 +53,22 @@ class Pin:
     at: datetime
 
 
-def needs_pin(lease: Lease, start_position: StartPosition, now: datetime) -> Pin | None:
-    """The pin to store before the first open, or None.
+def needs_pin(
+    lease: Lease,
+    parents: Collection[Lease | MalformedRow | None],
+    start_position: StartPosition,
+    now: datetime,
+) -> Pin | None:
+    """The pin to store before the first open, or None. `parents`: the rows of the lease's parents, None for one without.
 
-    A LATEST lease is pinned at `now`. An AT_TIMESTAMP lease by a Java worker has its moment in Java's configuration alone:
-    it is pinned at our own start position's moment, and left to `position` to refuse when we have none.
+    A LATEST lease is pinned at `now`; when a parent has a lease, at its shard's beginning, since what follows on a shard
+    that is consumed is consumed whole. An AT_TIMESTAMP lease by a Java worker has its moment in Java's configuration alone:
+    it is pinned at our own start position's moment, and left to `read_position` when we have none.
     """
     if lease.start_at is not None:
         return None
     if lease.checkpoint == LATEST:
-        return Pin(now)
+        return Pin(now if all(parent is None for parent in parents) else now - LONGEST_RETENTION)
     if lease.checkpoint == AT_TIMESTAMP and start_position.at is not None:
         return Pin(start_position.at)
     return None

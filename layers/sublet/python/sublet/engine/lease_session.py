@@ -21,6 +21,7 @@ from sublet.errors import LeaseTableError, StreamError
 from sublet.ports import Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Tasks
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.lease_writes import create, end, pin, release, set_children
 from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import HashKeyRange
@@ -61,6 +62,8 @@ class LeaseSession:
     """Continuous mode: at the window's end keep the lease for the next window."""
     caught_up_at: datetime | None = field(default=None, init=False)
     """When the last poll was made that reached the tip and was handled whole: what arrived before is handled."""
+    known_inside: set[str] = field(default_factory=set, init=False)
+    """Partition keys of aggregates that hash into the shard's range."""
     count: LeaseReport = field(init=False)
     progress: Progress = field(init=False)
     handling: Handling = field(init=False)
@@ -104,9 +107,10 @@ class LeaseSession:
         if self.why is Why.STEAL and not self.halt.wait(world.settings.handover_wait):
             self.held.reload()
             self.progress.start_from(self.held.lease.checkpoint)
-        if self._waits_for_parents():
+        parents = self._parents()
+        if not self.held.lease.is_ended and not may_begin(self.held.lease, parents):
             return Outcome.WAITS_FOR_PARENTS
-        if not self._pin():
+        if not self._pin(parents):
             return self._stopped()
         position = read_position(self.held.lease)
         if self.halt.is_set() or position is None:
@@ -132,20 +136,18 @@ class LeaseSession:
             self.halt.set()
             feed.close()
 
-    def _pin(self) -> bool:
-        """Whether the lease's start is in its row, if it needs one there. Without it nothing is opened: that would be a gap."""
-        now = self.world.clock.now()
-        needed = needs_pin(self.held.lease, self.world.settings.start_position, now)
-        return needed is None or self.held.write(partial(pin, at=needed.at))
-
-    def _waits_for_parents(self) -> bool:
+    def _parents(self) -> list[Lease | MalformedRow | None]:
         """Asked of the table itself: the scan that sent us may have missed a parent that was created seconds before."""
         lease = self.held.lease
         if lease.is_ended or lease.checkpoint.is_sequence_number:
-            return False
-        return not may_begin(
-            lease, [self.world.table.get(parent) for parent in sorted(lease.parent_shard_ids)]
-        )
+            return []  # nobody asks any more
+        return [self.world.table.get(parent) for parent in sorted(lease.parent_shard_ids)]
+
+    def _pin(self, parents: list[Lease | MalformedRow | None]) -> bool:
+        """Whether the lease's start is in its row, if it needs one there. Without it nothing is opened: that would be a gap."""
+        now = self.world.clock.now()
+        needed = needs_pin(self.held.lease, parents, self.world.settings.start_position, now)
+        return needed is None or self.held.write(partial(pin, at=needed.at))
 
     def _pages(self, feed: PageFeed) -> Outcome:
         """Page by page until one of them, the deadline or the halt signal ends it."""
@@ -159,7 +161,7 @@ class LeaseSession:
             if page.records and not seen_records:
                 seen_records = True
                 self._check_gap(page.records[0], now)
-            if not self._handle(page, feed.bytes_in_hand):
+            if not self._handle(page):
                 return self._gave_up()
             if page.millis_behind_latest == 0:
                 self.caught_up_at = feed.polled_at
@@ -186,10 +188,10 @@ class LeaseSession:
                 first_arrival=first.approximate_arrival_timestamp.isoformat(),
             )  # fmt: skip
 
-    def _handle(self, page: Page, page_bytes: int) -> bool:
+    def _handle(self, page: Page) -> bool:
         """The page's user records to the handler; False if it did not finish them."""
-        for stream_records in slices(page.records, page_bytes, DEAGGREGATED_AT_ONCE):
-            result = deaggregate(stream_records, self._hash_key_range())
+        for stream_records in slices(page.records, page.data_bytes, DEAGGREGATED_AT_ONCE):
+            result = deaggregate(stream_records, self._hash_key_range(), self.known_inside)
             self._note(result.dropped_out_of_range, result.delivered_whole)
             records = not_yet_handled(result.user_records, self.progress.finished)
             for start in range(0, len(records), self.world.settings.max_batch_records):
@@ -202,7 +204,7 @@ class LeaseSession:
         self.count = replace(
             self.count,
             stream_records=self.count.stream_records + len(page.records),
-            bytes=self.count.bytes + page_bytes,
+            bytes=self.count.bytes + page.data_bytes,
             millis_behind_latest=page.millis_behind_latest,
         )
         self.meter.show_if_due(self.count)
@@ -252,6 +254,10 @@ class LeaseSession:
             return self._stopped()
         if not self.handling.tell("shard_ended", partial(world.handler.shard_ended, self.shard_id)):
             return self._gave_up()
+        if not self.held.confirm(world.settings.failover_time):
+            return (
+                self._stopped()
+            )  # after a long pause: whoever had the lease since may have ended it, and the children too
         for child in plan.create:
             world.table.apply(create(child))
         named = self.held.write(partial(set_children, child_shard_ids=plan.child_shard_ids))

@@ -6,12 +6,13 @@ this look is read here too. Nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from sublet.decisions.resume import LONGEST_RETENTION, needs_pin
 from sublet.decisions.shard_sync import plan_shard_sync
 from sublet.errors import MalformedCheckpoint, StreamUnavailable
-from sublet.protocol.checkpoint import Sentinel
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.runtimes.spark.offsets import Ended, ReadTo, ShardOffset, Unread
@@ -42,15 +43,24 @@ def followed_positions(
     shards = {s.shard_id: ShardOffset(Ended()) for s in listed if s.shard_id not in unfinished | waiting}
     for shard_id in sorted(unfinished):
         if shard_id not in waiting or leases[shard_id].checkpoint.is_sequence_number:
-            shards[shard_id] = leased_position(leases[shard_id], now)
+            shards[shard_id] = leased_position(_started(leases[shard_id], leases, start, now), now)
     return shards
 
 
+def _started(lease: Lease, leases: Mapping[str, Lease], start: StartPosition, now: datetime) -> Lease:
+    """With the moment that its first owner would pin it at."""
+    parents = [leases.get(parent) for parent in lease.parent_shard_ids]
+    needed = needs_pin(lease, parents, start, now)
+    return replace(lease, start_at=needed.at) if needed else lease
+
+
 def leased_position(lease: Lease, now: datetime) -> ShardOffset:
-    """Where a batch reads on from that begins with this lease. LATEST without a pin has never been opened: it is now."""
+    """Where a batch reads on from that begins with this lease, which has been pinned if it needs a pin."""
     checkpoint = lease.checkpoint
     if checkpoint.is_sequence_number:
         at = ReadTo(checkpoint.sequence_number, None, checkpoint.sub_sequence_number)
         return ShardOffset(at, began=at, caught_up_at=lease.caught_up_at)
-    moment = lease.start_at or (now if checkpoint.sentinel is Sentinel.LATEST else None)
+    moment = lease.start_at
+    if moment is not None and now - moment >= LONGEST_RETENTION:
+        moment = None  # the shard's beginning: a span from there is one of records, not of years
     return ShardOffset(Unread(moment), began=Unread(moment))

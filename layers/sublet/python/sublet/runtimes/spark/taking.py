@@ -20,7 +20,7 @@ from sublet.decisions.shard_end import may_begin
 from sublet.decisions.tick_plan import Look, plan_tick
 from sublet.errors import RecordsLost
 from sublet.ports import Applied, Clock, LeaseTable, Log, Stream
-from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import acquire, create, delete, pin
 from sublet.protocol.shard import Shard
 from sublet.runtimes.spark.held_leases import HeldLeases
@@ -132,15 +132,16 @@ class Taker:
         key = row.lease_key
         self.held.add(Holding(row, sent_at))
         self.log.info("lease acquired", lease_key=key, why=choice.why, checkpoint=str(row.checkpoint))
-        needed = needs_pin(row, self.settings.start_position, sent_at)
-        if self._waits_for_parents(row) or (needed and not self.held.write(key, partial(pin, at=needed.at))):
+        parents = self._parents(row)
+        needed = needs_pin(row, parents, self.settings.start_position, sent_at)
+        if not may_begin(row, parents) or (needed and not self.held.write(key, partial(pin, at=needed.at))):
             self.held.give_up([key])
 
-    def _waits_for_parents(self, row: Lease) -> bool:
+    def _parents(self, row: Lease) -> list[Lease | MalformedRow | None]:
         """Asked of the table itself: the scan may have missed a parent that was created a second before."""
-        if row.checkpoint.is_sequence_number or not row.parent_shard_ids:
-            return False
-        return not may_begin(row, [self.table.get(parent) for parent in sorted(row.parent_shard_ids)])
+        if row.checkpoint.is_sequence_number:
+            return []  # nobody asks any more
+        return [self.table.get(parent) for parent in sorted(row.parent_shard_ids)]
 
     def _note_undecided(self, scan: LeaseScan) -> None:
         first = self._first_counters
