@@ -1,8 +1,10 @@
 """Deaggregation: user records a second out of KPL aggregates of 50 KB, beside aws-kinesis-agg, aiokpl and the floor.
 
 The floor is what every reader must do: the MD5, and protobuf's own parser. Each call takes one aggregate and drops what
-it made of it; every key lies in the half of the hash keys that the filter lets through, so that it hashes them all.
-"A key each": every user record has its own, which is the worst case: as many keys to read and to hash as records.
+it made of it; in each round they take turns in another order, since nobody likes the cache that the one before leaves behind.
+"A key each": every user record has its own, which is the worst case: as many keys to read and to hash as records. They all
+lie in the half of the hash keys that the filter lets through, so that it hashes them all; "recurring keys": it has met them
+before, as a lease worker has on most streams.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ FLOOR = "floor: MD5, parse"
 TUPLES = "parse + tuples"
 SUBLET = "sublet"
 SUBLET_FILTERED = "sublet, filtered"
+SUBLET_RECURRING = "same, recurring keys"
 AGG = "aws-kinesis-agg"
 AGG_LAMBDA = "same, Lambda format"
 AIOKPL = "aiokpl"
@@ -67,6 +70,7 @@ class Goal(NamedTuple):
 GOALS = (
     Goal("100 B", SUBLET, AGG, 4.0),
     Goal("100 B", SUBLET_FILTERED, AGG, 2.5),
+    Goal("100 B", SUBLET_RECURRING, AGG, 2.5),
     Goal("1 KB", SUBLET, FLOOR, 0.8),
 )
 
@@ -119,8 +123,10 @@ def _rates(dataset: Dataset) -> dict[str, float]:
     user_records = sum(number for _, number in aggregates)
     readers = {**_readers(), **_peers()}
     seconds: dict[str, list[float]] = {name: [] for name in readers}
+    random = Random(7)
     for _ in range(ROUNDS):
-        for name, read in readers.items():
+        for name in random.sample(list(readers), len(readers)):
+            read = readers[name]
             start = time.process_time()
             for data, _ in aggregates:
                 read(data)
@@ -157,11 +163,13 @@ def _readers() -> dict[str, Reader]:
         keys = [key.decode() for key in message.partition_key_table]
         return [(r.data, keys[r.partition_key_index], None, n, data) for n, r in enumerate(message.records)]
 
+    known: set[str] = set()
     return {
         FLOOR: floor,
         TUPLES: tuples,
         SUBLET: lambda data: deaggregate((StreamRecord("1", data, "k", NOW),), None),
-        SUBLET_FILTERED: lambda data: deaggregate((StreamRecord("1", data, "k", NOW),), RANGE),
+        SUBLET_FILTERED: lambda data: deaggregate((StreamRecord("1", data, "k", NOW),), RANGE, set()),
+        SUBLET_RECURRING: lambda data: deaggregate((StreamRecord("1", data, "k", NOW),), RANGE, known),
     }
 
 

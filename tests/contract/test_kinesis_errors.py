@@ -262,6 +262,7 @@ def test_records_and_the_end_in_one_page(service: ScriptedService, stream: Kines
     arrived = datetime.fromtimestamp(1_700_000_000, UTC) + timedelta(milliseconds=123)
     assert stream.poll(f"{PARENT} first", 10) == Page(
         (StreamRecord("5", b"\x00\x01\xff", "k", arrived),),
+        3,
         None,
         7,
         (ChildShard(CHILD, frozenset({PARENT}), FULL_RANGE),),
@@ -291,7 +292,7 @@ def test_a_shard_that_is_no_longer_listed_ends_without_children(
     service: ScriptedService, stream: KinesisStream
 ) -> None:
     service.will("GetRecords", END_WITHOUT_CHILDREN)
-    assert stream.poll(f"{PARENT} first", 10) == Page((), None, 0, ())
+    assert stream.poll(f"{PARENT} first", 10) == Page((), 0, None, 0, ())
 
 
 def test_children_named_beside_a_next_iterator_do_not_end_the_shard(
@@ -299,4 +300,4 @@ def test_children_named_beside_a_next_iterator_do_not_end_the_shard(
 ) -> None:
     child = {"ShardId": CHILD, "ParentShards": [PARENT], "HashKeyRange": RANGE}
     service.will("GetRecords", EMPTY | {"ChildShards": [child]})
-    assert stream.poll(f"{PARENT} first", 10) == Page((), f"{PARENT} next", 0)
+    assert stream.poll(f"{PARENT} first", 10) == Page((), 0, f"{PARENT} next", 0)

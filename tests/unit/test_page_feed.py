@@ -40,7 +40,7 @@ def test_an_empty_page_behind_the_tip_is_not_idleness() -> None:
     answers = [5000, 5000, 0, 0]
 
     def empty(_: Callable[[], Page | PollRefusal]) -> Page:
-        return Page((), f"{SHARD} 0 x", answers.pop(0) if answers else 0)
+        return Page((), 0, f"{SHARD} 0 x", answers.pop(0) if answers else 0)
 
     world.stream.disturb = empty
     world.window(lasts=5 * SECOND)

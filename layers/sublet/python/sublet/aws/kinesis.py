@@ -116,12 +116,14 @@ class KinesisStream:
         KCL too does not believe an end without children. It repeats the poll; we first look into the listing.
         """
         reply = response.get(RAW, response)
-        records = stream_records(response)
+        records, data_bytes = stream_records(response)
         behind = reply.get("MillisBehindLatest") or 0
         if token := reply.get("NextShardIterator"):
-            return Page(records, f"{shard_id} {token}", behind)
+            return Page(records, data_bytes, f"{shard_id} {token}", behind)
         children = child_shards(reply.get("ChildShards")) or self._listed_children(shard_id)
-        return PollRefusal.THROTTLED if children is None else Page(records, None, behind, children)
+        if children is None:
+            return PollRefusal.THROTTLED
+        return Page(records, data_bytes, None, behind, children)
 
     def _listed_children(self, shard_id: str) -> tuple[ChildShard, ...] | None:
         """None while the shard is listed and its children are not: a listing may lag."""

@@ -14,29 +14,21 @@ from sublet.protocol.shard import ChildShard, HashKeyRange, Shard
 _from_timestamp = datetime.fromtimestamp
 
 
-def stream_records(response: Mapping[str, Any]) -> tuple[StreamRecord, ...]:
-    """The records of a GetRecords response, raw or parsed by botocore (whose moments are in local time)."""
+def stream_records(response: Mapping[str, Any]) -> tuple[tuple[StreamRecord, ...], int]:
+    """A GetRecords response's records, and their data's bytes. Raw, or parsed by botocore, whose moments are in local time."""
     if RAW in response:
-        return tuple(
-            [
-                StreamRecord(
-                    record["SequenceNumber"],
-                    a2b_base64(record["Data"]),
-                    record["PartitionKey"],
-                    _from_timestamp(record["ApproximateArrivalTimestamp"], UTC),
-                )
-                for record in response[RAW]["Records"]
-            ]
-        )
-    return tuple(
-        StreamRecord(
-            record["SequenceNumber"],
-            record["Data"],
-            record["PartitionKey"],
-            record["ApproximateArrivalTimestamp"].astimezone(UTC),
-        )
-        for record in response["Records"]
-    )
+        items = response[RAW]["Records"]
+        data = [a2b_base64(item["Data"]) for item in items]
+        moments = [_from_timestamp(item["ApproximateArrivalTimestamp"], UTC) for item in items]
+    else:
+        items = response["Records"]
+        data = [item["Data"] for item in items]
+        moments = [item["ApproximateArrivalTimestamp"].astimezone(UTC) for item in items]
+    records = [
+        StreamRecord(item["SequenceNumber"], one, item["PartitionKey"], moment)
+        for item, one, moment in zip(items, data, moments, strict=True)
+    ]
+    return tuple(records), sum(map(len, data))
 
 
 def shard_of(item: Mapping[str, Any]) -> Shard:

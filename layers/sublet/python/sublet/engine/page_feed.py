@@ -86,11 +86,6 @@ class PageFeed:
         self.polled_at = self._fetched_at
         return page
 
-    @property
-    def bytes_in_hand(self) -> int:
-        """Of the page in hand. Counted once: each look at ten thousand records costs more than handling them plain."""
-        return self._in_hand.bytes
-
     def read_ahead(self) -> None:
         """Start fetching the page after the one in hand."""
         self._ahead = self._tasks.spawn(self._fetch)
@@ -134,9 +129,7 @@ class PageFeed:
             if isinstance(reply, PollRefusal):
                 self._refused(reply)
                 return None
-            kept = self._fetched = Size(
-                sum([len(record.data) for record in reply.records]), len(reply.records)
-            )
+            kept = self._fetched = Size(reply.data_bytes, len(reply.records))
             self._fetched_at = polled_at
         finally:
             self._budget.give_back(Size(reserved.bytes - kept.bytes, reserved.records - kept.records))

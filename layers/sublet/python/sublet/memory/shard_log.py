@@ -53,6 +53,8 @@ class ShardLog:
         self._numbers: list[int] = []
         self._ends: list[int] = []
         """The bytes up to and including each record: a page's size is a difference, found by bisection."""
+        self._data_ends: list[int] = []
+        """The same of the data alone, without keys."""
 
     @property
     def is_open(self) -> bool:
@@ -78,6 +80,7 @@ class ShardLog:
         self._numbers.append(number)
         self._last_number = number
         self._ends.append(self._bytes_before(len(self._ends)) + len(data) + len(partition_key.encode()))
+        self._data_ends.append((self._data_ends[-1] if self._data_ends else 0) + len(data))
         return str(number)
 
     def owns(self, number: int) -> bool:
@@ -97,13 +100,14 @@ class ShardLog:
         later = (i for i, r in enumerate(self._records) if r.approximate_arrival_timestamp >= moment)
         return self._trimmed + next(later, len(self._records))
 
-    def read(self, position: int, limit: int) -> tuple[tuple[StreamRecord, ...], int]:
-        """The records from the position on, within Kinesis' limits, and the position after them."""
+    def read(self, position: int, limit: int) -> tuple[tuple[StreamRecord, ...], int, int]:
+        """The records from the position on, within Kinesis' limits, their data's bytes, and the position after them."""
         first = max(position - self._trimmed, 0)
         within_bytes = bisect_right(self._ends, self._bytes_before(first) + PAGE_BYTES)
         last = min(max(within_bytes, first + 1), first + limit)
         records = tuple(self._records[first:last])
-        return records, self._trimmed + first + len(records)
+        last = first + len(records)
+        return records, self._data_bytes(first, last), self._trimmed + last
 
     def bytes_between(self, position: int, end: int) -> int:
         """What the records from one position up to another count against the read limit."""
@@ -120,8 +124,13 @@ class ShardLog:
         """Forget what arrived before the moment, up to the first record that did not."""
         kept = self.position_at_time(before) - self._trimmed
         self._dropped_bytes = self._bytes_before(kept)
-        del self._records[:kept], self._numbers[:kept], self._ends[:kept]
+        del self._records[:kept], self._numbers[:kept], self._ends[:kept], self._data_ends[:kept]
         self._trimmed += kept
+
+    def _data_bytes(self, first: int, last: int) -> int:
+        if first == last:
+            return 0
+        return self._data_ends[last - 1] - self._data_ends[first] + len(self._records[first].data)
 
     def _bytes_before(self, index: int) -> int:
         return self._ends[index - 1] if index else self._dropped_bytes

@@ -81,15 +81,15 @@ class MemoryStream:
             if self._throttled and _over_limit(log, now):
                 return PollRefusal.THROTTLED
             position = int(position_text)
-            records, after = log.read(position, limit)
+            records, size, after = log.read(position, limit)
             log.readable_at = now + _SECOND * (log.bytes_between(position, after) / READ_BYTES_PER_SECOND)
             waiting_since = log.arrival_at(after)
             behind = (
                 0 if waiting_since is None else max((now - waiting_since) // timedelta(milliseconds=1), 0)
             )
             if waiting_since is None and not log.is_open:
-                return Page(records, None, behind, log.children)
-            return Page(records, self._iterator(shard_id, after), behind)
+                return Page(records, size, None, behind, log.children)
+            return Page(records, size, self._iterator(shard_id, after), behind)
 
     # The producer's side.
 

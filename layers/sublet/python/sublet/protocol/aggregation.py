@@ -8,9 +8,10 @@ is gone. Here the stream record is then delivered whole, as one plain record, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import count, repeat
+from operator import itemgetter
 from typing import NamedTuple
 
 from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC, OVERHEAD, Contents, read_aggregate, write_aggregate
@@ -26,8 +27,13 @@ except ImportError:
 KPL_MAX_BYTES = 51_200
 """The KPL's default AggregationMaxSize, in bytes of the finished stream record."""
 
+KEYS_KNOWN_MAX = 16_384
+"""Partition keys remembered to hash into a range: some 2 MB."""
+
 _EXPLICIT_HASH_KEY = re.compile(rb"[0-9]{1,39}")
 """Kinesis: decimal, at most 39 digits. KCL would also read a sign, other scripts' digits, and any length."""
+
+_NO_EXPLICIT_HASH_KEYS: dict[int | None, str | None] = {None: None}
 
 
 def hash_key(partition_key: str, explicit_hash_key: str | None) -> int:
@@ -50,10 +56,16 @@ class Deaggregation(NamedTuple):
     """Aggregates with a table index or explicit hash key that makes no sense, each now one plain record."""
 
 
-def deaggregate(stream_records: Iterable[StreamRecord], hash_key_range: HashKeyRange | None) -> Deaggregation:
+def deaggregate(
+    stream_records: Iterable[StreamRecord],
+    hash_key_range: HashKeyRange | None,
+    known_inside: set[str] | None = None,
+) -> Deaggregation:
     """All user records, in order. Raises on no bytes.
 
     Loses nothing but by KCL's rule (see `dropped_out_of_range`), and a range of None switches that rule off.
+    `known_inside`: partition keys that have proved to hash into this very range, at most KEYS_KNOWN_MAX. It is read and added
+    to, so that whoever keeps it from call to call pays for the MD5 of a recurring key once.
     An aggregate inside an aggregate is not expanded. An aggregate of no user records gives none: what is
     checkpointed must follow the stream records, not these.
     """
@@ -65,14 +77,14 @@ def deaggregate(stream_records: Iterable[StreamRecord], hash_key_range: HashKeyR
             user_records.append(_plain(record))
             continue
         explicit_hash_keys = _explicit_hash_keys(contents)
-        expanded = None if explicit_hash_keys is None else _expand(record, contents, explicit_hash_keys)
-        if explicit_hash_keys is None or expanded is None:
+        rows = None if explicit_hash_keys is None else _rows(record, contents, explicit_hash_keys)
+        if explicit_hash_keys is None or rows is None:
             user_records.append(_plain(record))
             delivered_whole += 1
-        elif hash_key_range is None or _is_inside(hash_key_range, contents, explicit_hash_keys):
-            user_records += expanded
+        elif hash_key_range is None or _is_inside(hash_key_range, contents, explicit_hash_keys, known_inside):
+            user_records.extend(map(RowUserRecord, rows))
         else:
-            dropped += len(expanded)
+            dropped += len(contents.data)
     return Deaggregation(user_records, dropped, delivered_whole)
 
 
@@ -124,6 +136,8 @@ def _plain(record: StreamRecord) -> UserRecord:
 
 def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | None:
     """Those in use, by index (None: has none). None if an index points nowhere, or at what is not decimal."""
+    if not contents.explicit_hash_key_indexes:
+        return _NO_EXPLICIT_HASH_KEYS
     table = contents.explicit_hash_key_table
     by_index: dict[int | None, str | None] = {None: None}
     for index in set(contents.explicit_hash_key_indexes):
@@ -134,44 +148,58 @@ def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | No
     return by_index
 
 
-def _expand(
+def _rows(
     record: StreamRecord, contents: Contents, explicit_hash_keys: dict[int | None, str | None]
-) -> list[UserRecord] | None:
-    """The user records, or None if a partition key's index points nowhere.
+) -> Iterator[tuple[object, ...]] | None:
+    """What to make the user records of, or None if a partition key's index points nowhere.
 
     Column by column in C, with no step of Python for each record.
     """
-    explicit_indexes = contents.explicit_hash_key_indexes
-    rows = zip(
-        contents.data,
-        map(contents.partition_key_table.__getitem__, contents.partition_key_indexes),
-        map(explicit_hash_keys.__getitem__, explicit_indexes) if explicit_indexes else repeat(None),
-        count(),
-        repeat(record),
-        strict=False,  # two of the columns have no end
-    )
+    indexes, explicit_indexes = contents.partition_key_indexes, contents.explicit_hash_key_indexes
     try:
-        return list(map(RowUserRecord, rows))
+        keys = _at(indexes, contents.partition_key_table)
     except IndexError:
         return None
+    explicit = map(explicit_hash_keys.__getitem__, explicit_indexes) if explicit_indexes else repeat(None)
+    return zip(contents.data, keys, explicit, count(), repeat(record), strict=False)  # two have no end
+
+
+def _at(indexes: Sequence[int], table: Sequence[str]) -> Sequence[str]:
+    """The table's entries at the indexes, in one step: a getter of one alone would give no tuple."""
+    return itemgetter(*indexes)(table) if len(indexes) > 1 else [table[index] for index in indexes]
 
 
 def _is_inside(
-    hash_key_range: HashKeyRange, contents: Contents, explicit_hash_keys: dict[int | None, str | None]
+    hash_key_range: HashKeyRange,
+    contents: Contents,
+    explicit_hash_keys: dict[int | None, str | None],
+    known_inside: set[str] | None = None,
 ) -> bool:
-    """Whether every user record's hash key is in the range. Big-endian digests are in order as bytes too."""
+    """Whether every user record's hash key is in the range."""
     if not all(int(text) in hash_key_range for text in explicit_hash_keys.values() if text is not None):
         return False
-    if hash_key_range == FULL_RANGE:
+    table = contents.partition_key_table
+    if hash_key_range == FULL_RANGE or (known_inside and known_inside.issuperset(table)):
         return True
-    indexes, table = contents.partition_key_indexes, contents.partition_key_table
+    indexes = contents.partition_key_indexes
     if contents.explicit_hash_key_indexes:
         indexes = [i for i, e in zip(indexes, contents.explicit_hash_key_indexes, strict=True) if e is None]
-    starting, ending = (end.to_bytes(DIGEST_SIZE, "big") for end in hash_key_range)
     used = set(indexes)
     keys = table if len(used) == len(table) else [table[index] for index in used]
-    digests = [_md5(key.encode()).digest() for key in keys]  # noqa: S324 -- Kinesis' choice
-    return not digests or (starting <= min(digests) and max(digests) <= ending)
+    return _hash_into(hash_key_range, keys, set() if known_inside is None else known_inside)
+
+
+def _hash_into(hash_key_range: HashKeyRange, keys: Sequence[str], known_inside: set[str]) -> bool:
+    """Whether the MD5 of every key is in the range. Big-endian digests are in order as bytes too."""
+    new = [key for key in keys if key not in known_inside] if known_inside else keys
+    starting, ending = (end.to_bytes(DIGEST_SIZE, "big") for end in hash_key_range)
+    digests = [_md5(key.encode()).digest() for key in new]  # noqa: S324 -- Kinesis' choice
+    if digests and not (starting <= min(digests) and max(digests) <= ending):
+        return False
+    if len(known_inside) + len(new) > KEYS_KNOWN_MAX:
+        known_inside.clear()
+    known_inside.update(new[:KEYS_KNOWN_MAX])
+    return True
 
 
 def aggregate(records: Sequence[tuple[str, str | None, bytes]]) -> bytes:

@@ -82,6 +82,9 @@ class Page(NamedTuple):
     """What one poll (GetRecords) gave."""
 
     records: tuple[StreamRecord, ...]
+    data_bytes: int
+    """Of all the records' data: whoever makes the page has them at hand, and a look at each of ten thousand records afterwards
+    costs more than to handle them plain."""
     next_iterator: str | None
     """None at the end of a closed shard: `child_shards` then names its children."""
     millis_behind_latest: int
