@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -199,6 +201,17 @@ def test_a_wrong_variable_is_refused(variable: str, text: str, allowed: str) -> 
     assert variable.lower() in str(error.value).lower()
     assert text in str(error.value)
     assert allowed in str(error.value)
+
+
+def test_an_unknown_setting_is_refused_by_its_name_and_its_value() -> None:
+    """In Python too, where a TypeError would name neither the value nor what is allowed."""
+    given: Any = {"application": "orders", "stream": "events", "failover": 30}
+    with pytest.raises(SettingsError, match=r"failover = 30: no such setting; the settings are application,"):
+        Settings(**given)
+
+
+def test_settings_survive_pickling_and_copying() -> None:
+    assert pickle.loads(pickle.dumps(PLAIN)) == copy.deepcopy(PLAIN) == PLAIN  # noqa: S301 -- our own
 
 
 @pytest.mark.parametrize("name", ["application", "stream"])

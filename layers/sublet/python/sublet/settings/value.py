@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any, get_type_hints
+from typing import Any, Self, get_type_hints
 
 from sublet.errors import SettingsError
 from sublet.settings.kinds import TRIM_HORIZON, HashRangeFilter, Mode, StartPosition
@@ -125,6 +125,15 @@ class Settings:
     """Off: only the application's metrics, which the alarms watch. Spares $0.90 a shard and month; the dashboard's graphs by
     shard stay empty.
     """
+
+    def __new__(cls, **given: object) -> Self:
+        """Only to refuse what is no setting as SettingsError, and not as Python does it, with a TypeError."""
+        known = cls.__dataclass_fields__
+        for name in given.keys() - known.keys():
+            raise SettingsError(
+                name, given[name], f"no such setting; the settings are {', '.join(sorted(known))}"
+            )
+        return object.__new__(cls)  # super() knows the class without its slots
 
     def __post_init__(self) -> None:
         check(self)
