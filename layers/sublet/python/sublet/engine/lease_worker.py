@@ -54,7 +54,7 @@ class LeaseWorker:
         world = World(
             self.table, self.stream, self.handler, self.clock, self.tasks, self.metrics, self.log, self.settings,
             Budget(self.settings.max_bytes_in_flight, self.settings.max_records_in_flight, self.tasks),
-            self.tasks.slots(self.settings.handler_concurrency), deadline,
+            self.tasks.slots(self.settings.handler_concurrency), self.tasks.lock(), deadline,
         )  # fmt: skip
         window = _Window(world, item, f"{item.item_id}/{invocation_id}", stop, self.tasks.lock())
         try:
