@@ -56,17 +56,17 @@ def read_aggregate(data: bytes) -> Contents | None:
     """The contents of an aggregate, or None for whatever is a plain record to KCL. Raises on no bytes."""
     if len(data) <= OVERHEAD or not data.startswith(MAGIC):
         return None
-    payload = data[len(MAGIC) : -DIGEST_SIZE]
+    payload = memoryview(data)[len(MAGIC) : -DIGEST_SIZE]  # not a copy: MD5 and protobuf read from here
     if _digest(payload) != data[-DIGEST_SIZE:]:
         return None
     return _read_columns(payload) or _read_records(payload)
 
 
-def _digest(payload: bytes) -> bytes:
+def _digest(payload: bytes | memoryview) -> bytes:
     return hashlib.md5(payload, usedforsecurity=False).digest()
 
 
-def _read_columns(payload: bytes) -> Contents | None:
+def _read_columns(payload: memoryview) -> Contents | None:
     """The contents if the columns prove to line up: as many entries as records, and no record lacks one."""
     try:
         count = _count(parse_aggregated_record(payload))
@@ -93,7 +93,7 @@ def _count(message: AggregatedRecord) -> int:
     return len(message.records)
 
 
-def _read_records(payload: bytes) -> Contents | None:
+def _read_records(payload: memoryview) -> Contents | None:
     """The same, record by record, for the rest: a field twice, an explicit hash key for some only, odd keys."""
     try:
         message = parse_aggregated_record(payload)

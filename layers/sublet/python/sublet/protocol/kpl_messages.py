@@ -158,13 +158,13 @@ def _message_class(name: str) -> Any:
 
 _AGGREGATED_RECORD = _message_class("AggregatedRecord")
 
-parse_aggregated_record: Callable[[bytes], AggregatedRecord] = _AGGREGATED_RECORD.FromString
+parse_aggregated_record: Callable[[bytes | memoryview], AggregatedRecord] = _AGGREGATED_RECORD.FromString
 """The message, or DecodeError. Parsing does not check required fields: serializing does, with EncodeError."""
 
-parse_strict_aggregated_record: Callable[[bytes], AggregatedRecord] = _message_class(
+parse_strict_aggregated_record: Callable[[bytes | memoryview], AggregatedRecord] = _message_class(
     "StrictAggregatedRecord"
 ).FromString
 """The same, but serializing demands an explicit hash key of every record too."""
 
-parse_columns: Callable[[bytes], Columns] = _message_class("Columns").FromString
+parse_columns: Callable[[bytes | memoryview], Columns] = _message_class("Columns").FromString
 """The same bytes as columns, or DecodeError."""
