@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
+from unittest import mock
 
 from hypothesis import event, given
 from hypothesis import strategies as st
+from sublet.protocol import aggregation
 from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate, hash_key
 from sublet.protocol.kpl_format import MAGIC
 from sublet.protocol.records import StreamRecord
@@ -65,6 +67,21 @@ def test_the_filter_is_kcls_rule(
     event(f"inside: {inside}")
     assert len(result.user_records) == (len(given_records) if inside else 0)
     assert result.dropped_out_of_range == (0 if inside else len(given_records))
+
+
+@given(st.lists(plainly_keyed | records, max_size=4), ranges, st.integers(0, 6))
+def test_known_keys_change_nothing(
+    streams: list[list[tuple[str, str | None, bytes]]], hash_key_range: HashKeyRange, most: int
+) -> None:
+    """However few are remembered. What is known to be inside is inside."""
+    known_inside: set[str] = set()
+    with mock.patch.object(aggregation, "KEYS_KNOWN_MAX", most):
+        for given_records in streams + streams:
+            stream_records = [stream_record(aggregate(given_records))]
+            remembering = deaggregate(stream_records, hash_key_range, known_inside)
+            assert remembering == deaggregate(stream_records, hash_key_range)
+            assert len(known_inside) <= most
+    assert all(hash_key(key, None) in hash_key_range for key in known_inside)
 
 
 @given(st.data())

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from sublet.protocol import aggregation
 from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate, hash_key
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, HashKeyRange
@@ -207,6 +208,23 @@ def test_the_filter_asks_the_exact_digest() -> None:
     assert user_records(data, HashKeyRange(digest, digest))
     assert not user_records(data, HashKeyRange(digest + 1, HASH_KEY_MAX))
     assert not user_records(data, HashKeyRange(0, digest - 1))
+
+
+def test_a_key_that_is_known_to_be_inside_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    known_inside: set[str] = set()
+    stream = [stream_record(framed(KEY_A, row(b"x")))]
+    deaggregate(stream, LOWER, known_inside)
+    assert known_inside == {"a"}
+    monkeypatch.setattr(aggregation, "_md5", None)
+    assert len(deaggregate(stream, LOWER, known_inside).user_records) == 1
+
+
+def test_keys_of_an_aggregate_outside_are_not_taken_for_known() -> None:
+    known_inside: set[str] = set()
+    for _ in range(2):
+        data = framed(KEY_A, KEY_B, row(b"x"), row(b"y", 1))
+        assert deaggregate([stream_record(data)], LOWER, known_inside).dropped_out_of_range == 2
+    assert known_inside == set()
 
 
 def test_the_filter_does_not_look_at_plain_records() -> None:
