@@ -219,6 +219,18 @@ def test_a_key_that_is_known_to_be_inside_is_not_hashed_again(monkeypatch: pytes
     assert len(deaggregate(stream, LOWER, known_inside).user_records) == 1
 
 
+def test_no_more_keys_are_remembered_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aggregation, "KEYS_KNOWN_MAX", 2)
+    inside = [key for key in map(str, range(50)) if hash_key(key, None) in LOWER]
+    known_inside: set[str] = set()
+    for size in (1, 1, 1, 3, 2):
+        keys, inside = inside[:size], inside[size:]
+        data = aggregate([(key, None, b"x") for key in keys])
+        assert len(deaggregate([stream_record(data)], LOWER, known_inside).user_records) == size
+        assert len(known_inside) <= 2
+        assert known_inside & set(keys), "the latest are the likeliest to come again"
+
+
 def test_keys_of_an_aggregate_outside_are_not_taken_for_known() -> None:
     known_inside: set[str] = set()
     for _ in range(2):
