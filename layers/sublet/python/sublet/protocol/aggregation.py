@@ -113,7 +113,7 @@ class OutOfRange(NamedTuple):
 
 
 def aggregate_columns(
-    data: bytes, hash_key_range: HashKeyRange | None
+    data: bytes, hash_key_range: HashKeyRange | None, known_inside: set[str] | None = None
 ) -> AggregateColumns | Whole | OutOfRange:
     """What `deaggregate` makes of one stream record's data, by the same rules, as columns. Raises on no bytes."""
     contents = read_aggregate(data)
@@ -123,7 +123,7 @@ def aggregate_columns(
     indexes = contents.partition_key_indexes
     if by_index is None or max(indexes, default=-1) >= len(contents.partition_key_table):
         return Whole.DAMAGED
-    if hash_key_range is not None and not _is_inside(hash_key_range, contents, by_index):
+    if hash_key_range is not None and not _is_inside(hash_key_range, contents, by_index, known_inside):
         return OutOfRange(len(contents.data))
     explicit = list(map(by_index.__getitem__, contents.explicit_hash_key_indexes))
     return AggregateColumns(contents.data, contents.partition_key_table, indexes, explicit)
@@ -173,7 +173,7 @@ def _is_inside(
     hash_key_range: HashKeyRange,
     contents: Contents,
     explicit_hash_keys: dict[int | None, str | None],
-    known_inside: set[str] | None = None,
+    known_inside: set[str] | None,
 ) -> bool:
     """Whether every user record's hash key is in the range."""
     if not all(int(text) in hash_key_range for text in explicit_hash_keys.values() if text is not None):

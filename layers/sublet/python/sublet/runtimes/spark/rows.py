@@ -43,6 +43,7 @@ class Rows:
     """Makes the rows of one shard's range, and counts what KCL's rules did on the way.
 
     dropped_out_of_range, delivered_whole   as in Deaggregation
+    known_inside                            as in deaggregate
     """
 
     stream: str
@@ -50,6 +51,7 @@ class Rows:
     hash_key_range: HashKeyRange | None
     dropped_out_of_range: int = 0
     delivered_whole: int = 0
+    known_inside: set[str] = field(default_factory=set, init=False)
 
     def batches(
         self,
@@ -74,7 +76,7 @@ class Rows:
     def _batch(self, records: Sequence[StreamRecord]) -> pa.RecordBatch:
         columns = _Columns()
         for record in records:
-            expanded = aggregate_columns(record.data, self.hash_key_range)
+            expanded = aggregate_columns(record.data, self.hash_key_range, self.known_inside)
             if isinstance(expanded, OutOfRange):
                 self.dropped_out_of_range += expanded.user_records
                 columns.add_nothing()
