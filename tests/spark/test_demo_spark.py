@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import time
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,43 +11,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from demo.spark.lake import FIGURES, Lake, runs
-from tests.e2e.test_demo import alive, descendants
-from tests.spark.local_session import ROOT
+from tests.e2e.demo_process import ROOT, demo_process
 
-DEMO_PYTHON = ROOT / ".venv" / "bin" / "python"
-"""The demo's own environment. Spark's is only Spark's."""
-
-
-def start_demo(
-    output: Path, *arguments: str, events: int = 20_000, **environment: str
-) -> subprocess.Popen[bytes]:
-    with output.open("wb") as file:
-        return subprocess.Popen(
-            [str(DEMO_PYTHON), "-m", "demo.spark", *arguments],
-            cwd=ROOT,
-            env={**os.environ, "DEMO_EVENTS": str(events), "PYTHONUNBUFFERED": "1", **environment},
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
+started_demo = partial(demo_process, str(ROOT / ".venv" / "bin" / "python"), "demo.spark")
+"""In the demo's own environment. Spark's is only Spark's."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_twenty_thousand_events_go_to_spark_and_back_and_the_proof_holds(tmp_path: Path) -> None:
-    output, picture, lake = tmp_path / "output", tmp_path / "demo.svg", tmp_path / "lake"
-    demo = start_demo(output, "--svg", str(picture), "--keep", str(lake))
-    try:
-        code = demo.wait(timeout=880)
-    finally:
-        demo.kill()
-    said = output.read_text()
-    assert code == 0, said
-    assert "20,000 of 20,000 events handled" in said
-    assert "0 events missing" in said
-    assert "0 events handled twice" in said
-    assert "shard 1 is split into 4 and 5" in said
-    assert "shards 2 and 3 are merged into 6" in said
-    assert "it has ended, and holds 0 leases" in said
+    picture, lake = tmp_path / "demo.svg", tmp_path / "lake"
+    with started_demo(tmp_path / "output", "--svg", str(picture), "--keep", str(lake)) as demo:
+        assert demo.wait(880) == 0, demo.said
+    assert "20,000 of 20,000 events handled" in demo.said
+    assert "0 events missing" in demo.said
+    assert "0 events handled twice" in demo.said
+    assert "shard 1 is split into 4 and 5" in demo.said
+    assert "shards 2 and 3 are merged into 6" in demo.said
+    assert "it has ended, and holds 0 leases" in demo.said
     assert picture.read_text().startswith("<svg")
     kept = Lake(lake).flights()
     assert kept["raw"] == sum(last - first + 1 for of in kept["keys"].values() for first, last in of)
@@ -59,39 +38,26 @@ def test_twenty_thousand_events_go_to_spark_and_back_and_the_proof_holds(tmp_pat
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_ctrl_c_while_spark_holds_the_leases_leaves_nothing_running(tmp_path: Path) -> None:
-    output = tmp_path / "output"
-    demo = start_demo(output)
-    try:
-        deadline = time.monotonic() + 500
-        while "flights-spark has every lease" not in output.read_text():
-            assert demo.poll() is None, output.read_text()
-            assert time.monotonic() < deadline, output.read_text()
-            time.sleep(0.1)
-        started = descendants(demo.pid)
-        assert any("java" in what for what in alive(started).values())
-        assert any("keeper_process" in what for what in alive(started).values())
-        demo.send_signal(signal.SIGINT)
-        assert demo.wait(timeout=60) == 130, output.read_text()
-        assert "nothing is left running" in output.read_text()
-        assert alive(started) == {}
-    finally:
-        if demo.poll() is None:
-            demo.kill()
-            demo.wait()
+    with started_demo(tmp_path / "output") as demo:
+        demo.wait_until_it_says("flights-spark has every lease", within=500)
+        running = demo.processes().values()
+        assert any("java" in what for what in running)
+        assert any("keeper_process" in what for what in running)
+        demo.stop(signal.SIGINT)
 
 
 def test_without_java_it_says_so_in_a_sentence(tmp_path: Path) -> None:
-    output = tmp_path / "output"
-    assert start_demo(output, JAVA_HOME=str(tmp_path)).wait(timeout=60) == 1
-    assert output.read_text() == (
+    with started_demo(tmp_path / "output", JAVA_HOME=str(tmp_path)) as demo:
+        assert demo.wait(60) == 1
+    assert demo.said == (
         f"make demo-spark needs Java 17 or newer (any vendor's runtime will do); JAVA_HOME is {tmp_path}, where none runs.\n"
     )
 
 
 def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
-    output = tmp_path / "output"
-    assert start_demo(output, "--keep", str(tmp_path)).wait(timeout=60) == 1
-    assert "is no empty folder" in output.read_text()
+    with started_demo(tmp_path / "output", "--keep", str(tmp_path)) as demo:
+        assert demo.wait(60) == 1
+    assert "is no empty folder" in demo.said
 
 
 def test_what_is_in_the_tables_goes_by_key_and_batch(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def _digest(payload: bytes | memoryview) -> bytes:
     return hashlib.md5(payload, usedforsecurity=False).digest()
 
 
-def _read_columns(payload: memoryview) -> Contents | None:
+def _read_columns(payload: bytes | memoryview) -> Contents | None:
     """The contents if the columns prove to line up: as many entries as records, and no record lacks one."""
     try:
         count = _count(parse_aggregated_record(payload))
@@ -93,7 +93,7 @@ def _count(message: AggregatedRecord) -> int:
     return len(message.records)
 
 
-def _read_records(payload: memoryview) -> Contents | None:
+def _read_records(payload: bytes | memoryview) -> Contents | None:
     """The same, record by record, for the rest: a field twice, an explicit hash key for some only, odd keys."""
     try:
         message = parse_aggregated_record(payload)
