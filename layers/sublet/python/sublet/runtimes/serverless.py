@@ -60,6 +60,7 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
         log=PowertoolsLog("lease_manager"),
         settings=settings,
     )
+    collect_seldom()
 
     def lambda_handler(event: Json, _context: object) -> dict[str, Any]:
         check_tick_event(event)
