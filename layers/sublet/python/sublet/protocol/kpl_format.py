@@ -33,7 +33,6 @@ class Contents(NamedTuple):
     partition_key_table: Sequence[str]
     """As text: one that is not UTF-8 (Kinesis itself takes none) is read as Java reads it."""
     explicit_hash_key_table: Sequence[bytes]
-    """May be empty when no user record points into it."""
     partition_key_indexes: Sequence[int]
     explicit_hash_key_indexes: Sequence[int | None]
     """Empty when no user record has an explicit hash key."""
@@ -80,8 +79,8 @@ def _read_columns(payload: bytes | memoryview) -> Contents | None:
     indexes, data = records.partition_key_index[:], records.data[:]
     if not count == len(indexes) == len(data):
         return None
-    explicit_table = columns.explicit_hash_key_table[:] if explicit else ()
-    return Contents(columns.partition_key_table[:], explicit_table, indexes, explicit, data)
+    tables = columns.partition_key_table[:], columns.explicit_hash_key_table[:]
+    return Contents(*tables, indexes, explicit, data)
 
 
 def _count(message: AggregatedRecord) -> int:
