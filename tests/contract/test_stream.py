@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from datetime import UTC
+from datetime import UTC, datetime
 
 import pytest
-from sublet.decisions.resume import IteratorType, ReadPosition, after
+from sublet.decisions.resume import LONGEST_RETENTION, IteratorType, ReadPosition, after
 from sublet.errors import ShardNotFound, StreamNotFound
 from sublet.ports import Stream
 from sublet.protocol.records import Page, StreamRecord
@@ -133,6 +133,13 @@ def test_at_a_moment(bench_of: Callable[[int], Bench]) -> None:
     between = bench.let_time_pass()
     bench.put(b"after")
     assert data_from(bench.stream, FIRST, ReadPosition(IteratorType.AT_TIMESTAMP, at=between)) == [b"after"]
+
+
+def test_a_moment_before_any_retention_is_the_shards_beginning(bench_of: Callable[[int], Bench]) -> None:
+    bench = bench_of(1)
+    bench.put(b"first")
+    long_ago = datetime.now(UTC) - LONGEST_RETENTION
+    assert data_from(bench.stream, FIRST, ReadPosition(IteratorType.AT_TIMESTAMP, at=long_ago)) == [b"first"]
 
 
 def test_a_split_shard_keeps_its_records_and_ends_with_its_children(bench_of: Callable[[int], Bench]) -> None:

@@ -18,9 +18,8 @@ def stream_records(response: Mapping[str, Any]) -> tuple[tuple[StreamRecord, ...
     """A GetRecords response's records, and their data's bytes. Raw, or parsed by botocore, whose moments are in local time."""
     if RAW in response:
         items = response[RAW]["Records"]
-        data = [
-            a2b_base64(item.pop("Data")) for item in items
-        ]  # a page's text is 14 MB: let go of it piece by piece
+        # A page's text takes up to 14 MB: let go of it piece by piece.
+        data = [a2b_base64(item.pop("Data")) for item in items]
         moments = [_from_timestamp(item["ApproximateArrivalTimestamp"], UTC) for item in items]
     else:
         items = response["Records"]

@@ -258,10 +258,9 @@ class LeaseSession:
             return self._stopped()
         if not self.handling.tell("shard_ended", partial(world.handler.shard_ended, self.shard_id)):
             return self._gave_up()
+        # After a long pause whoever had the lease since may have ended it, and its children too.
         if not self.held.confirm(world.settings.failover_time):
-            return (
-                self._stopped()
-            )  # after a long pause: whoever had the lease since may have ended it, and the children too
+            return self._stopped()
         for child in plan.create:
             world.table.apply(create(child))
         named = self.held.write(partial(set_children, child_shard_ids=plan.child_shard_ids))
