@@ -20,7 +20,8 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from sublet.protocol.aggregation import Aggregator, deaggregate, hash_key
+from sublet.protocol.aggregation import Aggregator, deaggregate
+from sublet.protocol.hash_keys import KeysInside, hash_key
 from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC
 from sublet.protocol.kpl_messages import parse_aggregated_record
 from sublet.protocol.records import StreamRecord
@@ -163,13 +164,16 @@ def _readers() -> dict[str, Reader]:
         keys = [key.decode() for key in message.partition_key_table]
         return [(r.data, keys[r.partition_key_index], None, n, data) for n, r in enumerate(message.records)]
 
-    known: set[str] = set()
+    new, recurring = KeysInside(RANGE), KeysInside(RANGE)
+    keys = map(str, count())
+    while new.remembers:  # as a lease worker soon is on a stream whose every record has a key of its own
+        new.hold([key for key in islice(keys, 1000) if hash_key(key, None) in RANGE])
     return {
         FLOOR: floor,
         TUPLES: tuples,
         SUBLET: lambda data: deaggregate((StreamRecord("1", data, "k", NOW),), None),
-        SUBLET_FILTERED: lambda data: deaggregate((StreamRecord("1", data, "k", NOW),), RANGE, set()),
-        SUBLET_RECURRING: lambda data: deaggregate((StreamRecord("1", data, "k", NOW),), RANGE, known),
+        SUBLET_FILTERED: lambda data: deaggregate((StreamRecord("1", data, "k", NOW),), new),
+        SUBLET_RECURRING: lambda data: deaggregate((StreamRecord("1", data, "k", NOW),), recurring),
     }
 
 

@@ -17,7 +17,8 @@ from itertools import cycle, islice
 from random import Random
 from typing import Any, ClassVar
 
-from sublet.protocol.aggregation import aggregate, hash_key
+from sublet.protocol.aggregation import aggregate
+from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 
 HOST = "127.0.0.1"

@@ -24,6 +24,7 @@ from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryMetrics, MemoryStre
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import FULL_RANGE
 from sublet.runtimes.garbage import collect_seldom
@@ -124,6 +125,6 @@ def _bare(stream: MemoryStream) -> int:
         assert not isinstance(page, PollRefusal), page
         if not page.records or page.next_iterator is None:
             return handled
-        handled += len(deaggregate(page.records, FULL_RANGE).user_records)
+        handled += len(deaggregate(page.records, KeysInside(FULL_RANGE)).user_records)
         iterator = page.next_iterator
         time.sleep(SETTINGS.poll_interval.total_seconds())

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from sublet.protocol.aggregation import KPL_MAX_BYTES, aggregate, hash_key
+from sublet.protocol.aggregation import KPL_MAX_BYTES, aggregate
+from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.shard import HashKeyRange, Shard
 
 AGGREGATED_PER_PLAIN = 9

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "layers" / "dependencies"
@@ -37,17 +38,18 @@ class Bundle:
     """What is installed for where. `folder` holds a folder for each architecture, with the packages in `inside`."""
 
     lock_file: str
-    python_version: str
+    python_versions: tuple[str, ...]
+    """Binaries have the version in their names, so that those of several lie side by side."""
     glibc: str
     folder: Path
     inside: str = "."
 
 
 BUNDLES = {
-    # boto3 is left out: Lambda brings its own.
-    "layer": Bundle("layer.txt", "3.13", "manylinux2014", OUTPUT, "python"),
+    # boto3 is left out: Lambda brings its own. Lambda's Python is 3.13; the embedded AWS runs the machine's.
+    "layer": Bundle("layer.txt", ("3.11", "3.12", "3.13", "3.14"), "manylinux2014", OUTPUT, "python"),
     # PySpark is left out: EMR brings its own. PyArrow has no wheels for a glibc older than 2.28; EMR's is 2.34.
-    "emr": Bundle("emr.txt", "3.11", "manylinux_2_28", OUTPUT / "emr"),
+    "emr": Bundle("emr.txt", ("3.11",), "manylinux_2_28", OUTPUT / "emr"),
 }
 
 
@@ -55,24 +57,30 @@ def build(uv: str, bundle: Bundle, architecture: str) -> Path:
     """Unpack the locked wheels of one architecture; the folder is replaced only when all of it has worked."""
     target = bundle.folder / architecture
     fresh = bundle.folder / f"{architecture}.new"
-    packages = fresh / bundle.inside
+    shutil.rmtree(fresh, ignore_errors=True)
+    for version in bundle.python_versions:
+        with TemporaryDirectory() as unpacked:
+            _install(uv, bundle, architecture, version, unpacked)
+            shutil.copytree(unpacked, fresh / bundle.inside, dirs_exist_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
+    return target
+
+
+def _install(uv: str, bundle: Bundle, architecture: str, python_version: str, target: str) -> None:
     lock_file = ROOT / "requirements" / bundle.lock_file
     platform = f"{MACHINES[architecture]}-{bundle.glibc}"
-    shutil.rmtree(fresh, ignore_errors=True)
     subprocess.run(
         [
             *(uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:"),
-            *("--python-platform", platform, "--python-version", bundle.python_version),
-            *("--link-mode", "copy", "--target", str(packages), "--requirements", str(lock_file)),
+            *("--python-platform", platform, "--python-version", python_version),
+            *("--link-mode", "copy", "--target", target, "--requirements", str(lock_file)),
         ],
         check=True,
     )
     for pattern in NOT_SHIPPED:
-        for path in packages.glob(pattern):
+        for path in Path(target).glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    shutil.rmtree(target, ignore_errors=True)
-    fresh.rename(target)
-    return target
 
 
 def main() -> int:

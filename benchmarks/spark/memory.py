@@ -14,7 +14,8 @@ from random import Random
 from sublet.decisions.resume import ReadPosition
 from sublet.memory import FakeClock, MemoryLog, MemoryStream
 from sublet.ports import PollRefusal
-from sublet.protocol.aggregation import Aggregator, hash_key
+from sublet.protocol.aggregation import Aggregator
+from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity

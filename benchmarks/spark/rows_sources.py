@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 from sublet.decisions.resume import IteratorType, ReadPosition
 from sublet.protocol.aggregation import deaggregate
+from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE
@@ -85,7 +86,7 @@ def _stream_records(size: int, records: int) -> Iterator[tuple[StreamRecord, ...
 
 @cache
 def _batches(size: int, records: int) -> list[pa.RecordBatch]:
-    rows = Rows(STREAM, SHARD_ID, FULL_RANGE)
+    rows = Rows(STREAM, SHARD_ID, KeysInside(FULL_RANGE))
     return [batch for page in _stream_records(size, records) for batch in rows.batches(page)]
 
 
@@ -105,7 +106,7 @@ def _proven(size: int, records: int) -> Iterator[pa.RecordBatch]:
 
 def _tuples(size: int, records: int) -> Iterator[Row]:
     for page in _stream_records(size, records):
-        for record in deaggregate(page, FULL_RANGE).user_records:
+        for record in deaggregate(page, KeysInside(FULL_RANGE)).user_records:
             stream_record = record.stream_record
             yield (
                 record.data,

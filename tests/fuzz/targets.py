@@ -23,6 +23,7 @@ from sublet.protocol import kpl_format, lease_row
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns, deaggregate
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.records import StreamRecord
@@ -44,17 +45,17 @@ def deaggregation(data: bytes) -> None:
     payload = _message(junk) if made > 1 else junk.rest()
     content = kpl_format.MAGIC + payload + hashlib.md5(payload).digest() if made else payload  # noqa: S324
     record = StreamRecord("7", content, "outer", MOMENT)
-    result = deaggregate([record], hash_key_range)
+    result = deaggregate([record], keys_inside(hash_key_range))
     rows = [(r.partition_key, r.explicit_hash_key, r.data) for r in result.user_records]
     assert [r.sub_sequence_number for r in result.user_records] == list(range(len(rows)))
     assert rows == _expected_rows(content, hash_key_range, result.dropped_out_of_range)
     contents = kpl_format.read_aggregate(content)
     if contents is not None:
-        assert kpl_format._read_records(content[4:-16]) == _as_lists(contents)
+        assert kpl_format._read_records(content[4:-16]) == contents
 
 
 def _expected_rows(content: bytes, hash_key_range: HashKeyRange | None, dropped: int) -> list[Any]:
-    match aggregate_columns(content, hash_key_range):
+    match aggregate_columns(content, keys_inside(hash_key_range)):
         case AggregateColumns(data, table, indexes, explicit):
             assert dropped == 0
             keys = [table[index] for index in indexes]
@@ -95,12 +96,6 @@ def _field(number: int, value: int | bytes) -> bytes:
     if isinstance(value, int):
         return bytes([number << 3 & 0xFF, value])
     return bytes([(number << 3 | 2) & 0xFF, len(value) & 0x7F]) + value
-
-
-def _as_lists(contents: kpl_format.Contents) -> kpl_format.Contents:
-    """As the slow reader has it: an entry for each record also when none has an explicit hash key."""
-    explicit = contents.explicit_hash_key_indexes or [None] * len(contents.data)
-    return contents._replace(explicit_hash_key_indexes=explicit)
 
 
 def lease_rows(data: bytes) -> None:

@@ -8,8 +8,9 @@ from unittest import mock
 
 from hypothesis import event, given
 from hypothesis import strategies as st
-from sublet.protocol import aggregation
-from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate, hash_key
+from sublet.protocol import hash_keys
+from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate
+from sublet.protocol.hash_keys import KeysInside, hash_key, keys_inside
 from sublet.protocol.kpl_format import MAGIC
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
@@ -62,7 +63,7 @@ def test_an_aggregator_keeps_every_record_in_order_and_both_limits(
 def test_the_filter_is_kcls_rule(
     given_records: list[tuple[str, str | None, bytes]], hash_key_range: HashKeyRange
 ) -> None:
-    result = deaggregate([stream_record(aggregate(given_records))], hash_key_range)
+    result = deaggregate([stream_record(aggregate(given_records))], KeysInside(hash_key_range))
     inside = all(hash_key(key, explicit) in hash_key_range for key, explicit, _ in given_records)
     event(f"inside: {inside}")
     assert len(result.user_records) == (len(given_records) if inside else 0)
@@ -73,15 +74,13 @@ def test_the_filter_is_kcls_rule(
 def test_known_keys_change_nothing(
     streams: list[list[tuple[str, str | None, bytes]]], hash_key_range: HashKeyRange, most: int
 ) -> None:
-    """However few are remembered. What is known to be inside is inside."""
-    known_inside: set[str] = set()
-    with mock.patch.object(aggregation, "KEYS_KNOWN_MAX", most):
+    """However few are remembered."""
+    remembering = KeysInside(hash_key_range)
+    with mock.patch.object(hash_keys, "KEYS_KNOWN_MAX", most):
         for given_records in streams + streams:
             stream_records = [stream_record(aggregate(given_records))]
-            remembering = deaggregate(stream_records, hash_key_range, known_inside)
-            assert remembering == deaggregate(stream_records, hash_key_range)
-            assert len(known_inside) <= most
-    assert all(hash_key(key, None) in hash_key_range for key in known_inside)
+            found = deaggregate(stream_records, remembering)
+            assert found == deaggregate(stream_records, KeysInside(hash_key_range))
 
 
 @given(st.data())
@@ -92,7 +91,7 @@ def test_a_range_drawn_to_hold_the_keys_keeps_them(data: st.DataObject) -> None:
     starting = min(keys) + data.draw(st.integers(-1, 1))
     ending = max(keys) + data.draw(st.integers(-1, 1))
     hash_key_range = HashKeyRange(max(starting, 0), min(max(ending, 0), HASH_KEY_MAX))
-    result = deaggregate([stream_record(aggregate(given_records))], hash_key_range)
+    result = deaggregate([stream_record(aggregate(given_records))], KeysInside(hash_key_range))
     inside = all(key in hash_key_range for key in keys)
     event(f"inside: {inside}")
     assert len(result.user_records) == (len(given_records) if inside else 0)
@@ -167,7 +166,7 @@ def test_it_never_raises_and_keeps_the_order(
     contents: list[bytes], hash_key_range: HashKeyRange | None
 ) -> None:
     stream_records = [StreamRecord(str(n), data, "outer", MOMENT) for n, data in enumerate(contents)]
-    result = deaggregate(stream_records, hash_key_range)
+    result = deaggregate(stream_records, keys_inside(hash_key_range))
     order = [(int(r.sequence_number), r.sub_sequence_number) for r in result.user_records]
     assert order == sorted(set(order))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sublet.protocol import lease_row as columns
-from sublet.protocol.aggregation import aggregate, hash_key
+from sublet.protocol.aggregation import aggregate
+from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import decode_row
 

@@ -13,6 +13,7 @@ from sublet.decisions.resume import IteratorType, ReadPosition
 from sublet.errors import RowNotWritable, SettingsError, StreamUnavailable
 from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import deaggregate
+from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import NewRecord, Page
 from sublet.runtimes.spark.putting import AggregatingPutter, Putter, full_calls
 from sublet.runtimes.spark.sink import check_columns, new_records
@@ -57,7 +58,9 @@ def stored(stream: MemoryStream) -> list[bytes]:
         while iterator is not None:
             page = stream.poll(iterator, 10_000)
             assert isinstance(page, Page)
-            found += [r.data for r in deaggregate(page.records, shard.hash_key_range).user_records]
+            found += [
+                r.data for r in deaggregate(page.records, KeysInside(shard.hash_key_range)).user_records
+            ]
             iterator = page.next_iterator if page.records else None
     return found
 

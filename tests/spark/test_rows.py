@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 from sublet.protocol.aggregation import aggregate, deaggregate
+from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.kpl_format import write_aggregate
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
@@ -48,8 +49,8 @@ def test_rows_agree_with_deaggregate(hash_key_range: HashKeyRange | None, seed: 
         StreamRecord(str(10**60 + n), contents(chance), f"outer-{n}", NOW)
         for n in range(chance.randrange(1, 12))
     ]
-    expected = deaggregate(records, hash_key_range)
-    rows = Rows("orders", "shardId-0", hash_key_range)
+    expected = deaggregate(records, keys_inside(hash_key_range))
+    rows = Rows("orders", "shardId-0", keys_inside(hash_key_range))
     found = [tuple(row.values()) for batch in rows.batches(records) for row in batch.to_pylist()]
     assert found == [
         (

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sublet.protocol import aggregation
-from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate, hash_key
+from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate
+from sublet.protocol.hash_keys import KeysInside, hash_key, keys_inside
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, HashKeyRange
 
@@ -75,7 +75,7 @@ Found = list[tuple[bytes, str, str | None, int]]
 
 
 def user_records(data: bytes, hash_key_range: HashKeyRange | None = FULL_RANGE) -> Found:
-    result = deaggregate([stream_record(data)], hash_key_range)
+    result = deaggregate([stream_record(data)], keys_inside(hash_key_range))
     assert all(r.stream_record.sequence_number == "7" for r in result.user_records)
     return [
         (r.data, r.partition_key, r.explicit_hash_key, r.sub_sequence_number) for r in result.user_records
@@ -114,7 +114,7 @@ def plain(data: bytes) -> Found:
     ),
 )  # fmt: skip
 def test_what_does_not_prove_to_be_an_aggregate_is_a_plain_record(data: bytes) -> None:
-    result = deaggregate([stream_record(data)], LOWER)
+    result = deaggregate([stream_record(data)], KeysInside(LOWER))
     assert user_records(data, LOWER) == plain(data)
     assert (result.dropped_out_of_range, result.delivered_whole) == (0, 0)
 
@@ -142,7 +142,7 @@ def test_kcl_loses_the_rest_of_a_senseless_aggregate_and_we_deliver_it_whole(
     data: bytes, hash_key_range: HashKeyRange | None
 ) -> None:
     """KCL keeps the records before the bad one, drops it and all after it, and logs an error."""
-    result = deaggregate([stream_record(data)], hash_key_range)
+    result = deaggregate([stream_record(data)], keys_inside(hash_key_range))
     assert user_records(data, hash_key_range) == plain(data)
     assert (result.dropped_out_of_range, result.delivered_whole) == (0, 1)
 
@@ -170,7 +170,7 @@ def test_kcl_loses_the_rest_of_a_senseless_aggregate_and_we_deliver_it_whole(
     ),
 )  # fmt: skip
 def test_an_aggregate_gives_its_user_records_in_order(data: bytes, expected: Found) -> None:
-    result = deaggregate([stream_record(data)], FULL_RANGE)
+    result = deaggregate([stream_record(data)], KeysInside(FULL_RANGE))
     assert user_records(data) == expected
     assert (result.dropped_out_of_range, result.delivered_whole) == (0, 0)
 
@@ -198,7 +198,7 @@ def test_one_hash_key_outside_the_shard_discards_its_whole_aggregate(
 ) -> None:
     everything = user_records(data, None)
     assert user_records(data, hash_key_range) == ([] if dropped else everything)
-    assert deaggregate([stream_record(data)], hash_key_range).dropped_out_of_range == dropped
+    assert deaggregate([stream_record(data)], keys_inside(hash_key_range)).dropped_out_of_range == dropped
     assert deaggregate([stream_record(data)], None).dropped_out_of_range == 0
 
 
@@ -210,33 +210,11 @@ def test_the_filter_asks_the_exact_digest() -> None:
     assert not user_records(data, HashKeyRange(0, digest - 1))
 
 
-def test_a_key_that_is_known_to_be_inside_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    known_inside: set[str] = set()
-    stream = [stream_record(framed(KEY_A, row(b"x")))]
-    deaggregate(stream, LOWER, known_inside)
-    assert known_inside == {"a"}
-    monkeypatch.setattr(aggregation, "_md5", None)
-    assert len(deaggregate(stream, LOWER, known_inside).user_records) == 1
-
-
-def test_no_more_keys_are_remembered_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aggregation, "KEYS_KNOWN_MAX", 2)
-    inside = [key for key in map(str, range(50)) if hash_key(key, None) in LOWER]
-    known_inside: set[str] = set()
-    for size in (1, 1, 1, 3, 2):
-        keys, inside = inside[:size], inside[size:]
-        data = aggregate([(key, None, b"x") for key in keys])
-        assert len(deaggregate([stream_record(data)], LOWER, known_inside).user_records) == size
-        assert len(known_inside) <= 2
-        assert known_inside & set(keys), "the latest are the likeliest to come again"
-
-
-def test_keys_of_an_aggregate_outside_are_not_taken_for_known() -> None:
-    known_inside: set[str] = set()
+def test_an_aggregate_outside_is_asked_about_again() -> None:
+    lower = KeysInside(LOWER)
     for _ in range(2):
         data = framed(KEY_A, KEY_B, row(b"x"), row(b"y", 1))
-        assert deaggregate([stream_record(data)], LOWER, known_inside).dropped_out_of_range == 2
-    assert known_inside == set()
+        assert deaggregate([stream_record(data)], lower).dropped_out_of_range == 2
 
 
 def test_the_filter_does_not_look_at_plain_records() -> None:
@@ -245,10 +223,11 @@ def test_the_filter_does_not_look_at_plain_records() -> None:
 
 def test_what_a_handler_gets_is_a_user_record_in_every_way() -> None:
     [found] = deaggregate([stream_record(b"x")], None).user_records
-    same = UserRecord(b"x", "outer", None, 0, stream_record(b"x"))
+    same = UserRecord(b"x", "outer", 0, stream_record(b"x"))
     assert isinstance(found, UserRecord)
     assert (found, hash(found), repr(found)) == (same, hash(same), repr(same))
-    assert found._replace(data=b"y") == same._replace(data=b"y")
+    with pytest.raises(AttributeError):
+        found.data = b"y"  # type: ignore[misc]
     copied = pickle.loads(pickle.dumps(found))  # noqa: S301 -- our own bytes
     assert (copied, type(copied)) == (same, UserRecord)
 
@@ -257,7 +236,7 @@ def test_stream_records_stay_in_order_and_their_counts_add_up() -> None:
     inside, outside = framed(KEY_A, row(b"1"), row(b"2")), framed(KEY_B, row(b"x"), row(b"y"))
     senseless = framed(KEY_A, row(b"w", 5))
     stream = [inside, b"plain", outside, senseless, framed(KEY_A), senseless, outside, inside]
-    result = deaggregate([stream_record(data, str(n)) for n, data in enumerate(stream)], LOWER)
+    result = deaggregate([stream_record(data, str(n)) for n, data in enumerate(stream)], KeysInside(LOWER))
     assert [(r.sequence_number, r.sub_sequence_number, r.data) for r in result.user_records] == [
         ("0", 0, b"1"),
         ("0", 1, b"2"),

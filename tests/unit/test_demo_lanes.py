@@ -10,7 +10,8 @@ import pytest
 from sublet.decisions.resume import IteratorType, ReadPosition
 from sublet.memory.stream import MemoryStream
 from sublet.ports import PollRefusal
-from sublet.protocol.aggregation import KPL_MAX_BYTES, deaggregate, hash_key
+from sublet.protocol.aggregation import KPL_MAX_BYTES, deaggregate
+from sublet.protocol.hash_keys import KeysInside, hash_key
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import creation_order
 
@@ -80,7 +81,7 @@ def delivered(stream: MemoryStream) -> list[bytes]:
             assert not isinstance(page, PollRefusal)
             records += page.records
             iterator = page.next_iterator if page.records else None
-        found += [r.data for r in deaggregate(records, shard.hash_key_range).user_records]
+        found += [r.data for r in deaggregate(records, KeysInside(shard.hash_key_range)).user_records]
     return found
 
 

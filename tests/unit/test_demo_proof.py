@@ -49,7 +49,7 @@ def records(flights: Iterable[Flight], first: int) -> list[UserRecord]:
     at = datetime(2026, 1, 31, tzinfo=UTC)
     return [
         UserRecord(
-            f.event(), f.partition_key, None, 0, StreamRecord(str(first + n), f.event(), f.partition_key, at)
+            f.event(), f.partition_key, 0, StreamRecord(str(first + n), f.event(), f.partition_key, at)
         )
         for n, f in enumerate(flights)
     ]

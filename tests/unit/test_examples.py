@@ -23,7 +23,7 @@ AT = datetime(2026, 1, 31, tzinfo=UTC)
 
 def record(sequence: int, data: dict[str, Any], key: str = "N1", sub: int = 0) -> UserRecord:
     body = json.dumps(data).encode()
-    return UserRecord(body, key, None, sub, StreamRecord(str(sequence), body, key, AT))
+    return UserRecord(body, key, sub, StreamRecord(str(sequence), body, key, AT))
 
 
 def batch(records: Sequence[UserRecord]) -> tuple[Batch, list[UserRecord]]:

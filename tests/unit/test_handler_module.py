@@ -16,9 +16,7 @@ from sublet.runtimes.handler_module import load_handler
 from tests.unit.engine_world import moment
 
 RECORD = StreamRecord("1", b"data", "key", moment("2026-01-31T08:00:00"))
-BATCH = Batch(
-    "events", "shardId-000000000000", (UserRecord(b"data", "key", None, 0, RECORD),), 0, lambda _: None
-)
+BATCH = Batch("events", "shardId-000000000000", (UserRecord(b"data", "key", 0, RECORD),), 0, lambda _: None)
 
 Write = Callable[..., None]
 

@@ -225,7 +225,7 @@ def test_a_record_of_another_batch_is_refused_and_moves_nothing() -> None:
     """Taken at its word, it would skip what lies in between."""
     world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
     world.put("a")
-    foreign = UserRecord(b"x", "k", None, 0, StreamRecord("9" * 56, b"x", "k", world.began))
+    foreign = UserRecord(b"x", "k", 0, StreamRecord("9" * 56, b"x", "k", world.began))
     refusals: list[str] = []
 
     def script(batch: Batch) -> None:

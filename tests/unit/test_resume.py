@@ -108,7 +108,7 @@ def stream_record(number: str) -> StreamRecord:
 
 
 def user_records(*positions: tuple[str, int]) -> list[UserRecord]:
-    return [UserRecord(b"", "key", None, sub, stream_record(number)) for number, sub in positions]
+    return [UserRecord(b"", "key", sub, stream_record(number)) for number, sub in positions]
 
 
 ALL = user_records(("99", 0), ("100", 0), ("100", 1), ("100", 2), ("101", 0))

@@ -20,8 +20,8 @@ from sublet.aws.kinesis_errors import (
     poll_refusal,
     stream_error,
 )
-from sublet.aws.kinesis_shapes import child_of, child_shards, shard_of, stream_records
-from sublet.aws.raw_json import RAW, keep_raw_json
+from sublet.aws.kinesis_shapes import child_of, child_shards, decode_records_reply, records_reply, shard_of
+from sublet.aws.raw_json import keep_raw_json
 from sublet.decisions.resume import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError, StreamNotFound, StreamUnavailable
 from sublet.ports import PollRefusal
@@ -53,7 +53,7 @@ class KinesisStream:
         self._name = settings.stream
         self._arn = {"StreamARN": settings.stream_arn} if settings.stream_arn else {}
         self._stream = self._arn or {"StreamName": settings.stream}
-        keep_raw_json(poll_client, "GetRecords")
+        keep_raw_json(poll_client, "GetRecords", decode_records_reply)
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         arguments = dict(self._stream) | ({"ShardFilter": _shard_filter(at)} if at else {})
@@ -115,15 +115,14 @@ class KinesisStream:
 
         KCL too does not believe an end without children. It repeats the poll; we first look into the listing.
         """
-        reply = response.get(RAW, response)
-        records, data_bytes = stream_records(response)
-        behind = reply.get("MillisBehindLatest") or 0
-        if token := reply.get("NextShardIterator"):
-            return Page(records, data_bytes, f"{shard_id} {token}", behind)
-        children = child_shards(reply.get("ChildShards")) or self._listed_children(shard_id)
+        reply = records_reply(response)
+        behind = reply.millis_behind_latest or 0
+        if token := reply.next_shard_iterator:
+            return Page(reply.records, reply.data_bytes, f"{shard_id} {token}", behind)
+        children = child_shards(reply.child_shards) or self._listed_children(shard_id)
         if children is None:
             return PollRefusal.THROTTLED
-        return Page(records, data_bytes, None, behind, children)
+        return Page(reply.records, reply.data_bytes, None, behind, children)
 
     def _listed_children(self, shard_id: str) -> tuple[ChildShard, ...] | None:
         """None while the shard is listed and its children are not: a listing may lag."""

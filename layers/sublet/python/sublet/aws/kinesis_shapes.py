@@ -2,34 +2,58 @@
 
 from __future__ import annotations
 
-from binascii import a2b_base64
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
+from operator import attrgetter
 from typing import Any
+
+from msgspec import Struct
+from msgspec.json import Decoder
 
 from sublet.aws.raw_json import RAW
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import ChildShard, HashKeyRange, Shard
 
-_from_timestamp = datetime.fromtimestamp
+_data_of = attrgetter("data")
 
 
-def stream_records(response: Mapping[str, Any]) -> tuple[tuple[StreamRecord, ...], int]:
-    """A GetRecords response's records, and their data's bytes. Raw, or parsed by botocore, whose moments are in local time."""
+class RecordsReply(Struct, frozen=True, rename="pascal"):
+    """A GetRecords response."""
+
+    records: tuple[StreamRecord, ...]
+    next_shard_iterator: str | None = None
+    millis_behind_latest: int | None = None
+    child_shards: tuple[dict[str, Any], ...] | None = None
+
+    @property
+    def data_bytes(self) -> int:
+        return sum(map(len, map(_data_of, self.records)))
+
+
+decode_records_reply = Decoder(RecordsReply, strict=False).decode
+"""From JSON. Not strict: a moment comes as a number, of seconds."""
+
+
+def records_reply(response: Mapping[str, Any]) -> RecordsReply:
+    """Decoded already, or parsed by botocore, whose moments are in local time."""
     if RAW in response:
-        items = response[RAW]["Records"]
-        # A page's text takes up to 14 MB: let go of it piece by piece.
-        data = [a2b_base64(item.pop("Data")) for item in items]
-        moments = [_from_timestamp(item["ApproximateArrivalTimestamp"], UTC) for item in items]
-    else:
-        items = response["Records"]
-        data = [item["Data"] for item in items]
-        moments = [item["ApproximateArrivalTimestamp"].astimezone(UTC) for item in items]
-    records = [
-        StreamRecord(item["SequenceNumber"], one, item["PartitionKey"], moment)
-        for item, one, moment in zip(items, data, moments, strict=True)
-    ]
-    return tuple(records), sum(map(len, data))
+        reply: RecordsReply = response[RAW]
+        return reply
+    records = tuple(
+        StreamRecord(
+            item["SequenceNumber"],
+            item["Data"],
+            item["PartitionKey"],
+            item["ApproximateArrivalTimestamp"].astimezone(UTC),
+        )
+        for item in response["Records"]
+    )
+    return RecordsReply(
+        records,
+        response.get("NextShardIterator"),
+        response.get("MillisBehindLatest"),
+        response.get("ChildShards"),
+    )
 
 
 def shard_of(item: Mapping[str, Any]) -> Shard:

@@ -1,14 +1,16 @@
 """JSON replies taken as they are, where botocore's typed parsing costs more than all that we do with them.
 
-botocore walks a reply member by member in Python: 21 us a record of GetRecords, against 2 us for the standard
-library's JSON decoder. Its `before-parse` event hands the body to a listener, who may add to the response. We
+botocore walks a reply member by member in Python: 21 us a record of GetRecords, against 1 us for msgspec, which makes our
+records of the text at once. Its `before-parse` event hands the body to a listener, who may add to the response. We
 decode the body there and leave nothing to parse; errors, other formats and retries stay botocore's.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from typing import Any, Protocol
+
+import msgspec
 
 RAW = "SubletRawJson"
 """Where the response holds the decoded body; absent when botocore parsed the reply itself."""
@@ -21,20 +23,26 @@ class _Client(Protocol):
     def meta(self) -> Any: ...
 
 
-def keep_raw_json(client: _Client, operation: str) -> None:
-    """From now on the client's responses to the operation hold nothing but the decoded body, under RAW."""
+def keep_raw_json(
+    client: _Client, operation: str, decode: Callable[[bytes], object] = msgspec.json.decode
+) -> None:
+    """From now on the client's responses to the operation hold nothing but the decoded body, under RAW.
+
+    A body that `decode` refuses with a ValueError is left to botocore.
+    """
+
+    def take_body(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
+        content_type = response_dict["headers"].get("content-type", "application/x-amz-json")
+        body = response_dict["body"]
+        if response_dict["status_code"] != 200 or "json" not in content_type or not body:
+            return
+        try:
+            customized_response_dict[RAW] = decode(body)
+        except ValueError:
+            return  # a cut reply, which cut_replies has retried
+        response_dict["body"] = b"{}"
+
     service = client.meta.service_model.service_id.hyphenize()
     client.meta.events.register(
-        f"before-parse.{service}.{operation}", _take_body, unique_id=f"sublet-raw-{operation}"
+        f"before-parse.{service}.{operation}", take_body, unique_id=f"sublet-raw-{operation}"
     )
-
-
-def _take_body(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    content_type = response_dict["headers"].get("content-type", "application/x-amz-json")
-    if response_dict["status_code"] != 200 or "json" not in content_type or not response_dict["body"]:
-        return
-    try:
-        customized_response_dict[RAW] = json.loads(response_dict["body"])
-    except ValueError:
-        return  # a cut reply, which cut_replies has retried
-    response_dict["body"] = b"{}"

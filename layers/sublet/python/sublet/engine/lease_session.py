@@ -21,10 +21,10 @@ from sublet.errors import LeaseTableError, StreamError
 from sublet.ports import Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Tasks
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.hash_keys import KeysInside, keys_inside
 from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.lease_writes import create, end, pin, release, set_children
 from sublet.protocol.records import Page, StreamRecord
-from sublet.protocol.shard import HashKeyRange
 from sublet.settings import HashRangeFilter, Settings
 
 DEAGGREGATED_AT_ONCE = 2**20
@@ -65,8 +65,8 @@ class LeaseSession:
     """Continuous mode: at the window's end keep the lease for the next window."""
     caught_up_at: datetime | None = field(default=None, init=False)
     """When the last poll was made that reached the tip and was handled whole: what arrived before is handled."""
-    known_inside: set[str] = field(default_factory=set, init=False)
-    """Partition keys of aggregates that hash into the shard's range."""
+    inside: KeysInside | None = field(default=None, init=False)
+    """The shard's hash key range, for KCL's rule. Where a row has none (kcl-rust, old Java), nothing is filtered."""
     count: LeaseReport = field(init=False)
     progress: Progress = field(init=False)
     handling: Handling = field(init=False)
@@ -115,6 +115,8 @@ class LeaseSession:
             return Outcome.WAITS_FOR_PARENTS
         if not self._pin(parents):
             return self._stopped()
+        if world.settings.hash_range_filter is HashRangeFilter.KCL:
+            self.inside = keys_inside(self.held.lease.hash_key_range)
         position = read_position(self.held.lease)
         if self.halt.is_set() or position is None:
             return self._stopped()
@@ -195,7 +197,7 @@ class LeaseSession:
         """The page's user records to the handler; False if it did not finish them."""
         for stream_records in slices(page.records, page.data_bytes, DEAGGREGATED_AT_ONCE):
             with self.world.deaggregation:
-                result = deaggregate(stream_records, self._hash_key_range(), self.known_inside)
+                result = deaggregate(stream_records, self.inside)
             self._note(result.dropped_out_of_range, result.delivered_whole)
             records = not_yet_handled(result.user_records, self.progress.finished)
             for start in range(0, len(records), self.world.settings.max_batch_records):
@@ -214,14 +216,6 @@ class LeaseSession:
         self.meter.show_if_due(self.count)
         self.progress.write_if_due()
         return True
-
-    def _hash_key_range(self) -> HashKeyRange | None:
-        """KCL's rule needs the shard's range; a row without one (kcl-rust, old Java) goes unfiltered."""
-        return (
-            self.held.lease.hash_key_range
-            if self.world.settings.hash_range_filter is HashRangeFilter.KCL
-            else None
-        )
 
     def _note(self, dropped_out_of_range: int, delivered_whole: int) -> None:
         """What became of aggregates that were not simply taken apart."""

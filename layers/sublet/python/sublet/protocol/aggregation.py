@@ -10,40 +10,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import count, repeat
+from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple
 
-from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC, OVERHEAD, Contents, read_aggregate, write_aggregate
-from sublet.protocol.records import RowUserRecord, StreamRecord, UserRecord
-from sublet.protocol.shard import FULL_RANGE, HashKeyRange
+from msgspec import Struct
 
-try:
-    # The interpreter's own MD5: for a partition key, half the time of hashlib's, which is OpenSSL's.
-    from _md5 import md5 as _md5  # type: ignore[import-not-found,unused-ignore]
-except ImportError:
-    from hashlib import md5 as _md5
+from sublet.protocol.hash_keys import KeysInside
+from sublet.protocol.kpl_format import MAGIC, OVERHEAD, Contents, read_aggregate, write_aggregate
+from sublet.protocol.records import StreamRecord, UserRecord
 
 KPL_MAX_BYTES = 51_200
 """The KPL's default AggregationMaxSize, in bytes of the finished stream record."""
 
-KEYS_KNOWN_MAX = 16_384
-"""Partition keys remembered to hash into a range: some 2 MB."""
-
 _EXPLICIT_HASH_KEY = re.compile(rb"[0-9]{1,39}")
 """Kinesis: decimal, at most 39 digits. KCL would also read a sign, other scripts' digits, and any length."""
+
+_POSITIONS = list(range(4096))
+"""Integers that need not be made again for each aggregate."""
 
 _NO_EXPLICIT_HASH_KEYS: dict[int | None, str | None] = {None: None}
 
 
-def hash_key(partition_key: str, explicit_hash_key: str | None) -> int:
-    """What places a record in a shard: its explicit hash key, or else the MD5 of its partition key."""
-    if explicit_hash_key is not None:
-        return int(explicit_hash_key)
-    return int.from_bytes(_md5(partition_key.encode()).digest(), "big")  # noqa: S324 -- Kinesis' choice
-
-
-class Deaggregation(NamedTuple):
+class Deaggregation(Struct, frozen=True):
     """The user records of some stream records, in order, and what happened on the way."""
 
     user_records: list[UserRecord]
@@ -56,16 +45,11 @@ class Deaggregation(NamedTuple):
     """Aggregates with a table index or explicit hash key that makes no sense, each now one plain record."""
 
 
-def deaggregate(
-    stream_records: Iterable[StreamRecord],
-    hash_key_range: HashKeyRange | None,
-    known_inside: set[str] | None = None,
-) -> Deaggregation:
+def deaggregate(stream_records: Iterable[StreamRecord], inside: KeysInside | None) -> Deaggregation:
     """All user records, in order. Raises on no bytes.
 
-    Loses nothing but by KCL's rule (see `dropped_out_of_range`), and a range of None switches that rule off.
-    `known_inside`: partition keys that have proved to hash into this very range, at most KEYS_KNOWN_MAX. It is read and added
-    to, so that whoever keeps it from call to call pays for the MD5 of a recurring key once.
+    Loses nothing but by KCL's rule (see `dropped_out_of_range`), which asks for the shard's hash key range, `inside`; None
+    switches it off. Keep one for a shard from call to call: a partition key that recurs is then hashed once.
     An aggregate inside an aggregate is not expanded. An aggregate of no user records gives none: what is
     checkpointed must follow the stream records, not these.
     """
@@ -77,12 +61,12 @@ def deaggregate(
             user_records.append(_plain(record))
             continue
         explicit_hash_keys = _explicit_hash_keys(contents)
-        rows = None if explicit_hash_keys is None else _rows(record, contents, explicit_hash_keys)
-        if explicit_hash_keys is None or rows is None:
+        made = None if explicit_hash_keys is None else _user_records(record, contents, explicit_hash_keys)
+        if explicit_hash_keys is None or made is None:
             user_records.append(_plain(record))
             delivered_whole += 1
-        elif hash_key_range is None or _is_inside(hash_key_range, contents, explicit_hash_keys, known_inside):
-            user_records.extend(map(RowUserRecord, rows))
+        elif inside is None or _is_inside(inside, contents, explicit_hash_keys):
+            user_records.extend(made)
         else:
             dropped += len(contents.data)
     return Deaggregation(user_records, dropped, delivered_whole)
@@ -112,9 +96,7 @@ class OutOfRange(NamedTuple):
     user_records: int
 
 
-def aggregate_columns(
-    data: bytes, hash_key_range: HashKeyRange | None, known_inside: set[str] | None = None
-) -> AggregateColumns | Whole | OutOfRange:
+def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumns | Whole | OutOfRange:
     """What `deaggregate` makes of one stream record's data, by the same rules, as columns. Raises on no bytes."""
     contents = read_aggregate(data)
     if contents is None:
@@ -123,15 +105,14 @@ def aggregate_columns(
     indexes = contents.partition_key_indexes
     if by_index is None or max(indexes, default=-1) >= len(contents.partition_key_table):
         return Whole.DAMAGED
-    if hash_key_range is not None and not _is_inside(hash_key_range, contents, by_index, known_inside):
+    if inside is not None and not _is_inside(inside, contents, by_index):
         return OutOfRange(len(contents.data))
     explicit = list(map(by_index.__getitem__, contents.explicit_hash_key_indexes))
     return AggregateColumns(contents.data, contents.partition_key_table, indexes, explicit)
 
 
 def _plain(record: StreamRecord) -> UserRecord:
-    plain: UserRecord = RowUserRecord((record.data, record.partition_key, None, 0, record))
-    return plain
+    return UserRecord(record.data, record.partition_key, 0, record)
 
 
 def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | None:
@@ -148,58 +129,48 @@ def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | No
     return by_index
 
 
-def _rows(
+def _user_records(
     record: StreamRecord, contents: Contents, explicit_hash_keys: dict[int | None, str | None]
-) -> Iterator[tuple[object, ...]] | None:
-    """What to make the user records of, or None if a partition key's index points nowhere.
+) -> Iterator[UserRecord] | None:
+    """The user records, yet to be made, or None if a partition key's index points nowhere.
 
-    Column by column in C, with no step of Python for each record.
+    Made of columns in C, with no step of Python for each record.
     """
     indexes, explicit_indexes = contents.partition_key_indexes, contents.explicit_hash_key_indexes
     try:
         keys = _at(indexes, contents.partition_key_table)
     except IndexError:
         return None
-    explicit = map(explicit_hash_keys.__getitem__, explicit_indexes) if explicit_indexes else repeat(None)
-    return zip(contents.data, keys, explicit, count(), repeat(record), strict=False)  # two have no end
+    columns = contents.data, keys, _positions(len(indexes)), repeat(record)
+    if not explicit_indexes:
+        return map(UserRecord, *columns)
+    return map(UserRecord, *columns, map(explicit_hash_keys.__getitem__, explicit_indexes))
+
+
+def _positions(number: int) -> Iterable[int]:
+    return _POSITIONS if number <= len(_POSITIONS) else range(number)
 
 
 def _at(indexes: Sequence[int], table: Sequence[str]) -> Sequence[str]:
     """The table's entries at the indexes, in one step: a getter of one alone would give no tuple."""
+    if len(indexes) == len(table) and indexes == _POSITIONS[: len(indexes)]:
+        return table  # a key for each record
     return itemgetter(*indexes)(table) if len(indexes) > 1 else [table[index] for index in indexes]
 
 
 def _is_inside(
-    hash_key_range: HashKeyRange,
-    contents: Contents,
-    explicit_hash_keys: dict[int | None, str | None],
-    known_inside: set[str] | None,
+    inside: KeysInside, contents: Contents, explicit_hash_keys: dict[int | None, str | None]
 ) -> bool:
     """Whether every user record's hash key is in the range."""
-    if not all(int(text) in hash_key_range for text in explicit_hash_keys.values() if text is not None):
+    if not all(int(text) in inside for text in explicit_hash_keys.values() if text is not None):
         return False
-    table = contents.partition_key_table
-    if hash_key_range == FULL_RANGE or (known_inside and known_inside.issuperset(table)):
+    table, indexes = contents.partition_key_table, contents.partition_key_indexes
+    explicit = contents.explicit_hash_key_indexes
+    if not explicit and inside.hold(table):
         return True
-    indexes = contents.partition_key_indexes
-    if contents.explicit_hash_key_indexes:
-        indexes = [i for i, e in zip(indexes, contents.explicit_hash_key_indexes, strict=True) if e is None]
-    used = set(indexes)
-    keys = table if len(used) == len(table) else [table[index] for index in used]
-    return _hash_into(hash_key_range, keys, set() if known_inside is None else known_inside)
-
-
-def _hash_into(hash_key_range: HashKeyRange, keys: Sequence[str], known_inside: set[str]) -> bool:
-    """Whether the MD5 of every key is in the range. Big-endian digests are in order as bytes too."""
-    new = [key for key in keys if key not in known_inside] if known_inside else keys
-    starting, ending = (end.to_bytes(DIGEST_SIZE, "big") for end in hash_key_range)
-    digests = [_md5(key.encode()).digest() for key in new]  # noqa: S324 -- Kinesis' choice
-    if digests and not (starting <= min(digests) and max(digests) <= ending):
-        return False
-    if len(known_inside) + len(new) > KEYS_KNOWN_MAX:
-        known_inside.clear()
-    known_inside.update(new[:KEYS_KNOWN_MAX])
-    return True
+    # An entry of the table that places no user record does not count.
+    placing = {i for i, e in zip(indexes, explicit, strict=True) if e is None} if explicit else set(indexes)
+    return inside.hold([table[index] for index in placing])
 
 
 def aggregate(records: Sequence[tuple[str, str | None, bytes]]) -> bytes:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from google.protobuf.message import DecodeError, EncodeError
+from msgspec import Struct
 
 from sublet.protocol.kpl_messages import (
-    AggregatedRecord,
+    Proof,
     parse_aggregated_record,
     parse_columns,
-    parse_strict_aggregated_record,
+    parse_proof,
+    parse_strict_proof,
     serialize,
 )
 
@@ -27,12 +28,13 @@ OVERHEAD = len(MAGIC) + DIGEST_SIZE
 """Bytes of an aggregate beyond its message."""
 
 
-class Contents(NamedTuple):
+class Contents(Struct, frozen=True):
     """Two tables of keys, and three columns with an entry for each user record. Indexes are unchecked."""
 
     partition_key_table: Sequence[str]
     """As text: one that is not UTF-8 (Kinesis itself takes none) is read as Java reads it."""
     explicit_hash_key_table: Sequence[bytes]
+    """Left unread, and empty, when no user record has an explicit hash key."""
     partition_key_indexes: Sequence[int]
     explicit_hash_key_indexes: Sequence[int | None]
     """Empty when no user record has an explicit hash key."""
@@ -68,22 +70,22 @@ def _digest(payload: bytes | memoryview) -> bytes:
 def _read_columns(payload: bytes | memoryview) -> Contents | None:
     """The contents if the columns prove to line up: as many entries as records, and no record lacks one."""
     try:
-        count = _count(parse_aggregated_record(payload))
+        count = _count(parse_proof(payload))
         columns = parse_columns(payload)
         records = columns.records
         explicit = records.explicit_hash_key_index[:]  # a slice is a list, made in one step
-        if explicit and not len(explicit) == count == _count(parse_strict_aggregated_record(payload)):
+        if explicit and not len(explicit) == count == _count(parse_strict_proof(payload)):
             return None
     except (DecodeError, EncodeError):
         return None
     indexes, data = records.partition_key_index[:], records.data[:]
     if not count == len(indexes) == len(data):
         return None
-    tables = columns.partition_key_table[:], columns.explicit_hash_key_table[:]
-    return Contents(*tables, indexes, explicit, data)
+    explicit_table = columns.explicit_hash_key_table[:] if explicit else ()
+    return Contents(columns.partition_key_table[:], explicit_table, indexes, explicit, data)
 
 
-def _count(message: AggregatedRecord) -> int:
+def _count(message: Proof) -> int:
     """How many records. Raises EncodeError if one lacks a required field.
 
     Serializing looks for required fields in C, in a third of IsInitialized's time. Returning frees the message.
@@ -99,13 +101,15 @@ def _read_records(payload: bytes | memoryview) -> Contents | None:
         message.SerializeToString()
     except (DecodeError, EncodeError):
         return None
+    explicit = [
+        r.explicit_hash_key_index if r.HasField("explicit_hash_key_index") else None for r in message.records
+    ]
+    if not any(index is not None for index in explicit):
+        explicit = []
     return Contents(
         [key.decode(errors="replace") for key in message.partition_key_table],
-        message.explicit_hash_key_table,
+        message.explicit_hash_key_table[:] if explicit else (),
         [r.partition_key_index for r in message.records],
-        [
-            r.explicit_hash_key_index if r.HasField("explicit_hash_key_index") else None
-            for r in message.records
-        ],
+        explicit,
         [r.data for r in message.records],
     )

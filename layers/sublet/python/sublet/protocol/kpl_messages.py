@@ -59,6 +59,12 @@ class AggregatedRecord(Protocol):
     def SerializeToString(self) -> bytes: ...  # noqa: N802
 
 
+class Proof(Protocol):
+    records: Records
+
+    def SerializeToString(self) -> bytes: ...  # noqa: N802
+
+
 class RecordColumns(Protocol):
     partition_key_index: Sequence[int]
     explicit_hash_key_index: Sequence[int]
@@ -125,6 +131,11 @@ def _aggregated_record(name: str, keys: str, label: str, record: str) -> Descrip
     return DescriptorProto(name=name, field=fields)
 
 
+def _proof(name: str, record: str) -> DescriptorProto:
+    """A message of AggregatedRecord's `records` alone, of the kind given."""
+    return DescriptorProto(name=name, field=(_field(3, "REPEATED", record, "records"),))
+
+
 _FILES = (
     FileDescriptorProto(
         name="sublet/kpl.proto",
@@ -134,7 +145,8 @@ _FILES = (
             _record("Record", "REQUIRED", "OPTIONAL", "REQUIRED"),
             _record("StrictRecord", "REQUIRED", "REQUIRED", "REQUIRED"),
             _aggregated_record("AggregatedRecord", "BYTES", "REPEATED", "Record"),
-            _aggregated_record("StrictAggregatedRecord", "BYTES", "REPEATED", "StrictRecord"),
+            _proof("Proof", "Record"),
+            _proof("StrictProof", "StrictRecord"),
         ),
     ),
     FileDescriptorProto(
@@ -161,9 +173,10 @@ _AGGREGATED_RECORD = _message_class("AggregatedRecord")
 parse_aggregated_record: Callable[[bytes | memoryview], AggregatedRecord] = _AGGREGATED_RECORD.FromString
 """The message, or DecodeError. Parsing does not check required fields: serializing does, with EncodeError."""
 
-parse_strict_aggregated_record: Callable[[bytes | memoryview], AggregatedRecord] = _message_class(
-    "StrictAggregatedRecord"
-).FromString
+parse_proof: Callable[[bytes | memoryview], Proof] = _message_class("Proof").FromString
+"""The same bytes, with their tables left unread."""
+
+parse_strict_proof: Callable[[bytes | memoryview], Proof] = _message_class("StrictProof").FromString
 """The same, but serializing demands an explicit hash key of every record too."""
 
 parse_columns: Callable[[bytes | memoryview], Columns] = _message_class("Columns").FromString

@@ -96,7 +96,7 @@ def _by_shard(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], Sequence[
     def user_record(row: tuple[Any, ...]) -> UserRecord:
         data, key, hash_key, number, sub, arrived, *_ = row
         shared = stream_records.setdefault(number, StreamRecord(number, b"", key, arrived))
-        return UserRecord(data, key, hash_key, sub, shared)
+        return UserRecord(data, key, sub, shared, hash_key)
 
     for (stream, shard_id), run in groupby(zip(*columns, strict=True), key=lambda row: (row[7], row[6])):
         yield (stream, shard_id), tuple(user_record(row) for row in run)

@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol
 
 from sublet.errors import StreamUnavailable
 from sublet.ports import Clock
-from sublet.protocol.aggregation import Aggregate, Aggregator, hash_key
+from sublet.protocol.aggregation import Aggregate, Aggregator
+from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import NewRecord
 from sublet.protocol.shard import HashKeyRange, Shard
 from sublet.runtimes.spark.pace import Sleep

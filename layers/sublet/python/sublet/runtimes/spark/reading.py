@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sublet.decisions.resume import IteratorType, ReadPosition
 from sublet.errors import RecordsLost, ShardNotFound, StreamUnavailable
+from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.records import Page, StreamRecord
 from sublet.runtimes.spark.offsets import ReadTo, Unread
 from sublet.runtimes.spark.pages import Connection, read_pages
@@ -44,7 +45,7 @@ def read_range(connection: Connection, task: Task) -> Iterator[pa.RecordBatch]:
     Raises RecordsLost, StreamUnavailable when its end does not come within our patience, and what Stream raises.
     """
     shard_id = task.range.shard_id
-    rows = Rows(task.stream, shard_id, task.range.hash_key_range)
+    rows = Rows(task.stream, shard_id, keys_inside(task.range.hash_key_range))
     connection.pace.owe(shard_id, task.debt)
     try:
         for records in _records(connection, task):

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns
+from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import StreamRecord
-from sublet.protocol.shard import HashKeyRange
 
 SCHEMA_DDL = (
     "data binary, partitionKey string, explicitHashKey string, sequenceNumber string, subSequenceNumber bigint, "
@@ -43,15 +43,14 @@ class Rows:
     """Makes the rows of one shard's range, and counts what KCL's rules did on the way.
 
     dropped_out_of_range, delivered_whole   as in Deaggregation
-    known_inside                            as in deaggregate
+    inside                                  the shard's hash key range, for KCL's rule; None switches it off
     """
 
     stream: str
     shard_id: str
-    hash_key_range: HashKeyRange | None
+    inside: KeysInside | None
     dropped_out_of_range: int = 0
     delivered_whole: int = 0
-    known_inside: set[str] = field(default_factory=set, init=False)
 
     def batches(
         self,
@@ -76,7 +75,7 @@ class Rows:
     def _batch(self, records: Sequence[StreamRecord]) -> pa.RecordBatch:
         columns = _Columns()
         for record in records:
-            expanded = aggregate_columns(record.data, self.hash_key_range, self.known_inside)
+            expanded = aggregate_columns(record.data, self.inside)
             if isinstance(expanded, OutOfRange):
                 self.dropped_out_of_range += expanded.user_records
                 columns.add_nothing()
