@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec import Struct
 
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import UserRecord
@@ -31,15 +32,13 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """The write happened, and the row is now `lease`."""
 
     lease: Lease
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A clause of the write's condition did not hold; nothing was changed. `row` is what stands there (None: no such row)."""
 
     row: Lease | MalformedRow | None
@@ -104,8 +103,7 @@ class Dispatcher(Protocol):
         """Start one lease worker per item, at least once each, and return without waiting for them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """What a handler is given: user records of one shard, in order, none of them handled before by this window.
 
     records                 at least one; see UserRecord

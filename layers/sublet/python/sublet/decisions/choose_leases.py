@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from msgspec import Struct
+
 from sublet.decisions.chance import Chance
 from sublet.decisions.liveness import Sighting, is_expired, is_very_old
 from sublet.protocol.lease import Lease
@@ -28,8 +30,7 @@ class Why(StrEnum):
     CONTINUE = "continue"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     lease: Lease
     worker_id: str
     why: Why

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from sublet.decisions.hash_range_audit import gaps
 from sublet.protocol.checkpoint import LATEST, Sentinel
@@ -26,8 +27,7 @@ class WhyDelete(StrEnum):
     """Its shard is not listed. A candidate only: ask the stream for the shard itself before deleting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(Struct, frozen=True):
     lease: Lease
     why: WhyDelete
 

@@ -8,8 +8,9 @@ ticks overlap and the last writer wins: a lost update can only delay an expiry.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from sublet.protocol.lease import Lease
 
@@ -17,8 +18,7 @@ VERY_OLD = 3
 """KCL: a lease that has been idle for more than this many failover times goes before the fair share."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(Struct, frozen=True):
     """This lease, with this owner and counter, was first seen at `seen_at`."""
 
     lease_counter: int

@@ -7,9 +7,10 @@ the rest of a half-handled aggregate is not lost. We do the same, and only then:
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from msgspec import Struct
 
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, Checkpoint, Sentinel
 from sublet.protocol.lease import Lease, MalformedRow
@@ -33,8 +34,7 @@ class IteratorType(StrEnum):
     AFTER_SEQUENCE_NUMBER = "AFTER_SEQUENCE_NUMBER"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPosition:
+class ReadPosition(Struct, frozen=True):
     """The arguments of GetShardIterator. `sequence_number` goes with the last two types, `at` (UTC-aware) with AT_TIMESTAMP."""
 
     type: IteratorType
@@ -42,8 +42,7 @@ class ReadPosition:
     at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Struct, frozen=True):
     """The lease starts at a moment that its row does not name yet: store `at` first, then open AT_TIMESTAMP from there.
 
     Without this a window that ends before the first record, and the next one opening LATEST again, lose what arrived in

@@ -7,21 +7,20 @@ that is not ended, and whoever takes it next does it again; never an ended paren
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON
 from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.shard import ChildShard
 
 
-@dataclass(frozen=True, slots=True)
-class EndShard:
+class EndShard(Struct, frozen=True):
     create: tuple[Lease, ...]
     child_shard_ids: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
+class Blocked(Struct, frozen=True):
     """A merge's other parent has no lease but still has records: ending now would let the child begin without them (KCL)."""
 
     missing_parents: frozenset[str]

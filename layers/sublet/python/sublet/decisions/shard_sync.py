@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from sublet.decisions.hash_range_audit import gaps, holes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON, Checkpoint
@@ -35,16 +36,14 @@ class WhyCreate(StrEnum):
     """Its parents have ended, and whoever ended them did not create it. It is read from its beginning."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewLease:
+class NewLease(Struct, frozen=True):
     """A lease to put into the table unless somebody else has."""
 
     lease: Lease
     why: WhyCreate
 
 
-@dataclass(frozen=True, slots=True)
-class ShardSyncPlan:
+class ShardSyncPlan(Struct, frozen=True):
     """What a shard sync should do, and what it found odd.
 
     create         in KCL's order: if only the first few get created, the next sync creates the rest

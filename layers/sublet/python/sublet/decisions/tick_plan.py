@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from sublet.decisions.chance import Chance
 from sublet.decisions.choose_leases import Choice, choose_leases
@@ -18,8 +19,7 @@ from sublet.protocol.shard import HashKeyRange, Shard
 from sublet.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """What one tick saw. The leases were scanned before the shards were listed: the other way round a new shard looks orphaned.
 
     `shards` is the full listing, unless the table is empty: then it holds those open at the start position (KCL).
@@ -30,8 +30,7 @@ class Look:
     sightings: Mapping[str, Sighting]
 
 
-@dataclass(frozen=True, slots=True)
-class TickPlan:
+class TickPlan(Struct, frozen=True):
     """What to write, in this order: creations, deletions, sightings, dispatch."""
 
     sync: ShardSyncPlan

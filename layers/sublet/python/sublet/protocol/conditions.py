@@ -7,48 +7,43 @@ DynamoDB a comparison with a missing attribute, or with one of another type, is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from sublet.protocol.lease import AttributeValue
 
 Row = Mapping[str, AttributeValue]
 
 
-@dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(Struct, frozen=True):
     attribute: str
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(Struct, frozen=True):
     attribute: str
 
 
-@dataclass(frozen=True, slots=True)
-class Equal:
+class Equal(Struct, frozen=True):
     attribute: str
     value: AttributeValue
 
 
-@dataclass(frozen=True, slots=True)
-class NotEqual:
+class NotEqual(Struct, frozen=True):
     """True also when the attribute is missing, as in DynamoDB."""
 
     attribute: str
     value: AttributeValue
 
 
-@dataclass(frozen=True, slots=True)
-class Less:
+class Less(Struct, frozen=True):
     """Strings by UTF-8 bytes, numbers by value."""
 
     attribute: str
     value: AttributeValue
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """The attribute is a string of `is_` (`=` or `<`) `length` characters. `size(:value)` is not in DynamoDB's grammar."""
 
     attribute: str
@@ -56,18 +51,15 @@ class Size:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class AllOf:
+class AllOf(Struct, frozen=True):
     conditions: tuple[Condition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Struct, frozen=True):
     conditions: tuple[Condition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(Struct, frozen=True):
     """A named part of a write's condition, with the reason it is there."""
 
     name: str

@@ -8,6 +8,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.shard import HashKeyRange
 
@@ -74,16 +76,14 @@ class Lease:
         return self.checkpoint_owner or self.lease_owner
 
 
-@dataclass(frozen=True, slots=True)
-class MalformedRow:
+class MalformedRow(Struct, frozen=True):
     """A row that KCL could not have written. It is reported and left untouched, and its shard alone waits."""
 
     lease_key: str
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseScan:
+class LeaseScan(Struct, frozen=True):
     """The lease table as one scan saw it; each row is a lease or malformed (rows of another entityType are neither)."""
 
     leases: tuple[Lease, ...]

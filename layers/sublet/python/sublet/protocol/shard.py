@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import Struct
+
 HASH_KEY_MAX = 2**128 - 1
 """Kinesis: hash keys are the 128-bit MD5 of the partition key, as an unsigned big-endian integer."""
 
@@ -46,8 +48,7 @@ class Shard:
         return frozenset(p for p in (self.parent_shard_id, self.adjacent_parent_shard_id) if p)
 
 
-@dataclass(frozen=True, slots=True)
-class ChildShard:
+class ChildShard(Struct, frozen=True):
     """One of GetRecords' ChildShards, which come with the last page of a closed shard."""
 
     shard_id: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class StreamIdentity:
+
+class StreamIdentity(Struct, frozen=True):
     """`created_at` is Kinesis' own, UTC-aware, to the millisecond at best."""
 
     arn: str
