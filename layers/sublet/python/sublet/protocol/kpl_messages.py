@@ -19,9 +19,10 @@ On the right is why deaggregation is fast. Protobuf promises that a singular mes
 is merged, and that merging concatenates repeated fields: so this one `records` holds a whole aggregate as
 three columns, without a Python object for each record. It cannot say where one record ends, so `kpl_format`
 first proves that columns line up: there are as many entries as records, and every record has one (that is
-what `required` checks). For aggregates in which every record has an explicit hash key the proof needs
-StrictAggregatedRecord, where that field is required too. Partition keys are read as text at once, which is
-cheaper than to decode them afterwards; these messages are proto3, whose parser refuses what is not UTF-8.
+what `required` checks). The proof is by the message Proof, AggregatedRecord without its tables; where records
+have explicit hash keys, also by StrictProof, which requires one of every record. Partition keys are read as text
+at once, which is cheaper than to decode them afterwards; these messages are proto3, whose parser refuses what
+is not UTF-8.
 
 The classes are made here and not by protoc: generated code refuses every protobuf runtime older than its
 compiler, and it registers its names in a pool of the process, where a second copy of the KPL's messages makes
