@@ -13,6 +13,7 @@ import pytest
 from sublet.aws import kinesis
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
 from sublet.aws.kinesis import KinesisStream
+from sublet.aws.kinesis_shapes import decode_records_reply
 from sublet.protocol.records import Page
 from sublet.protocol.shard import FULL_RANGE
 from sublet.settings import Settings
@@ -66,6 +67,7 @@ def polled() -> Page:
 def test_botocore_makes_the_same_of_it(
     name: str, service: ScriptedService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert decode_records_reply(json.dumps(REPLIES[name]).encode()), "past botocore"
     service.will("GetRecords", REPLIES[name])
     page = polled()
 
@@ -73,7 +75,7 @@ def test_botocore_makes_the_same_of_it(
         raise ValueError
 
     monkeypatch.setattr(kinesis, "decode_records_reply", refuse)
-    assert page == polled()
+    assert page == polled(), "by botocore"
     assert len(page.records) == len(REPLIES[name]["Records"])
     assert page.data_bytes == sum(len(one.data) for one in page.records)
     assert all(one.approximate_arrival_timestamp.tzinfo is UTC for one in page.records)

@@ -161,6 +161,8 @@ def test_kcl_loses_the_rest_of_a_senseless_aggregate_and_we_deliver_it_whole(
         (framed(KEY_A, fields(DATA, number(1, 0))), [X], "fields in another order"),
         (framed(row(b"x"), KEY_A), [X], "the table after the records"),
         (framed(KEY_A, fields(number(1, 0), delimited(3, b"old"), DATA)), [X], "data twice: the last one counts"),
+        (framed(KEY_A, KEY_B, fields(number(1, 1), number(1, 0), DATA), row(b"y", 1)),
+         [X, (b"y", "b", None, 1)], "an index twice: the last one counts"),
         (framed(KEY_A, fields(number(1, 0), DATA, delimited(4, delimited(1, b"tag")))), [X], "tags are skipped"),
         (framed(KEY_A, number(9, 1), row(b"x")), [X], "unknown fields are skipped"),
         (framed(KEY_A, fields(b"\x08\x80\x00", DATA)), [X], "a varint longer than it need be"),
@@ -219,6 +221,13 @@ def test_an_aggregate_outside_is_asked_about_again() -> None:
 
 def test_the_filter_does_not_look_at_plain_records() -> None:
     assert user_records(b"plain", HashKeyRange(1, 1)) == plain(b"plain")
+
+
+@pytest.mark.parametrize("many_keys", [True, False])
+def test_however_many_there_are_each_has_its_position(many_keys: bool) -> None:
+    keys = [str(n) if many_keys else "a" for n in range(5_000)]
+    found = user_records(aggregate([(key, None, key.encode()) for key in keys]))
+    assert found == [(key.encode(), key, None, n) for n, key in enumerate(keys)]
 
 
 def test_what_a_handler_gets_is_a_user_record_in_every_way() -> None:
