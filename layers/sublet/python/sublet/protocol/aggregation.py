@@ -57,14 +57,13 @@ def deaggregate(stream_records: Iterable[StreamRecord], inside: KeysInside | Non
     dropped = delivered_whole = 0
     for record in stream_records:
         contents = read_aggregate(record.data) if record.data.startswith(MAGIC) else None
-        if contents is None:
-            user_records.append(_plain(record))
-            continue
-        explicit_hash_keys = _explicit_hash_keys(contents)
-        made = None if explicit_hash_keys is None else _user_records(record, contents, explicit_hash_keys)
-        if explicit_hash_keys is None or made is None:
-            user_records.append(_plain(record))
-            delivered_whole += 1
+        if (
+            contents is None
+            or (explicit_hash_keys := _explicit_hash_keys(contents)) is None
+            or (made := _user_records(record, contents, explicit_hash_keys)) is None
+        ):
+            delivered_whole += contents is not None
+            user_records.append(UserRecord(record.data, record.partition_key, 0, record))
         elif inside is None or _is_inside(inside, contents, explicit_hash_keys):
             user_records.extend(made)
         else:
@@ -109,10 +108,6 @@ def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumn
         return OutOfRange(len(contents.data))
     explicit = list(map(by_index.__getitem__, contents.explicit_hash_key_indexes))
     return AggregateColumns(contents.data, contents.partition_key_table, indexes, explicit)
-
-
-def _plain(record: StreamRecord) -> UserRecord:
-    return UserRecord(record.data, record.partition_key, 0, record)
 
 
 def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | None:
