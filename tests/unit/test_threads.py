@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from datetime import timedelta
 
 import pytest
@@ -35,13 +36,48 @@ def test_a_tasks_exception_is_raised_to_who_asks(tasks: Tasks) -> None:
         task.result()
 
 
-def test_no_thread_is_left_and_none_would_keep_the_process(tasks: Tasks) -> None:
-    before = threading.active_count()
-    flags: list[bool] = []
-    for task in [tasks.spawn(lambda: flags.append(threading.current_thread().daemon)) for _ in range(20)]:
-        task.result()
-    assert flags == [True] * 20
-    assert threading.active_count() == before
+def test_a_thread_would_not_keep_the_process() -> None:
+    tasks = ThreadTasks()
+    assert tasks.spawn(lambda: threading.current_thread().daemon).result()
+
+
+def test_who_waited_for_a_task_gives_its_thread_the_next() -> None:
+    tasks = ThreadTasks()
+    assert len({tasks.spawn(threading.get_ident).result() for _ in range(20)}) == 1
+
+
+def test_a_thread_at_work_is_given_nothing_else() -> None:
+    tasks, together = ThreadTasks(), threading.Barrier(5)
+    running = [tasks.spawn(lambda: together.wait(LONG.total_seconds())) for _ in range(5)]
+    assert sorted(task.result() for task in running) == list(range(5))
+
+
+def test_a_thread_that_failed_goes_on() -> None:
+    tasks = ThreadTasks()
+    before = tasks.spawn(threading.get_ident).result()
+    with pytest.raises(ZeroDivisionError):
+        tasks.spawn(lambda: 1 // 0).result()
+    assert tasks.spawn(threading.get_ident).result() == before
+
+
+def test_no_idle_thread_is_left_for_long() -> None:
+    tasks = ThreadTasks(idle_seconds=0.0)
+    threads = {tasks.spawn(threading.current_thread).result() for _ in range(20)}
+    for thread in threads:
+        thread.join(LONG.total_seconds())
+        assert not thread.is_alive()
+
+
+def test_an_idle_thread_holds_nothing_of_its_last_task() -> None:
+    class Held:
+        pass
+
+    tasks = ThreadTasks(idle_seconds=2 * LONG.total_seconds())
+    task = tasks.spawn(Held)
+    gone = threading.Event()
+    weakref.finalize(task.result(), gone.set)
+    del task
+    assert gone.wait(LONG.total_seconds())
 
 
 def test_a_lock_lets_one_in(tasks: Tasks) -> None:

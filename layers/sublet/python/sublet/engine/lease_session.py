@@ -161,7 +161,7 @@ class LeaseSession:
             now = self.world.clock.now()
             tip = tip.after(page, now)
             caught_up = has_caught_up(page, tip, now, self.world.settings)
-            if page.next_iterator is not None and not caught_up:
+            if page.records and page.next_iterator is not None and not caught_up:
                 feed.read_ahead()
             if page.records and not seen_records:
                 seen_records = True

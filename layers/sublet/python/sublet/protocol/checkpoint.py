@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property, total_ordering
+from functools import total_ordering
 
 from sublet.errors import MalformedCheckpoint
 
@@ -36,7 +36,7 @@ _RANK = {Sentinel.AT_TIMESTAMP: -3, Sentinel.TRIM_HORIZON: -2, Sentinel.LATEST: 
 
 
 @total_ordering
-@dataclass(frozen=True, eq=True)
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """Everything up to and including (sequence_number, sub_sequence_number) has been handled.
 
@@ -63,7 +63,7 @@ class Checkpoint:
             raise MalformedCheckpoint(f"sub-sequence number {sub_sequence_number} is negative")
         return cls(sequence_number, sub_sequence_number)
 
-    @cached_property
+    @property
     def sentinel(self) -> Sentinel | None:
         """The sentinel this checkpoint is, or None for a sequence number."""
         return Sentinel(self.sequence_number) if self.sequence_number in _RANK else None
@@ -76,7 +76,7 @@ class Checkpoint:
     def is_shard_end(self) -> bool:
         return self.sequence_number == Sentinel.SHARD_END
 
-    @cached_property
+    @property
     def _order(self) -> tuple[int, int, int]:
         if self.sentinel is not None:
             return (_RANK[self.sentinel], 0, 0)

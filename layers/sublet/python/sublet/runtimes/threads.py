@@ -4,20 +4,47 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Generic, TypeVar
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from sublet.ports import Signal, Task
 
 T = TypeVar("T")
 
+IDLE_SECONDS = 5.0
+"""A busy shard's next page is asked for long before."""
+
 
 class ThreadTasks:
-    """A thread per task. They are daemons: a process that is told to exit does not wait for a handler that hangs."""
+    """A thread per task. One that is done waits a while for the next task: to start a thread costs more than to fetch a page.
+
+    They are daemons: a process that is told to exit does not wait for a handler that hangs.
+    """
+
+    def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._idle_seconds = idle_seconds
+        self._idle: list[_Thread] = []
 
     def spawn(self, work: Callable[[], T]) -> Task[T]:
-        return _Running(work)
+        task: Future[T] = Future()
+
+        def run() -> Callable[[], None]:
+            try:
+                value = work()
+            except BaseException as failure:  # noqa: BLE001 - whatever it is, it belongs to who waits for the result
+                return partial(task.set_exception, failure)
+            return partial(task.set_result, value)
+
+        try:
+            thread = self._idle.pop()
+        except IndexError:
+            thread = _Thread(self._idle, self._idle_seconds)
+        thread.given.put(run)
+        return task
 
     def lock(self) -> AbstractContextManager[object]:
         return threading.Lock()
@@ -45,24 +72,31 @@ class ThreadSignal:
         return self._event.wait(max(timeout.total_seconds(), 0))
 
 
-class _Running(Generic[T]):
-    """A thread, and what came of it: one value or one exception."""
+class _Thread:
+    """A thread, and what it is given to do: by who made it, or by who has taken it out of the idle ones."""
 
-    def __init__(self, work: Callable[[], T]) -> None:
-        self._work = work
-        self._values: list[T] = []
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True, name="sublet-task")
-        self._thread.start()
+    def __init__(self, idle: list[_Thread], idle_seconds: float) -> None:
+        self.given: SimpleQueue[Callable[[], Callable[[], None]]] = SimpleQueue()
+        self._idle = idle
+        self._idle_seconds = idle_seconds
+        threading.Thread(target=self._run, daemon=True, name="sublet-task").start()
 
     def _run(self) -> None:
-        try:
-            self._values.append(self._work())
-        except BaseException as failure:  # noqa: BLE001 - whatever it is, it belongs to who waits for the result
-            self._failure = failure
+        """Idle before anybody learns that the work is done, so that who waited for it can give the next."""
+        while (work := self._next()) is not None:
+            tell = work()
+            del work  # else a page would stay in memory until the next one
+            self._idle.append(self)
+            tell()
+            del tell
 
-    def result(self) -> T:
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
-        return self._values[0]
+    def _next(self) -> Callable[[], Callable[[], None]] | None:
+        try:
+            return self.given.get(timeout=self._idle_seconds)
+        except Empty:
+            pass
+        try:
+            self._idle.remove(self)
+        except ValueError:  # taken out at this very moment
+            return self.given.get()
+        return None
