@@ -33,7 +33,7 @@ from sublet.settings import POLL_LIMIT_MAX
 
 from benchmarks.replay_server import AGGREGATED, PLAIN, SHARDS, aggregates, plain_records
 
-ROUNDS = 11
+ROUNDS = 21
 GOAL = 0.8
 SHARD_ID = "shardId-000000000000"
 SETTINGS = Settings(application="benchmark", stream="memory", mode=Mode.CATCH_UP)

@@ -196,17 +196,8 @@ class LeaseSession:
     def _handle(self, page: Page) -> bool:
         """The page's user records to the handler; False if it did not finish them."""
         for stream_records in slices(page.records, page.data_bytes, DEAGGREGATED_AT_ONCE):
-            with self.world.deaggregation:
-                result = deaggregate(stream_records, self.inside)
-            self._note(result.dropped_out_of_range, result.delivered_whole)
-            records = not_yet_handled(result.user_records, self.progress.finished)
-            for start in range(0, len(records), self.world.settings.max_batch_records):
-                batch = records[start : start + self.world.settings.max_batch_records]
-                if not self.handling.handle(batch, page.millis_behind_latest):
-                    return False
-                self.count = replace(self.count, user_records=self.count.user_records + len(batch))
-                self.progress.write_if_due()
-            self.progress.finish(Checkpoint(stream_records[-1].sequence_number))
+            if not self._handle_slice(stream_records, page.millis_behind_latest):
+                return False
         self.count = replace(
             self.count,
             stream_records=self.count.stream_records + len(page.records),
@@ -215,6 +206,21 @@ class LeaseSession:
         )
         self.meter.show_if_due(self.count)
         self.progress.write_if_due()
+        return True
+
+    def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:
+        """The same for a part of the page. Returning frees its user records before the next ones are made."""
+        with self.world.deaggregation:
+            result = deaggregate(stream_records, self.inside)
+        self._note(result.dropped_out_of_range, result.delivered_whole)
+        records = tuple(not_yet_handled(result.user_records, self.progress.finished))
+        for start in range(0, len(records), self.world.settings.max_batch_records):
+            batch = records[start : start + self.world.settings.max_batch_records]
+            if not self.handling.handle(batch, millis_behind_latest):
+                return False
+            self.count = replace(self.count, user_records=self.count.user_records + len(batch))
+            self.progress.write_if_due()
+        self.progress.finish(Checkpoint(stream_records[-1].sequence_number))
         return True
 
     def _note(self, dropped_out_of_range: int, delivered_whole: int) -> None:
