@@ -162,7 +162,7 @@ class LeaseSession:
             tip = tip.after(page, now)
             caught_up = has_caught_up(page, tip, now, self.world.settings)
             if page.records and page.next_iterator is not None and not caught_up:
-                feed.read_ahead()
+                feed.read_ahead()  # while they are handled
             if page.records and not seen_records:
                 seen_records = True
                 self._check_gap(page.records[0], now)

@@ -53,7 +53,8 @@ NOTHING = Size(0, 0)
 
 
 class PageFeed:
-    """Reads ahead by one page. The consumer calls `next`, then `read_ahead` if it will want another, and `handled` in the end."""
+    """Reads ahead by one page. The consumer calls `next`, then `read_ahead` if it will want another and has work until then,
+    and `handled` in the end."""
 
     def __init__(
         self, stream: Stream, shard_id: str, position: ReadPosition, settings: Settings, clock: Clock, tasks: Tasks,
