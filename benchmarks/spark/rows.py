@@ -15,7 +15,7 @@ from benchmarks.spark.rows_sources import RowsSource
 from benchmarks.spark.session import cpu_seconds, session
 
 WARM_UP = 2
-ROUNDS = 5
+ROUNDS = 11
 RECORDS = {100: 1_000_000, 1024: 200_000}
 """Rows of a run, by bytes of data: a second or so of CPU."""
 SLOW = {TUPLES: 4, AGG: 4}
