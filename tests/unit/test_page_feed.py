@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
+from unittest.mock import Mock
 
 import pytest
 from sublet.decisions.resume import IteratorType, ReadPosition
@@ -179,6 +180,21 @@ def test_not_more_than_one_page_is_fetched_ahead() -> None:
     world.handler.script = work
     world.window(lasts=10 * MINUTE)
     assert polls_during_first_call[0] == 2
+
+
+def test_nothing_is_fetched_ahead_of_an_idle_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing to do meanwhile: no poll of it needs a task of its own."""
+
+    def tasks_in(lasts: timedelta) -> tuple[int, int]:
+        world = EngineWorld(CONTINUOUS)
+        spawn = Mock(wraps=world.tasks.spawn)
+        monkeypatch.setattr(world.tasks, "spawn", spawn)
+        world.window(lasts=lasts)
+        return spawn.call_count, len(world.stream.polls)
+
+    (few, some_polls), (more, many_polls) = tasks_in(10 * SECOND), tasks_in(MINUTE)
+    assert many_polls > 2 * some_polls
+    assert more == few
 
 
 def test_a_fetched_page_is_handled_only_after_the_one_before_it() -> None:
