@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from moto import mock_aws
 
+from tests.contract.scripted_service import ScriptedService, scripted_service
+
 LOOPBACK_CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
@@ -33,3 +35,13 @@ def closed_port(monkeypatch: pytest.MonkeyPatch) -> int:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         return int(unused.getsockname()[1])
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedService]:
+    """The only AWS there is: it answers what it is told to."""
+    with scripted_service() as service:
+        for name, value in LOOPBACK_CREDENTIALS.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", service.url)
+        yield service

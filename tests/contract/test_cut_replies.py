@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from botocore.exceptions import ClientError
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client, stepfunctions_client
@@ -19,8 +17,7 @@ from sublet.protocol.lease_writes import acquire
 from sublet.protocol.records import Page
 from sublet.settings import Settings
 
-from tests.contract.conftest import LOOPBACK_CREDENTIALS
-from tests.contract.scripted_service import Json, ScriptedService, cut, scripted_service
+from tests.contract.scripted_service import Json, ScriptedService, cut
 
 SHARD = "shardId-000000000000"
 ROW = {**encode_row(Lease(SHARD, TRIM_HORIZON, lease_counter=1)), "padding": {"S": "x" * 200}}
@@ -28,15 +25,6 @@ GOT: Json = {"Item": ROW}
 SCANNED: Json = {"Items": [ROW], "Count": 1}
 UPDATED: Json = {"Attributes": ROW}
 POLLED: Json = {"Records": [], "NextShardIterator": "next" * 20, "MillisBehindLatest": 0}
-
-
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedService]:
-    with scripted_service() as service:
-        for name, value in LOOPBACK_CREDENTIALS.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("AWS_ENDPOINT_URL", service.url)
-        yield service
 
 
 @pytest.fixture

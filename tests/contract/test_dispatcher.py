@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -16,8 +16,7 @@ from sublet.decisions.worker_item_json import item_from_json
 from sublet.memory import MemoryDispatcher
 from sublet.ports import Dispatcher
 
-from tests.contract.conftest import LOOPBACK_CREDENTIALS
-from tests.contract.scripted_service import ScriptedService, error, scripted_service
+from tests.contract.scripted_service import ScriptedService, error
 
 STARTED = {"executionArn": "arn:aws:states:us-east-1:000000000000:execution:m:n", "startDate": 1_700_000_000}
 
@@ -86,13 +85,9 @@ def test_dispatching_again_what_has_been_started_is_no_error(bench: Bench) -> No
 
 
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedService]:
-    with scripted_service() as service:
-        for name, value in LOOPBACK_CREDENTIALS.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_SFN", service.url)
-        service.will("StartExecution", STARTED)
-        yield service
+def service(service: ScriptedService) -> ScriptedService:
+    service.will("StartExecution", STARTED)
+    return service
 
 
 def executions_of(service: ScriptedService, wanted: list[WorkerItem]) -> list[list[WorkerItem]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -23,8 +23,7 @@ from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import FULL_RANGE, ChildShard
 from sublet.settings import Settings, StartKind, StartPosition
 
-from tests.contract.conftest import LOOPBACK_CREDENTIALS
-from tests.contract.scripted_service import HANG_UP, Json, Reply, ScriptedService, error, scripted_service
+from tests.contract.scripted_service import HANG_UP, Json, Reply, ScriptedService, error
 
 ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
 HORIZON = ReadPosition(IteratorType.TRIM_HORIZON)
@@ -41,14 +40,10 @@ def listed(shard_id: str, *, parent: str | None = None, closed: bool = False) ->
 
 
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedService]:
-    with scripted_service() as service:
-        for name, value in LOOPBACK_CREDENTIALS.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_KINESIS", service.url)
-        service.will("ListShards", {"Shards": []})
-        service.will("GetShardIterator", {"ShardIterator": "first"})
-        yield service
+def service(service: ScriptedService) -> ScriptedService:
+    service.will("ListShards", {"Shards": []})
+    service.will("GetShardIterator", {"ShardIterator": "first"})
+    return service
 
 
 @pytest.fixture

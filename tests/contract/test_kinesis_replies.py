@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator
 from datetime import UTC
 from pathlib import Path
 from random import Random
@@ -18,8 +17,7 @@ from sublet.protocol.records import Page
 from sublet.protocol.shard import FULL_RANGE
 from sublet.settings import Settings
 
-from tests.contract.conftest import LOOPBACK_CREDENTIALS
-from tests.contract.scripted_service import Json, ScriptedService, scripted_service
+from tests.contract.scripted_service import Json, ScriptedService
 
 EXAMPLE: Json = json.loads((Path(__file__).parents[2] / "events/kinesis_records.json").read_text())
 RANGE = {"StartingHashKey": "0", "EndingHashKey": str(FULL_RANGE.ending)}
@@ -44,15 +42,6 @@ REPLIES = {
     "a shard's end": {"Records": [record(2)], "NextShardIterator": None, "MillisBehindLatest": 0, "ChildShards": CHILDREN},
     "what nobody knows": {"Records": [{**record(3), "New": [1, {}]}], "NextShardIterator": "n", "New": {"a": None}},
 }  # fmt: skip
-
-
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedService]:
-    with scripted_service() as service:
-        for name, value in LOOPBACK_CREDENTIALS.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_KINESIS", service.url)
-        yield service
 
 
 def polled() -> Page:

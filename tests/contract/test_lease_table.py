@@ -21,9 +21,8 @@ from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.shard import FULL_RANGE
 
-from tests.contract.conftest import LOOPBACK_CREDENTIALS
 from tests.contract.dynamodb_tables import create_table
-from tests.contract.scripted_service import scripted_service
+from tests.contract.scripted_service import ScriptedService
 from tests.unit.lease_write_cases import ACCEPTED, FREE, HELD, ME, OTHER, REFUSED
 
 
@@ -205,15 +204,11 @@ class TestAnotherTable:
             table.scan()
 
 
-def test_one_row_is_read_consistently(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_row_is_read_consistently(service: ScriptedService) -> None:
     """After a theft the row is read again for the late checkpoint in it; emulators are always consistent."""
-    with scripted_service() as service:
-        for name, value in LOOPBACK_CREDENTIALS.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", service.url)
-        service.will("GetItem", {})
-        assert DynamoDbLeaseTable(dynamodb_client(), "app").get("k") is None
-        assert service.asked("GetItem")[0]["ConsistentRead"] is True
+    service.will("GetItem", {})
+    assert DynamoDbLeaseTable(dynamodb_client(), "app").get("k") is None
+    assert service.asked("GetItem")[0]["ConsistentRead"] is True
 
 
 def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:
