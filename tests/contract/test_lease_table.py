@@ -23,7 +23,7 @@ from sublet.protocol.shard import FULL_RANGE
 
 from tests.contract.dynamodb_tables import create_table
 from tests.contract.scripted_service import ScriptedService
-from tests.unit.lease_write_cases import ACCEPTED, FREE, HELD, ME, OTHER, REFUSED
+from tests.doubles.lease_write_cases import ACCEPTED, FREE, HELD, ME, OTHER, REFUSED
 
 
 @dataclass(frozen=True)

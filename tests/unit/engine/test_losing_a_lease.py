@@ -14,7 +14,7 @@ from sublet.protocol.lease import AttributeValue
 from sublet.protocol.lease_row import CHECKPOINT, LEASE_COUNTER, encode_row
 from sublet.protocol.lease_writes import WriteKind, late_checkpoint
 
-from tests.unit.engine_world import (
+from tests.doubles.engine_world import (
     CONTINUOUS,
     MINUTE,
     NO_WAITING,

@@ -18,7 +18,7 @@ from sublet.protocol.lease_writes import (
     set_children,
 )
 
-from tests.unit.engine_world import moment
+from tests.doubles.engine_world import moment
 
 HELD = Lease("shardId-000000000000", Checkpoint("100"), 7, "app-lambda-0", holder="item/1")
 CHILDREN = frozenset({"shardId-000000000001"})

@@ -14,7 +14,7 @@ from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, Checkpoint
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.settings import HashRangeFilter, StartKind, StartPosition
 
-from tests.unit.engine_world import (
+from tests.doubles.engine_world import (
     CONTINUOUS,
     MINUTE,
     NO_WAITING,

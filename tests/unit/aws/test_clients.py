@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sublet.aws.clients import VERSION
 
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 
 def test_the_user_agents_version_is_the_projects() -> None:

@@ -18,7 +18,7 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
 from sublet.protocol.records import Page
 from sublet.settings import Settings
 
-from tests.unit.engine_world import (
+from tests.doubles.engine_world import (
     CONTINUOUS,
     MINUTE,
     NO_WAITING,

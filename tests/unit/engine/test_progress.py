@@ -11,7 +11,7 @@ from sublet.errors import LeaseTableUnavailable
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease_writes import WriteKind
 
-from tests.unit.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, EngineWorld, only, raising
+from tests.doubles.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, EngineWorld, only, raising
 
 HOUR = timedelta(hours=1)
 

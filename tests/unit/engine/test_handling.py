@@ -13,7 +13,16 @@ from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.records import StreamRecord, UserRecord
 
-from tests.unit.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, SHARD, EngineWorld, only, raising
+from tests.doubles.engine_world import (
+    CONTINUOUS,
+    MINUTE,
+    NO_WAITING,
+    SECOND,
+    SHARD,
+    EngineWorld,
+    only,
+    raising,
+)
 
 HOUR = timedelta(hours=1)
 

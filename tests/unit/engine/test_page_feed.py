@@ -16,7 +16,16 @@ from sublet.errors import StreamKeyUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.records import Page
 
-from tests.unit.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, SHARD, EngineWorld, most_in, only
+from tests.doubles.engine_world import (
+    CONTINUOUS,
+    MINUTE,
+    NO_WAITING,
+    SECOND,
+    SHARD,
+    EngineWorld,
+    most_in,
+    only,
+)
 
 MS = timedelta(milliseconds=1)
 

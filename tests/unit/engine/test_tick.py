@@ -17,7 +17,7 @@ from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
 from sublet.settings import StartKind, StartPosition
 
-from tests.unit.engine_world import (
+from tests.doubles.engine_world import (
     CONTINUOUS,
     NO_WAITING,
     SECOND,

@@ -10,7 +10,7 @@ from sublet.decisions.choose_leases import Why
 from sublet.decisions.window import Next, Outcome
 from sublet.protocol.lease_writes import WriteKind
 
-from tests.unit.engine_world import NO_WAITING, SECOND, SHARD, EngineWorld, only
+from tests.doubles.engine_world import NO_WAITING, SECOND, SHARD, EngineWorld, only
 
 CHILD = "shardId-000000000001"
 

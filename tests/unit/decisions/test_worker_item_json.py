@@ -12,7 +12,7 @@ from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.worker_item_json import item_from_json, item_to_json
 from sublet.errors import EventError
 
-EVENTS = Path(__file__).parents[2] / "events"
+EVENTS = Path(__file__).parents[3] / "events"
 ITEM = WorkerItem(
     "9f86d081884c7d65",
     "app-lambda-0",

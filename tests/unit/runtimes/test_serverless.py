@@ -18,9 +18,9 @@ from sublet.protocol.lease import Seen
 from sublet.runtimes import serverless
 from sublet.settings import Settings
 
-from tests.unit.engine_world import CONTINUOUS, MINUTE, EngineWorld, moment
+from tests.doubles.engine_world import CONTINUOUS, MINUTE, EngineWorld, moment
 
-EVENTS = Path(__file__).resolve().parents[2] / "events"
+EVENTS = Path(__file__).resolve().parents[3] / "events"
 NOW = moment("2026-01-31T08:00:00")
 SETTINGS = Settings(application="orders", stream="events")
 
@@ -167,7 +167,7 @@ def test_polling_stops_after_window_and_always_a_margin_before_lambda_would_kill
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A Lambda's, as the stack sets it; nothing answers at the endpoint."""
     for name, value in {
-        **replace(SETTINGS, handler="tests.unit.some_handler:handle").to_environment(),
+        **replace(SETTINGS, handler="tests.doubles.some_handler:handle").to_environment(),
         "AWS_REGION": "eu-central-1",
         "AWS_DEFAULT_REGION": "eu-central-1",
         "AWS_ACCESS_KEY_ID": "none",
@@ -188,7 +188,7 @@ class Context:
 
 def test_the_smoke_test_answers_when_the_handler_could_be_imported(environment: pytest.MonkeyPatch) -> None:
     worker = serverless.lease_worker()
-    assert worker({"smoke_test": True}, Context()) == {"handler": "tests.unit.some_handler:handle"}
+    assert worker({"smoke_test": True}, Context()) == {"handler": "tests.doubles.some_handler:handle"}
 
 
 def test_a_handler_that_cannot_be_imported_stops_the_worker_before_it_touches_any_lease(

@@ -9,7 +9,7 @@ from itertools import pairwise
 from sublet.decisions.window import Outcome
 from sublet.protocol.lease_writes import WriteKind
 
-from tests.unit.engine_world import CONTINUOUS, MINUTE, SECOND, EngineWorld, most_in, outcomes
+from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, EngineWorld, most_in, outcomes
 
 TEN_LEASES = 10
 

@@ -24,7 +24,7 @@ from sublet.protocol.lease import Seen
 from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import Settings
 
-from tests.unit.engine_world import CONTINUOUS, SECOND, moment
+from tests.doubles.engine_world import CONTINUOUS, SECOND, moment
 
 NOW = moment("2026-01-31T08:00:00")
 CATCH_UP = Settings(application="orders", stream="events")

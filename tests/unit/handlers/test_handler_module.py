@@ -13,7 +13,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.runtimes.handler_module import load_handler
 
-from tests.unit.engine_world import moment
+from tests.doubles.engine_world import moment
 
 RECORD = StreamRecord("1", b"data", "key", moment("2026-01-31T08:00:00"))
 BATCH = Batch("events", "shardId-000000000000", (UserRecord(b"data", "key", 0, RECORD),), 0, lambda _: None)

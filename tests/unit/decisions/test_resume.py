@@ -22,7 +22,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import StartKind, StartPosition
 
-from tests.unit.engine_world import moment
+from tests.doubles.engine_world import moment
 
 NOW = moment("2026-01-31T08:00:00")
 EARLIER = moment("2026-01-30T08:00:00")

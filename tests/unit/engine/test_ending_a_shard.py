@@ -12,7 +12,7 @@ from sublet.errors import LeaseTableUnavailable
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
 
-from tests.unit.engine_world import (
+from tests.doubles.engine_world import (
     NO_WAITING,
     SECOND,
     SHARD,

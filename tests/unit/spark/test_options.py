@@ -11,7 +11,7 @@ from sublet.errors import SettingsError
 from sublet.runtimes.spark.options import OPTIONS, Use, parse_options
 from sublet.settings import HashRangeFilter, StartKind, StartPosition
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
 
 
 def test_defaults() -> None:

@@ -32,7 +32,7 @@ from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.settings import Mode, Settings, StartPosition
 
-from tests.unit.turn_taking import TurnTaking
+from tests.doubles.turn_taking import TurnTaking
 
 Result = Applied | Refused
 SHARD = "shardId-000000000000"

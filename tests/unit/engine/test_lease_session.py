@@ -13,7 +13,7 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import HashKeyRange
 
-from tests.unit.engine_world import (
+from tests.doubles.engine_world import (
     CONTINUOUS,
     MINUTE,
     NO_WAITING,

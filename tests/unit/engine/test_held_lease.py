@@ -27,7 +27,7 @@ from sublet.protocol.lease_writes import (
     set_children,
 )
 
-from tests.unit.engine_world import SECOND, SHARD, EngineWorld, Result, raising
+from tests.doubles.engine_world import SECOND, SHARD, EngineWorld, Result, raising
 
 FAILOVER = timedelta(seconds=30)
 INTERVAL = timedelta(seconds=10)

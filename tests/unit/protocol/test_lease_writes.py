@@ -13,7 +13,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 
-from tests.unit.lease_write_cases import ACCEPTED, FREE, HELD, ME, OTHER, REFUSED
+from tests.doubles.lease_write_cases import ACCEPTED, FREE, HELD, ME, OTHER, REFUSED
 
 
 def after(write: LeaseWrite, lease: Lease | None) -> Lease | None:

@@ -13,7 +13,7 @@ from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import acquire, apply_to, checkpoint
 
-FILE = Path(__file__).parents[1] / "data" / "kcl_rs_rows.json"
+FILE = Path(__file__).parents[2] / "data" / "kcl_rs_rows.json"
 ROWS: dict[str, dict[str, AttributeValue]] = {
     kind: {
         name: {"B": base64.b64decode(value["B"])} if "B" in value else value for name, value in row.items()

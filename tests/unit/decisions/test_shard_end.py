@@ -10,7 +10,7 @@ from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HOR
 from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.shard import FULL_RANGE, ChildShard, HashKeyRange
 
-from tests.unit.engine_world import moment
+from tests.doubles.engine_world import moment
 
 PARENT = Lease("shardId-000000000000", Checkpoint("100"), 7, "app-lambda-0", hash_key_range=FULL_RANGE)
 LOW = ChildShard("shardId-000000000002", frozenset({PARENT.lease_key}), HashKeyRange(0, 9))
