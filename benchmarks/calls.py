@@ -18,7 +18,6 @@ from random import Random
 from typing import Any, NamedTuple
 
 import boto3
-from sublet.aws.clock import SystemClock
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.sightings import DynamoDbSightingStore
@@ -26,8 +25,9 @@ from sublet.decisions.packing import WorkerItem
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.memory import MemoryDispatcher, MemoryLog, MemoryMetrics
-from sublet.runtimes.threads import ThreadTasks
 from sublet.settings import Mode, Settings
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
 
 from benchmarks.counting_proxy import CountingProxy, counting_proxy
 from benchmarks.idle_writes import Idle

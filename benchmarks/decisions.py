@@ -37,7 +37,7 @@ SETTINGS = Settings(
     stream="stream",
     mode=Mode.CONTINUOUS,
     start_position=StartPosition(StartKind.LATEST),
-    worker_ids=4,
+    worker_count=4,
     leases_to_acquire=10_000,
 )
 

@@ -14,7 +14,6 @@ from random import Random
 from typing import Any, NamedTuple
 
 from sublet import Batch, Checkpoint, Mode, Settings
-from sublet.aws.clock import SystemClock
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.sightings import DynamoDbSightingStore
@@ -23,7 +22,8 @@ from sublet.decisions.window import WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.memory import MemoryDispatcher, MemoryLog, MemoryMetrics
-from sublet.runtimes.threads import ThreadTasks
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
 
 from benchmarks import peers
 from benchmarks.counting_proxy import CountingProxy, counting_proxy

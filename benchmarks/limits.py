@@ -22,15 +22,15 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import boto3
-from sublet.aws.clock import SystemClock
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.stepfunctions import StepFunctionsDispatcher
 from sublet.engine.tick import LeaseManager
 from sublet.memory import MemoryLog, MemoryMetrics
-from sublet.runtimes.garbage import collect_seldom
 from sublet.settings import Mode, Settings
+from sublet.system.clock import SystemClock
+from sublet.system.garbage_collection import collect_seldom
 
 from benchmarks import large_stream_server
 from benchmarks.large_stream_server import EMPTY, FREE, HELD

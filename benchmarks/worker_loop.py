@@ -14,10 +14,9 @@ from statistics import median
 from typing import NamedTuple
 
 from sublet import Batch, Checkpoint, Mode, Settings
-from sublet.aws.clock import SystemClock
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
-from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.window import Outcome
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryMetrics, MemoryStream
@@ -27,9 +26,10 @@ from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import FULL_RANGE
-from sublet.runtimes.garbage import collect_seldom
-from sublet.runtimes.threads import ThreadTasks
 from sublet.settings import POLL_LIMIT_MAX
+from sublet.system.clock import SystemClock
+from sublet.system.garbage_collection import collect_seldom
+from sublet.system.threads import ThreadTasks
 
 from benchmarks.replay_server import AGGREGATED, PLAIN, SHARDS, aggregates, plain_records
 
@@ -110,7 +110,7 @@ def _worker(stream: MemoryStream) -> int:
         log=MemoryLog(),
         settings=SETTINGS,
     )
-    claim = Claim(SHARD_ID, lease.lease_owner, lease.lease_counter, Why.FREE)
+    claim = Claim(SHARD_ID, lease.lease_owner, lease.lease_counter, ClaimReason.FREE)
     item = WorkerItem("item", "worker", (claim,), windows_left=1)
     [left] = worker.run_window(item, "invocation", clock.now() + timedelta(minutes=5)).leases
     assert left.outcome is Outcome.CAUGHT_UP, left

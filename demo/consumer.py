@@ -25,7 +25,7 @@ SHARDS = 4
 SETTINGS = {
     # Small, so that there is something to see: several workers, and windows that end while events flow.
     "leases_per_worker": "2",
-    "worker_ids": "2",
+    "worker_count": "2",
     "window": "30s",
     "window_margin": "5s",
     # kinesis-local searches all of a shard's records in each poll, and is what limits the demo: poll it less often.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sublet.runtimes.spark.options import OPTIONS
+from sublet.spark.options import OPTIONS
 
 DOCUMENT = Path(__file__).with_name("spark.md")
 BEGIN, END = "<!-- options -->", "<!-- /options -->"

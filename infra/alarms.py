@@ -113,7 +113,7 @@ def _under_provisioned(watched: Watched, at: AlarmThresholds) -> dict[str, Alarm
             at.unclaimed_minutes,
             "Under-provisioned: some leases have nobody to read them, and no worker is sent for them. A "
             "shard's children wait like this for its last record. Otherwise raise what caps the fleet: max_leases, "
-            "leases_to_acquire, or, beside a KCL fleet, worker_ids.",
+            "leases_to_acquire, or, beside a KCL fleet, worker_count.",
         ),
     }
 

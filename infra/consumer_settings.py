@@ -34,7 +34,7 @@ STATED_OTHERWISE = ("application", "stream", "stream_arn", "handler")
 """Settings that the construct takes as properties of its own."""
 
 FOR_OTHER_RUNTIMES = ("worker_id",)
-"""A long-lived process has one worker id of its own; a deployment has `worker_ids` of them."""
+"""A long-lived process has one worker id of its own; a deployment has `worker_count` of them."""
 
 
 class SettingProperties(TypedDict, total=False):
@@ -46,7 +46,7 @@ class SettingProperties(TypedDict, total=False):
     start_position: StartPosition
     failover_time: timedelta
     heartbeat_interval: timedelta
-    worker_ids: int
+    worker_count: int
     leases_per_worker: int
     leases_to_acquire: int
     max_leases: int

@@ -13,10 +13,10 @@ from aws_cdk import Token
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_s3 as s3
 from sublet.errors import SettingsError
-from sublet.runtimes.spark.options import Leases
-from sublet.runtimes.spark.pipeline.command import add_arguments, settings_of
-from sublet.runtimes.spark.pipeline.settings import Sink
+from sublet.pipeline.command import add_arguments, settings_of
+from sublet.pipeline.settings import Sink
 from sublet.settings import StartPosition
+from sublet.spark.options import Leases
 
 from infra.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 from sublet.errors import SettingsError
-from sublet.runtimes.spark.pipeline.settings import Sink
+from sublet.pipeline.settings import Sink
 
 from infra.functions import EXCLUDE
 from infra.handler_asset import check_handler_exists

@@ -30,9 +30,9 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from sublet.runtimes.spark.options import Leases
-from sublet.runtimes.spark.pipeline.settings import Sink
+from sublet.pipeline.settings import Sink
 from sublet.settings import StartPosition
+from sublet.spark.options import Leases
 
 from infra import roles
 from infra.nag import acknowledge_wildcard

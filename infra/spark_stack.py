@@ -20,9 +20,9 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from sublet.runtimes.spark.options import Leases
-from sublet.runtimes.spark.pipeline.settings import Sink
+from sublet.pipeline.settings import Sink
 from sublet.settings import StartPosition
+from sublet.spark.options import Leases
 
 from infra.context import context_of, number, one_of, required, stream_arn, texts_by_name
 from infra.spark_pipeline import SparkPipeline

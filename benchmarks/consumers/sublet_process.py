@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from sublet import Batch, Mode, Settings
-from sublet.runtimes.command_line import run_consumer
+from sublet.cli.main import run_consumer
 
 from benchmarks.consumers.tally import Order, Tally
 

@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
-from sublet.runtimes.spark.options import Options, Use, parse_options
-from sublet.runtimes.spark.pages import Connection
-from sublet.runtimes.spark.rows import SCHEMA_DDL
-from sublet.runtimes.spark.streaming import StreamReader
+from sublet.spark.options import Options, Use, parse_options
+from sublet.spark.pages import Connection
+from sublet.spark.rows import SCHEMA_DDL
+from sublet.spark.streaming import StreamReader
 
 from benchmarks.spark.memory import STREAM, trickle
 

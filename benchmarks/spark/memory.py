@@ -11,7 +11,7 @@ from functools import cache
 from itertools import count, cycle, islice
 from random import Random
 
-from sublet.decisions.resume import ReadPosition
+from sublet.decisions.read_position import ReadPosition
 from sublet.memory import FakeClock, MemoryLog, MemoryStream
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import Aggregator
@@ -19,9 +19,9 @@ from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.runtimes.spark.pace import Pace
-from sublet.runtimes.spark.pages import Connection
 from sublet.settings import StartPosition
+from sublet.spark.pace import Pace
+from sublet.spark.pages import Connection
 
 STREAM = "orders"
 SHARD_ID = "shardId-000000000000"

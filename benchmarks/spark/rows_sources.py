@@ -13,17 +13,17 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
-from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE
-from sublet.runtimes.spark.batch import BatchReader
-from sublet.runtimes.spark.options import Options, Use, parse_options
-from sublet.runtimes.spark.pages import Connection, read_pages
-from sublet.runtimes.spark.rows import SCHEMA_DDL, Rows
 from sublet.settings import POLL_LIMIT_MAX
+from sublet.spark.batch import BatchReader
+from sublet.spark.options import Options, Use, parse_options
+from sublet.spark.pages import Connection, read_pages
+from sublet.spark.rows import SCHEMA_DDL, Rows
 
 from benchmarks.peers import PYTHON as PEERS
 from benchmarks.spark.memory import SHARD_ID, STREAM, aggregated

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sublet.runtimes.spark.pipeline.command import main
+from sublet.pipeline.command import main
 
 raise SystemExit(main())

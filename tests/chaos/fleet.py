@@ -43,7 +43,7 @@ SETTINGS = {
     "window_margin": "5s",
     "windows_per_execution": "6",
     "checkpoint_interval": "5s",
-    "worker_ids": "2",
+    "worker_count": "2",
     "leases_per_worker": "2",
     "idle_poll_interval": "200ms",
     "handler_attempts": "3",

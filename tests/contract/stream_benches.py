@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
-from sublet.aws.clock import SystemClock
 from sublet.aws.kinesis import KinesisStream
 from sublet.memory import FakeClock, MemoryStream
 from sublet.ports import Stream
 from sublet.settings import Settings
+from sublet.system.clock import SystemClock
 
 A_MOMENT = timedelta(milliseconds=1100)
 """Longer than the second that some clocks and parameters are rounded to."""

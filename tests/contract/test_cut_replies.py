@@ -7,11 +7,11 @@ from botocore.exceptions import ClientError
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client, stepfunctions_client
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
-from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.ports import Applied, PollRefusal
 from sublet.protocol.checkpoint import TRIM_HORIZON
-from sublet.protocol.lease import Lease, Seen
+from sublet.protocol.lease import Lease, LeaseFence
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import acquire
 from sublet.protocol.records import Page
@@ -46,7 +46,7 @@ def test_it_is_asked_again(
     service.will("Scan", cut(SCANNED), SCANNED)
     assert [lease.lease_key for lease in table.scan().leases] == [SHARD]
     service.will("UpdateItem", cut(UPDATED), UPDATED)
-    assert isinstance(table.apply(acquire(Seen(SHARD, None, 0), "worker", "holder")), Applied)
+    assert isinstance(table.apply(acquire(LeaseFence(SHARD, None, 0), "worker", "holder")), Applied)
     service.will("GetShardIterator", cut({"ShardIterator": "first" * 20}), {"ShardIterator": "first"})
     assert stream.open(SHARD, ReadPosition(IteratorType.TRIM_HORIZON)) == f"{SHARD} first"
 
@@ -62,7 +62,7 @@ def test_and_if_it_always_is_the_service_is_unavailable(
         table.scan()
     service.will("UpdateItem", cut(UPDATED))
     with pytest.raises(LeaseTableUnavailable):
-        table.apply(acquire(Seen(SHARD, None, 0), "worker", "holder"))
+        table.apply(acquire(LeaseFence(SHARD, None, 0), "worker", "holder"))
     service.will("ListShards", cut({"Shards": [], "NextToken": "x" * 200}))
     with pytest.raises(StreamUnavailable):
         stream.list_shards()

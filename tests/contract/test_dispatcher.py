@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 from sublet.aws.clients import stepfunctions_client
 from sublet.aws.stepfunctions import INPUT_BYTES_MAX, StepFunctionsDispatcher
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.worker_item_json import item_from_json
 from sublet.memory import MemoryDispatcher
@@ -26,7 +26,7 @@ def items(count: int, claims: int = 2, key: str = "shardId-{:012}") -> list[Work
         WorkerItem(
             f"{uuid.UUID(int=n).hex}",
             "app-lambda-0",
-            tuple(Claim(key.format(n * claims + c), None, c, Why.FREE) for c in range(claims)),
+            tuple(Claim(key.format(n * claims + c), None, c, ClaimReason.FREE) for c in range(claims)),
             40,
         )
         for n in range(count)

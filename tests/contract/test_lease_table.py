@@ -150,7 +150,7 @@ def test_adding_to_an_attribute_that_is_no_number_is_refused(bench: Bench) -> No
     bench.put_row(
         encode_row(FREE) | {"ownerSwitchesSinceCheckpoint": {"NULL": True}, "leaseOwner": {"S": OTHER}}
     )
-    seen = replace(FREE, lease_owner=OTHER).seen
+    seen = replace(FREE, lease_owner=OTHER).fence
     assert isinstance(bench.table.apply(writes.acquire(seen, ME, "item/1")), Refused)
 
 
@@ -158,7 +158,7 @@ def test_of_many_at_once_one_acquires(bench: Bench) -> None:
     if not bench.is_atomic:
         pytest.skip("moto judges and writes in two steps, and is not safe for threads")
     bench.put_row(encode_row(FREE))
-    racers = [writes.acquire(FREE.seen, ME, f"item/{n}") for n in range(8)]
+    racers = [writes.acquire(FREE.fence, ME, f"item/{n}") for n in range(8)]
     with ThreadPoolExecutor(len(racers)) as pool:
         outcomes = list(pool.map(bench.table.apply, racers))
     winners = [outcome.lease for outcome in outcomes if isinstance(outcome, Applied)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from sublet.decisions.resume import LONGEST_RETENTION, IteratorType, ReadPosition, after
+from sublet.decisions.read_position import LONGEST_RETENTION, IteratorType, ReadPosition, after
 from sublet.errors import ShardNotFound, StreamNotFound
 from sublet.ports import Stream
 from sublet.protocol.records import Page, StreamRecord

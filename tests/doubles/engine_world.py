@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
-from sublet.decisions.resume import ReadPosition
+from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.window import LeaseReport, Outcome, WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
@@ -204,7 +204,7 @@ class EngineWorld:
     def steal(self, lease_key: str = SHARD, worker_id: str = "thief", holder: str = "other/1") -> None:
         """Another worker acquires the lease, whoever has it."""
         assert isinstance(
-            self.table.real.apply(acquire(self.table.lease(lease_key).seen, worker_id, holder)), Applied
+            self.table.real.apply(acquire(self.table.lease(lease_key).fence, worker_id, holder)), Applied
         )
 
     def put(self, *data: str, shard: int = 0, of: int = 1) -> list[str]:
@@ -244,11 +244,15 @@ class EngineWorld:
         )  # fmt: skip
 
     def item(
-        self, *lease_keys: str, why: Why = Why.FREE, item_id: str = "item", windows_left: int = 40
+        self,
+        *lease_keys: str,
+        why: ClaimReason = ClaimReason.FREE,
+        item_id: str = "item",
+        windows_left: int = 40,
     ) -> WorkerItem:
         """An item for these leases as they stand now; by default for all."""
         keys = lease_keys or tuple(sorted(lease.lease_key for lease in self.table.real.scan().leases))
-        claims = tuple(Claim(*self.table.lease(key).seen, why=why) for key in keys)
+        claims = tuple(Claim(*self.table.lease(key).fence, why=why) for key in keys)
         return WorkerItem(item_id, "orders-lambda-0", claims, windows_left)
 
     def window(

@@ -34,18 +34,18 @@ FURTHER = Checkpoint(str(int(AT_56) + 1))
 ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
     (writes.create(FREE), None, FREE),
     (
-        writes.acquire(FREE.seen, ME, "item/2"),
+        writes.acquire(FREE.fence, ME, "item/2"),
         FREE,
         replace(FREE, lease_owner=ME, holder="item/2", lease_counter=8),
     ),
     (  # a switch of owner is counted, whoever was the owner
-        writes.acquire(HELD.seen, OTHER, "item/2"),
+        writes.acquire(HELD.fence, OTHER, "item/2"),
         HELD,
         replace(HELD, lease_owner=OTHER, holder="item/2", lease_counter=8, owner_switches_since_checkpoint=3),
     ),
-    (writes.acquire(HELD.seen, ME, "item/2"), HELD, replace(HELD, holder="item/2", lease_counter=8)),
+    (writes.acquire(HELD.fence, ME, "item/2"), HELD, replace(HELD, holder="item/2", lease_counter=8)),
     (  # the handoff that was under way is over
-        writes.acquire(replace(HELD, checkpoint_owner=OTHER).seen, ME, "item/2"),
+        writes.acquire(replace(HELD, checkpoint_owner=OTHER).fence, ME, "item/2"),
         replace(HELD, checkpoint_owner=OTHER),
         replace(HELD, holder="item/2", lease_counter=8),
     ),
@@ -110,9 +110,9 @@ ENDED = replace(HELD, checkpoint=SHARD_END)
 
 REFUSED: list[tuple[LeaseWrite, Lease, str]] = [
     (writes.create(FREE), FREE, "no_such_lease"),
-    (writes.acquire(HELD.seen, OTHER, "h"), MOVED, "counter_stands"),
-    (writes.acquire(FREE.seen, ME, "h"), replace(FREE, lease_owner=OTHER), "owner_stands"),
-    (writes.acquire(HELD.seen, OTHER, "h"), ENDED, "not_ended"),
+    (writes.acquire(HELD.fence, OTHER, "h"), MOVED, "counter_stands"),
+    (writes.acquire(FREE.fence, ME, "h"), replace(FREE, lease_owner=OTHER), "owner_stands"),
+    (writes.acquire(HELD.fence, OTHER, "h"), ENDED, "not_ended"),
     (writes.heartbeat(HELD), MOVED, "counter_stands"),
     (writes.heartbeat(HELD), replace(HELD, lease_counter=6), "counter_stands"),
     (writes.heartbeat(HELD), STOLEN, "owner_stands"),

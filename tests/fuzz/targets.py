@@ -111,7 +111,7 @@ def lease_rows(data: bytes) -> None:
     assert decode_row(again) == lease
     assert {name: again[name] for name in lease.other} == dict(lease.other)
     for write in (
-        writes.acquire(lease.seen, "w", "i/1"),
+        writes.acquire(lease.fence, "w", "i/1"),
         writes.heartbeat(lease),
         writes.checkpoint(lease, Checkpoint("5", 1)),
         writes.late_checkpoint(lease.lease_key, Checkpoint("5", 1)),

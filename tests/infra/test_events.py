@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.window import LeaseReport, Next, Outcome, WindowReport
 
@@ -39,7 +39,7 @@ def test_a_worker_item_has_exactly_the_fields_of_one(item: Any) -> None:
     assert item.keys() == names(WorkerItem)
     for claim in item["claims"]:
         assert claim.keys() == names(Claim)
-        assert claim["why"] in list(Why)
+        assert claim["why"] in list(ClaimReason)
 
 
 def test_a_window_s_report_has_the_fields_of_one() -> None:

@@ -21,10 +21,10 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks
 from sublet.errors import SettingsError
-from sublet.runtimes.spark.options import Leases
-from sublet.runtimes.spark.pipeline.command import add_arguments, settings_of
-from sublet.runtimes.spark.pipeline.settings import PipelineSettings, Sink
+from sublet.pipeline.command import add_arguments, settings_of
+from sublet.pipeline.settings import PipelineSettings, Sink
 from sublet.settings import StartKind, StartPosition
+from sublet.spark.options import Leases
 
 from infra import roles
 from infra.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT

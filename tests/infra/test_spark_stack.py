@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aws_cdk import App
 from sublet.errors import SettingsError
-from sublet.runtimes.spark.options import Leases
-from sublet.runtimes.spark.pipeline.settings import Sink
+from sublet.pipeline.settings import Sink
 from sublet.settings import StartKind
+from sublet.spark.options import Leases
 
 from infra import spark_stack
 from infra.app import stack_of

@@ -97,7 +97,7 @@ def lease_writes(draw: st.DrawFn) -> LeaseWrite:
     lease = draw(leases())
     made = [
         writes.create(lease),
-        writes.acquire(lease.seen, "app-lambda-0", "item-2/c"),
+        writes.acquire(lease.fence, "app-lambda-0", "item-2/c"),
         writes.heartbeat(lease),
         writes.pin(lease, draw(moments)),
         writes.checkpoint(lease, draw(numeric_checkpoints)),

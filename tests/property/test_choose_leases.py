@@ -10,7 +10,7 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.choose_leases import Choice, Why, choose_leases
+from sublet.decisions.choose_leases import Choice, ClaimReason, choose_leases
 from sublet.decisions.liveness import Sighting, is_expired
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
@@ -92,12 +92,12 @@ def test_only_what_may_be_taken_is_chosen(
     assert chosen == choose(readable[::-1])
     assert len({choice.lease.lease_key for choice in chosen}) == len(chosen)
     unfinished = malformed | {lease.lease_key for lease in readable if not lease.is_ended}
-    stolen = [choice for choice in chosen if choice.why is Why.STEAL]
+    stolen = [choice for choice in chosen if choice.why is ClaimReason.STEAL]
     for choice in chosen:
         assert not choice.lease.is_ended
         assert not choice.lease.parent_shard_ids & unfinished
         alive = _is_alive(choice.lease, sightings, settings)
-        assert alive == (choice.why is Why.STEAL)
+        assert alive == (choice.why is ClaimReason.STEAL)
     assert not stolen or len(stolen) == len(chosen)
     assert not stolen or settings.mode is Mode.CONTINUOUS
     assert not {choice.lease.actual_owner for choice in stolen} & set(OURS)

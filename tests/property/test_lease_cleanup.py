@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.lease_cleanup import WhyDelete, plan_lease_cleanup
+from sublet.decisions.lease_cleanup import DeleteReason, plan_lease_cleanup
 from sublet.decisions.shard_sync import plan_shard_sync
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
@@ -32,7 +32,7 @@ class Table:
         for new in plan_shard_sync(leases, [], shards, self.start_position).create:
             self._create(new.lease)
         for deletion in deletions:
-            assert deletion.why is WhyDelete.COMPLETED
+            assert deletion.why is DeleteReason.COMPLETED
             children = self.lineage.children_of(deletion.lease.shard_id)
             assert children
             assert all(child.shard_id in self.leases for child in children)

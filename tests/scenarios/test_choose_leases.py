@@ -13,7 +13,7 @@ def test_choose_leases(story: Story) -> None:
         NOW,
         InOrder(),
         settings(given),
-        given["worker_ids"],
+        given["worker_count"],
         frozenset(given.get("recently_ended", [])),
         given.get("malformed", []),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.ports import Applied, LeaseTable, PollRefusal, Refused, Stream
 from sublet.protocol import lease_row as columns
 from sublet.protocol.checkpoint import LATEST

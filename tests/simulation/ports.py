@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.packing import WorkerItem
-from sublet.decisions.resume import ReadPosition
+from sublet.decisions.read_position import ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.ports import Applied, Batch, PollRefusal, Refused, Unit
 from sublet.protocol.checkpoint import Checkpoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.ports import Applied, Refused
 from sublet.protocol import lease_row as columns
 from sublet.protocol.checkpoint import Checkpoint, Sentinel
@@ -215,7 +215,7 @@ class TableWatch:
         item = self.world.items.get(process)
         if item is None:
             return True
-        stolen = any(claim.lease_key == key and claim.why is Why.STEAL for claim in item.claims)
+        stolen = any(claim.lease_key == key and claim.why is ClaimReason.STEAL for claim in item.claims)
         holder = before.get(columns.HOLDER, {}).get("S", "")
         owner = before.get(columns.LEASE_OWNER, {}).get("S")
         return stolen or (holder.startswith(f"{item.item_id}/") and owner == item.worker_id)

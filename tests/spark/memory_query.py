@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
-from sublet.aws.clock import SystemClock
-from sublet.decisions.resume import ReadPosition
+from sublet.decisions.read_position import ReadPosition
 from sublet.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemoryStream
 from sublet.ports import Clock, PollRefusal
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.runtimes.spark.driver import QueryDriver
-from sublet.runtimes.spark.keeper_messages import Keeping
-from sublet.runtimes.spark.offsets import Offset, offset_from_json, offset_to_json
-from sublet.runtimes.spark.options import Options, Use, parse_options
-from sublet.runtimes.spark.pace import Pace
-from sublet.runtimes.spark.pages import Connection
-from sublet.runtimes.spark.peeks import NO_LIMIT, Share
-from sublet.runtimes.spark.reading import Task, read_range
 from sublet.settings import StartPosition
+from sublet.spark.driver import QueryDriver
+from sublet.spark.keeper_messages import Keeping
+from sublet.spark.offsets import Offset, offset_from_json, offset_to_json
+from sublet.spark.options import Options, Use, parse_options
+from sublet.spark.pace import Pace
+from sublet.spark.pages import Connection
+from sublet.spark.peeks import NO_LIMIT, Share
+from sublet.spark.reading import Task, read_range
+from sublet.system.clock import SystemClock
 
 ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
 

@@ -10,13 +10,13 @@ import os
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from sublet.aws.clock import SystemClock
-from sublet.runtimes.spark.pipeline.command import add_arguments, settings_of
-from sublet.runtimes.spark.pipeline.parquet_tables import write_files
-from sublet.runtimes.spark.pipeline.progress import Tally
-from sublet.runtimes.spark.pipeline.running import run_pipeline
-from sublet.runtimes.spark.pipeline.session import session
-from sublet.runtimes.spark.pipeline.sinks import open_tables
+from sublet.pipeline.command import add_arguments, settings_of
+from sublet.pipeline.parquet_tables import write_files
+from sublet.pipeline.progress import Tally
+from sublet.pipeline.running import run_pipeline
+from sublet.pipeline.session import session
+from sublet.pipeline.sinks import open_tables
+from sublet.system.clock import SystemClock
 
 from tests.spark.processes import kill_session
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from sublet.decisions.resume import needs_pin, not_yet_handled, read_position
+from sublet.decisions.read_position import needs_pin, not_yet_handled, read_position
 from sublet.decisions.shard_end import EndShard, may_begin, plan_shard_end
 from sublet.memory import MemoryLeaseTable, MemoryStream
 from sublet.ports import Applied, Clock, PollRefusal
@@ -37,7 +37,7 @@ class SimFleet:
         for lease in self._table.scan().leases:
             parents = [self._table.get(parent) for parent in lease.parent_shard_ids]
             if lease.lease_owner is None and may_begin(lease, parents):
-                acquired = self._write(acquire(lease.seen, "fleet", f"fleet-{self._chance.random()}"))
+                acquired = self._write(acquire(lease.fence, "fleet", f"fleet-{self._chance.random()}"))
                 self._consume(acquired, parents, most)
         return len(self.handled) - before
 

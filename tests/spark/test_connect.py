@@ -19,9 +19,9 @@ CLIENT = """
 import sys
 import time
 from pyspark.sql import SparkSession
-from sublet.aws.clock import SystemClock
+from sublet.system.clock import SystemClock
 from sublet.memory import MemoryMetrics
-from sublet.runtimes.spark.lag import LagListener, lag
+from sublet.spark.lag import LagListener, lag
 
 stream, folder = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.aws.clock import SystemClock
 from sublet.errors import MalformedCheckpoint, RecordsLost
+from sublet.handlers.load import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryMetrics, MemoryStream
 from sublet.ports import Batch
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
-from sublet.runtimes.handler_module import HandlerFunctions
 from sublet.runtimes.process import ConsumerProcess
-from sublet.runtimes.threads import ThreadTasks
 from sublet.settings import Settings
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
 
 from tests.spark.memory_query import MemoryQuery, RealClock, WatchedStream, memory_query, options
 

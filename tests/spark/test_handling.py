@@ -7,15 +7,15 @@ from datetime import timedelta
 
 import pyarrow as pa
 import pytest
-from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import HandlerNotLoadable
+from sublet.handlers.load import HandlerFunctions
 from sublet.memory import MemoryStream
 from sublet.ports import Batch
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.records import Page, UserRecord
-from sublet.runtimes.handler_module import HandlerFunctions
-from sublet.runtimes.spark.handling import apply_handler, handle_batches
-from sublet.runtimes.spark.rows import Rows
+from sublet.spark.handling import apply_handler, handle_batches
+from sublet.spark.rows import Rows
 
 from tests.spark.memory_query import SleepingClock
 

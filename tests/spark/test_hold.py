@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import NoReturn
 
 import pytest
-from sublet.aws.clock import SystemClock
 from sublet.errors import (
     LeaseHeldElsewhere,
     LeaseTableUnavailable,
@@ -24,6 +23,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, acquire, checkpoint, release
+from sublet.system.clock import SystemClock
 
 from tests.spark.held_query import WORKER, HeldQuery
 from tests.spark.memory_query import MemoryQuery, RealClock, Row, SleepingClock, WatchedStream, options
@@ -68,7 +68,7 @@ def apply(table: MemoryLeaseTable, write: LeaseWrite) -> Lease:
 
 
 def take(table: MemoryLeaseTable, key: str, worker_id: str) -> Lease:
-    return apply(table, acquire(row(table, key).seen, worker_id, worker_id))
+    return apply(table, acquire(row(table, key).fence, worker_id, worker_id))
 
 
 def beating(held: HeldQuery, lease: Lease) -> Callable[[], None]:

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from sublet.aws.clock import SystemClock
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
+from sublet.handlers.load import HandlerFunctions
 from sublet.memory import MemoryLog, MemoryMetrics
 from sublet.protocol.lease import Lease
-from sublet.runtimes.handler_module import HandlerFunctions
 from sublet.runtimes.process import ConsumerProcess
-from sublet.runtimes.threads import ThreadTasks
 from sublet.settings import Settings
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
 
 from infra.local import EmbeddedAws
 from tests.contract.dynamodb_tables import create_table

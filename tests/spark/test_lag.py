@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from sublet.memory import FakeClock, MemoryMetrics
 from sublet.ports import Unit
-from sublet.runtimes.spark.lag import SHOWN_EVERY, LagListener, ShardLag, lag, report_lag
+from sublet.spark.lag import SHOWN_EVERY, LagListener, ShardLag, lag, report_lag
 
 QUERY_ID = UUID(int=7)
 

@@ -17,16 +17,16 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from sublet.aws.clock import SystemClock
 from sublet.errors import SettingsError
-from sublet.runtimes.spark.pipeline.files import SparkFiles
-from sublet.runtimes.spark.pipeline.parquet_tables import ParquetTables, write_files
-from sublet.runtimes.spark.pipeline.progress import PlainLines, Tally
-from sublet.runtimes.spark.pipeline.running import run_pipeline, schema_of
-from sublet.runtimes.spark.pipeline.session import cause_of
-from sublet.runtimes.spark.pipeline.settings import PipelineSettings, Sink, pipeline_settings
-from sublet.runtimes.spark.pipeline.sinks import Tables, open_tables
-from sublet.runtimes.spark.pipeline.transforming import transformed
+from sublet.pipeline.files import SparkFiles
+from sublet.pipeline.parquet_tables import ParquetTables, write_files
+from sublet.pipeline.progress import PlainLines, Tally
+from sublet.pipeline.running import run_pipeline, schema_of
+from sublet.pipeline.session import cause_of
+from sublet.pipeline.settings import PipelineSettings, Sink, pipeline_settings
+from sublet.pipeline.sinks import Tables, open_tables
+from sublet.pipeline.transforming import transformed
+from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
 from tests.spark.flight_events import MISFITS, FlightStream, carriers
@@ -371,7 +371,7 @@ def test_a_stream_that_is_not_there_fails_the_command_with_one_sentence(
     command = [
         sys.executable,
         "-m",
-        "sublet.runtimes.spark.pipeline",
+        "sublet.pipeline",
         "--stream",
         "nowhere",
         "--available-now",

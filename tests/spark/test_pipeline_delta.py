@@ -13,14 +13,14 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from sublet.aws.clock import SystemClock
 from sublet.errors import SettingsError
-from sublet.runtimes.spark.pipeline.delta_tables import delta_uri
-from sublet.runtimes.spark.pipeline.parquet_tables import write_files
-from sublet.runtimes.spark.pipeline.progress import PlainLines, Tally
-from sublet.runtimes.spark.pipeline.running import run_pipeline
-from sublet.runtimes.spark.pipeline.settings import PipelineSettings, Sink, pipeline_settings
-from sublet.runtimes.spark.pipeline.sinks import open_tables
+from sublet.pipeline.delta_tables import delta_uri
+from sublet.pipeline.parquet_tables import write_files
+from sublet.pipeline.progress import PlainLines, Tally
+from sublet.pipeline.running import run_pipeline
+from sublet.pipeline.settings import PipelineSettings, Sink, pipeline_settings
+from sublet.pipeline.sinks import open_tables
+from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
 from tests.spark.flight_events import FlightStream

@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from sublet.aws.clock import SystemClock
-from sublet.runtimes.spark.pipeline.parquet_tables import write_files
-from sublet.runtimes.spark.pipeline.progress import PlainLines, Tally
-from sublet.runtimes.spark.pipeline.running import run_pipeline
-from sublet.runtimes.spark.pipeline.settings import Sink, pipeline_settings
-from sublet.runtimes.spark.pipeline.sinks import open_tables
+from sublet.pipeline.parquet_tables import write_files
+from sublet.pipeline.progress import PlainLines, Tally
+from sublet.pipeline.running import run_pipeline
+from sublet.pipeline.settings import Sink, pipeline_settings
+from sublet.pipeline.sinks import open_tables
 from sublet.settings import parse_duration
+from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
 from tests.spark.flight_events import FlightStream

@@ -9,14 +9,14 @@ from random import Random
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
-from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import RowNotWritable, SettingsError, StreamUnavailable
 from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import NewRecord, Page
-from sublet.runtimes.spark.putting import AggregatingPutter, Putter, full_calls
-from sublet.runtimes.spark.sink import check_columns, new_records
+from sublet.spark.putting import AggregatingPutter, Putter, full_calls
+from sublet.spark.sink import check_columns, new_records
 
 from tests.spark.memory_query import SleepingClock
 

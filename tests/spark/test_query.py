@@ -11,10 +11,10 @@ from sublet.errors import RecordsLost, StreamRecreated, StreamUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.runtimes.spark.batch_plan import Wanted, plan_batch
-from sublet.runtimes.spark.options import Use
-from sublet.runtimes.spark.pace import Pace
-from sublet.runtimes.spark.peeks import Share
+from sublet.spark.batch_plan import Wanted, plan_batch
+from sublet.spark.options import Use
+from sublet.spark.pace import Pace
+from sublet.spark.peeks import Share
 
 from tests.spark.memory_query import MemoryQuery, Row, memory_query, options, rows_of
 

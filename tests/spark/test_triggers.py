@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from sublet.aws.clock import SystemClock
 from sublet.memory import MemoryMetrics
-from sublet.runtimes.spark.lag import LagListener, lag
+from sublet.spark.lag import LagListener, lag
+from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
 from tests.spark.kinesis_stream import BusyStream

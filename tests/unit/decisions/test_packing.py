@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from sublet.decisions.choose_leases import Choice, Why
+from sublet.decisions.choose_leases import Choice, ClaimReason
 from sublet.decisions.packing import MAP_ITEMS_MAX, executions, pack
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
@@ -17,7 +17,7 @@ ONE_EACH = Settings(application="app", stream="stream", leases_per_worker=1)
     [(0, []), (1, [1]), (40, [40]), (41, [40, 1]), (100, [40, 40, 20])],
 )
 def test_an_execution_holds_no_more_items_than_run_at_once(items: int, sizes: list[int]) -> None:
-    packed = pack([Choice(_lease(n), "us", Why.FREE) for n in range(items)], ONE_EACH, Random(7))
+    packed = pack([Choice(_lease(n), "us", ClaimReason.FREE) for n in range(items)], ONE_EACH, Random(7))
     started = executions(packed)
     assert [len(execution) for execution in started] == sizes
     assert [item for execution in started for item in execution] == list(packed)
@@ -26,14 +26,14 @@ def test_an_execution_holds_no_more_items_than_run_at_once(items: int, sizes: li
 
 def test_a_claim_is_fenced_by_what_was_seen() -> None:
     lease = Lease("0", TRIM_HORIZON, lease_owner="bar", lease_counter=41)
-    (item,) = pack([Choice(lease, "us", Why.EXPIRED)], ONE_EACH, Random(7))
+    (item,) = pack([Choice(lease, "us", ClaimReason.EXPIRED)], ONE_EACH, Random(7))
     (claim,) = item.claims
     assert (claim.lease_key, claim.lease_owner, claim.lease_counter) == ("0", "bar", 41)
-    assert claim.why is Why.EXPIRED
+    assert claim.why is ClaimReason.EXPIRED
 
 
 def test_item_ids_differ() -> None:
-    packed = pack([Choice(_lease(n), "us", Why.FREE) for n in range(1_000)], ONE_EACH, Random(7))
+    packed = pack([Choice(_lease(n), "us", ClaimReason.FREE) for n in range(1_000)], ONE_EACH, Random(7))
     assert len({item.item_id for item in packed}) == 1_000
 
 

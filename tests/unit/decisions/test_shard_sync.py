@@ -1,6 +1,6 @@
 """What scenario files are too small for."""
 
-from sublet.decisions.shard_sync import WhyCreate, plan_shard_sync
+from sublet.decisions.shard_sync import CreateReason, plan_shard_sync
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import FULL_RANGE, Shard
@@ -15,4 +15,4 @@ def test_ten_thousand_generations_are_walked_without_recursion() -> None:
     ]
     other = Lease("another-stream", Checkpoint("5"))
     plan = plan_shard_sync([other], [], shards, StartPosition(StartKind.TRIM_HORIZON))
-    assert [(new.lease.lease_key, new.why) for new in plan.create] == [("0", WhyCreate.ANCESTOR)]
+    assert [(new.lease.lease_key, new.why) for new in plan.create] == [("0", CreateReason.ANCESTOR)]

@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.window import (
+    AtTip,
     LeaseReport,
     Next,
     Outcome,
-    Tip,
     after_window,
     handler_backoff,
     has_caught_up,
@@ -20,7 +20,7 @@ from sublet.decisions.window import (
     next_poll_at,
     throttled_until,
 )
-from sublet.protocol.lease import Seen
+from sublet.protocol.lease import LeaseFence
 from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import Settings
 
@@ -34,11 +34,11 @@ EMPTY_BEHIND, FULL_BEHIND = Page((), 0, "next", 5000), Page((RECORD,), 0, "next"
 
 
 def test_the_tip_is_since_the_first_of_the_pages_without_lag() -> None:
-    tip = Tip().after(FULL_BEHIND, NOW)
-    assert tip == Tip(None)
+    tip = AtTip().after(FULL_BEHIND, NOW)
+    assert tip == AtTip(None)
     tip = tip.after(FULL, NOW)
-    assert tip.after(EMPTY, NOW + SECOND) == Tip(NOW)
-    assert tip.after(EMPTY_BEHIND, NOW + SECOND) == Tip(None)
+    assert tip.after(EMPTY, NOW + SECOND) == AtTip(NOW)
+    assert tip.after(EMPTY_BEHIND, NOW + SECOND) == AtTip(None)
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_the_tip_is_since_the_first_of_the_pages_without_lag() -> None:
 def test_a_shard_has_caught_up(
     because: str, settings: Settings, page: Page, at_tip_for: timedelta, expected: bool
 ) -> None:
-    assert has_caught_up(page, Tip(NOW), NOW + at_tip_for, settings) is expected, because
+    assert has_caught_up(page, AtTip(NOW), NOW + at_tip_for, settings) is expected, because
 
 
 def test_an_empty_page_behind_the_tip_is_not_the_end() -> None:
-    assert not has_caught_up(EMPTY_BEHIND, Tip(None), NOW, CATCH_UP)
+    assert not has_caught_up(EMPTY_BEHIND, AtTip(None), NOW, CATCH_UP)
 
 
 def test_polls_keep_the_seeds_pace() -> None:
@@ -75,7 +75,9 @@ def test_a_handlers_backoff_doubles_up_to_its_longest_however_often_it_fails() -
 
 
 def item(windows_left: int = 40) -> WorkerItem:
-    return WorkerItem("item", "orders-lambda-0", (Claim("shardId-1", None, 3, Why.FREE),), windows_left)
+    return WorkerItem(
+        "item", "orders-lambda-0", (Claim("shardId-1", None, 3, ClaimReason.FREE),), windows_left
+    )
 
 
 def report(outcome: Outcome, **changes: object) -> LeaseReport:
@@ -93,11 +95,11 @@ def test_leases_are_kept_while_the_execution_may_run_another_window(
 
 
 def test_another_window_is_for_exactly_the_leases_that_were_kept() -> None:
-    kept = Seen("shardId-1", "orders-lambda-0", 12)
+    kept = LeaseFence("shardId-1", "orders-lambda-0", 12)
     following = after_window(item(), [report(Outcome.WINDOW_ENDED, kept=kept), report(Outcome.CAUGHT_UP)])
     assert following.next is Next.AGAIN
     assert following.item == WorkerItem(
-        "item", "orders-lambda-0", (Claim("shardId-1", "orders-lambda-0", 12, Why.CONTINUE),), 39
+        "item", "orders-lambda-0", (Claim("shardId-1", "orders-lambda-0", 12, ClaimReason.CONTINUE),), 39
     )
 
 

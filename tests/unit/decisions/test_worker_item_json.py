@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.worker_item_json import item_from_json, item_to_json
 from sublet.errors import EventError
@@ -17,8 +17,8 @@ ITEM = WorkerItem(
     "9f86d081884c7d65",
     "app-lambda-0",
     (
-        Claim("shardId-000000000000", None, 0, Why.FREE),
-        Claim("shardId-000000000001", "ip-10-0-0-1", 41, Why.STEAL),
+        Claim("shardId-000000000000", None, 0, ClaimReason.FREE),
+        Claim("shardId-000000000001", "ip-10-0-0-1", 41, ClaimReason.STEAL),
     ),
     40,
 )

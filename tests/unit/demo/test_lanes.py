@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import pytest
-from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.memory.stream import MemoryStream
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import KPL_MAX_BYTES, deaggregate

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.window import Next, Outcome
 from sublet.protocol.lease_writes import WriteKind
 
@@ -38,7 +38,7 @@ def test_a_thief_that_is_robbed_by_a_java_worker_while_it_waits_writes_nothing_m
     world = EngineWorld(replace(NO_WAITING, handover_wait=timedelta(seconds=5)))
     world.put("a")
     world.at(SECOND, lambda: world.change_lease(lease_owner="kcl", lease_counter=9))
-    assert only(world.window(world.item(why=Why.STEAL))).outcome is Outcome.LEASE_LOST
+    assert only(world.window(world.item(why=ClaimReason.STEAL))).outcome is Outcome.LEASE_LOST
     assert world.table.lease().lease_counter == 9
     assert world.handler.data() == []
 

@@ -37,7 +37,7 @@ CHILDREN = partial(set_children, child_shard_ids=frozenset({"shardId-00000000000
 
 def hold(world: EngineWorld) -> tuple[HeldLease, Signal]:
     """Acquire the first shard's lease, and hold it."""
-    acquired = world.table.apply(acquire(world.table.lease().seen, "orders-lambda-0", "item/1"))
+    acquired = world.table.apply(acquire(world.table.lease().fence, "orders-lambda-0", "item/1"))
     assert isinstance(acquired, Applied)
     halt = world.tasks.signal()
     return HeldLease(

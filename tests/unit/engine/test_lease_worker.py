@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.page_feed import POLL_REPLY_MAX
@@ -254,9 +254,9 @@ def test_continuous_keeps_its_leases_from_window_to_window_through_the_returned_
     first = world.window(world.item(windows_left=3))
     assert first.next is Next.AGAIN
     assert first.item.windows_left == 2
-    assert [claim.why for claim in first.item.claims] == [Why.CONTINUE, Why.CONTINUE]
+    assert [claim.why for claim in first.item.claims] == [ClaimReason.CONTINUE, ClaimReason.CONTINUE]
     for claim in first.item.claims:
-        assert world.table.lease(claim.lease_key).seen == (
+        assert world.table.lease(claim.lease_key).fence == (
             claim.lease_key,
             claim.lease_owner,
             claim.lease_counter,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.window import Next, Outcome
 from sublet.ports import Batch
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
@@ -40,14 +40,14 @@ def test_after_stealing_the_owner_before_has_time_for_a_late_checkpoint_and_we_s
     first, second, _ = world.put("a", "b", "c")
     world.change_lease(lease_owner="java-1", lease_counter=7, checkpoint=Checkpoint(first))
     world.at(4 * SECOND, lambda: world.table.real.apply(late_checkpoint(SHARD, Checkpoint(second))))
-    world.window(world.item(why=Why.STEAL))
+    world.window(world.item(why=ClaimReason.STEAL))
     assert world.handler.data() == [b"c"]
     assert (world.stream.polls[0][0] - world.began) == CONTINUOUS.handover_wait
 
 
 def test_what_is_not_stolen_does_not_wait() -> None:
     world = EngineWorld(CONTINUOUS)
-    world.window(world.item(why=Why.EXPIRED))
+    world.window(world.item(why=ClaimReason.EXPIRED))
     assert world.stream.polls[0][0] == world.began
 
 
@@ -56,7 +56,7 @@ def test_a_stolen_lease_that_is_stolen_again_meanwhile_is_lost_before_the_first_
     world.put("a")
     world.change_lease(lease_owner="java-1", lease_counter=7)
     world.at(4 * SECOND, world.steal)
-    assert only(world.window(world.item(why=Why.STEAL))).outcome is Outcome.LEASE_LOST
+    assert only(world.window(world.item(why=ClaimReason.STEAL))).outcome is Outcome.LEASE_LOST
     assert world.handler.data() == []
 
 

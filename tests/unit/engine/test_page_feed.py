@@ -9,7 +9,7 @@ from itertools import pairwise
 from unittest.mock import Mock
 
 import pytest
-from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.window import Outcome
 from sublet.engine.page_feed import NOTHING, Budget, PageFeed, Size
 from sublet.errors import StreamKeyUnavailable

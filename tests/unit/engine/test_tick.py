@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
 from sublet.errors import LeaseTableUnavailable, StreamNotFound
@@ -135,7 +135,7 @@ def test_a_dead_owners_lease_is_dispatched_once_its_counter_has_stood_still_for_
     world.clock.advance(NO_WAITING.failover_time + SECOND)
     world.manager().tick()
     (item,) = world.dispatcher.items
-    assert [claim.why for claim in item.claims] == [Why.EXPIRED]
+    assert [claim.why for claim in item.claims] == [ClaimReason.EXPIRED]
     world.put("a")
     run_dispatched(world)
     assert world.handler.data() == [b"a"]

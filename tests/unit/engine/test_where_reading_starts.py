@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from sublet.decisions.resume import IteratorType
+from sublet.decisions.read_position import IteratorType
 from sublet.decisions.window import Outcome
 from sublet.errors import LeaseTableUnavailable
 from sublet.protocol.aggregation import aggregate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.resume import IteratorType, ReadPosition, after
+from sublet.decisions.read_position import IteratorType, ReadPosition, after
 from sublet.errors import CheckpointNotInStream, ShardNotFound
 from sublet.memory import FakeClock, MemoryStream
 from sublet.ports import PollRefusal

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.errors import SettingsError
-from sublet.runtimes.spark.pipeline.json_fit import fit_of, reader_of
+from sublet.pipeline.json_fit import fit_of, reader_of
 
 INT, LONG = "integer", "long"
 

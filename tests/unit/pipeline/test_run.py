@@ -8,17 +8,17 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 from sublet.errors import SettingsError
-from sublet.runtimes.spark.pipeline.identity import Mark, settle
-from sublet.runtimes.spark.pipeline.journal import Journal, left_over
-from sublet.runtimes.spark.pipeline.progress import (
+from sublet.pipeline.identity import Mark, settle
+from sublet.pipeline.journal import Journal, left_over
+from sublet.pipeline.progress import (
     BatchDone,
     PlainLines,
     Tally,
     seconds,
     summary_lines,
 )
-from sublet.runtimes.spark.pipeline.progress_bar import ProgressBar
-from sublet.runtimes.spark.pipeline.settings import Sink
+from sublet.pipeline.progress_bar import ProgressBar
+from sublet.pipeline.settings import Sink
 
 FRESH, FIRST, OTHER = (Mark(name, "orders", Sink.PARQUET) for name in ("fresh", "first", "other"))
 

@@ -8,10 +8,10 @@ import sys
 from datetime import timedelta
 
 import pytest
+from sublet.cli import main as command_line
 from sublet.errors import SettingsError
-from sublet.runtimes import command_line
-from sublet.runtimes.spark.pipeline import command
-from sublet.runtimes.spark.pipeline.settings import PipelineSettings, Sink
+from sublet.pipeline import command
+from sublet.pipeline.settings import PipelineSettings, Sink
 
 NAMED = ("--stream", "orders", "--output", "lake/")
 
@@ -100,7 +100,7 @@ def test_both_ways_to_call_it_say_one_sentence_and_end_with_2(
 
 def test_its_help_needs_no_spark() -> None:
     program = (
-        "import sys; from sublet.runtimes.command_line import main\n"
+        "import sys; from sublet.cli.main import main\n"
         "try: main(['pipeline', '--help'])\n"
         "finally: assert not {'pyspark', 'pyarrow', 'numpy', 'boto3'} & set(sys.modules), sys.modules\n"
     )

@@ -43,7 +43,7 @@ def test_what_a_newer_kcl_adds_is_kept(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", sorted(ROWS.keys() - {"ended"}))
 def test_our_acquire_and_checkpoint_leave_kcls_attributes_alone(kind: str) -> None:
-    acquired = apply_to(acquire(lease_of(kind).seen, "sublet-1", "item/1"), ROWS[kind])
+    acquired = apply_to(acquire(lease_of(kind).fence, "sublet-1", "item/1"), ROWS[kind])
     assert acquired is not None
     mine = decode_row(acquired)
     assert isinstance(mine, Lease)

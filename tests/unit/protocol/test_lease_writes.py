@@ -85,11 +85,11 @@ def test_a_lease_of_nobody_can_be_acquired_however_nobody_is_written(nobody: dic
     row = encode_row(FREE) | {"leaseOwner": nobody}
     seen = decode_row(row)
     assert isinstance(seen, Lease)
-    taken = apply_to(writes.acquire(seen.seen, ME, "h"), row)
+    taken = apply_to(writes.acquire(seen.fence, ME, "h"), row)
     assert taken is not None
     assert taken["leaseOwner"] == {"S": ME}
 
 
 def test_adding_to_what_is_no_number_is_refused_as_dynamodb_does() -> None:
     row = encode_row(HELD) | {"ownerSwitchesSinceCheckpoint": {"S": "two"}}
-    assert apply_to(writes.acquire(HELD.seen, OTHER, "h"), row) is None
+    assert apply_to(writes.acquire(HELD.fence, OTHER, "h"), row) is None

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
-from sublet.aws.clock import SystemClock
-from sublet.decisions.resume import ReadPosition
+from sublet.decisions.read_position import ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamNotFound
+from sublet.handlers.load import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryMetrics, MemoryStream
 from sublet.ports import Applied, Batch, PollRefusal, Refused
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
-from sublet.runtimes.handler_module import HandlerFunctions
 from sublet.runtimes.process import ConsumerProcess
-from sublet.runtimes.threads import ThreadTasks
 from sublet.settings import Mode, Settings, StartPosition
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
 
 PATIENCE = 30
 """Seconds that a test waits for what should take two or three."""

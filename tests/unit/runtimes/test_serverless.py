@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.window import LeaseReport, Next, Outcome, WindowReport
 from sublet.decisions.worker_item_json import item_from_json, item_to_json
 from sublet.errors import EventError, HandlerNotLoadable, SettingsError
-from sublet.protocol.lease import Seen
+from sublet.protocol.lease import LeaseFence
 from sublet.runtimes import serverless
 from sublet.settings import Settings
 
@@ -56,8 +56,8 @@ def test_a_map_item_is_a_worker_item() -> None:
         "9f86d081884c7d65",
         "orders-audit-lambda-0",
         (
-            Claim("shardId-000000000000", None, 0, Why.FREE),
-            Claim("shardId-000000000001", "orders-audit-lambda-0", 41, Why.EXPIRED),
+            Claim("shardId-000000000000", None, 0, ClaimReason.FREE),
+            Claim("shardId-000000000001", "orders-audit-lambda-0", 41, ClaimReason.EXPIRED),
         ),
         40,
     )
@@ -132,7 +132,7 @@ def test_a_report_has_the_shape_that_the_choice_reads() -> None:
         Next(expected["next"]),
         item_from_json(expected["item"]),
         tuple(
-            LeaseReport(**{**lease, "outcome": Outcome(lease["outcome"])}, kept=Seen("k", "o", 1))
+            LeaseReport(**{**lease, "outcome": Outcome(lease["outcome"])}, kept=LeaseFence("k", "o", 1))
             for lease in expected["leases"]
         ),
     )

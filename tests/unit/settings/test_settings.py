@@ -51,8 +51,8 @@ def refused(error: SettingsError, name: str, value: object, allowed: str) -> Non
         ("handler", "1orders:handle", "module:function"),
         ("worker_id", "", "1 to 200"),
         ("worker_id", "a b", "1 to 200"),
-        ("worker_ids", 0, "from 1 to 100"),
-        ("worker_ids", 101, "from 1 to 100"),
+        ("worker_count", 0, "from 1 to 100"),
+        ("worker_count", 101, "from 1 to 100"),
         ("leases_per_worker", 0, "from 1 to 200"),
         ("leases_to_acquire", 0, "from 1 to 10,000"),
         ("max_leases", 0, "from 1 to 1,000,000"),
@@ -112,9 +112,9 @@ def test_a_wrong_duration_is_refused_as_it_would_be_written(
         ("hash_range_filter", "off", "HashRangeFilter"),
         ("start_position", "LATEST", "StartPosition"),
         ("failover_time", 30, "timedelta"),
-        ("worker_ids", 2.0, "int"),
-        ("worker_ids", True, "int"),
-        ("worker_ids", "2", "int"),
+        ("worker_count", 2.0, "int"),
+        ("worker_count", True, "int"),
+        ("worker_count", "2", "int"),
         ("fair_share", 1, "bool"),
         ("stream_arn", 5, "str"),
     ],
@@ -240,7 +240,7 @@ def test_every_setting_survives_the_environment() -> None:
         ),
         failover_time=timedelta(seconds=45),
         heartbeat_interval=timedelta(milliseconds=1500),
-        worker_ids=3,
+        worker_count=3,
         worker_id="orders-process-1",
         leases_per_worker=7,
         leases_to_acquire=8,
@@ -300,7 +300,7 @@ def test_a_window_longer_than_the_functions_timeout_less_its_margin_is_refused()
 
 
 def test_names_derived_from_the_application() -> None:
-    settings = replace(PLAIN, worker_ids=2)
+    settings = replace(PLAIN, worker_count=2)
     assert settings.lease_table == "orders", "KCL's convention"
     assert settings.sightings_table == "orders-sightings"
     assert settings.own_worker_ids == ("orders-lambda-0", "orders-lambda-1")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from sublet.errors import SettingsError
-from sublet.runtimes.spark.options import OPTIONS, Use, parse_options
 from sublet.settings import HashRangeFilter, StartKind, StartPosition
+from sublet.spark.options import OPTIONS, Use, parse_options
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
 

@@ -1,5 +1,5 @@
 """`python -m sublet`."""
 
-from sublet.runtimes.command_line import main
+from sublet.cli.main import main
 
 raise SystemExit(main())

@@ -21,7 +21,7 @@ from sublet.protocol.records import UserRecord
 if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms without it
     from sublet.decisions.liveness import Sighting
     from sublet.decisions.packing import WorkerItem
-    from sublet.decisions.resume import ReadPosition
+    from sublet.decisions.read_position import ReadPosition
     from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
     from sublet.protocol.lease_writes import LeaseWrite
     from sublet.protocol.records import Page

@@ -22,7 +22,7 @@ from sublet.aws.kinesis_errors import (
 )
 from sublet.aws.kinesis_shapes import child_of, child_shards, decode_records_reply, records_reply, shard_of
 from sublet.aws.raw_json import keep_raw_json
-from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError, StreamNotFound, StreamUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.records import Page

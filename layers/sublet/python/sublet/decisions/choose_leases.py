@@ -20,7 +20,7 @@ from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 
 
-class Why(StrEnum):
+class ClaimReason(StrEnum):
     """Why a lease is acquired. STEAL alone takes it from an owner that is alive."""
 
     FREE = "free"
@@ -33,7 +33,7 @@ class Why(StrEnum):
 class Choice(Struct, frozen=True):
     lease: Lease
     worker_id: str
-    why: Why
+    why: ClaimReason
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class _Market:
     held         live leases of each worker id, our own included; rises and falls as leases are chosen
     """
 
-    available: tuple[tuple[Lease, Why], ...]
+    available: tuple[tuple[Lease, ClaimReason], ...]
     very_old: frozenset[str]
     stealable: dict[str, list[Lease]]
     held: Counter[str]
@@ -62,7 +62,7 @@ def choose_leases(
     recently_ended: frozenset[str] = frozenset(),
     malformed: Collection[str] = (),
 ) -> tuple[Choice, ...]:
-    """Choose leases for each of our own `worker_ids`; a lease is chosen at most once.
+    """Choose leases for each of our own `worker_count`; a lease is chosen at most once.
 
     A lease may be chosen once every parent has ended or has no lease (KCL's BlockOnParentShardTask); one
     whose row is unreadable (`malformed`) has not ended. `recently_ended` are shard ids: their children go
@@ -87,7 +87,7 @@ def _look(
 ) -> _Market:
     ours = frozenset(worker_ids)
     unfinished = {lease.lease_key for lease in leases if not lease.is_ended}.union(malformed)
-    available: list[tuple[Lease, Why]] = []
+    available: list[tuple[Lease, ClaimReason]] = []
     stealable: dict[str, list[Lease]] = {}
     held = Counter(dict.fromkeys(ours, 0))
     for lease in sorted((lease for lease in leases if not lease.is_ended), key=lambda lease: lease.lease_key):
@@ -101,17 +101,17 @@ def _look(
         if ready and owner not in ours and lease.checkpoint_owner is None:
             stealable.setdefault(owner, []).append(lease)
     chance.shuffle(available)
-    available.sort(key=lambda one: one[1] is not Why.CHILD)
+    available.sort(key=lambda one: one[1] is not ClaimReason.CHILD)
     very_old = frozenset(
         one.lease_key for one, _ in available if is_very_old(one, sightings, now, settings.failover_time)
     )
     return _Market(tuple(available), very_old, stealable, held)
 
 
-def _why(lease: Lease, recently_ended: frozenset[str]) -> Why:
+def _why(lease: Lease, recently_ended: frozenset[str]) -> ClaimReason:
     if not recently_ended.isdisjoint(lease.parent_shard_ids):
-        return Why.CHILD
-    return Why.FREE if lease.actual_owner is None else Why.EXPIRED
+        return ClaimReason.CHILD
+    return ClaimReason.FREE if lease.actual_owner is None else ClaimReason.EXPIRED
 
 
 def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tuple[Choice, ...]:
@@ -123,8 +123,8 @@ def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tup
     it is what two of KCL's passes would take. Greedy: everything is urgent.
     """
     target = _target(market, settings)
-    urgent: deque[tuple[Lease, Why]] = deque()
-    rest: deque[tuple[Lease, Why]] = deque()
+    urgent: deque[tuple[Lease, ClaimReason]] = deque()
+    rest: deque[tuple[Lease, ClaimReason]] = deque()
     for one in market.available:
         first = not settings.fair_share or (
             settings.priority_assignment and one[0].lease_key in market.very_old
@@ -172,7 +172,7 @@ def _steal(
         chance.shuffle(victims)
         count = _how_many_to_steal(market.held[worker_id], market.held[victim], target, settings)
         for _ in range(min(count, len(victims))):
-            chosen.append(Choice(victims.pop(), worker_id, Why.STEAL))
+            chosen.append(Choice(victims.pop(), worker_id, ClaimReason.STEAL))
             market.held[victim] -= 1
             market.held[worker_id] += 1
         if not victims:

@@ -18,7 +18,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard, children_by_parent
 
 
-class WhyDelete(StrEnum):
+class DeleteReason(StrEnum):
     """Why a lease is deleted."""
 
     COMPLETED = "completed"
@@ -29,7 +29,7 @@ class WhyDelete(StrEnum):
 
 class Deletion(Struct, frozen=True):
     lease: Lease
-    why: WhyDelete
+    why: DeleteReason
 
 
 _NOT_UNDER_WAY = frozenset({Sentinel.TRIM_HORIZON.value, Sentinel.AT_TIMESTAMP.value})
@@ -54,9 +54,9 @@ def plan_lease_cleanup(
     deletions: list[Deletion] = []
     for lease in leases:
         if _is_completed(lease, by_key, standing, children):
-            deletions.append(Deletion(lease, WhyDelete.COMPLETED))
+            deletions.append(Deletion(lease, DeleteReason.COMPLETED))
         elif whole and lease.shard_id not in listed:
-            deletions.append(Deletion(lease, WhyDelete.GARBAGE))
+            deletions.append(Deletion(lease, DeleteReason.GARBAGE))
     return tuple(deletions)
 
 

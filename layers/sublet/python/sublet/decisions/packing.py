@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from sublet.decisions.chance import Chance
-from sublet.decisions.choose_leases import Choice, Why
+from sublet.decisions.choose_leases import Choice, ClaimReason
 from sublet.settings import Settings
 
 MAP_ITEMS_MAX = 40
@@ -23,7 +23,7 @@ class Claim:
     lease_key: str
     lease_owner: str | None
     lease_counter: int
-    why: Why
+    why: ClaimReason
 
 
 @dataclass(frozen=True, slots=True)

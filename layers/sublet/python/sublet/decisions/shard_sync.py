@@ -25,7 +25,7 @@ from sublet.protocol.shard import HashKeyRange, Shard, creation_order
 from sublet.settings import StartKind, StartPosition
 
 
-class WhyCreate(StrEnum):
+class CreateReason(StrEnum):
     """Why a lease is created."""
 
     START = "start"
@@ -40,7 +40,7 @@ class NewLease(Struct, frozen=True):
     """A lease to put into the table unless somebody else has."""
 
     lease: Lease
-    why: WhyCreate
+    why: CreateReason
 
 
 class ShardSyncPlan(Struct, frozen=True):
@@ -80,7 +80,7 @@ def plan_shard_sync(
     leased = {lease.lease_key for lease in leases}.union(malformed)
     ended = {lease.lease_key for lease in leases if lease.is_ended}
     skipped = frozenset(inconsistent)
-    whys = dict.fromkeys(_to_repair(listed, leased, ended, skipped), WhyCreate.REPAIR)
+    whys = dict.fromkeys(_to_repair(listed, leased, ended, skipped), CreateReason.REPAIR)
     unfinished = {lease.lease_key for lease in leases}.difference(ended)
     waited_for = _waited_for(listed, leased, unfinished, skipped)
     whys |= _leading_nowhere(listed, leased.union(whys), waited_for, skipped, start_position)
@@ -109,7 +109,7 @@ def _plan_first_leases(
         (shard for shard in at_start if ids.isdisjoint(shard.parent_shard_ids)), key=creation_order
     )
     return ShardSyncPlan(
-        tuple(_new_lease(shard, WhyCreate.START, start_position) for shard in first), inconsistent
+        tuple(_new_lease(shard, CreateReason.START, start_position) for shard in first), inconsistent
     )
 
 
@@ -166,7 +166,7 @@ def _leading_nowhere(
     waited_for: Sequence[str],
     skipped: AbstractSet[str],
     start_position: StartPosition,
-) -> dict[str, WhyCreate]:
+) -> dict[str, CreateReason]:
     """KCL's rule: which shards without a lease need one, so that leases lead to every open shard.
 
     A shard is led to if it has a lease or one of its listed parents is led to. Every open shard that is not
@@ -182,14 +182,14 @@ def _leading_nowhere(
         if s.is_open and s.shard_id not in leased and s.shard_id not in skipped
     ]
     led_to: dict[str, bool] = {}
-    whys: dict[str, WhyCreate] = {}
+    whys: dict[str, CreateReason] = {}
     for shard_id in _ancestors_first((*unleased, *waited_for), listed, leased):
         parents = [] if shard_id in leased else _listed_parents(shard_id, listed)
         led_to[shard_id] = shard_id in leased or any(from_the_past or led_to[parent] for parent in parents)
         if led_to[shard_id]:
-            whys |= {parent: WhyCreate.ANCESTOR for parent in parents if not led_to[parent]}
-    whys |= {shard_id: WhyCreate.ANCESTOR for shard_id in waited_for if not led_to[shard_id]}
-    return whys | {shard_id: WhyCreate.START for shard_id in unleased if not led_to[shard_id]}
+            whys |= {parent: CreateReason.ANCESTOR for parent in parents if not led_to[parent]}
+    whys |= {shard_id: CreateReason.ANCESTOR for shard_id in waited_for if not led_to[shard_id]}
+    return whys | {shard_id: CreateReason.START for shard_id in unleased if not led_to[shard_id]}
 
 
 def _ancestors_first(
@@ -217,8 +217,8 @@ def _listed_parents(shard_id: str, listed: Mapping[str, Shard]) -> list[str]:
     return [parent for parent in listed[shard_id].parent_shard_ids if parent in listed]
 
 
-def _new_lease(shard: Shard, why: WhyCreate, start_position: StartPosition) -> NewLease:
-    if why is WhyCreate.REPAIR:
+def _new_lease(shard: Shard, why: CreateReason, start_position: StartPosition) -> NewLease:
+    if why is CreateReason.REPAIR:
         checkpoint = TRIM_HORIZON if start_position.at is None else AT_TIMESTAMP
     else:
         checkpoint = Checkpoint.parse(start_position.kind.value)

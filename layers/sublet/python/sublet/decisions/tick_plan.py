@@ -10,7 +10,7 @@ from msgspec import Struct
 from sublet.decisions.chance import Chance
 from sublet.decisions.choose_leases import Choice, choose_leases
 from sublet.decisions.hash_range_audit import holes
-from sublet.decisions.lease_cleanup import Deletion, WhyDelete, plan_lease_cleanup
+from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cleanup
 from sublet.decisions.liveness import Sighting, is_expired, observe
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
@@ -52,7 +52,9 @@ def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> 
     sync = plan_shard_sync(look.scan.leases, malformed, look.shards, settings.start_position)
     deletions = plan_lease_cleanup(look.scan.leases, look.shards, malformed) if look.scan.leases else ()
     doomed = {deletion.lease.lease_key for deletion in deletions}
-    suspected = {d.lease.lease_key for d in deletions if d.why is WhyDelete.GARBAGE and not d.lease.is_ended}
+    suspected = {
+        d.lease.lease_key for d in deletions if d.why is DeleteReason.GARBAGE and not d.lease.is_ended
+    }
     leases = [lease for lease in look.scan.leases if lease.lease_key not in doomed] + [
         new.lease for new in sync.create
     ]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
-from sublet.protocol.lease import Seen
+from sublet.protocol.lease import LeaseFence
 from sublet.protocol.records import Page
 from sublet.settings import Mode, Settings
 
@@ -45,7 +45,7 @@ class LeaseReport:
 
     lease_key: str
     outcome: Outcome
-    kept: Seen | None = None
+    kept: LeaseFence | None = None
     checkpoint: str | None = None
     stream_records: int = 0
     user_records: int = 0
@@ -67,18 +67,18 @@ class WindowReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Tip:
+class AtTip:
     """Since when every page of a shard has been at the tip; None while it is behind."""
 
     since: datetime | None = None
 
-    def after(self, page: Page, now: datetime) -> Tip:
+    def after(self, page: Page, now: datetime) -> AtTip:
         if page.millis_behind_latest > 0:
-            return Tip()
-        return self if self.since is not None else Tip(now)
+            return AtTip()
+        return self if self.since is not None else AtTip(now)
 
 
-def has_caught_up(page: Page, tip: Tip, now: datetime, settings: Settings) -> bool:
+def has_caught_up(page: Page, tip: AtTip, now: datetime, settings: Settings) -> bool:
     """catch_up leaves at an empty page at the tip, or after `linger` at the tip of a shard that always has a few records.
 
     One page with records and no lag is not yet the tip: records of the same millisecond may follow.
@@ -112,7 +112,9 @@ def keeps_leases(item: WorkerItem, settings: Settings) -> bool:
 
 def after_window(item: WorkerItem, reports: Sequence[LeaseReport]) -> WindowReport:
     """Another window for what is kept; otherwise a prompt if a tick now would find work for somebody; otherwise done."""
-    kept = tuple(Claim(*report.kept, why=Why.CONTINUE) for report in reports if report.kept is not None)
+    kept = tuple(
+        Claim(*report.kept, why=ClaimReason.CONTINUE) for report in reports if report.kept is not None
+    )
     following = replace(item, claims=kept, windows_left=item.windows_left - 1)
     if kept:
         return WindowReport(Next.AGAIN, following, tuple(reports))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.errors import EventError
 
@@ -51,13 +51,13 @@ def _claim(value: object, at: str) -> Claim:
     if owner is not None and not isinstance(owner, str):
         raise EventError(f"{at}.lease_owner", owner, "a worker id, or null for nobody")
     why = _field(fields, "why", f"{at}.why")
-    if why not in list(Why):
-        raise EventError(f"{at}.why", why, f"one of {', '.join(Why)}")
+    if why not in list(ClaimReason):
+        raise EventError(f"{at}.why", why, f"one of {', '.join(ClaimReason)}")
     return Claim(
         lease_key=_text(fields, "lease_key", at),
         lease_owner=owner,
         lease_counter=_whole(fields, "lease_counter", at),
-        why=Why(why),
+        why=ClaimReason(why),
     )
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sublet.decisions.window import handler_backoff
-from sublet.engine.frames import frames_of
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.progress import Progress
+from sublet.engine.traceback_frames import frames_of
 from sublet.ports import Batch, Clock, Handler, Log, Metrics, Signal
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings

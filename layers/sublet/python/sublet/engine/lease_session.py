@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
-from sublet.decisions.choose_leases import Why
-from sublet.decisions.resume import may_have_lost, needs_pin, not_yet_handled, read_position
+from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.read_position import may_have_lost, needs_pin, not_yet_handled, read_position
 from sublet.decisions.shard_end import Blocked, may_begin, other_parents, plan_shard_end
-from sublet.decisions.window import LeaseReport, Outcome, Tip, has_caught_up
+from sublet.decisions.window import AtTip, LeaseReport, Outcome, has_caught_up
 from sublet.engine.handling import Handling
 from sublet.engine.held_lease import HeldLease, Tenure
-from sublet.engine.meter import Meter
+from sublet.engine.lease_metrics import LeaseMetrics
 from sublet.engine.page_feed import Budget, PageFeed
 from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableError, StreamError
@@ -60,7 +60,7 @@ class LeaseSession:
     world: World
     held: HeldLease
     halt: Signal
-    why: Why
+    why: ClaimReason
     keep: bool
     """Continuous mode: at the window's end keep the lease for the next window."""
     caught_up_at: datetime | None = field(default=None, init=False)
@@ -70,7 +70,7 @@ class LeaseSession:
     count: LeaseReport = field(init=False)
     progress: Progress = field(init=False)
     handling: Handling = field(init=False)
-    meter: Meter = field(init=False)
+    meter: LeaseMetrics = field(init=False)
 
     def __post_init__(self) -> None:
         world = self.world
@@ -80,7 +80,7 @@ class LeaseSession:
             world.handler, self.shard_id, self.held, self.progress, world.settings, world.clock,
             world.slots, self.halt, world.deadline, world.metrics, world.log,
         )  # fmt: skip
-        self.meter = Meter(self.shard_id, world.metrics, world.clock)
+        self.meter = LeaseMetrics(self.shard_id, world.metrics, world.clock)
 
     def run(self) -> LeaseReport:
         """Consume, then leave. Whatever happens in between, what is finished gets written and the lease given back."""
@@ -107,7 +107,7 @@ class LeaseSession:
 
     def _consume(self) -> Outcome:
         world = self.world
-        if self.why is Why.STEAL and not self.halt.wait(world.settings.handover_wait):
+        if self.why is ClaimReason.STEAL and not self.halt.wait(world.settings.handover_wait):
             self.held.reload()
             self.progress.start_from(self.held.lease.checkpoint)
         parents = self._parents()
@@ -156,7 +156,7 @@ class LeaseSession:
 
     def _pages(self, feed: PageFeed) -> Outcome:
         """Page by page until one of them, the deadline or the halt signal ends it."""
-        tip, seen_records = Tip(), False
+        tip, seen_records = AtTip(), False
         while (page := feed.next()) is not None:
             now = self.world.clock.now()
             tip = tip.after(page, now)
@@ -282,7 +282,7 @@ class LeaseSession:
         self.count = replace(
             self.count,
             outcome=outcome,
-            kept=self.held.lease.seen if keep else None,
+            kept=self.held.lease.fence if keep else None,
             checkpoint=str(self.held.lease.checkpoint),
             handler_failures=self.handling.failures,
             problem=problem or self.handling.problem,

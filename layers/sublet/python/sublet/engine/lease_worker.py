@@ -13,19 +13,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from sublet.decisions.choose_leases import Why
+from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.shard_end import may_begin
 from sublet.decisions.window import LeaseReport, Outcome, WindowReport, after_window, keeps_leases
 from sublet.engine.heartbeats import keep_heartbeating
 from sublet.engine.held_lease import HeldLease
+from sublet.engine.lease_metrics import SHOWN_EVERY
 from sublet.engine.lease_session import LeaseSession, World
-from sublet.engine.meter import SHOWN_EVERY
 from sublet.engine.page_feed import Budget
 from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableUnavailable, StreamError
 from sublet.ports import Applied, Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Task, Tasks
-from sublet.protocol.lease import Lease, MalformedRow, Seen
+from sublet.protocol.lease import Lease, LeaseFence, MalformedRow
 from sublet.protocol.lease_writes import acquire
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings
@@ -92,7 +92,7 @@ class _Window:
             beside.append(tasks.spawn(partial(self._pass_on, self.stop, over)))
         with self.lock:
             for claim in self.item.claims:
-                self._start(Seen(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why)
+                self._start(LeaseFence(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why)
         try:
             return self._reports()
         finally:
@@ -127,14 +127,14 @@ class _Window:
                 for session in list(self.sessions.values()):
                     session.stop()
 
-    def _start(self, seen: Seen, why: Why) -> None:
+    def _start(self, seen: LeaseFence, why: ClaimReason) -> None:
         """Begin with a lease, unless this window already has or had it. The caller holds the lock."""
         if seen.lease_key not in self.claimed:
             self.claimed.add(seen.lease_key)
             self.under_way.add(seen.lease_key)
             self.started.append(self.world.tasks.spawn(lambda: self._lease(seen, why)))
 
-    def _lease(self, seen: Seen, why: Why) -> LeaseReport:
+    def _lease(self, seen: LeaseFence, why: ClaimReason) -> LeaseReport:
         """One lease from its acquire to the start of its children."""
         try:
             report, lease = self._consume(seen, why)
@@ -144,7 +144,7 @@ class _Window:
             return self._below(report)
         return self._ended(report, lease) if lease is not None and lease.is_ended else report
 
-    def _consume(self, seen: Seen, why: Why) -> tuple[LeaseReport, Lease | None]:
+    def _consume(self, seen: LeaseFence, why: ClaimReason) -> tuple[LeaseReport, Lease | None]:
         """The report, and the lease as we left it (None: not acquired)."""
         log, since = self.world.log, self.world.clock.now()
         try:
@@ -172,7 +172,7 @@ class _Window:
         )
         return report, session.held.lease
 
-    def _session(self, lease: Lease, since: datetime, why: Why) -> LeaseSession:
+    def _session(self, lease: Lease, since: datetime, why: ClaimReason) -> LeaseSession:
         world, halt = self.world, self.world.tasks.signal()
         held = HeldLease(lease, since, world.table, world.clock, world.tasks, halt, world.log)
         session = LeaseSession(world, held, halt, why, keep=keeps_leases(self.item, world.settings))
@@ -180,14 +180,14 @@ class _Window:
         world.metrics.put("worker_leases", 1)
         return session
 
-    def _acquire(self, seen: Seen) -> Lease | MalformedRow | None:
+    def _acquire(self, seen: LeaseFence) -> Lease | MalformedRow | None:
         """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands."""
         result = self.world.table.apply(acquire(seen, self.item.worker_id, self.holder))
         if isinstance(result, Applied):
             return result.lease
         row = result.row
         if isinstance(row, Lease) and not self._is_ours(row) and self._is_of_this_item(row):
-            result = self.world.table.apply(acquire(row.seen, self.item.worker_id, self.holder))
+            result = self.world.table.apply(acquire(row.fence, self.item.worker_id, self.holder))
             return result.lease if isinstance(result, Applied) else result.row
         return row
 
@@ -248,7 +248,7 @@ class _Window:
                 )
                 if not in_time or len(self.under_way) >= self.world.settings.leases_per_worker:
                     return False
-                self._start(child.seen, Why.CHILD)
+                self._start(child.fence, ClaimReason.CHILD)
             return True
 
     def _is_ours(self, lease: Lease) -> bool:

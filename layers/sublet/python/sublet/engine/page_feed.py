@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.decisions.resume import ReadPosition, after
+from sublet.decisions.read_position import ReadPosition, after
 from sublet.decisions.window import next_poll_at, throttled_until
 from sublet.errors import StreamError
 from sublet.ports import Clock, PollRefusal, Signal, Stream, Task, Tasks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sublet.decisions.chance import Chance
-from sublet.decisions.lease_cleanup import Deletion, WhyDelete
+from sublet.decisions.lease_cleanup import DeleteReason, Deletion
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
 from sublet.ports import Applied, Clock, Dispatcher, LeaseTable, Log, Metrics, SightingStore, Stream
@@ -89,7 +89,7 @@ class LeaseManager:
     def _delete(self, deletion: Deletion) -> bool:
         """Garbage is only a suspicion until the service itself has denied the shard: a listing may lag."""
         key = deletion.lease.lease_key
-        if deletion.why is WhyDelete.GARBAGE and self.stream.has_shard(key):
+        if deletion.why is DeleteReason.GARBAGE and self.stream.has_shard(key):
             return False
         deleted = isinstance(self.table.apply(delete(deletion.lease)), Applied)
         if deleted and not deletion.lease.is_ended:

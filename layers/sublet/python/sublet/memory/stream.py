@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from sublet.decisions.resume import IteratorType, ReadPosition
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamNotFound
 from sublet.memory.clock import FakeClock
 from sublet.memory.shard_log import READ_BYTES_PER_SECOND, ShardLog

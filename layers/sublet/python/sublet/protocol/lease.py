@@ -17,7 +17,7 @@ AttributeValue = Mapping[str, Any]
 """A DynamoDB attribute in its typed JSON form: {"S": "text"}, {"N": "1"}, {"SS": ["a"]}, {"B": b".."}, {"NULL": True}, ..."""
 
 
-class Seen(NamedTuple):
+class LeaseFence(NamedTuple):
     """How a lease stood when somebody looked: an acquire succeeds only if it still stands so."""
 
     lease_key: str
@@ -63,8 +63,8 @@ class Lease:
         return self.lease_key
 
     @property
-    def seen(self) -> Seen:
-        return Seen(self.lease_key, self.lease_owner, self.lease_counter)
+    def fence(self) -> LeaseFence:
+        return LeaseFence(self.lease_key, self.lease_owner, self.lease_counter)
 
     @property
     def is_ended(self) -> bool:

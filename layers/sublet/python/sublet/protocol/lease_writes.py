@@ -30,7 +30,7 @@ from sublet.protocol.conditions import (
     any_of,
     holds,
 )
-from sublet.protocol.lease import AttributeValue, Lease, Seen
+from sublet.protocol.lease import AttributeValue, Lease, LeaseFence
 from sublet.protocol.lease_row import encode_row, moment, number, text, texts
 
 ONE = 1
@@ -83,7 +83,7 @@ def create(lease: Lease) -> LeaseWrite:
     return LeaseWrite(WriteKind.CREATE, lease.lease_key, all_of(_NO_SUCH_LEASE), sets=encode_row(lease))
 
 
-def acquire(seen: Seen, worker_id: str, holder: str) -> LeaseWrite:
+def acquire(seen: LeaseFence, worker_id: str, holder: str) -> LeaseWrite:
     """Take a lease that is free, expired or to be stolen, exactly as it was seen (KCL's takeLease, and its owner too)."""
     switches = {columns.OWNER_SWITCHES: ONE} if seen.lease_owner not in (None, worker_id) else {}
     return LeaseWrite(
@@ -217,14 +217,14 @@ _NOT_STARTED = Clause(
 )
 
 
-def _counter_stands(lease: Lease | Seen) -> Clause:
+def _counter_stands(lease: Lease | LeaseFence) -> Clause:
     fence = Equal(columns.LEASE_COUNTER, number(lease.lease_counter))
     return Clause(
         "counter_stands", fence, "whoever wrote since then, a paused owner or a new one, wins (KCL's fence)"
     )
 
 
-def _owner_stands(lease: Lease | Seen) -> Clause:
+def _owner_stands(lease: Lease | LeaseFence) -> Clause:
     because = "a KCL 3.x handoff names a new owner and leaves the counter alone"
     return Clause("owner_stands", _names(columns.LEASE_OWNER, lease.lease_owner), because)
 

@@ -14,9 +14,9 @@ from random import Random, SystemRandom
 
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next
-from sublet.engine.frames import frames_of
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
+from sublet.engine.traceback_frames import frames_of
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.memory import MemorySightingStore
 from sublet.ports import Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Task, Tasks

@@ -10,7 +10,6 @@ from random import SystemRandom
 from typing import Any, Protocol
 
 from sublet.aws import clients
-from sublet.aws.clock import SystemClock
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.log import PowertoolsLog
@@ -20,10 +19,11 @@ from sublet.decisions.worker_item_json import item_from_json, item_to_json
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.errors import EventError
-from sublet.runtimes.garbage import collect_seldom
-from sublet.runtimes.handler_module import load_handler
-from sublet.runtimes.threads import ThreadTasks
+from sublet.handlers.load import load_handler
 from sublet.settings import Settings
+from sublet.system.clock import SystemClock
+from sublet.system.garbage_collection import collect_seldom
+from sublet.system.threads import ThreadTasks
 
 STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
 SCHEDULED = "Scheduled Event"

@@ -22,7 +22,7 @@ POLLS_PER_SECOND_MAX = 5
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 _NUMBERS = (
-    ("worker_ids", 1, 100),
+    ("worker_count", 1, 100),
     ("leases_per_worker", 1, 200),
     ("leases_to_acquire", 1, 10_000),
     ("max_leases", 1, 1_000_000),

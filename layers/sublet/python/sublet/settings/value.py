@@ -46,7 +46,7 @@ class Settings:
     heartbeat_interval: timedelta = timedelta(seconds=10)
     """At most a third of failover_time, so that two lost heartbeats do not lose the lease. The seed's 10 s: 6 writes a minute."""
 
-    worker_ids: int = 1
+    worker_count: int = 1
     """How many workers this deployment counts as in KCL's fair share: `<application>-lambda-<n>`, stable for ever."""
 
     worker_id: str | None = None
@@ -152,7 +152,7 @@ class Settings:
     def own_worker_ids(self) -> tuple[str, ...]:
         if self.worker_id is not None:
             return (self.worker_id,)
-        return tuple(f"{self.application}-lambda-{n}" for n in range(self.worker_ids))
+        return tuple(f"{self.application}-lambda-{n}" for n in range(self.worker_count))
 
     @property
     def steals(self) -> bool:

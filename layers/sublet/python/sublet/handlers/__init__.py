@@ -1,0 +1,1 @@
+"""Handlers: user code of other contracts as our Handler port."""

@@ -1,0 +1,79 @@
+"""One micro-batch: judged once, made into tables, written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from sublet.pipeline.judging import judge, parsed, raw, rejected, with_arrival_date
+from sublet.pipeline.progress import BatchDone
+from sublet.pipeline.sinks import Tables
+from sublet.pipeline.transforming import OWN_TABLES, Transform, transformed
+from sublet.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What becomes of a batch. `reference`: the transform's name, for errors."""
+
+    schema: StructType | None = None
+    transform: Transform | None = None
+    reference: str = ""
+
+    def tables(self, judged: DataFrame) -> dict[str, DataFrame]:
+        """The user's tables, which are made last and see what `parsed` (or `raw`) has."""
+        tables = {"raw": raw(judged)}
+        if self.schema is not None:
+            tables |= {"parsed": parsed(judged), "rejected": rejected(judged)}
+        if self.transform is not None:
+            seen = tables["raw" if self.schema is None else "parsed"]
+            tables |= transformed(self.transform, self.reference, seen)
+        return tables
+
+
+class NotBegun(Exception):
+    """The run was asked to end before this batch had begun: nothing of it is written, and the query ends by this."""
+
+
+class WriteBatch:
+    """For `foreachBatch`. What of it fails, fails the query; the next run begins with the same batch.
+
+    is_over      whether the run was asked to end: then no batch is begun any more
+    was_refused  whether one would have been
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        sink: Tables,
+        clock: Clock,
+        report: Callable[[BatchDone], object],
+        is_over: Callable[[], bool],
+    ) -> None:
+        self._recipe, self._sink, self._clock, self._report = recipe, sink, clock, report
+        self._is_over, self.was_refused = is_over, False
+
+    def __call__(self, rows: DataFrame, batch: int) -> None:
+        """The stream is read once, and so is each table: what they come from is kept while they are written."""
+        if self._is_over():
+            self.was_refused = True
+            raise NotBegun(f"batch {batch}")
+        began, schema = self._clock.now(), self._recipe.schema
+        judged = with_arrival_date(rows) if schema is None else judge(rows, schema)
+        kept = [judged.persist(StorageLevel.MEMORY_AND_DISK)]
+        try:
+            tables = self._recipe.tables(judged)
+            kept += [
+                table.persist(StorageLevel.MEMORY_AND_DISK)
+                for name, table in tables.items()
+                if name not in OWN_TABLES
+            ]
+            counted = self._sink.write(tables, batch)
+        finally:
+            for frame in reversed(kept):
+                frame.unpersist()
+        self._report(BatchDone(batch, counted, self._clock.now() - began))

@@ -1,0 +1,140 @@
+"""`sublet pipeline`: its arguments, and what it says when it cannot do what they ask."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from sublet.errors import SettingsError, SubletError
+from sublet.pipeline.settings import PipelineSettings, Sink, pairs, pipeline_settings
+from sublet.settings import parse_duration
+
+DESCRIPTION = """\
+Bring a Kinesis stream into tables, each record exactly once:
+
+  raw        every user record
+  parsed     those that fit --schema, with its columns
+  rejected   those that do not: why not, and the original bytes
+  ...        whatever tables --transform makes of a batch of `parsed`
+
+The tables are partitioned by arrival date and shard. Runs go on where the last one ended."""
+
+EXAMPLES = """\
+examples:
+  sublet pipeline --stream orders --output lake --schema "id BIGINT NOT NULL, price DECIMAL(9,2)" --available-now
+  sublet pipeline --stream orders --output s3://lake/orders --sink delta --schema orders.json --every 5m
+  sublet pipeline --stream orders --output lake --application orders-audit --leases follow --transform orders:tables"""
+
+_NAMED = {"stream": "stream", "start": "startPosition", "application": "application", "leases": "leases"}
+"""Arguments that are options of the source."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0, 1 when the query failed, 2 when it could not begin, with one sentence on standard error."""
+    parser = argparse.ArgumentParser(prog="python -m sublet.pipeline")
+    add_arguments(parser)
+    return run(parser.parse_args(arguments))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """What `main` does, with the arguments parsed."""
+    try:
+        settings = settings_of(arguments)
+        try:
+            from sublet.pipeline.running import run_in_this_process
+        except ModuleNotFoundError as missing:
+            raise SettingsError(
+                "pipeline", missing.name, 'is not installed: pip install "sublet[spark]"'
+            ) from None
+        return run_in_this_process(settings)
+    except SubletError as problem:
+        print(f"sublet: {problem}", file=sys.stderr)
+        return 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    _add_what(parser.add_argument_group("what"))
+    _add_when(parser.add_argument_group("from where, and when"))
+    other = parser.add_argument_group("everything else")
+    other.add_argument(
+        "--option", metavar="NAME=VALUE", action="append", default=[],
+        help="an option of the source, such as region=eu-west-1 or maxSpanPerTrigger=5m (docs/spark.md lists them)",
+    )  # fmt: skip
+    other.add_argument(
+        "--metrics", action="store_true",
+        help="put lag and records on standard output as CloudWatch's embedded metrics, of --application or the stream's name",
+    )  # fmt: skip
+    other.add_argument(
+        "--conf", metavar="NAME=VALUE", action="append", default=[],
+        help="configuration of the Spark session, such as spark.driver.memory=4g",
+    )  # fmt: skip
+
+
+def _add_what(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--stream", metavar="NAME", required=True, help="the stream's name")
+    group.add_argument(
+        "--output", metavar="WHERE", required=True,
+        help="where the tables go: a folder or URI; for iceberg a namespace, such as glue.orders",
+    )  # fmt: skip
+    group.add_argument(
+        "--sink", choices=list(Sink), default=Sink.PARQUET,
+        help="kind of tables (default: parquet). delta needs the package deltalake, iceberg the session's own jars",
+    )  # fmt: skip
+    group.add_argument(
+        "--checkpoint", metavar="WHERE",
+        help="where the query keeps its place (default: _checkpoint in the output). It and the output belong together",
+    )  # fmt: skip
+    group.add_argument(
+        "--schema", metavar="DDL|FILE",
+        help="what the records' JSON holds: DDL, or a .json file with Spark's form of a schema. Without it: raw alone",
+    )  # fmt: skip
+    group.add_argument(
+        "--transform", metavar="MODULE:FUNCTION",
+        help="called with a batch of parsed (of raw without --schema); returns {table name: DataFrame}",
+    )  # fmt: skip
+
+
+def _add_when(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--application", metavar="NAME", help="the application whose lease table --leases means"
+    )
+    group.add_argument(
+        "--leases", metavar="HOW", help="what to do with its leases (follow: begin at their checkpoints)"
+    )
+    group.add_argument(
+        "--start", metavar="POSITION",
+        help="where the first run begins: TRIM_HORIZON (default), LATEST or AT_TIMESTAMP:<ISO 8601>",
+    )  # fmt: skip
+    when = group.add_mutually_exclusive_group()
+    when.add_argument(
+        "--available-now", action="store_true", help="read what is there, and end: for a scheduled run"
+    )
+    when.add_argument(
+        "--every", metavar="DURATION", default="1m",
+        help="else: a batch so often, until SIGTERM or Ctrl-C, after one (default: 1m; each is a file per table and shard)",
+    )  # fmt: skip
+
+
+def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
+    """Raises SettingsError, by the argument's name or the option's."""
+    named = {
+        option: value for name, option in _NAMED.items() if (value := getattr(arguments, name)) is not None
+    }
+    options = pairs("option", arguments.option)
+    for name in named:
+        if name.lower() in {option.lower() for option in options}:
+            raise SettingsError("option", name, "is given by its own argument already: give one of the two")
+    return pipeline_settings(
+        output=arguments.output,
+        checkpoint=arguments.checkpoint,
+        sink=Sink(arguments.sink),
+        schema=arguments.schema,
+        transform=arguments.transform,
+        every=None if arguments.available_now else parse_duration("every", arguments.every),
+        options={**named, **options},
+        spark=pairs("conf", arguments.conf),
+        metrics_of=(arguments.application or arguments.stream) if arguments.metrics else None,
+    )

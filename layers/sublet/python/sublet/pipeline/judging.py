@@ -1,0 +1,77 @@
+"""What fits the schema and what does not, as a step of a query; and the tables that come of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StringType, StructField, StructType
+
+from sublet.errors import SettingsError
+from sublet.pipeline.json_fit import fit_of
+from sublet.pipeline.parsing import PARSED, REASON, parse_array
+from sublet.spark.rows import ARROW_SCHEMA
+
+ARRIVAL_DATE = "arrivalDate"
+_COLUMNS = (*ARROW_SCHEMA.names, ARRIVAL_DATE)
+_WHENCE = tuple(name for name in _COLUMNS if name not in ("data", "explicitHashKey"))
+_ARRIVAL_DATE_SQL = (
+    "date_from_unix_date(cast(floor(unix_micros(approximateArrivalTimestamp) / 86400000000) as int))"
+)
+"""In UTC, whatever the session's time zone is."""
+
+
+def check_schema(schema: StructType) -> None:
+    """Raises SettingsError for a type that JSON has nothing for, and for a column that the pipeline adds itself."""
+    fit_of(schema.jsonValue())
+    taken = {name.lower(): name for name in (*_WHENCE, "batch")}
+    names = [field.name.lower() for field in schema.fields]
+    for name in names:
+        if name in taken:
+            raise SettingsError("schema", name, f"another name: the pipeline adds a column {taken[name]}")
+        if names.count(name) > 1:
+            raise SettingsError("schema", name, "each name once: to Spark, Id and id are the same")
+
+
+def judge(rows: DataFrame, schema: StructType) -> DataFrame:
+    """The source's rows, with `arrivalDate`, and with either `parsed`, a struct of `schema`, or the `reason` why not.
+
+    Works on batches and on streams, and asks Spark nothing: a declarative pipeline allows no question while its tables are
+    being defined. The package has to be installed on the executors.
+    """
+    judged = with_arrival_date(rows).withColumn("judged", _parse(schema)(F.col("data")))
+    return judged.select(*_COLUMNS, f"judged.{PARSED}", f"judged.{REASON}")
+
+
+def with_arrival_date(rows: DataFrame) -> DataFrame:
+    return rows.select(*ARROW_SCHEMA.names, F.expr(_ARRIVAL_DATE_SQL).alias(ARRIVAL_DATE))
+
+
+def _parse(schema: StructType) -> Any:
+    """As an expression that Spark may not repeat: a filter on the reason would have each row parsed once more."""
+    kind = StructType([StructField(PARSED, schema), StructField(REASON, StringType())])
+    text, arrow_kind = schema.json(), to_arrow_type(kind, timezone="UTC")
+
+    def parse(data: pa.Array) -> pa.Array:
+        return parse_array(text, arrow_kind, data)
+
+    return F.arrow_udf(parse, kind).asNondeterministic()
+
+
+def raw(judged: DataFrame) -> DataFrame:
+    """Every row, with its bytes."""
+    return judged.select(*_COLUMNS)
+
+
+def parsed(judged: DataFrame) -> DataFrame:
+    """The rows that fit: the schema's columns, and where each is from."""
+    fitting = judged.where(F.col(REASON).isNull())
+    return fitting.select(f"{PARSED}.*", *_WHENCE)
+
+
+def rejected(judged: DataFrame) -> DataFrame:
+    """The rows that do not fit: the `reason`, and all that `raw` has."""
+    return judged.where(F.col(REASON).isNotNull()).select(REASON, *_COLUMNS)

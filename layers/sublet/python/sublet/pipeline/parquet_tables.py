@@ -1,0 +1,79 @@
+"""A batch into Parquet tables, for readers that know nothing of Spark's logs.
+
+A batch's rows lie in folders of their own, `arrivalDate=.../shardId=.../batch=17`: named before they are written (see
+`journal`), removed before they are written again. So a row is never there twice, at no moment; a batch that was cut off
+is there in part until the next attempt, which the next run begins with. Spark's own file sink would write each table by a
+query of its own, which reads the stream again for each, and its `_spark_metadata` is read by Spark alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from sublet.errors import SettingsError
+from sublet.pipeline.files import SparkFiles
+from sublet.pipeline.journal import Journal, left_over
+from sublet.pipeline.judging import ARRIVAL_DATE
+
+JOURNAL = "_batch.json"
+BATCH = "batch"
+
+WriteFrame = Callable[[DataFrame, str, Sequence[str]], None]
+"""(rows, folder, partition columns): add Parquet files to the folder."""
+
+
+def write_files(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
+    frame.write.mode("append").partitionBy(*partitions).parquet(folder)
+
+
+def partition_columns(frame: DataFrame) -> list[str]:
+    """Those of arrival date and shard that the table has."""
+    return [name for name in (ARRIVAL_DATE, "shardId") if name in frame.columns]
+
+
+class ParquetTables:
+    """See the module."""
+
+    def __init__(self, files: SparkFiles, output: str, write_frame: WriteFrame) -> None:
+        self._files, self._output, self._write_frame = files, output, write_frame
+
+    def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
+        """Rows by table. Whatever fails, the same call again leaves each row once."""
+        places = {name: _places(name, frame, batch) for name, frame in tables.items()}
+        file = f"{self._output}/{JOURNAL}"
+        for place in left_over(Journal.from_json(self._files.read_text(file)), batch):
+            self._files.delete(f"{self._output}/{place}")
+        self._files.write_text(
+            file, Journal(batch, tuple(place for of in places.values() for place in of)).to_json()
+        )
+        for name, frame in tables.items():
+            if places[name]:
+                numbered = frame.withColumn(BATCH, F.lit(batch).cast("bigint"))
+                self._write_frame(numbered, f"{self._output}/{name}", [*partition_columns(frame), BATCH])
+        return {name: sum(of.values()) for name, of in places.items()}
+
+
+def _places(table: str, frame: DataFrame, batch: int) -> dict[str, int]:
+    """Rows by the folder that they will be in."""
+    columns = partition_columns(frame)
+    groups = frame.groupBy(*columns).agg(F.count(F.lit(1)).alias("rows")).collect()
+    return {
+        "/".join([table, *(_part(table, name, group[name]) for name in columns), f"{BATCH}={batch}"]): group["rows"]
+        for group in groups
+        if group["rows"]
+    }  # fmt: skip
+
+
+def _part(table: str, column: str, value: Any) -> str:
+    """A folder's name. Spark would write other characters in other ways than its users mean."""
+    text = str(value)
+    if value is None or not re.fullmatch(r"[A-Za-z0-9_.-]+", text):
+        raise SettingsError(
+            "transform", f"{table}.{column} = {value!r}", "the column partitions the table: keep it as it is"
+        )
+    return f"{column}={text}"

@@ -1,0 +1,32 @@
+"""Data to parsed values or reasons: an Arrow array at a time, inside the tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from sublet.pipeline.json_fit import reader_of
+
+PARSED, REASON = "parsed", "reason"
+
+
+def parse_array(schema: str, kind: pa.StructType, data: pa.Array) -> pa.Array:
+    """A struct of `parsed` and `reason` for each of `data`: one of the two is null.
+
+    schema   Spark's JSON of the columns; text, so that a worker compiles it once
+    kind     the struct's Arrow type
+    """
+    read = _reader(schema)
+    rows = [read(each) for each in data.to_pylist()]
+    parsed = pa.array([None if type(row) is str else row for row in rows], kind.field(PARSED).type)
+    reasons = pa.array([row if type(row) is str else None for row in rows], pa.string())
+    return pa.StructArray.from_arrays([parsed, reasons], fields=[kind.field(PARSED), kind.field(REASON)])
+
+
+@cache
+def _reader(schema: str) -> Callable[[bytes], dict[str, Any] | str]:
+    return reader_of(json.loads(schema))

@@ -1,0 +1,159 @@
+"""The pipeline's query, from its start to its summary."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
+
+from sublet.errors import SettingsError
+from sublet.pipeline.batches import Recipe, WriteBatch
+from sublet.pipeline.files import SparkFiles
+from sublet.pipeline.judging import check_schema
+from sublet.pipeline.progress import BatchDone, Display, Tally, summary_lines
+from sublet.pipeline.session import cause_of, display_for, session
+from sublet.pipeline.settings import PipelineSettings
+from sublet.pipeline.sinks import Tables, open_tables
+from sublet.pipeline.transforming import load_transform
+from sublet.ports import Clock
+from sublet.spark.lag import lag, report_lag
+from sublet.system.clock import SystemClock
+
+LOOK_SECONDS = 0.5
+"""Between two looks at the query: for its lag, and for whether it is to stop."""
+
+Stop = Callable[[], bool]
+
+
+def run_in_this_process(settings: PipelineSettings) -> int:
+    """What the command does; the exit code. SIGTERM and Ctrl-C end it after the batch under way; a second one at once, and
+    then the next run does that batch again."""
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a transform beside you is found
+    if settings.transform is not None:
+        load_transform(settings.transform)  # a wrong one is refused before Spark takes its ten seconds
+    clock = SystemClock()
+    began = clock.now()
+    asked: list[bool] = []
+    terminal = sys.stdout.isatty()
+    spark = session(settings, quiet=terminal)
+
+    def stop_on(_number: int, _frame: FrameType | None) -> None:
+        asked.append(True)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.default_int_handler)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop_on)
+    if settings.metrics_of is not None:
+        report_lag(spark, settings.metrics_of, settings.stream)
+    tally, display = Tally(), display_for(settings.stream, terminal)
+    try:
+        run_pipeline(spark, settings, tally, display, clock, lambda: bool(asked))
+    except PySparkException as failure:
+        display.close()
+        print(f"sublet: the query failed: {cause_of(failure)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        display.close()
+        print("sublet: stopped in mid-batch, which the next run does again", file=sys.stderr)
+        return 130
+    finally:
+        display.close()
+        spark.stop()
+    for line in summary_lines(tally, clock.now() - began, settings.output):
+        print(line, flush=True)
+    return 0
+
+
+def run_pipeline(
+    spark: SparkSession,
+    settings: PipelineSettings,
+    tally: Tally,
+    display: Display,
+    clock: Clock,
+    stop: Stop,
+    tables: Tables | None = None,
+) -> None:
+    """Run until what was there is read, or until `stop` and the end of the batch under way: so no table has a part of a batch
+    that another owner of the leases then handles. `tally` has the figures, also when it raises.
+
+    Raises SettingsError before anything is read, and what the query failed of as Spark's StreamingQueryException.
+    """
+    recipe = recipe_of(spark, settings)
+    tables = tables or open_tables(spark, settings)
+
+    def done(batch: BatchDone) -> None:
+        tally.add(batch)
+        display.batch_done(tally)
+
+    write = WriteBatch(recipe, tables, clock, done, is_over=stop)
+    query = start(spark, settings, write)
+    try:
+        while not query.awaitTermination(LOOK_SECONDS) and not (stop() and _is_between_batches(query)):
+            _look(query, tally, display)
+        _look(query, tally, display)
+    except PySparkException:
+        if not write.was_refused:
+            raise
+    finally:
+        query.stop()
+
+
+def start(spark: SparkSession, settings: PipelineSettings, write: WriteBatch) -> StreamingQuery:
+    rows = spark.readStream.format("sublet").options(**settings.options).load()
+    writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", settings.checkpoint)
+    every = settings.every
+    trigger = (
+        writer.trigger(availableNow=True)
+        if every is None
+        else writer.trigger(processingTime=f"{every.total_seconds()} seconds")
+    )
+    return trigger.queryName(f"sublet-pipeline-{settings.stream}").start()
+
+
+def _is_between_batches(query: StreamingQuery) -> bool:
+    """The last one is committed. Should another begin meanwhile, `WriteBatch` refuses it."""
+    return not query.status["isTriggerActive"]
+
+
+def _look(query: StreamingQuery, tally: Tally, display: Display) -> None:
+    behind = max((shard.behind for shard in lag(query)), default=tally.lag)
+    if behind != tally.lag:
+        tally.lag = behind
+        display.lag_known(tally)
+
+
+def recipe_of(spark: SparkSession, settings: PipelineSettings) -> Recipe:
+    schema = None if settings.schema is None else schema_of(spark, settings.schema)
+    if settings.transform is None:
+        return Recipe(schema)
+    return Recipe(schema, load_transform(settings.transform), settings.transform)
+
+
+def schema_of(spark: SparkSession, text: str) -> StructType:
+    """From DDL, or from a `.json` file where Spark can read one. Raises SettingsError, with Spark's own reason."""
+    try:
+        if text.endswith(".json"):
+            written = SparkFiles(spark).read_text(text)
+            if written is None:
+                raise SettingsError("schema", text, "there is no such file")
+            schema = StructType.fromJson(json.loads(written))
+        else:
+            schema = StructType.fromDDL(text)
+    except (PySparkException, ValueError, KeyError, TypeError) as refusal:
+        reason = str(refusal).strip().splitlines()[0]
+        raise SettingsError(
+            "schema", text, f"DDL, or a .json file with Spark's form of it ({reason})"
+        ) from None
+    if not isinstance(schema, StructType):
+        raise SettingsError("schema", text, 'columns, such as "id BIGINT NOT NULL, price DECIMAL(9,2)"')
+    check_schema(schema)
+    return schema

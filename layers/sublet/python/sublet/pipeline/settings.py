@@ -1,0 +1,120 @@
+"""What a pipeline is asked to do, validated before Spark is started: errors name the setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from sublet.errors import SettingsError
+from sublet.settings import duration_text
+from sublet.spark.options import OPTIONS, Leases, Use, parse_options
+
+SPAN_DEFAULT = "10m"
+"""Of arrival time in one batch: what a batch holds is bounded, also when a week is to be caught up with."""
+
+_LIMITS = frozenset(option.name.lower() for option in OPTIONS if option.name.endswith("PerTrigger"))
+
+CHECKPOINT = "_checkpoint"
+"""In the output, unless it is said otherwise. Readers of tables pass over what begins with an underscore."""
+
+
+class Sink(StrEnum):
+    """What kind of tables the batches become."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineSettings:
+    """Made by `pipeline_settings`.
+
+    output       a folder or URI that Spark can write to; for Iceberg a catalog's namespace
+    schema       DDL, or where a file with it in Spark's JSON lies (`.json`); None: there is only `raw`
+    transform    the user's `module:function`
+    every        from one batch to the next; None: read what is there, and end
+    options      the source's, by Spark's names, checked
+    spark        configuration of the session
+    metrics_of   the application whose metrics the run puts; None: it puts none
+    """
+
+    output: str
+    checkpoint: str
+    sink: Sink
+    schema: str | None
+    transform: str | None
+    every: timedelta | None
+    options: Mapping[str, str]
+    spark: Mapping[str, str]
+    metrics_of: str | None = None
+
+    @property
+    def stream(self) -> str:
+        return self.options["stream"]
+
+
+def pipeline_settings(
+    *,
+    output: str,
+    checkpoint: str | None,
+    sink: Sink,
+    schema: str | None,
+    transform: str | None,
+    every: timedelta | None,
+    options: Mapping[str, str],
+    spark: Mapping[str, str],
+    metrics_of: str | None = None,
+) -> PipelineSettings:
+    """The settings, or SettingsError with the first that is wrong."""
+    if not output.strip():
+        raise SettingsError("output", output, "a folder or URI for the tables")
+    if every is not None and every <= timedelta(0):
+        raise SettingsError("every", duration_text(every), "longer than 0")
+    if sink is Sink.ICEBERG and checkpoint is None:
+        raise SettingsError(
+            "checkpoint", None, "required with iceberg: a folder or URI of this pipeline's own"
+        )
+    place = (checkpoint or f"{output.rstrip('/')}/{CHECKPOINT}").rstrip("/")
+    return PipelineSettings(
+        output=output if sink is Sink.ICEBERG else output.rstrip("/"),
+        checkpoint=place,
+        sink=sink,
+        schema=schema,
+        transform=transform,
+        every=every,
+        options=source_options(options, place),
+        spark=spark,
+        metrics_of=metrics_of,
+    )
+
+
+def source_options(given: Mapping[str, str], checkpoint: str) -> dict[str, str]:
+    """The source's options, checked, with a limit for a batch if none is given; with the checkpoint if it holds leases."""
+    known = {name.lower(): text for name, text in given.items()}
+    if "checkpointlocation" in known:
+        raise SettingsError(
+            "option", "checkpointLocation", "the pipeline's own: leave it out, or give checkpoint"
+        )
+    options = dict(given)
+    if _LIMITS.isdisjoint(known):
+        options["maxSpanPerTrigger"] = SPAN_DEFAULT
+    if known.get("leases") == Leases.HOLD:
+        options["checkpointLocation"] = checkpoint
+    parse_options(options, Use.STREAM)
+    return options
+
+
+def pairs(setting: str, texts: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` of a setting that is given again and again. Refused: no name, no `=`, a name given twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise SettingsError(setting, text, "NAME=VALUE")
+        if name.lower() in {known.lower() for known in found}:
+            raise SettingsError(setting, text, f"{name} is given twice")
+        found[name] = value
+    return found

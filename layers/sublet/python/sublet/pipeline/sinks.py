@@ -1,0 +1,65 @@
+"""The tables of a sink, claimed for this pipeline; refused by name when the session cannot write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Protocol
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sublet.errors import SettingsError
+from sublet.pipeline.files import SparkFiles
+from sublet.pipeline.identity import MARK, Mark, settle
+from sublet.pipeline.parquet_tables import ParquetTables, WriteFrame, write_files
+from sublet.pipeline.settings import PipelineSettings, Sink
+
+
+class Tables(Protocol):
+    """Where batches go."""
+
+    def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
+        """One batch into all its tables; rows by table. The same call again, after whatever failed, changes nothing."""
+
+
+def open_tables(
+    spark: SparkSession, settings: PipelineSettings, write_frame: WriteFrame = write_files
+) -> Tables:
+    """Raises SettingsError when the sink cannot be written here, or when output and checkpoint do not belong together.
+
+    `write_frame` writes the files of Parquet and Delta; it is there for tests of what happens between two tables.
+    """
+    files = SparkFiles(spark)
+    if settings.sink is Sink.ICEBERG:
+        from sublet.pipeline.iceberg_tables import IcebergTables, check_iceberg
+
+        check_iceberg(spark, settings.output)
+        return IcebergTables(spark, settings.output, claim(files, settings).id)
+    if settings.sink is Sink.DELTA and find_spec("deltalake") is None:
+        raise SettingsError(
+            "sink", "delta", 'the package deltalake is missing: pip install "sublet[spark,delta]"'
+        )
+    mark = claim(files, settings)
+    if settings.sink is Sink.DELTA:
+        from sublet.pipeline.delta_tables import DeltaTables
+
+        return DeltaTables(files, settings.output, mark.id, write_frame)
+    return ParquetTables(files, settings.output, write_frame)
+
+
+def claim(files: SparkFiles, settings: PipelineSettings) -> Mark:
+    """The mark that output and checkpoint have in common; written to both by a pipeline's first run.
+
+    The output's first: a crash in between leaves an output without tables, which the next run claims again.
+    """
+    fresh = Mark(uuid4().hex[:16], settings.stream, settings.sink)
+    iceberg = settings.sink is Sink.ICEBERG  # whose rows carry the id, and whose output is no place for files
+    places = (settings.checkpoint if iceberg else settings.output, settings.checkpoint)
+    output, checkpoint = (Mark.from_json(files.read_text(f"{place}/{MARK}") or "") for place in places)
+    in_use = files.exists(f"{settings.output}/raw") or files.exists(f"{settings.checkpoint}/offsets")
+    mark = settle(fresh, output, checkpoint, in_use)
+    for place, found in zip(places, (output, checkpoint), strict=True):
+        if found is None:
+            files.write_text(f"{place}/{MARK}", mark.to_json())
+    return mark

@@ -1,0 +1,98 @@
+"""What Spark has committed, as its query's checkpoint folder says: `commits/<batch>` beside `offsets/<batch>`.
+
+Spark tells a source of a commit only when it plans the next batch. Of the last batch of a query it tells nobody, but it has
+written it here before it ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from sublet.aws.clients import s3_client
+from sublet.aws.objects import ObjectFolder
+from sublet.spark.offsets import Offset, offset_to_json
+
+S3_SCHEMES = ("s3", "s3a", "s3n")
+LOOKED_AT = 3
+"""Commits back from the last one: a source may have had nothing to read in the last of a query with several sources."""
+
+
+class Commits(Protocol):
+    """What is known of a query's commits."""
+
+    def has(self, end: Offset) -> bool | None:
+        """Whether one of the last committed batches ended at this offset. None: nobody can tell."""
+
+
+class UnknownCommits:
+    """The folder is not named, or is on a file system that only Spark can read (HDFS, for one)."""
+
+    def has(self, end: Offset) -> bool | None:  # noqa: ARG002
+        return None
+
+
+class Folder(Protocol):
+    """A checkpoint folder. Raises OSError: FileNotFoundError for what is not there. What is there is whole."""
+
+    def names(self, folder: str) -> list[str]: ...
+
+    def text(self, path: str) -> str: ...
+
+
+class LocalFolder:
+    """A folder on this machine. Spark makes files appear in it by renaming."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def names(self, folder: str) -> list[str]:
+        return [entry.name for entry in (self._path / folder).iterdir()]
+
+    def text(self, path: str) -> str:
+        return (self._path / path).read_text()
+
+
+class FolderCommits:
+    """The commits that a checkpoint folder shows."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def has(self, end: Offset) -> bool | None:
+        wanted = offset_to_json(end)
+        try:
+            committed = sorted(int(name) for name in self._folder.names("commits") if name.isdecimal())
+            texts = [self._folder.text(f"offsets/{batch}") for batch in committed[-LOOKED_AT:]]
+        except FileNotFoundError:  # nothing has been committed
+            return False
+        except OSError:
+            return None
+        return any(_says(text, wanted) for text in texts)
+
+
+def commits_in(location: str | None, region: str | None = None) -> Commits:
+    """Of a query whose `checkpointLocation` this is, as it was given to `writeStream`: on this machine, or in S3."""
+    if location is None:
+        return UnknownCommits()
+    parts = urlsplit(location)
+    if parts.scheme in S3_SCHEMES:
+        return FolderCommits(ObjectFolder(s3_client(region), parts.netloc, parts.path))
+    if parts.scheme == "file":
+        return FolderCommits(LocalFolder(Path(unquote(parts.path))))
+    return UnknownCommits() if parts.scheme else FolderCommits(LocalFolder(Path(location)))
+
+
+def _says(text: str, wanted: Mapping[str, Any]) -> bool:
+    """Spark's offset log has a line for each source of the query, after its own two."""
+    return any(_parsed(line) == wanted for line in text.splitlines())
+
+
+def _parsed(line: str) -> object:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None

@@ -1,0 +1,270 @@
+"""A streaming query's driver side: looks into the stream, and the next offset and its tasks from what planning decides.
+
+One object a query, in one process, called by one thread. What it remembers only saves calls, but for the targets of an
+available-now run: Spark asks for those once at each start of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sublet.errors import RecordsLost, StreamUnavailable
+from sublet.ports import LeaseTable
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.settings import HashRangeFilter
+from sublet.spark.follow import followed_positions
+from sublet.spark.keeper_messages import Keeping
+from sublet.spark.offsets import (
+    Ended,
+    Offset,
+    Position,
+    ReadTo,
+    ShardOffset,
+    Unread,
+)
+from sublet.spark.options import Options
+from sublet.spark.pages import Connection
+from sublet.spark.peeks import NO_LIMIT, Peeker, Share
+from sublet.spark.planning import (
+    Begin,
+    Peek,
+    ShardRange,
+    beginning_shards,
+    check_application,
+    check_identity,
+    first_positions,
+    next_offset,
+    plan_ranges,
+)
+from sublet.spark.query_leases import QueryLeases
+from sublet.spark.reading import Task
+
+LOOKS_AT_ONCE = 32
+LISTING_ATTEMPTS = 5
+
+
+class QueryDriver:
+    """What Spark asks of a streaming source, in our own values."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        options: Options,
+        leases: LeaseTable | None = None,
+        keeper: Keeping | None = None,
+    ) -> None:
+        """`leases`: the table whose checkpoints the query begins at, if it follows an application. `keeper`: of its leases, if
+        it holds them."""
+        self._connection = connection
+        self._leases = leases
+        self._held = None if keeper is None else QueryLeases(keeper, connection, options)
+        self._application = None if keeper is None else options.application
+        self._stream = connection.stream
+        self._options = options
+        self._peeker = Peeker(connection)
+        self._shards: dict[str, Shard] = {}
+        self._list_at = connection.clock.now()
+        self._identity: StreamIdentity | None = None
+        self._targets: Mapping[str, ReadTo | Ended | None] | None = None
+        self._called: Sequence[str] = ()
+        """Shards whose tasks' first calls were counted when they were planned."""
+        self.lag: Mapping[str, timedelta] = {}
+        """How far each shard's last planned end was behind its tip, by shard id."""
+
+    def initial_offset(self) -> Offset:
+        """Before the first plan. Spark asks again when it plans batch 0 again."""
+        return Offset(self._options.stream, self._stream.identity(), application=self._application)
+
+    def set_targets(self) -> None:
+        """Trigger.AvailableNow: from now on nothing is planned beyond what is there now."""
+        if self._held is not None:
+            self._held.settle()
+        self._list()
+        shards = list(self._shards.values())
+        with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+            tips = pool.map(lambda shard: self._peeker.tip(shard, Unread()).end, shards)
+            self._targets = {shard.shard_id: tip for shard, tip in zip(shards, tips, strict=True)}
+
+    def latest_offset(self, start: Offset, limit: Share = NO_LIMIT) -> Offset:
+        """Where a batch that begins at `start` ends: `start` itself when there is nothing to read.
+
+        limit: of the whole batch. Raises StreamRecreated, RecordsLost, and what Stream raises.
+        """
+        for shard_id in self._called:
+            self._connection.pace.date_last_call(shard_id)
+        self._called = ()
+        self._check(start)
+        if self._held is not None:
+            self._held.committed(start)
+        now = self._connection.clock.now()
+        listed_now = now >= self._list_at or not start.shards or self._has_unlisted_leases()
+        if listed_now:
+            self._list()
+            self._check(start)
+        beginning = self._beginning(start, now)
+        if self._held is not None and not start.shards and not beginning:
+            return start
+        gone = self._gone(start) if listed_now else []
+        peeks = self._peek_all(
+            _unfinished(start, gone) | _unfinished(replace(start, shards=beginning)), limit
+        )
+        if any(isinstance(peek.end, Ended) for peek in peeks.values()):
+            self._list_at = now  # its children are wanted next
+        self.lag = {shard_id: peek.lag for shard_id, peek in peeks.items()}
+        end = next_offset(start, beginning, peeks, gone, now)
+        if self._held is not None and end is not start:
+            self._held.planned(end)
+        return end
+
+    def tasks(self, start: Offset, end: Offset) -> list[Task]:
+        """What the batch reads. Also called without `latest_offset` before it, to do a batch of the log again."""
+        if not end.shards.keys() <= self._shards.keys():
+            self._list()
+        self._check(end)
+        ranges = {}
+        if self._options.hash_range_filter is HashRangeFilter.KCL:
+            ranges = {shard_id: shard.hash_key_range for shard_id, shard in self._shards.items()}
+        planned: Sequence[ShardRange] = plan_ranges(start, end, ranges, self._connection.clock.now())
+        if self._held is not None:
+            planned = self._held.resume(planned, start, end)
+        pace = self._connection.pace
+        for each in planned:
+            pace.wait_for_call(each.shard_id)
+        self._called = [each.shard_id for each in planned]
+        loss = self._options.fail_on_data_loss
+        return [
+            Task(end.stream, each, loss, pace.debt(each.shard_id), first_call_waited=True) for each in planned
+        ]
+
+    def _list(self) -> None:
+        self._shards = {shard.shard_id: shard for shard in self._stream.list_shards()}
+        self._identity = self._stream.identity()
+        self._list_at = self._connection.clock.now() + self._options.list_interval
+
+    def _is_ours(self, shard_id: str) -> bool:
+        """Whether it is this query that reads the shard."""
+        return self._held is None or shard_id in self._held.held
+
+    def _has_unlisted_leases(self) -> bool:
+        return self._held is not None and not self._held.held.keys() <= self._shards.keys()
+
+    def _check(self, offset: Offset) -> None:
+        if self._identity is None:
+            self._identity = self._stream.identity()
+        check_identity(offset, self._options.stream, self._identity)
+        check_application(offset, self._application)
+
+    def _beginning(self, start: Offset, now: datetime) -> dict[str, ShardOffset]:
+        if self._held is not None:
+            fresh = self._held.joining(start, now)
+        elif not start.shards:
+            return self._first(now)
+        else:
+            fresh = beginning_shards(start, list(self._shards.values()))
+        return {s: o for s, o in fresh.items() if self._targets is None or s in self._targets}
+
+    def _first(self, now: datetime) -> dict[str, ShardOffset]:
+        """Listed again while hash keys are missing: a listing caught in mid-reshard."""
+        position = self._options.start_position
+        for attempt in range(1, LISTING_ATTEMPTS + 1):
+            scan = (
+                self._leases.scan() if self._leases is not None else None
+            )  # leases first: a new shard has none yet
+            open_at_start = self._stream.list_shards(position)
+            self._list()
+            listed = list(self._shards.values())
+            try:
+                if scan is not None and (scan.leases or scan.malformed):
+                    return followed_positions(scan, listed, position, now)
+                return first_positions(listed, open_at_start, position, now)
+            except StreamUnavailable:
+                if attempt == LISTING_ATTEMPTS:
+                    raise
+                self._connection.sleep(timedelta(seconds=1))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _gone(self, start: Offset) -> list[str]:
+        """Shards of the offset that the service denies. Unread ones are lost records, unless they are another's to read."""
+        unlisted = sorted(start.shards.keys() - self._shards.keys())
+        gone = [shard_id for shard_id in unlisted if not self._stream.has_shard(shard_id)]
+        for shard_id in gone:
+            position = start.shards[shard_id].position
+            if not isinstance(position, Ended) and self._is_ours(shard_id):
+                self._lost(shard_id, position)
+        return gone
+
+    def _lost(self, shard_id: str, position: Position) -> None:
+        message = (
+            f"stream {self._options.stream}: shard {shard_id}, read up to {position}, is gone: it was closed, and what was left "
+            "of it is past retention"
+        )
+        if self._options.fail_on_data_loss:
+            raise RecordsLost(
+                f"{message}. Set failOnDataLoss to false to go on with the shards that are left"
+            )
+        self._connection.log.warning("records lost", what=message)
+
+    def _peek_all(self, positions: Mapping[str, Begin], limit: Share) -> dict[str, Peek]:
+        """A look into every unfinished shard that is listed, and ours to read, many at once."""
+        listed = sorted(positions.keys() & self._shards.keys())
+        shards = [self._shards[shard_id] for shard_id in listed if self._is_ours(shard_id)]
+        share = Share(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
+        blocked = frozenset[str]() if self._held is None else self._held.blocked(shards, self._shards)
+        with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(shards) or 1)) as pool:
+            peeks = pool.map(
+                lambda shard: (
+                    self._peek_blocked(shard, positions[shard.shard_id])
+                    if shard.shard_id in blocked
+                    else self._peek(shard, positions[shard.shard_id], share)
+                ),
+                shards,
+            )
+            return {shard.shard_id: peek for shard, peek in zip(shards, peeks, strict=True)}
+
+    def _peek_blocked(self, shard: Shard, position: Begin) -> Peek:
+        peek = self._peeker.look(replace(shard, is_open=True), position)
+        return Peek(None, caught_up=True) if isinstance(peek.end, Ended) else peek
+
+    def _peek(self, shard: Shard, position: Begin, share: Share) -> Peek:
+        if self._targets is None:
+            return self._peeker.look(shard, position, share)
+        target = self._targets.get(shard.shard_id)
+        if target is None or _has_reached(position, target):
+            return Peek(None)
+        if share == NO_LIMIT:
+            return Peek(target)
+        peek = self._peeker.look(shard, position, share)
+        return replace(peek, end=_earlier(peek.end, target))
+
+
+def _unfinished(offset: Offset, gone: Sequence[str] = ()) -> dict[str, Begin]:
+    return {
+        shard_id: shard.position
+        for shard_id, shard in offset.shards.items()
+        if not isinstance(shard.position, Ended) and shard_id not in gone
+    }
+
+
+def _part(total: int | None, parts: int) -> int | None:
+    return None if total is None else max(1, total // max(1, parts))
+
+
+def _has_reached(position: Begin, target: ReadTo | Ended) -> bool:
+    """Whether nothing up to the target is unread. A shard that begins after the target arrived has nothing either."""
+    if isinstance(target, Ended):
+        return False
+    if isinstance(position, ReadTo):
+        return not position.is_before(target.sequence_number)
+    return position.at is not None and target.arrived is not None and target.arrived < position.at
+
+
+def _earlier(end: ReadTo | Ended | None, target: ReadTo | Ended) -> ReadTo | Ended | None:
+    if end is None or isinstance(target, Ended):
+        return end
+    if isinstance(end, Ended):
+        return target
+    return end if int(end.sequence_number) < int(target.sequence_number) else target

@@ -1,0 +1,66 @@
+"""Where a query that follows an application begins: at the checkpoints of its lease table, as they stand. Pure.
+
+Whoever consumed the stream so far, a Lambda fleet, a process or a KCL fleet, has to have stopped: what it handles after
+this look is read here too. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from sublet.decisions.read_position import LONGEST_RETENTION, needs_pin
+from sublet.decisions.shard_sync import plan_shard_sync
+from sublet.errors import MalformedCheckpoint, StreamUnavailable
+from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.shard import Shard
+from sublet.settings import StartPosition
+from sublet.spark.offsets import Ended, ReadTo, ShardOffset, Unread
+from sublet.spark.planning import descendants
+
+
+def followed_positions(
+    scan: LeaseScan, listed: Sequence[Shard], start: StartPosition, now: datetime
+) -> dict[str, ShardOffset]:
+    """The first offset's shards: a position for each lease that can be read on from, and for each shard to which no lease
+    leads, by KCL's rule; as ended those that were handled to their end, or lie before all that.
+
+    Left out are shards that wait for a parent: they begin at their first record once it has ended here. Raises
+    MalformedCheckpoint for a row that nobody could follow.
+    """
+    if scan.malformed:
+        row = scan.malformed[0]
+        raise MalformedCheckpoint(
+            f"lease {row.lease_key} cannot be followed: {row.problem}; mend the row first"
+        )
+    plan = plan_shard_sync(scan.leases, (), listed, start)
+    if plan.holes:
+        raise StreamUnavailable(f"the listing of shards leaves out hash keys {plan.holes}; list again")
+    leases = {lease.lease_key: lease for lease in (*(new.lease for new in plan.create), *scan.leases)}
+    unfinished = {shard_id for shard_id, lease in leases.items() if not lease.is_ended}
+    waiting = descendants(unfinished, listed)
+    shards = {s.shard_id: ShardOffset(Ended()) for s in listed if s.shard_id not in unfinished | waiting}
+    for shard_id in sorted(unfinished):
+        if shard_id not in waiting or leases[shard_id].checkpoint.is_sequence_number:
+            shards[shard_id] = leased_position(_started(leases[shard_id], leases, start, now), now)
+    return shards
+
+
+def _started(lease: Lease, leases: Mapping[str, Lease], start: StartPosition, now: datetime) -> Lease:
+    """With the moment that its first owner would pin it at."""
+    parents = [leases.get(parent) for parent in lease.parent_shard_ids]
+    needed = needs_pin(lease, parents, start, now)
+    return replace(lease, start_at=needed.at) if needed else lease
+
+
+def leased_position(lease: Lease, now: datetime) -> ShardOffset:
+    """Where a batch reads on from that begins with this lease, which has been pinned if it needs a pin."""
+    checkpoint = lease.checkpoint
+    if checkpoint.is_sequence_number:
+        at = ReadTo(checkpoint.sequence_number, None, checkpoint.sub_sequence_number)
+        return ShardOffset(at, began=at, caught_up_at=lease.caught_up_at)
+    moment = lease.start_at
+    if moment is not None and now - moment >= LONGEST_RETENTION:
+        moment = None  # the shard's beginning: a span from there is one of records, not of years
+    return ShardOffset(Unread(moment), began=Unread(moment))

@@ -1,0 +1,79 @@
+"""Where a query that holds leases reads on from: its own offsets and the leases' rows, reconciled. Pure.
+
+Two things say how far a shard has been handled: this query's committed offset, and the row, which others move on while they
+hold the lease. Each is true by itself, so the later one counts: nothing that either says is handled comes again, and what
+neither says is handled is read by whoever holds the lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.spark.follow import leased_position
+from sublet.spark.holding import checkpoint_of
+from sublet.spark.offsets import Ended, Offset, Position, ReadTo, ShardOffset
+from sublet.spark.planning import ShardRange
+
+
+def is_further(row: Checkpoint, position: Position) -> bool:
+    """Whether the row's checkpoint says that something after our position is handled."""
+    if isinstance(position, Ended):
+        return False
+    if row.is_shard_end or not isinstance(position, ReadTo):
+        return row.is_shard_end or row.is_sequence_number
+    if not row.is_sequence_number:
+        return False
+    theirs, ours = int(row.sequence_number), int(position.sequence_number)
+    sub = position.sub_sequence_number
+    return theirs > ours or (theirs == ours and sub is not None and row.sub_sequence_number > sub)
+
+
+def joining_positions(start: Offset, held: Mapping[str, Lease], now: datetime) -> dict[str, ShardOffset]:
+    """The shards whose leases say more than the offset does: it lacks them, or another owner has read on since."""
+    return {
+        shard_id: leased_position(lease, now)
+        for shard_id, lease in held.items()
+        if shard_id not in start.shards or is_further(lease.checkpoint, start.shards[shard_id].position)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A batch of the log that is to be done again. `waiting`: shards whose part somebody else is about to handle."""
+
+    ranges: tuple[ShardRange, ...]
+    waiting: tuple[str, ...]
+
+
+def resume_ranges(
+    ranges: Iterable[ShardRange], end: Offset, held: Mapping[str, Lease], others: Mapping[str, Lease]
+) -> Resumed:
+    """What is left of the batch's ranges. Between its first attempt and this one the leases were given back, and perhaps
+    taken: of a shard that is held again, what comes after its row; of another's, nothing once that owner is past the range.
+
+    Until it is past it, or leaves, the batch has to wait: committed without these records, the query's offset would say
+    that they are handled. A shard without a row was handled to its end, and cleaned up.
+    """
+    left: list[ShardRange] = []
+    waiting: list[str] = []
+    for one in ranges:
+        row = held.get(one.shard_id) or others.get(one.shard_id)
+        if row is None or _has_passed(row.checkpoint, end.shards[one.shard_id].position):
+            continue
+        if one.shard_id not in held:
+            waiting.append(one.shard_id)
+        elif not is_further(row.checkpoint, one.begin):
+            left.append(one)
+        else:
+            at = ReadTo(row.checkpoint.sequence_number, None, row.checkpoint.sub_sequence_number)
+            left.append(replace(one, begin=at, verify=True))
+    return Resumed(tuple(left), tuple(waiting))
+
+
+def _has_passed(row: Checkpoint, end: Position) -> bool:
+    to = checkpoint_of(end)
+    return row.is_shard_end or (to is not None and row.is_sequence_number and row >= to)

@@ -1,0 +1,170 @@
+"""The keeper of a query's leases: it takes them, heartbeats, checkpoints what Spark has committed, ends shards in KCL's order,
+and gives everything back when the query is over.
+
+It lives in a process of its own (`keeper_process`), because Spark kills the source's without a word. One thread calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+from sublet.decisions.chance import Chance
+from sublet.errors import (
+    LeaseTableError,
+    LeaseTableUnavailable,
+    SettingsError,
+    StreamError,
+    StreamUnavailable,
+)
+from sublet.ports import Clock, LeaseTable, Log, Stream
+from sublet.protocol.lease import Lease
+from sublet.settings import Settings
+from sublet.spark.checkpoint_folder import Commits
+from sublet.spark.held_leases import HeldLeases
+from sublet.spark.holding import read_on
+from sublet.spark.offsets import Ended, Offset, ShardOffset
+from sublet.spark.pace import Sleep
+from sublet.spark.taking import AGAIN, Taker
+
+WRITES_AT_ONCE = 16
+PAUSE = timedelta(milliseconds=500)
+
+
+@dataclass(slots=True)
+class Keeper:
+    """`settings.worker_id`: the query's, the same in every run. `holder`: this keeper's own name, which no other has."""
+
+    table: LeaseTable
+    stream: Stream
+    commits: Commits
+    clock: Clock
+    sleep: Sleep
+    chance: Chance
+    log: Log
+    settings: Settings
+    holder: str
+    fail_on_data_loss: bool
+    _committed: Offset | None = None
+    _planned: Offset | None = None
+    """The end of the batch that is under way, or may have been committed by now."""
+    _is_checked: bool = False
+    _held: HeldLeases = field(init=False)
+    _taker: Taker = field(init=False)
+    _pool: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, WRITES_AT_ONCE))
+
+    def __post_init__(self) -> None:
+        self._held = HeldLeases(self.table, self.stream, self.clock, self.log, self.settings, self._pool)
+        self._taker = Taker(
+            self.table, self.stream, self.clock, self.chance, self.log, self.settings, self._held, self.holder, self._pool,
+            self.fail_on_data_loss,
+        )  # fmt: skip
+
+    # What the source asks.
+
+    def held(self, committed: Offset) -> Mapping[str, Lease]:
+        """Spark has committed everything up to `committed`: it is checkpointed, and what has ended is ended. Then the leases
+        whose shards may be read in the next batch, by shard id.
+
+        Raises SettingsError when the checkpoint folder is not this query's, RecordsLost, and what LeaseTable and Stream raise;
+        but once it has looked, not because they are out of reach for a while.
+        """
+        self._check_folder(committed)
+        self._commit(committed)
+        self._write_due()
+        if self._held.end_those(self._offsets) or self._taker.is_due:
+            self._look()
+            self._write_due()  # taken with less in the row than this query has committed
+        offsets = self._offsets
+        return {
+            key: lease
+            for key, lease in self._held.readable.items()
+            if key not in offsets or not isinstance(offsets[key].position, Ended)
+        }
+
+    def planned(self, end: Offset) -> None:
+        """A batch that ends there is about to be run."""
+        self._planned = end
+
+    def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
+        """Leases as they stand, whoever holds them; one that has no row, or no readable one, is left out."""
+        rows = self._pool.map(self.table.get, shard_ids)
+        return {row.lease_key: row for row in rows if isinstance(row, Lease)}
+
+    def settle(self) -> None:
+        """Wait until of every lease it is known that its owner lives, or it is ours: for a query that reads what is there, and
+        ends. Raises what `held` raises."""
+        until = self.clock.now() + self.settings.failover_time + 3 * AGAIN
+        self._taker.look_and_take(self._write_due)
+        while self._taker.undecided and self.clock.now() < until:
+            self.sleep(AGAIN)
+            self._write_due()
+            self._taker.look_and_take(self._write_due)
+
+    # What goes on without it.
+
+    def work(self) -> None:
+        """What is due: heartbeats, checkpoints that failed before, and after the first look, which is for who asks, another.
+        Wants to be called at least ten times in a heartbeat_interval. What is refused is logged: who asks is told."""
+        if self._planned is not None and self._held.is_heartbeat_due and self.commits.has(self._planned):
+            self._commit(self._planned)
+        self._write_due()
+        try:
+            self._taker.take_if_seen()
+        except (LeaseTableError, StreamError) as problem:
+            self.log.warning("look failed; the next one tries again", problem=str(problem))
+        if self._taker.has_looked and self._taker.is_due:
+            self._taker.begin_look()
+
+    def finish(self) -> None:
+        """The query is over: checkpoint exactly what it committed, and release everything, for at most failover_time."""
+        if self._planned is not None:
+            is_committed = self.commits.has(self._planned)
+            if is_committed is None:
+                self.log.warning("nobody can say whether the last batch was committed: it may come again")
+            if is_committed:
+                self._commit(self._planned)
+        deadline = self.clock.now() + self.settings.failover_time
+        while self._held.keys and self.clock.now() < deadline:
+            self._held.leave(self._offsets)
+            if self._held.keys:
+                self.sleep(PAUSE)
+        self._held.give_up(self._held.keys)  # whoever is next reads some of it again, and need not wait
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def _offsets(self) -> Mapping[str, ShardOffset]:
+        return {} if self._committed is None else self._committed.shards
+
+    def _commit(self, to: Offset) -> None:
+        before, self._committed, self._planned = self._committed, to, None
+        if before != to:
+            self._write_due()
+            if before is not None:
+                self._held.write_late(read_on(before.shards, to.shards))
+
+    def _look(self) -> None:
+        try:
+            self._taker.look_and_take(self._write_due)
+        except (LeaseTableUnavailable, StreamUnavailable) as problem:
+            if not self._taker.has_looked:
+                raise
+            self.log.warning("look failed; the next one tries again", problem=str(problem))
+
+    def _write_due(self) -> None:
+        self._held.write_due(self._offsets, in_doubt=self._planned is not None)
+
+    def _check_folder(self, committed: Offset) -> None:
+        """Once, at the first batch that Spark says is committed: then the folder has to say so too."""
+        if self._is_checked or not committed.shards:
+            return
+        self._is_checked = True
+        if self.commits.has(committed) is False:
+            raise SettingsError(
+                "checkpointLocation",
+                None,
+                "the same as for writeStream: the folder given has no commit of the batch that this query goes on from",
+            )

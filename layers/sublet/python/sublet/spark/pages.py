@@ -1,0 +1,109 @@
+"""Pages of one shard, in order: at its pace, with refused polls repeated and expired iterators opened anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from sublet.decisions.read_position import ReadPosition, after
+from sublet.decisions.window import throttled_until
+from sublet.errors import StreamUnavailable
+from sublet.ports import Clock, Log, PollRefusal, Stream
+from sublet.protocol.records import Page
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.spark.pace import Pace, Sleep
+
+
+class IdentifiedStream(Stream, Protocol):
+    """A stream that tells itself from another of its name."""
+
+    def identity(self) -> StreamIdentity:
+        """Raises what Stream raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One process's way to a stream. `patience`: how long refusals of one poll are waited out."""
+
+    stream: IdentifiedStream
+    pace: Pace
+    clock: Clock
+    sleep: Sleep
+    log: Log
+    patience: timedelta
+
+
+def read_pages(
+    connection: Connection,
+    shard_id: str,
+    position: ReadPosition,
+    limit: int,
+    *,
+    first_call_waited: bool = False,
+) -> Iterator[Page]:
+    """Each page from the position on; endless, with empty pages at the tip, until the shard's end (the page that has no
+    next iterator is the last).
+
+    first_call_waited   the driver has waited for this task's first call
+    Raises what Stream raises, and StreamUnavailable when one poll was refused for longer than our patience.
+    """
+    reader = _Reader(connection, shard_id, position, limit, first_call_waited)
+    page = reader.next_page()
+    yield page
+    while page.next_iterator is not None:
+        page = reader.next_page()
+        yield page
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Where a shard is being read.
+
+    call_waited   somebody else has waited for the next call
+    iterator      None: to be opened at the position
+    """
+
+    connection: Connection
+    shard_id: str
+    position: ReadPosition
+    limit: int
+    call_waited: bool
+    iterator: str | None = None
+
+    def next_page(self) -> Page:
+        connection = self.connection
+        since, refusals = connection.clock.now(), 0
+        while isinstance(reply := self._poll(), PollRefusal):
+            refusals += 1
+            if connection.clock.now() - since > connection.patience:
+                raise StreamUnavailable(
+                    f"polls of shard {self.shard_id} were refused ({reply}) {refusals} times in {connection.patience}: "
+                    "too many consumers on its 2 MB a second, or Kinesis is failing"
+                )
+            if reply is PollRefusal.ITERATOR_EXPIRED:
+                self.iterator = None
+            else:
+                connection.sleep(throttled_until(connection.clock.now(), refusals) - connection.clock.now())
+        connection.pace.count_bytes(self.shard_id, page_bytes(reply))
+        if reply.records:
+            self.position = after(reply.records[-1].sequence_number)
+        self.iterator = reply.next_iterator
+        return reply
+
+    def _poll(self) -> Page | PollRefusal:
+        stream, pace = self.connection.stream, self.connection.pace
+        if self.iterator is None:
+            self.iterator = stream.open(self.shard_id, self.position)
+        if self.call_waited:
+            pace.count_call(self.shard_id)
+        else:
+            pace.wait_for_call(self.shard_id)
+        self.call_waited = False
+        return stream.poll(self.iterator, self.limit)
+
+
+def page_bytes(page: Page) -> int:
+    """What the page counts against the read limit: data and partition keys."""
+    return sum(len(record.data) + len(record.partition_key) for record in page.records)

@@ -1,0 +1,227 @@
+"""The driver's looks into shards: for an existing record at which the next batch can end.
+
+Moments only steer the search, since arrival times need not rise with sequence numbers: what is found counts only if it
+lies beyond the position by its sequence number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.protocol.kpl_format import read_aggregate
+from sublet.protocol.records import Page, StreamRecord
+from sublet.protocol.shard import Shard
+from sublet.settings import POLL_LIMIT_MAX
+from sublet.spark.offsets import Ended, ReadTo, Unread
+from sublet.spark.pages import Connection, read_pages
+from sublet.spark.planning import Begin, Peek
+
+LOOKBACK = timedelta(seconds=1)
+"""A batch ends about this far before the tip of a busy shard; an idle shard's batch ends at its tip."""
+
+WIDEN = 16
+"""Nothing in the last second: look 16, 256, ... seconds back."""
+
+BUSY_LIMIT = 100
+"""Records of a look into the last second: a fraction of what a task will read again."""
+
+OLDEST = timedelta(days=400)
+"""Longer than any retention."""
+
+_NO_LAG = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A shard's part of the limits of one batch. None: no limit of the kind."""
+
+    records: int | None = None
+    bytes: int | None = None
+    span: timedelta | None = None
+
+    @property
+    def counts(self) -> bool:
+        return self.records is not None or self.bytes is not None
+
+
+NO_LIMIT = Share()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where a search came to. `record` lies beyond the position; `is_end`: the shard's end was seen."""
+
+    record: StreamRecord | None
+    page: Page | None
+
+    @property
+    def is_end(self) -> bool:
+        return self.page is not None and self.page.next_iterator is None
+
+    def peek(self) -> Peek:
+        lag = timedelta(milliseconds=self.page.millis_behind_latest) if self.page is not None else _NO_LAG
+        if self.record is not None:
+            return Peek(_read_to(self.record), lag=lag)
+        return Peek(Ended()) if self.is_end else Peek(None, caught_up=lag == _NO_LAG, lag=lag)
+
+
+class Peeker:
+    """Looks into shards, each shard by one thread at a time.
+
+    Remembers where it found nothing: the iterator there stands at the tip, and the next look is one call.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._at_tip: dict[str, tuple[Begin, Iterator[Page]]] = {}
+
+    def look(self, shard: Shard, position: Begin, share: Share = NO_LIMIT) -> Peek:
+        """Where a batch from `position` may end."""
+        if share.counts:
+            return self._count(shard.shard_id, position, share)
+        if share.span is not None and (peek := self._span(shard, position, share.span)):
+            return peek
+        return Peek(Ended()) if not shard.is_open else self._search(shard.shard_id, position)
+
+    def tip(self, shard: Shard, position: Begin) -> Peek:
+        """The last record that arrived before now; the page that shows it is empty, or its records arrived later."""
+        if not shard.is_open:
+            return Peek(Ended())
+        now, found = self._connection.clock.now(), self._near_tip(shard.shard_id, position)
+        if found.record is None:
+            return found.peek()
+        at = ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, found.record.sequence_number)
+        last = found.record
+        for page in self._pages(shard.shard_id, at):
+            if page.records:
+                last = page.records[-1]
+            if last.approximate_arrival_timestamp >= now or _at_tip(page):
+                break
+        return Peek(_read_to(last))
+
+    def _search(self, shard_id: str, position: Begin) -> Peek:
+        remembered = self._at_tip.pop(shard_id, None)
+        if remembered is not None and remembered[0] == position:
+            return self._first(shard_id, position, remembered[1]).peek()
+        return self._near_tip(shard_id, position).peek()
+
+    def _near_tip(self, shard_id: str, position: Begin) -> _Found:
+        """Something beyond the position, as near to the tip as a look into the last second finds."""
+        now = self._connection.clock.now()
+        floor = _moment_of(position)
+        back, limit = LOOKBACK, BUSY_LIMIT
+        while now - back > floor and back < OLDEST:
+            at = ReadPosition(IteratorType.AT_TIMESTAMP, at=now - back)
+            found = self._first(shard_id, position, self._pages(shard_id, at, limit), look_only=True)
+            if found.record is not None or found.is_end:
+                return found
+            if found.page is not None and found.page.records:
+                break  # all of it read already: whatever is new is just after the position
+            back, limit = back * WIDEN, POLL_LIMIT_MAX
+        return self._first(shard_id, position, self._pages(shard_id, _open_at(position), limit))
+
+    def _first(
+        self, shard_id: str, position: Begin, pages: Iterator[Page], *, look_only: bool = False
+    ) -> _Found:
+        """The last record of the first page that has something beyond the position; nothing if the tip comes first."""
+        page: Page | None = None
+        for page in pages:
+            if page.records and (look_only or _is_beyond(page.records[-1], position)):
+                break
+            if _at_tip(page):
+                if not look_only and page.next_iterator is not None:
+                    self._at_tip[shard_id] = (position, pages)
+                return _Found(None, page)
+        last = page.records[-1] if page is not None and page.records else None
+        return _Found(last if last is not None and _is_beyond(last, position) else None, page)
+
+    def _count(self, shard_id: str, position: Begin, share: Share) -> Peek:
+        """Count from the position on until the share is used up. One stream record is always admitted."""
+        rows = size = 0
+        last: StreamRecord | None = None
+        limit = min(share.records or POLL_LIMIT_MAX, POLL_LIMIT_MAX)
+        for page in self._pages(shard_id, _open_at(position), limit):
+            for record in page.records:
+                if not _is_beyond(record, position):
+                    continue
+                rows, size = rows + _user_records(record), size + len(record.data)
+                if last is not None and (rows > (share.records or rows) or size > (share.bytes or size)):
+                    return Peek(_read_to(last), lag=self._age(last))
+                last = record
+                if rows == share.records or size == share.bytes:
+                    return Peek(_read_to(last), lag=self._age(last))
+            if page.next_iterator is None:
+                return Peek(Ended())
+            if _at_tip(page):
+                break
+        return Peek(None, caught_up=True) if last is None else Peek(_read_to(last))
+
+    def _span(self, shard: Shard, position: Begin, span: timedelta) -> Peek | None:
+        """The first record that arrived `span` after the position; None when all that is unread is younger."""
+        begins_at = self._begins_at(shard.shard_id, position)
+        if begins_at is None or begins_at + span >= self._connection.clock.now():
+            return None
+        at = ReadPosition(IteratorType.AT_TIMESTAMP, at=begins_at + span)
+        found = self._first(shard.shard_id, position, self._pages(shard.shard_id, at, 1), look_only=True)
+        if found.record is None:
+            return None
+        return Peek(_read_to(found.record), lag=self._age(found.record))
+
+    def _begins_at(self, shard_id: str, position: Begin) -> datetime | None:
+        """When the position's record arrived, or else the first unread one; None when there is none."""
+        known = position.arrived if isinstance(position, ReadTo) else position.at
+        if known is not None:
+            return known
+        for page in self._pages(shard_id, _open_at(position), 1):
+            if page.records:
+                return page.records[0].approximate_arrival_timestamp
+            if _at_tip(page):
+                break
+        return None
+
+    def _age(self, record: StreamRecord) -> timedelta:
+        return max(self._connection.clock.now() - record.approximate_arrival_timestamp, _NO_LAG)
+
+    def _pages(self, shard_id: str, at: ReadPosition, limit: int = POLL_LIMIT_MAX) -> Iterator[Page]:
+        return read_pages(self._connection, shard_id, at, limit)
+
+
+def _open_at(position: Begin) -> ReadPosition:
+    """A record read in part comes again."""
+    match position:
+        case ReadTo(sequence_number, sub_sequence_number=None):
+            return ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, sequence_number)
+        case ReadTo(sequence_number):
+            return ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number)
+        case Unread(None):
+            return ReadPosition(IteratorType.TRIM_HORIZON)
+        case Unread(at):
+            return ReadPosition(IteratorType.AT_TIMESTAMP, at=at)
+
+
+def _moment_of(position: Begin) -> datetime:
+    """No record beyond the position arrived much earlier."""
+    moment = position.arrived if isinstance(position, ReadTo) else position.at
+    return moment or datetime.min.replace(tzinfo=UTC)
+
+
+def _is_beyond(record: StreamRecord, position: Begin) -> bool:
+    return not isinstance(position, ReadTo) or position.is_before(record.sequence_number)
+
+
+def _at_tip(page: Page) -> bool:
+    """A page with records and no lag is not yet the tip: records of the same millisecond may follow."""
+    return page.next_iterator is None or (not page.records and page.millis_behind_latest == 0)
+
+
+def _read_to(record: StreamRecord) -> ReadTo:
+    last = max(_user_records(record) - 1, 0)
+    return ReadTo(record.sequence_number, record.approximate_arrival_timestamp, last_sub_sequence_number=last)
+
+
+def _user_records(record: StreamRecord) -> int:
+    contents = read_aggregate(record.data)
+    return 1 if contents is None else len(contents.data)

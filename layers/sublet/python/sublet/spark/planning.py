@@ -1,0 +1,213 @@
+"""Where the next micro-batch ends, and what its tasks read. Pure: listings and peeks in, an offset or ranges out.
+
+The range of a batch is fixed here, before anything of it is read, and goes into Spark's own offset log: whatever fails
+and is done again gives the same rows. An end is always a stream record that exists, or the end of a closed shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sublet.decisions.read_position import SHORTEST_RETENTION
+from sublet.decisions.shard_sync import plan_shard_sync
+from sublet.errors import OffsetMalformed, StreamRecreated, StreamUnavailable
+from sublet.protocol.shard import HashKeyRange, Shard, children_by_parent
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.settings import StartKind, StartPosition
+from sublet.spark.offsets import Ended, Offset, ReadTo, ShardOffset, Unread
+
+NEVER_TRIMMED = SHORTEST_RETENTION - timedelta(hours=1)
+"""Nothing as young as this is ever past retention. The hour is for clocks that differ and tasks that wait."""
+
+CONFIRM_AFTER = SHORTEST_RETENTION / 2
+"""An idle shard's offset says at least this often that nothing is unread, so that a restart after a quiet day knows it."""
+
+Begin = Unread | ReadTo
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """What a look into a shard found.
+
+    end   a record beyond the position, or the end of the closed shard; None: nothing to read now
+    caught_up   nothing is unread: the look went on to the tip
+    lag   of the end behind the shard's tip, as far as known
+    """
+
+    end: ReadTo | Ended | None
+    caught_up: bool = False
+    lag: timedelta = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRange:
+    """What one task reads: everything beyond `begin` up to and including `end` (None: to the end of the shard).
+
+    verify    the record at `begin` may be past retention by now, and unread ones after it: look whether it is there
+    end_sub_sequence_number   of the record at `end` only the user records up to this one (None: all)
+    since, until   only what arrived from the one moment on and before the other; with `until`, `end` may be the tip
+    """
+
+    shard_id: str
+    hash_key_range: HashKeyRange | None
+    begin: Begin
+    end: str | None
+    verify: bool = False
+    end_sub_sequence_number: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def check_identity(offset: Offset, stream: str, found: StreamIdentity) -> None:
+    """Refuse a stream that is not the one of the checkpoint. A second's difference is rounding."""
+    if offset.stream != stream:
+        raise StreamRecreated(
+            f"the checkpoint is of stream {offset.stream}, and the query reads {stream}: give it a new checkpointLocation"
+        )
+    same_moment = abs(offset.identity.created_at - found.created_at) < timedelta(seconds=1)
+    if offset.identity.arn != found.arn or not same_moment:
+        raise StreamRecreated(
+            f"stream {stream} is not the one that the checkpoint is of: that was {offset.identity.arn}, created "
+            f"{offset.identity.created_at.isoformat()}; this is {found.arn}, created {found.created_at.isoformat()}. "
+            "Start the query with a new checkpointLocation"
+        )
+
+
+def check_application(offset: Offset, application: str | None) -> None:
+    """Refuse a checkpoint written under other leases: its positions are of those shards alone that the query held."""
+    if offset.shards and offset.application != application:
+        written, now = (
+            "by no leases" if whose is None else f"by the leases of {whose}"
+            for whose in (offset.application, application)
+        )
+        raise OffsetMalformed(
+            f"the query's checkpoint was written {written}, and the query goes {now}: give it a new checkpointLocation"
+        )
+
+
+def first_positions(
+    listed: Sequence[Shard], open_at_start: Sequence[Shard], start: StartPosition, now: datetime
+) -> dict[str, ShardOffset]:
+    """The first offset's shards: those that were open at the start position, and as ended those closed before it.
+
+    Descendants of the first are in neither: they begin when their parents have ended. LATEST becomes the moment `now`.
+    Raises StreamUnavailable when the listing leaves hash keys out: those shards would begin too late.
+    """
+    plan = plan_shard_sync((), (), open_at_start, start)
+    if plan.holes:
+        raise StreamUnavailable(f"the listing of shards leaves out hash keys {plan.holes}; list again")
+    at = now if start.kind is StartKind.LATEST else start.at
+    first = {new.lease.shard_id for new in plan.create}
+    later = descendants(first, listed)
+    ended = {s.shard_id: ShardOffset(Ended()) for s in listed if s.shard_id not in first | later}
+    return ended | {shard_id: ShardOffset(Unread(at), began=Unread(at)) for shard_id in first}
+
+
+def descendants(of: Collection[str], listed: Iterable[Shard]) -> set[str]:
+    """Shard ids of the listed children, grandchildren and so on."""
+    children = children_by_parent(listed)
+    found: set[str] = set()
+    stack = list(of)
+    while stack:
+        fresh = children.get(stack.pop(), frozenset()) - found
+        found |= fresh
+        stack += fresh
+    return found
+
+
+def other_listed_parents(shard_id: str, listed: Iterable[Shard]) -> frozenset[str]:
+    """The parents that the shard's listed children have beside it: of a merge."""
+    children = (shard for shard in listed if shard_id in shard.parent_shard_ids)
+    return frozenset[str]().union(*(child.parent_shard_ids for child in children)) - {shard_id}
+
+
+def beginning_shards(start: Offset, listed: Sequence[Shard]) -> dict[str, ShardOffset]:
+    """Shards that are not in the offset yet and whose every parent, listed or in the offset, has ended in it.
+
+    In the offset that the batch starts from, not in the one being planned: so a child's first batch comes after its
+    parents' last one.
+    """
+    ids = {shard.shard_id for shard in listed}
+    return {
+        shard.shard_id: ShardOffset(Unread(), began=Unread())
+        for shard in listed
+        if shard.shard_id not in start.shards
+        and all(_has_ended(start, parent) for parent in shard.parent_shard_ids & (ids | start.shards.keys()))
+    }
+
+
+def _has_ended(offset: Offset, shard_id: str) -> bool:
+    return shard_id in offset.shards and isinstance(offset.shards[shard_id].position, Ended)
+
+
+def next_offset(
+    start: Offset,
+    beginning: Mapping[str, ShardOffset],
+    peeks: Mapping[str, Peek],
+    gone: Collection[str],
+    now: datetime,
+) -> Offset:
+    """The offset at which the next batch ends. `start` itself, unchanged, when there is nothing to say.
+
+    gone   shards of `start` that the stream does not have any more: unread ones count as ended, ended ones are dropped
+    """
+    moved = not start.shards or bool(beginning) or bool(gone)
+    shards: dict[str, ShardOffset] = {}
+    for shard_id, before in {**start.shards, **beginning}.items():
+        after = _after(before, shard_id in beginning, peeks.get(shard_id), now)
+        moved = moved or after.position != before.position or _needs_confirming(before, after, now)
+        shards[shard_id] = after
+    for shard_id in gone:
+        if isinstance(shards[shard_id].position, Ended):
+            del shards[shard_id]
+        else:
+            shards[shard_id] = ShardOffset(Ended())
+    return replace(start, shards=shards) if moved else start
+
+
+def _after(before: ShardOffset, begins: bool, peek: Peek | None, now: datetime) -> ShardOffset:
+    caught_up_at = now if peek is not None and peek.caught_up else before.caught_up_at
+    began = before.began if begins else None
+    if isinstance(before.position, Ended):
+        return ShardOffset(Ended())
+    if peek is None or peek.end is None:
+        return ShardOffset(before.position, began, caught_up_at)
+    if isinstance(peek.end, Ended):
+        return ShardOffset(peek.end, began)
+    return ShardOffset(peek.end, began, caught_up_at)
+
+
+def _needs_confirming(before: ShardOffset, after: ShardOffset, now: datetime) -> bool:
+    if after.caught_up_at != now or isinstance(before.position, Ended | Unread):
+        return False
+    known = before.caught_up_at or before.position.arrived
+    return known is None or now - known >= CONFIRM_AFTER
+
+
+def plan_ranges(
+    start: Offset, end: Offset, hash_key_ranges: Mapping[str, HashKeyRange], now: datetime
+) -> list[ShardRange]:
+    """What the batch from `start` to `end` reads: the same for the same offsets, but for the caution of `verify`."""
+    ranges = []
+    for shard_id, after in sorted(end.shards.items()):
+        before = start.shards.get(shard_id)
+        begin = after.began if before is None else after.began or before.position
+        if begin is None or isinstance(begin, Ended) or isinstance(after.position, Unread):
+            continue
+        if begin == after.position:
+            continue  # perhaps in mid-aggregate, and the rest of it is not this batch's
+        to = None if isinstance(after.position, Ended) else after.position.sequence_number
+        if to is not None and isinstance(begin, ReadTo) and not begin.is_before(to):
+            continue
+        known = before if before is not None and after.began is None else after
+        verify = isinstance(begin, ReadTo) and _may_be_trimmed(begin, known.caught_up_at, now)
+        ranges.append(ShardRange(shard_id, hash_key_ranges.get(shard_id), begin, to, verify))
+    return ranges
+
+
+def _may_be_trimmed(begin: ReadTo, caught_up_at: datetime | None, now: datetime) -> bool:
+    """Whether what came after `begin` may be past retention. Nothing that arrives after the shard was caught up is older."""
+    known = max((moment for moment in (begin.arrived, caught_up_at) if moment is not None), default=None)
+    return known is None or now - known >= NEVER_TRIMMED

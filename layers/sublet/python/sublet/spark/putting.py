@@ -1,0 +1,191 @@
+"""Putting records: full calls, the refused ones again, and KPL aggregates that stay whole through a reshard.
+
+At least once: a task that Spark runs again puts its rows again, and so does a call whose reply was lost.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NamedTuple, Protocol
+
+from sublet.errors import StreamUnavailable
+from sublet.ports import Clock
+from sublet.protocol.aggregation import Aggregate, Aggregator
+from sublet.protocol.hash_keys import hash_key
+from sublet.protocol.records import NewRecord
+from sublet.protocol.shard import HashKeyRange, Shard
+from sublet.spark.pace import Sleep
+
+RECORDS_PER_CALL = 500
+BYTES_PER_CALL = 5 * 2**20
+"""Kinesis: a PutRecords call, keys included."""
+
+_FIRST_PAUSE = timedelta(milliseconds=100)
+_LONGEST_PAUSE = timedelta(seconds=2)
+
+
+class Writer(Protocol):
+    """Puts some records; for each the shard that took it, or None if it was refused for now."""
+
+    def put(self, records: Sequence[NewRecord]) -> list[str | None]: ...
+
+
+class Placed(NamedTuple):
+    """A record that was taken, and the shard that it is in."""
+
+    record: NewRecord
+    shard_id: str
+
+
+@dataclass(slots=True)
+class Putter:
+    """Puts records for one task. `calls` and `retried` count; `patience`: how long without any success it goes on."""
+
+    writer: Writer
+    clock: Clock
+    sleep: Sleep
+    patience: timedelta
+    calls: int = 0
+    retried: int = 0
+
+    def put_all(self, records: Iterable[NewRecord]) -> Iterator[Placed]:
+        """Lazily, in calls as full as they can be. Raises StreamUnavailable, and what the writer raises."""
+        for call in full_calls(records):
+            yield from self._put(call)
+
+    def _put(self, records: Sequence[NewRecord]) -> Iterator[Placed]:
+        left, pause, success_at = list(records), _FIRST_PAUSE, self.clock.now()
+        while True:
+            self.calls += 1
+            placed = self.writer.put(left)
+            yield from (Placed(r, shard) for r, shard in zip(left, placed, strict=True) if shard is not None)
+            refused = [record for record, shard in zip(left, placed, strict=True) if shard is None]
+            if not refused:
+                return
+            if len(refused) < len(left):
+                pause, success_at = _FIRST_PAUSE, self.clock.now()
+            elif self.clock.now() - success_at > self.patience:
+                raise StreamUnavailable(
+                    f"{len(left)} records were refused for {self.patience}: the stream needs more shards, or Kinesis is failing"
+                )
+            self.retried += len(refused)
+            self.sleep(pause)
+            left, pause = refused, min(pause * 2, _LONGEST_PAUSE)
+
+
+def full_calls(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
+    """The records in order, as many in a call as Kinesis takes."""
+    call: list[NewRecord] = []
+    size = 0
+    for record in records:
+        own = len(record.data) + len(record.partition_key.encode())
+        if call and (len(call) == RECORDS_PER_CALL or size + own > BYTES_PER_CALL):
+            yield call
+            call, size = [], 0
+        call.append(record)
+        size += own
+    if call:
+        yield call
+
+
+@dataclass(slots=True)
+class AggregatingPutter:
+    """Puts user records in KPL aggregates, each of records of one shard.
+
+    KCL drops an aggregate with a record outside the shard that it is in, trusting that the producer sends it again: so when
+    a reply names another shard than predicted, and that shard does not take all of the aggregate's records, they are sent
+    again, by a new listing of the shards.
+    """
+
+    putter: Putter
+    list_shards: Callable[[], Sequence[Shard]]
+    sent_again: int = 0
+    _map: ShardMap | None = field(default=None)
+
+    def put_all(self, records: Iterable[NewRecord]) -> int:
+        """How many stream records it took."""
+        put = 0
+        pending: Iterable[NewRecord] = records
+        while True:
+            strays: list[NewRecord] = []
+            shards = self._map = self._map or ShardMap.of(self.list_shards())
+            sent: dict[int, _Sent] = {}
+            for record, shard_id in self.putter.put_all(_aggregated(pending, shards, sent)):
+                put += 1
+                group = sent.pop(id(record))
+                if shard_id != group.predicted and not self._fits(group, shard_id):
+                    strays += group.user_records
+            if not strays:
+                return put
+            self.sent_again += len(strays)
+            pending, self._map = strays, None
+
+    def _fits(self, group: _Sent, shard_id: str) -> bool:
+        """Whether the shard that took the aggregate takes each of its records. A shard's range never changes."""
+        if self._map is None or shard_id not in self._map.ranges:
+            self._map = ShardMap.of(self.list_shards())
+        range_ = self._map.ranges.get(shard_id)
+        return range_ is not None and all(
+            hash_key(r.partition_key, r.explicit_hash_key) in range_ for r in group.user_records
+        )
+
+
+class _Sent(NamedTuple):
+    predicted: str
+    record: NewRecord
+    user_records: list[NewRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardMap:
+    """Which open shard takes a hash key. `ranges`: of every listed shard, closed ones too."""
+
+    starts: Sequence[int]
+    shard_ids: Sequence[str]
+    ranges: dict[str, HashKeyRange]
+
+    @classmethod
+    def of(cls, shards: Sequence[Shard]) -> ShardMap:
+        still_open = sorted(
+            (shard.hash_key_range.starting, shard.shard_id) for shard in shards if shard.is_open
+        )
+        return cls(
+            [start for start, _ in still_open],
+            [shard_id for _, shard_id in still_open],
+            {shard.shard_id: shard.hash_key_range for shard in shards},
+        )
+
+    def shard_of(self, record: NewRecord) -> str:
+        key = hash_key(record.partition_key, record.explicit_hash_key)
+        return self.shard_ids[max(bisect_right(self.starts, key) - 1, 0)]
+
+
+def _aggregated(
+    records: Iterable[NewRecord], shards: ShardMap, sent: dict[int, _Sent]
+) -> Iterator[NewRecord]:
+    """The records in aggregates, an open one for each shard.
+
+    sent   what is in each that has been given out, by its identity: two aggregates may be equal
+    """
+    aggregators: dict[str, Aggregator] = {}
+    inside: dict[str, list[NewRecord]] = {}
+
+    def finish(shard_id: str, aggregate: Aggregate | None) -> Iterator[NewRecord]:
+        if aggregate is not None:
+            record = NewRecord(aggregate.data, aggregate.partition_key, aggregate.explicit_hash_key)
+            count = aggregate.user_records
+            sent[id(record)] = _Sent(shard_id, record, inside[shard_id][:count])
+            inside[shard_id] = inside[shard_id][count:]
+            yield record
+
+    for record in records:
+        shard_id = shards.shard_of(record)
+        aggregator = aggregators.setdefault(shard_id, Aggregator())
+        full = aggregator.add(record.partition_key, record.explicit_hash_key, record.data)
+        yield from finish(shard_id, full)
+        inside.setdefault(shard_id, []).append(record)
+    for shard_id, aggregator in aggregators.items():
+        yield from finish(shard_id, aggregator.flush())

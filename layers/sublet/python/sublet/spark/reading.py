@@ -1,0 +1,185 @@
+"""A task: exactly the records of its range, each time it is run, or a failure. It never finishes short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.errors import RecordsLost, ShardNotFound, StreamUnavailable
+from sublet.protocol.hash_keys import keys_inside
+from sublet.protocol.records import Page, StreamRecord
+from sublet.settings import POLL_LIMIT_MAX
+from sublet.spark.offsets import ReadTo, Unread
+from sublet.spark.pages import Connection, read_pages
+from sublet.spark.planning import ShardRange
+from sublet.spark.rows import Rows
+
+DISORDER = timedelta(minutes=1)
+"""Arrival times need not rise with sequence numbers: how long after `until` a batch goes on looking for earlier ones."""
+
+_ALWAYS, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A range and how to read it.
+
+    debt   for how long the driver's looks still use the shard's read limit up
+    first_call_waited   the driver has waited for the first call
+    """
+
+    stream: str
+    range: ShardRange
+    fail_on_data_loss: bool
+    debt: timedelta = timedelta(0)
+    first_call_waited: bool = False
+
+
+def read_range(connection: Connection, task: Task) -> Iterator[pa.RecordBatch]:
+    """The range's rows, in order.
+
+    Raises RecordsLost, StreamUnavailable when its end does not come within our patience, and what Stream raises.
+    """
+    shard_id = task.range.shard_id
+    rows = Rows(task.stream, shard_id, keys_inside(task.range.hash_key_range))
+    connection.pace.owe(shard_id, task.debt)
+    try:
+        for records in _records(connection, task):
+            yield from rows.batches(records, _after(task.range), _up_to(task.range))
+    except ShardNotFound as gone:
+        _lost(connection, task, f"the shard is gone: {gone}")
+    _report(connection, rows)
+    connection.pace.settle(shard_id)
+
+
+def _report(connection: Connection, rows: Rows) -> None:
+    counts = {
+        name: count for name in ("dropped_out_of_range", "delivered_whole") if (count := getattr(rows, name))
+    }
+    if counts:
+        connection.log.warning("aggregates not expanded", shard_id=rows.shard_id, **counts)
+
+
+def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamRecord]]:
+    """The stream records of the range, a page at a time."""
+    wanted = task.range
+    pages = read_pages(
+        connection,
+        wanted.shard_id,
+        _open_at(wanted),
+        POLL_LIMIT_MAX,
+        first_call_waited=task.first_call_waited,
+    )
+    verify = wanted.verify
+    progress_at = connection.clock.now()
+    for page in pages:
+        records: Sequence[StreamRecord] = page.records
+        if verify and records:
+            records = _after_begin(connection, task, records)
+            verify = False
+        records, is_done = _up_to_end(connection, task, records)
+        if records:
+            yield _within(records, wanted)
+        if is_done or _is_past(page, wanted, connection):
+            return
+        if page.next_iterator is None:
+            break
+        if page.records or page.millis_behind_latest > 0:
+            progress_at = connection.clock.now()
+        elif connection.clock.now() - progress_at > connection.patience:
+            raise StreamUnavailable(
+                f"shard {wanted.shard_id} is at its tip and record {wanted.end} has not come for {connection.patience}, "
+                "though it is there: the task fails rather than finish short"
+            )
+    if wanted.end is not None:
+        _lost(connection, task, f"the shard ended before record {wanted.end}, the last of this batch")
+
+
+def _open_at(wanted: ShardRange) -> ReadPosition:
+    match wanted.begin:
+        case ReadTo(sequence_number, sub_sequence_number=sub):
+            again = wanted.verify or sub is not None
+            kind = IteratorType.AT_SEQUENCE_NUMBER if again else IteratorType.AFTER_SEQUENCE_NUMBER
+            return ReadPosition(kind, sequence_number)
+        case Unread(None):
+            return ReadPosition(IteratorType.TRIM_HORIZON)
+        case Unread(at):
+            return ReadPosition(IteratorType.AT_TIMESTAMP, at=at)
+
+
+def _after(wanted: ShardRange) -> tuple[str, int] | None:
+    begin = wanted.begin
+    if isinstance(begin, ReadTo) and begin.sub_sequence_number is not None:
+        return begin.sequence_number, begin.sub_sequence_number
+    return None
+
+
+def _up_to(wanted: ShardRange) -> tuple[str, int] | None:
+    if wanted.end is not None and wanted.end_sub_sequence_number is not None:
+        return wanted.end, wanted.end_sub_sequence_number
+    return None
+
+
+def _after_begin(
+    connection: Connection, task: Task, records: Sequence[StreamRecord]
+) -> Sequence[StreamRecord]:
+    """Opened at the record before the range, Kinesis gives it again, unless it is past retention."""
+    begin = task.range.begin
+    assert isinstance(begin, ReadTo), "verify goes with a record"
+    first = records[0]
+    if int(first.sequence_number) != int(begin.sequence_number):
+        moment = f", arrived {begin.arrived.isoformat()}," if begin.arrived else ""
+        _lost(
+            connection,
+            task,
+            f"record {begin.sequence_number}{moment} is past retention, and unread ones after it may be; the first one left "
+            f"is {first.sequence_number}, arrived {first.approximate_arrival_timestamp.isoformat()}",
+        )
+        return records
+    return records if begin.sub_sequence_number is not None else records[1:]
+
+
+def _up_to_end(
+    connection: Connection, task: Task, records: Sequence[StreamRecord]
+) -> tuple[Sequence[StreamRecord], bool]:
+    """The records up to the range's end, and whether they reach it."""
+    end = task.range.end
+    if end is None or not records or int(records[-1].sequence_number) < int(end):
+        return records, False
+    within = [record for record in records if int(record.sequence_number) <= int(end)]
+    if not within or int(within[-1].sequence_number) != int(end):
+        _lost(
+            connection,
+            task,
+            f"record {end}, the last of this batch, is past retention; the first one left after it arrived "
+            f"{records[len(within)].approximate_arrival_timestamp.isoformat()}",
+        )
+    return within, True
+
+
+def _within(records: Sequence[StreamRecord], wanted: ShardRange) -> Sequence[StreamRecord]:
+    """Those that arrived from `since` on and before `until`."""
+    if wanted.since is None and wanted.until is None:
+        return records
+    since, until = wanted.since or _ALWAYS, wanted.until or _NEVER
+    return [r for r in records if since <= r.approximate_arrival_timestamp < until]
+
+
+def _is_past(page: Page, wanted: ShardRange, connection: Connection) -> bool:
+    """Whether everything that arrived before `until` has been read. It has passed, so nothing more can arrive before it."""
+    if wanted.until is None:
+        return False
+    if page.records:
+        return page.records[0].approximate_arrival_timestamp >= wanted.until + DISORDER
+    return page.millis_behind_latest == 0 and connection.clock.now() > wanted.until
+
+
+def _lost(connection: Connection, task: Task, what: str) -> None:
+    message = f"stream {task.stream}, shard {task.range.shard_id}: {what}"
+    if task.fail_on_data_loss:
+        raise RecordsLost(f"{message}. Set failOnDataLoss to false to go on with what is left")
+    connection.log.warning("records lost", what=message)

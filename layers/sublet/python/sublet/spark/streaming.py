@@ -1,0 +1,117 @@
+"""The source as Spark's streaming reader.
+
+Spark has one of these in a driver-side process of the query, and pickles another for its executors: nothing that happens
+to the one is known to the other, so `read` knows only the options and its partition.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from sublet.ports import LeaseTable
+from sublet.spark.driver import QueryDriver
+from sublet.spark.keeper_messages import Keeping
+from sublet.spark.offsets import offset_from_json, offset_to_json
+from sublet.spark.options import Options
+from sublet.spark.pages import Connection
+from sublet.spark.peeks import NO_LIMIT, Share
+from sublet.spark.reading import Task, read_range
+
+Connect = Callable[[Options], Connection]
+ConnectLeases = Callable[[Options], LeaseTable | None]
+ConnectKeeper = Callable[[Options], Keeping | None]
+
+BY_SPAN = ReadMaxRows(sys.maxsize)
+"""Spark has no read limit by arrival time. This one, which limits nothing, comes back when ours is to be applied."""
+
+
+class TaskPartition(InputPartition):
+    """A task on its way to an executor."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.task = task
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are JSON objects; see `offsets`."""
+
+    def __init__(
+        self,
+        options: Options,
+        connect_driver: Connect,
+        connect_leases: ConnectLeases,
+        connect_keeper: ConnectKeeper,
+        connect_task: Connect,
+    ) -> None:
+        self._options = options
+        self._connect_leases = connect_leases
+        self._connect_keeper = connect_keeper
+        self._connect_driver = connect_driver
+        self._connect_task = connect_task
+        self._driver: QueryDriver | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return offset_to_json(self._query().initial_offset())
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self._options.max_records_per_trigger is not None:
+            return ReadMaxRows(self._options.max_records_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable() if self._options.max_span_per_trigger is None else BY_SPAN
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """`start` unchanged when there is nothing to read; then Spark runs no batch."""
+        before = offset_from_json(start)
+        after = self._query().latest_offset(before, self._share(limit))
+        return start if after is before else offset_to_json(after)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._query().set_targets()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """For `query.lastProgress`: how far behind their tips the shards' last planned ends were, in milliseconds."""
+        millis = {
+            shard_id: round(lag.total_seconds() * 1000) for shard_id, lag in sorted(self._query().lag.items())
+        }
+        return {
+            "stream": self._options.stream,
+            "millisBehindLatest": millis,
+            "maxMillisBehindLatest": max(millis.values(), default=0),
+        }
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        tasks = self._query().tasks(offset_from_json(start), offset_from_json(end))
+        return [TaskPartition(task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, TaskPartition)
+        return read_range(self._connect_task(self._options), partition.task)
+
+    def _query(self) -> QueryDriver:
+        if self._driver is None:
+            options = self._options
+            keeper, leases = self._connect_keeper(options), self._connect_leases(options)
+            self._driver = QueryDriver(self._connect_driver(options), options, leases, keeper)
+        return self._driver
+
+    def _share(self, limit: ReadLimit) -> Share:
+        """ReadAllAvailable (Trigger.Once) overrides our own limits: so Spark's contract has it."""
+        if limit == BY_SPAN:
+            return Share(span=self._options.max_span_per_trigger)
+        if isinstance(limit, ReadMaxRows):
+            return Share(records=limit.max_rows)
+        return Share(bytes=limit.max_bytes) if isinstance(limit, ReadMaxBytes) else NO_LIMIT

@@ -1,0 +1,157 @@
+"""Where a shard is read from, what is skipped, and when records may have been lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sublet.decisions.read_position import (
+    LONGEST_RETENTION,
+    IteratorType,
+    Pin,
+    ReadPosition,
+    after,
+    may_have_lost,
+    needs_pin,
+    not_yet_handled,
+    read_position,
+)
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.settings import StartKind, StartPosition
+
+from tests.doubles.engine_world import moment
+
+NOW = moment("2026-01-31T08:00:00")
+EARLIER = moment("2026-01-30T08:00:00")
+LEASE = Lease("shardId-000000000000", TRIM_HORIZON)
+FROM_HORIZON, FROM_LATEST = StartPosition(StartKind.TRIM_HORIZON), StartPosition(StartKind.LATEST)
+FROM_MOMENT = StartPosition(StartKind.AT_TIMESTAMP, EARLIER)
+
+
+@pytest.mark.parametrize(
+    ("because", "lease", "expected"),
+    [
+        ("the horizon", LEASE, ReadPosition(IteratorType.TRIM_HORIZON)),
+        (
+            "a number is opened AT, so that the rest of an aggregate comes too",
+            replace(LEASE, checkpoint=Checkpoint("100", 3)),
+            ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, "100"),
+        ),
+        (
+            "a pinned LATEST lease begins at its pin",
+            replace(LEASE, checkpoint=LATEST, start_at=EARLIER),
+            ReadPosition(IteratorType.AT_TIMESTAMP, at=EARLIER),
+        ),
+        (
+            "AT_TIMESTAMP with its moment",
+            replace(LEASE, checkpoint=AT_TIMESTAMP, start_at=EARLIER),
+            ReadPosition(IteratorType.AT_TIMESTAMP, at=EARLIER),
+        ),
+        (
+            "AT_TIMESTAMP without any moment: too much is better than a gap",
+            replace(LEASE, checkpoint=AT_TIMESTAMP),
+            ReadPosition(IteratorType.TRIM_HORIZON),
+        ),
+        ("an ended lease has nothing to open", replace(LEASE, checkpoint=SHARD_END), None),
+    ],
+)
+def test_a_lease_is_opened_at(because: str, lease: Lease, expected: ReadPosition | None) -> None:
+    assert read_position(lease) == expected, because
+
+
+def test_going_on_is_after_the_last_fetched_record() -> None:
+    assert after("100") == ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, "100")
+
+
+@pytest.mark.parametrize(
+    ("because", "lease", "start", "expected"),
+    [
+        ("LATEST is pinned now", replace(LEASE, checkpoint=LATEST), FROM_LATEST, Pin(NOW)),
+        ("once", replace(LEASE, checkpoint=LATEST, start_at=EARLIER), FROM_LATEST, None),
+        ("whatever our own setting", replace(LEASE, checkpoint=LATEST), FROM_HORIZON, Pin(NOW)),
+        (
+            "Java's AT_TIMESTAMP: our moment",
+            replace(LEASE, checkpoint=AT_TIMESTAMP),
+            FROM_MOMENT,
+            Pin(EARLIER),
+        ),
+        ("which we may not have", replace(LEASE, checkpoint=AT_TIMESTAMP), FROM_HORIZON, None),
+        ("the horizon needs none", LEASE, FROM_LATEST, None),
+        ("nor does a number", replace(LEASE, checkpoint=Checkpoint("100")), FROM_LATEST, None),
+    ],
+)
+def test_a_pin_is_needed_for(because: str, lease: Lease, start: StartPosition, expected: Pin | None) -> None:
+    assert needs_pin(lease, [None], start, NOW) == expected, because
+
+
+@pytest.mark.parametrize(
+    "parents", [[replace(LEASE, checkpoint=SHARD_END)], [None, replace(LEASE, checkpoint=SHARD_END)]]
+)
+def test_a_latest_lease_that_follows_on_a_leased_parent_begins_with_its_shard(
+    parents: list[Lease | None],
+) -> None:
+    """Two first ticks around a reshard have created both at LATEST: what came to the child since then is awaited."""
+    child = replace(LEASE, checkpoint=LATEST)
+    assert needs_pin(child, parents, FROM_LATEST, NOW) == Pin(NOW - LONGEST_RETENTION)
+    assert needs_pin(replace(child, start_at=EARLIER), parents, FROM_LATEST, NOW) is None
+
+
+def test_no_parents_are_no_leased_parents() -> None:
+    assert needs_pin(replace(LEASE, checkpoint=LATEST), [], FROM_LATEST, NOW) == Pin(NOW)
+
+
+def stream_record(number: str) -> StreamRecord:
+    return StreamRecord(number, b"", "key", NOW)
+
+
+def user_records(*positions: tuple[str, int]) -> list[UserRecord]:
+    return [UserRecord(b"", "key", sub, stream_record(number)) for number, sub in positions]
+
+
+ALL = user_records(("99", 0), ("100", 0), ("100", 1), ("100", 2), ("101", 0))
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "left"),
+    [
+        (TRIM_HORIZON, 5),
+        (LATEST, 5),
+        (Checkpoint("98"), 5),
+        (Checkpoint("99"), 4),
+        (Checkpoint("100", 1), 2),
+        (Checkpoint("100", 2), 1),
+        (Checkpoint("101"), 0),
+        (Checkpoint("1000"), 0),
+    ],
+)
+def test_what_is_at_or_before_the_checkpoint_is_skipped_by_number_not_by_text(
+    checkpoint: Checkpoint, left: int
+) -> None:
+    assert not_yet_handled(ALL, checkpoint) == ALL[len(ALL) - left :]
+
+
+AT_100 = replace(LEASE, checkpoint=Checkpoint("100"))
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("because", "lease", "first", "expected"),
+    [
+        ("the checkpointed record is still there", AT_100, "100", False),
+        ("it is not, and nothing is known", AT_100, "150", True),
+        ("a day after the last look at the tip", replace(AT_100, caught_up_at=NOW - DAY), "150", True),
+        (
+            "less than a day: no record is trimmed that young",
+            replace(AT_100, caught_up_at=NOW - DAY + timedelta(milliseconds=1)),
+            "150",
+            False,
+        ),
+        ("from the horizon nothing is missed", LEASE, "150", False),
+        ("nor from a moment", replace(LEASE, checkpoint=AT_TIMESTAMP, start_at=EARLIER), "150", False),
+    ],
+)
+def test_records_may_have_been_lost(because: str, lease: Lease, first: str, expected: bool) -> None:
+    assert may_have_lost(lease, stream_record(first), NOW) is expected, because

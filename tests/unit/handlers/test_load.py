@@ -1,0 +1,131 @@
+"""From `module:function` to a handler, or one clear sentence that says what is wrong with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sublet.errors import HandlerNotLoadable
+from sublet.handlers.load import load_handler
+from sublet.ports import Batch
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.records import StreamRecord, UserRecord
+
+from tests.doubles.engine_world import moment
+
+RECORD = StreamRecord("1", b"data", "key", moment("2026-01-31T08:00:00"))
+BATCH = Batch("events", "shardId-000000000000", (UserRecord(b"data", "key", 0, RECORD),), 0, lambda _: None)
+
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Write modules to a folder on the Python path; they are forgotten afterwards."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+
+    def write(**sources: str) -> None:
+        for name, source in sources.items():
+            path = tmp_path / (name.replace("__in__", "/") + ".py")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(source)
+
+    yield write
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_handle_alone_is_enough(module: Write) -> None:
+    module(orders="seen = []\ndef handle(batch):\n    seen.extend(batch.records)")
+    handler = load_handler("orders:handle")
+    handler.lease_acquired("shard", TRIM_HORIZON)
+    handler.handle(BATCH)
+    handler.shard_ended("shard")
+    handler.lease_lost("shard")
+    assert sys.modules["orders"].seen == list(BATCH.records)
+
+
+def test_the_optional_functions_of_the_module_are_called(module: Write) -> None:
+    module(
+        orders="""
+calls = []
+def consume(batch): calls.append("consume")
+def lease_acquired(shard_id, checkpoint): calls.append(("acquired", shard_id, str(checkpoint)))
+def lease_lost(shard_id): calls.append(("lost", shard_id))
+def shard_ended(shard_id): calls.append(("ended", shard_id))
+"""
+    )
+    handler = load_handler("orders:consume")
+    handler.lease_acquired("s", TRIM_HORIZON)
+    handler.handle(BATCH)
+    handler.shard_ended("s")
+    handler.lease_lost("s")
+    assert sys.modules["orders"].calls == [
+        ("acquired", "s", "TRIM_HORIZON"),
+        "consume",
+        ("ended", "s"),
+        ("lost", "s"),
+    ]
+
+
+def test_a_module_in_a_package_is_found(module: Write) -> None:
+    module(shop__in____init__="", shop__in__orders="def handle(batch): pass")
+    load_handler("shop.orders:handle")
+
+
+def test_a_callable_object_is_a_function_too(module: Write) -> None:
+    module(orders="class Handler:\n    def __call__(self, batch): pass\nhandle = Handler()")
+    load_handler("orders:handle").handle(BATCH)
+
+
+@pytest.mark.parametrize(
+    ("reference", "source", "sentence"),
+    [
+        ("", "", "handler '' is not of the form module:function"),
+        ("orders", "", "is not of the form module:function"),
+        ("orders:", "", "is not of the form module:function"),
+        (":handle", "", "is not of the form module:function"),
+        ("misspelt:handle", "", "there is no module misspelt on the Python path"),
+        ("shop.orders:handle", "", "there is no module shop on the Python path"),
+        ("orders.sub:handle", "", "there is no module orders.sub on the Python path"),
+        ("orders:handle", "import nowhere_at_all", "orders imports nowhere_at_all, which is not installed"),
+        ("orders:handle", "import nowhere.at.all", "orders imports nowhere, which is not installed"),
+        ("orders:handle", "def handle(batch:", "importing orders raised SyntaxError"),
+        ("orders:handle", "1 / 0", "importing orders raised ZeroDivisionError: division by zero"),
+        (
+            "orders:handle",
+            "from json import nothing",
+            "importing orders raised ImportError: cannot import name",
+        ),
+        ("orders:handle", "import os; os.environ['NOT_SET']", "importing orders raised KeyError: 'NOT_SET'"),
+        ("orders:handle", "import sys; sys.exit(3)", "importing orders raised SystemExit: 3"),
+        ("orders:handle", "", "module orders has no function handle"),
+        ("orders:handle", "handle = 5", "orders.handle is a int, not a function"),
+        (
+            "orders:handle",
+            "def handle(b): pass\nlease_lost = 'x'",
+            "orders.lease_lost is a str, not a function",
+        ),
+        ("orders:handle", "async def handle(batch): pass", "orders.handle is async or a generator"),
+        ("orders:handle", "def handle(batch):\n    yield 1", "orders.handle is async or a generator"),
+        ("orders:handle", "async def handle(batch):\n    yield 1", "orders.handle is async or a generator"),
+        (
+            "orders:handle",
+            "def handle(b): pass\nasync def shard_ended(shard_id): pass",
+            "orders.shard_ended is async or a generator",
+        ),
+    ],
+)
+def test_what_cannot_be_loaded_says_why_in_one_sentence(
+    module: Write, reference: str, source: str, sentence: str
+) -> None:
+    module(orders=source)
+    with pytest.raises(HandlerNotLoadable) as refused:
+        load_handler(reference)
+    said = str(refused.value)
+    assert sentence in said
+    assert repr(reference) in said
+    assert "\n" not in said.split(": importing", maxsplit=1)[0]
