@@ -365,7 +365,7 @@ def test_the_library_s_asset_is_the_library(make: Make, tmp_path: Path) -> None:
     make(app)
     app.synth()
     (staged,) = [path for path in tmp_path.glob("asset.*") if (path / "pyspark_sublet").is_dir()]
-    assert (staged / "sublet" / "runtimes" / "spark" / "pipeline" / "command.py").is_file()
+    assert (staged / "sublet" / "pipeline" / "command.py").is_file()
     assert not list(staged.rglob("__pycache__"))
 
 

@@ -13,7 +13,7 @@ def test_choose_leases(story: Story) -> None:
         NOW,
         InOrder(),
         settings(given),
-        given["worker_count"],
+        given["worker_ids"],
         frozenset(given.get("recently_ended", [])),
         given.get("malformed", []),
     )
