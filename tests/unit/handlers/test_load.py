@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from sublet.errors import HandlerNotLoadable
-from sublet.handlers.load import load_handler
+from sublet.handlers.load import handler_of, load_handler
 from sublet.ports import Batch
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.records import StreamRecord, UserRecord
@@ -109,13 +110,21 @@ def test_a_callable_object_is_a_function_too(module: Write) -> None:
             "def handle(b): pass\nlease_lost = 'x'",
             "orders.lease_lost is a str, not a function",
         ),
-        ("orders:handle", "async def handle(batch): pass", "orders.handle is async or a generator"),
-        ("orders:handle", "def handle(batch):\n    yield 1", "orders.handle is async or a generator"),
-        ("orders:handle", "async def handle(batch):\n    yield 1", "orders.handle is async or a generator"),
+        ("orders:handle", "class handle:\n    def __init__(self, batch): pass", "orders.handle is a class"),
         (
             "orders:handle",
-            "def handle(b): pass\nasync def shard_ended(shard_id): pass",
-            "orders.shard_ended is async or a generator",
+            "def handle(b): pass\nasync def shard_ended(s): pass",
+            "orders.shard_ended is async",
+        ),
+        (
+            "orders:handle",
+            "def handle(event, context): pass",
+            "orders.handle takes (event, context), but is called",
+        ),
+        (
+            "orders:handle",
+            "def handle(b): pass\ndef lease_lost(): pass",
+            "orders.lease_lost takes (), but is called",
         ),
     ],
 )
@@ -129,3 +138,38 @@ def test_what_cannot_be_loaded_says_why_in_one_sentence(
     assert sentence in said
     assert repr(reference) in said
     assert "\n" not in said.split(": importing", maxsplit=1)[0]
+
+
+def test_a_handler_is_a_function_an_object_a_module_or_a_reference(module: Write) -> None:
+    module(orders="seen = []\ndef handle(batch):\n    seen.extend(batch.records)")
+    seen: list[str] = []
+
+    class Kept:
+        def handle(self, batch: Batch) -> None:
+            seen.append(batch.shard_id)
+
+        def lease_lost(self, shard_id: str) -> None:
+            seen.append(f"lost {shard_id}")
+
+    kept = handler_of(Kept())
+    kept.handle(BATCH)
+    kept.lease_lost("s")
+    assert seen == [BATCH.shard_id, "lost s"]
+    for given in (lambda _: seen.append("function"), "orders:handle"):
+        handler_of(given).handle(BATCH)
+    handler_of(sys.modules["orders"]).handle(BATCH)
+    assert seen[-1] == "function"
+    assert sys.modules["orders"].seen == [*BATCH.records, *BATCH.records]
+
+
+@pytest.mark.parametrize(
+    ("handler", "sentence"),
+    [
+        (5, "handler int is neither a function nor has it a function handle"),
+        (lambda: None, "takes (), but is called with (batch)"),
+        (str, "handler str: it is a class"),
+    ],
+)
+def test_what_is_no_handler_is_refused(handler: object, sentence: str) -> None:
+    with pytest.raises(HandlerNotLoadable, match=re.escape(sentence)):
+        handler_of(handler)

@@ -4,6 +4,7 @@
     ├── SettingsError            a setting is unknown, malformed or contradicts another
     ├── EventError               a function was invoked with an event that it cannot read
     ├── HandlerNotLoadable       the user's `module:function` cannot be imported or is no function
+    ├── HandlerContractBroken    the user's handler returned something that says that its work is not done
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot read
     ├── RowNotWritable           Spark: a row that Kinesis would not take, such as one without a partition key
     ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
@@ -62,6 +63,10 @@ class EventError(SubletError):
 
 class HandlerNotLoadable(SubletError):
     """The user's handler cannot be used. Raised before any lease is touched."""
+
+
+class HandlerContractBroken(SubletError):
+    """A handler's call did not do its work, though it returned: the batch is not done, and comes again. Says what to change."""
 
 
 class MalformedCheckpoint(SubletError):

@@ -1,4 +1,4 @@
-"""The user's handler, from `module:function` to the Handler port."""
+"""The user's handler, however it is given, as the Handler port."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
 
 from sublet.errors import HandlerNotLoadable
+from sublet.handlers.contract import check_returned, misfit
 from sublet.ports import Batch
 from sublet.protocol.checkpoint import Checkpoint
 
 
 def _nothing(*_: object) -> None:
-    """Stands in for an optional function that the handler's module does not define."""
+    """Stands in for an optional function that the user has not written."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerFunctions:
-    """A handler made of module-level functions; only `handle` is required."""
+    """A handler made of plain functions; only the first is required. A call that did not run raises HandlerContractBroken."""
 
     handle_batch: Callable[[Batch], object]
     on_lease_acquired: Callable[[str, Checkpoint], object] = _nothing
@@ -27,20 +27,38 @@ class HandlerFunctions:
     on_shard_ended: Callable[[str], object] = _nothing
 
     def handle(self, batch: Batch) -> None:
-        self.handle_batch(batch)
+        check_returned(self.handle_batch(batch))
 
     def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
-        self.on_lease_acquired(shard_id, checkpoint)
+        check_returned(self.on_lease_acquired(shard_id, checkpoint))
 
     def lease_lost(self, shard_id: str) -> None:
-        self.on_lease_lost(shard_id)
+        check_returned(self.on_lease_lost(shard_id))
 
     def shard_ended(self, shard_id: str) -> None:
-        self.on_shard_ended(shard_id)
+        check_returned(self.on_shard_ended(shard_id))
+
+
+OPTIONAL = ("lease_acquired", "lease_lost", "shard_ended")
+
+
+def handler_of(handler: object) -> HandlerFunctions:
+    """A handler of what the user has: a function, an object or module with a function `handle`, or `module:function`.
+
+    The optional functions are those of the object, or of the module that is named. Raises HandlerNotLoadable.
+    """
+    if isinstance(handler, str):
+        return load_handler(handler)
+    name = getattr(handler, "__qualname__", None) or getattr(handler, "__name__", type(handler).__name__)
+    if callable(getattr(handler, "handle", None)) and not inspect.isclass(handler):
+        return _functions(handler, "handle", f"handler {name}: {name}")
+    if callable(handler):
+        return HandlerFunctions(_checked(handler, "handle", f"handler {name}: it"))
+    raise HandlerNotLoadable(f"handler {name} is neither a function nor has it a function handle")
 
 
 def load_handler(reference: str) -> HandlerFunctions:
-    """Import `module:function`; `lease_acquired`, `lease_lost` and `shard_ended` of the same module are called if they are there.
+    """Import `module:function`; the optional functions of the same module are called if they are there.
 
     Raises HandlerNotLoadable, in one sentence that says which part of the reference is wrong.
     """
@@ -63,29 +81,27 @@ def load_handler(reference: str) -> HandlerFunctions:
         raise HandlerNotLoadable(
             f"handler {reference!r}: importing {module_name} raised {type(failure).__name__}: {failure}"
         ) from failure
+    if not hasattr(module, function_name):
+        raise HandlerNotLoadable(
+            f"handler {reference!r}: module {module.__name__} has no function {function_name}"
+        )
+    return _functions(module, function_name, f"handler {reference!r}: {module.__name__}")
+
+
+def _functions(owner: object, function_name: str, said: str) -> HandlerFunctions:
+    """`said`: how a refusal begins, before the function's name."""
     return HandlerFunctions(
-        _function(module, function_name, reference),
-        **{f"on_{name}": _function(module, name, reference) for name in _OPTIONAL if hasattr(module, name)},
+        _checked(getattr(owner, function_name), "handle", f"{said}.{function_name}"),
+        **{
+            f"on_{role}": _checked(getattr(owner, role), role, f"{said}.{role}")
+            for role in OPTIONAL
+            if hasattr(owner, role)
+        },
     )
 
 
-_OPTIONAL = ("lease_acquired", "lease_lost", "shard_ended")
-
-
-def _function(module: ModuleType, name: str, reference: str) -> Callable[..., object]:
-    function = getattr(module, name, None)
-    if function is None:
-        raise HandlerNotLoadable(f"handler {reference!r}: module {module.__name__} has no function {name}")
-    if not callable(function):
-        raise HandlerNotLoadable(
-            f"handler {reference!r}: {module.__name__}.{name} is a {type(function).__name__}, not a function"
-        )
-    if any(is_lazy(function) for is_lazy in _LAZY):
-        raise HandlerNotLoadable(
-            f"handler {reference!r}: {module.__name__}.{name} is async or a generator: calling it runs nothing of it, "
-            "and its records would count as done; make it a plain function"
-        )
-    return function  # type: ignore[no-any-return]
-
-
-_LAZY = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+def _checked(function: object, role: str, said: str) -> Callable[..., object]:
+    problem = misfit(function, role)
+    if problem is not None or not callable(function):
+        raise HandlerNotLoadable(f"{said} {problem}")
+    return function

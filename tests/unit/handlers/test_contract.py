@@ -1,0 +1,167 @@
+"""A handler that looks like one and handles nothing is refused before its first call, or fails its batch."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+from sublet.errors import HandlerContractBroken, HandlerNotLoadable
+from sublet.handlers.load import HandlerFunctions, handler_of
+
+from tests.doubles.user_records import batch_of
+
+BATCH = batch_of(b"data")
+
+
+async def handle_async(batch: object) -> None: ...
+
+
+def handle_yielding(batch: object) -> Iterator[int]:
+    yield 1
+
+
+async def handle_async_yielding(batch: object) -> AsyncIterator[int]:
+    yield 1
+
+
+class AsyncCall:
+    async def __call__(self, batch: object) -> None: ...
+
+
+class AsyncMethod:
+    async def handle(self, batch: object) -> None: ...
+
+
+def decorated(function: Callable[[Any], object]) -> Callable[[Any], object]:
+    """As most decorators are: what the function returns is what it returns."""
+
+    @functools.wraps(function)
+    def wrapper(batch: object) -> object:
+        return function(batch)
+
+    return wrapper
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        handle_async,
+        handle_yielding,
+        handle_async_yielding,
+        functools.partial(handle_async),
+        functools.partial(functools.partial(handle_yielding)),
+        AsyncCall(),
+        functools.partial(AsyncCall()),
+        AsyncMethod(),
+        AsyncMethod().handle,
+    ],
+    ids=repr,
+)
+def test_what_is_seen_to_be_async_or_a_generator_is_refused_before_it_is_called(handler: object) -> None:
+    with pytest.raises(HandlerNotLoadable, match="calling it runs nothing of it"):
+        handler_of(handler)
+
+
+@pytest.mark.parametrize(
+    ("handler", "what_to_do"),
+    [
+        (decorated(handle_async), "make it a plain function, or have it run its coroutine"),
+        (decorated(handle_async_yielding), "make it a plain function"),
+        (decorated(handle_yielding), "use a loop instead of yield or map"),
+        (lambda batch: map(print, batch.records), "use a loop instead of yield or map"),
+        (lambda _: {"batchItemFailures": []}, "call batch.checkpoint"),
+        (lambda _: {"batchItemFailures": [{"itemIdentifier": "1"}]}, "call batch.checkpoint"),
+    ],
+)
+def test_what_is_seen_only_when_it_returns_fails_its_batch(handler: object, what_to_do: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # such as that a coroutine was never awaited
+        with pytest.raises(HandlerContractBroken, match=what_to_do):
+            handler_of(handler).handle(BATCH)
+        gc.collect()
+
+
+@pytest.mark.parametrize("call", ["lease_acquired", "lease_lost", "shard_ended"])
+def test_the_optional_functions_are_held_to_the_same(call: str) -> None:
+    async def never_run(*_: object) -> None: ...
+
+    handler = HandlerFunctions(print, never_run, never_run, never_run)
+    arguments = ("shard", None) if call == "lease_acquired" else ("shard",)
+    with pytest.raises(HandlerContractBroken):
+        getattr(handler, call)(*arguments)
+
+
+def test_a_decorator_that_runs_the_coroutine_makes_a_handler_of_it() -> None:
+    seen: list[object] = []
+
+    async def handle(batch: object) -> None:
+        seen.append(batch)
+
+    @functools.wraps(handle)
+    def run(batch: object) -> None:
+        asyncio.run(handle(batch))
+
+    handler_of(run).handle(BATCH)
+    assert seen == [BATCH]
+
+
+def test_any_other_value_is_warned_about_without_being_shown() -> None:
+    handler = handler_of(lambda _: {"secret": "payload"})
+    with pytest.warns(UserWarning, match="a value of type dict, which is ignored") as told:
+        handler.handle(BATCH)
+    assert "payload" not in str(told[0].message)
+
+
+def test_once() -> None:
+    handler = handler_of(lambda _: 7)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.resetwarnings()
+        for _ in range(3):
+            handler.handle(BATCH)
+    assert len(told) == 1
+
+
+def takes_one(batch: object) -> None: ...
+
+
+def takes_any(*batches: object) -> None: ...
+
+
+def takes_two(event: object, context: object) -> None: ...
+
+
+def takes_a_default(batch: object, table: str = "orders") -> None: ...
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        print,
+        takes_one,
+        takes_any,
+        takes_a_default,
+        functools.partial(takes_two, "orders"),
+        functools.wraps(takes_two)(takes_one),
+    ],
+)
+def test_what_takes_one_argument_fits(handler: object) -> None:
+    handler_of(handler).handle(BATCH)
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        takes_two,
+        lambda: None,
+        functools.partial(takes_two, 1, 2),
+        functools.wraps(takes_one)(takes_two),
+    ],
+)
+def test_what_does_not_is_refused_with_what_it_takes(handler: object) -> None:
+    with pytest.raises(HandlerNotLoadable, match=r"takes \(.*\), but is called with \(batch\)"):
+        handler_of(handler)
