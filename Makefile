@@ -64,6 +64,7 @@ lint: setup ## ruff, import-linter, mypy
 	@.venv/bin/lint-imports --no-logo
 	@$(say) "mypy --strict (about a minute the first time)"
 	@$(PY) -m mypy $(wildcard $(CODE))
+	@cd infra && ../$(PY) -m mypy --config-file ../pyproject.toml --cache-dir ../.local/mypy sublet_cdk
 
 .PHONY: format
 format: setup ## ruff's formatting and its safe fixes
@@ -93,7 +94,7 @@ mixed-fleet: setup .local/bench/.installed ## kcl-rs workers and sublet's on one
 
 .PHONY: fuzz
 fuzz: .local/fuzz/.installed ## coverage-guided junk for everything that reads data from outside (FUZZ_SECONDS=60 for each of six)
-	@PYTHONPATH=layers/sublet/python:. .local/fuzz/bin/python -m tests.fuzz --seconds $(or $(FUZZ_SECONDS),60)
+	@PYTHONPATH=layers/sublet/python:infra:. .local/fuzz/bin/python -m tests.fuzz --seconds $(or $(FUZZ_SECONDS),60)
 
 .PHONY: scenarios
 scenarios: setup ## write the scenario files' expectations anew; review the diff

@@ -1,1 +1,1 @@
-"""sublet on AWS as CDK constructs. `infra.kinesis_consumer.KinesisConsumer` is for a stack of your own."""
+"""The repository's own deployment: its CDK app, and an AWS on this machine to put it on."""

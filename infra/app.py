@@ -1,7 +1,7 @@
 """`cdk synth`, `cdk deploy`: one of the repository's own stacks, with cdk-nag looking at it.
 
-cdk deploy                       -c application=... -c stream_arn=... ...    a consumer (infra/consumer_stack.py)
-cdk deploy -c stack=pipeline     -c name=... -c stream_arn=... ...           a pipeline (infra/spark_stack.py)
+cdk deploy                       -c application=... -c stream_arn=... ...    a consumer (infra/sublet_cdk/consumer_stack.py)
+cdk deploy -c stack=pipeline     -c name=... -c stream_arn=... ...           a pipeline (infra/sublet_cdk/spark_stack.py)
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import sys
 from aws_cdk import App, CliCredentialsStackSynthesizer, Stack, Tags, Validations
 from cdk_nag import AwsSolutionsChecks
 from sublet.errors import SettingsError
-
-from infra.consumer_stack import ConsumerStack
-from infra.context import OWN_CREDENTIALS, STACK
-from infra.spark_stack import PipelineStack
+from sublet_cdk.consumer_stack import ConsumerStack
+from sublet_cdk.context import OWN_CREDENTIALS, STACK
+from sublet_cdk.spark_stack import PipelineStack
 
 
 def main() -> None:

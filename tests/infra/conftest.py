@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import App
-
-from infra.consumer_stack import ConsumerStack
+from sublet_cdk.consumer_stack import ConsumerStack
 
 STREAM_ARN = "arn:aws:kinesis:eu-central-1:123456789012:stream/orders"
 

@@ -13,9 +13,9 @@ import pytest
 import sublet
 from aws_cdk import App
 from aws_cdk.assertions import Template
+from sublet_cdk.alarms import MATH_ALARMS_FLAG, AlarmThresholds
+from sublet_cdk.dashboard import FLEET
 
-from infra.alarms import MATH_ALARMS_FLAG, AlarmThresholds
-from infra.dashboard import FLEET
 from tests.infra.conftest import Build
 
 ABOVE, AT_OR_BELOW = "GreaterThanThreshold", "LessThanOrEqualToThreshold"

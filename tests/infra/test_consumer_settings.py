@@ -11,8 +11,8 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kinesis as kinesis
 from sublet.errors import SettingsError
 from sublet.settings import HashRangeFilter, Mode, Settings, StartKind, StartPosition
+from sublet_cdk.consumer_settings import SettingProperties, as_setting, setting_names, settings_of
 
-from infra.consumer_settings import SettingProperties, as_setting, setting_names, settings_of
 from tests.infra.conftest import STREAM_ARN, Build
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from sublet.errors import SettingsError
-
-from infra.handler_asset import stage_handler
+from sublet_cdk.handler_asset import stage_handler
 
 ENTRY_POINT = Path(__file__).resolve().parents[2] / "functions" / "lease_worker" / "app.py"
 

@@ -15,8 +15,8 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
 from sublet.settings import Settings
+from sublet_cdk.alarms import MATH_ALARMS_FLAG
 
-from infra.alarms import MATH_ALARMS_FLAG
 from tests.infra.conftest import STREAM_ARN, Build
 
 Resource = Mapping[str, Any]

@@ -25,12 +25,12 @@ from sublet.pipeline.command import add_arguments, settings_of
 from sublet.pipeline.settings import PipelineSettings, Sink
 from sublet.settings import StartKind, StartPosition
 from sublet.spark.options import Leases
+from sublet_cdk import roles
+from sublet_cdk.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
+from sublet_cdk.spark_alarms import PipelineThresholds
+from sublet_cdk.spark_job import SPARK_OF_RELEASES, WorkerSize, check_release
+from sublet_cdk.spark_pipeline import SparkPipeline
 
-from infra import roles
-from infra.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
-from infra.spark_alarms import PipelineThresholds
-from infra.spark_job import SPARK_OF_RELEASES, WorkerSize, check_release
-from infra.spark_pipeline import SparkPipeline
 from tests.infra.conftest import STREAM_ARN
 
 RELEASE = "emr-spark-9.0.0"

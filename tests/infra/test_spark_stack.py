@@ -12,11 +12,11 @@ from sublet.errors import SettingsError
 from sublet.pipeline.settings import Sink
 from sublet.settings import StartKind
 from sublet.spark.options import Leases
+from sublet_cdk import spark_stack
+from sublet_cdk.spark_pipeline import SparkPipeline
+from sublet_cdk.spark_stack import REQUIRED, PipelineStack
 
-from infra import spark_stack
 from infra.app import stack_of
-from infra.spark_pipeline import SparkPipeline
-from infra.spark_stack import REQUIRED, PipelineStack
 from tests.infra.conftest import STREAM_ARN
 
 GIVEN = {

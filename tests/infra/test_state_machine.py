@@ -13,8 +13,7 @@ import pytest
 from sublet.decisions.packing import MAP_ITEMS_MAX
 from sublet.errors import SettingsError
 from sublet.settings import Settings
-
-from infra.state_machine import (
+from sublet_cdk.state_machine import (
     CRASHES_MAX,
     HISTORY_EVENTS_MAX,
     LAMBDA_FAULTS,
@@ -23,6 +22,7 @@ from infra.state_machine import (
     definition,
     history_events_max,
 )
+
 from tests.infra.asl import Execution, Json, LambdaError
 
 EVENTS = Path(__file__).resolve().parents[2] / "events"

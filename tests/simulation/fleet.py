@@ -11,8 +11,8 @@ from sublet.decisions.window import Next, WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.errors import SubletError
+from sublet_cdk.state_machine import CRASHES_MAX, RUNS_MAX
 
-from infra.state_machine import CRASHES_MAX, RUNS_MAX
 from tests.simulation.mutations import UNCHANGED, Mutation
 from tests.simulation.ports import (
     SimDispatcher,
@@ -90,7 +90,7 @@ class Fleet:
         self._watch(process, world.scheduler.spawn(process, tick))
 
     def _execute(self, item: WorkerItem) -> None:
-        """One item's way through the state machine (infra/state_machine.py)."""
+        """One item's way through the state machine (infra/sublet_cdk/state_machine.py)."""
         self.world.at(
             self.world.scheduler.now_us, f"execution of {item.item_id[:4]}", lambda: self._run_item(item)
         )

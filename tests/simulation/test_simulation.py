@@ -71,7 +71,7 @@ def test_a_seed_replays_exactly_whatever_pythons_hash_seed() -> None:
 
 
 def _told_by_the_command(seed: int, hash_seed: str) -> str:
-    path = os.pathsep.join((str(ROOT / "layers/sublet/python"), str(ROOT)))
+    path = os.pathsep.join((str(ROOT / "layers/sublet/python"), str(ROOT / "infra"), str(ROOT)))
     command = [sys.executable, "-m", "tests.simulation", "--seed", str(seed), "--verbose"]
     environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": path, "PATH": os.environ["PATH"]}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)

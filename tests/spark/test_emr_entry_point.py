@@ -14,9 +14,9 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pyspark
 import pytest
+from sublet_cdk.spark_job import Fleet, WorkerSize, spark_properties
 
 from infra.local import EmbeddedAws
-from infra.spark_job import Fleet, WorkerSize, spark_properties
 from tests.spark.kinesis_stream import BusyStream
 from tests.spark.processes import kill_session
 

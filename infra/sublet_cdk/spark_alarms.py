@@ -17,8 +17,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from sublet.errors import SettingsError
-
-from infra.alarms import MINUTE, AlarmSpec, create_alarms
+from sublet_cdk.alarms import MINUTE, AlarmSpec, create_alarms
 
 HOUR = Duration.hours(1)
 SILENCE_HOURS_MAX = 168

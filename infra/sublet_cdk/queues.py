@@ -5,8 +5,7 @@ from __future__ import annotations
 from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-
-from infra.nag import acknowledge
+from sublet_cdk.nag import acknowledge
 
 
 def add_queue(scope: Construct, construct_id: str, reason: str) -> sqs.Queue:

@@ -20,11 +20,10 @@ from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-
-from infra import roles
-from infra.consumer_settings import SettingProperties, setting_names
-from infra.context import context_of, is_true, number, one_of, stream_arn, texts_by_name
-from infra.kinesis_consumer import KinesisConsumer
+from sublet_cdk import roles
+from sublet_cdk.consumer_settings import SettingProperties, setting_names
+from sublet_cdk.context import context_of, is_true, number, one_of, stream_arn, texts_by_name
+from sublet_cdk.kinesis_consumer import KinesisConsumer
 
 CONTEXT = {
     "application": "the consumer group, and the lease table's name",

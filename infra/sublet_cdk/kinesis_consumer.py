@@ -31,19 +31,18 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.settings import PREFIX, Settings
+from sublet_cdk import roles, tables
+from sublet_cdk.alarms import NAMESPACE, AlarmThresholds, Watched, add_alarms
+from sublet_cdk.consumer_settings import SettingProperties, environment_of, settings_of
+from sublet_cdk.dashboard import add_dashboard
+from sublet_cdk.deployment_check import add_deployment_check
+from sublet_cdk.functions import FunctionShape, FunctionSize, add_function, add_layers
+from sublet_cdk.handler_asset import stage_handler
+from sublet_cdk.nag import acknowledge
+from sublet_cdk.queues import add_queue
+from sublet_cdk.state_machine import Functions, definition
 
-from infra import roles, tables
-from infra.alarms import NAMESPACE, AlarmThresholds, Watched, add_alarms
-from infra.consumer_settings import SettingProperties, environment_of, settings_of
-from infra.dashboard import add_dashboard
-from infra.deployment_check import add_deployment_check
-from infra.functions import FunctionShape, FunctionSize, add_function, add_layers
-from infra.handler_asset import stage_handler
-from infra.nag import acknowledge
-from infra.queues import add_queue
-from infra.state_machine import Functions, definition
-
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LIBRARY_LAYER = ROOT / "layers" / "sublet"
 DEPENDENCIES = ROOT / "layers" / "dependencies"
 LEASE_MANAGER_CODE = ROOT / "functions" / "lease_manager"

@@ -33,15 +33,14 @@ from constructs import Construct
 from sublet.pipeline.settings import Sink
 from sublet.settings import StartPosition
 from sublet.spark.options import Leases
-
-from infra import roles
-from infra.nag import acknowledge_wildcard
-from infra.queues import add_queue
-from infra.spark_alarms import PipelineThresholds, WatchedRuns, add_pipeline_alarms
-from infra.spark_arguments import PipelineArguments
-from infra.spark_assets import DEPENDENCIES, PipelineAssets, add_assets
-from infra.spark_job import PYTHON, Fleet, WorkerSize, check_release, spark_properties, start_job_run
-from infra.spark_schedule import add_schedule
+from sublet_cdk import roles
+from sublet_cdk.nag import acknowledge_wildcard
+from sublet_cdk.queues import add_queue
+from sublet_cdk.spark_alarms import PipelineThresholds, WatchedRuns, add_pipeline_alarms
+from sublet_cdk.spark_arguments import PipelineArguments
+from sublet_cdk.spark_assets import DEPENDENCIES, PipelineAssets, add_assets
+from sublet_cdk.spark_job import PYTHON, Fleet, WorkerSize, check_release, spark_properties, start_job_run
+from sublet_cdk.spark_schedule import add_schedule
 
 QUEUE_TIMEOUT = Duration.hours(12)
 """EMR's longest. Runs never overlap, for they share a checkpoint: a run that is due while another is at work waits,

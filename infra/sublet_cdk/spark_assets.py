@@ -14,11 +14,10 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.pipeline.settings import Sink
+from sublet_cdk.functions import EXCLUDE
+from sublet_cdk.handler_asset import check_handler_exists
 
-from infra.functions import EXCLUDE
-from infra.handler_asset import check_handler_exists
-
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "layers" / "sublet" / "python"
 DEPENDENCIES = ROOT / "layers" / "dependencies" / "emr"
 ENTRY_POINT = ROOT / "functions" / "spark_pipeline" / "app.py"

@@ -17,8 +17,7 @@ from sublet.pipeline.command import add_arguments, settings_of
 from sublet.pipeline.settings import Sink
 from sublet.settings import StartPosition
 from sublet.spark.options import Leases
-
-from infra.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
+from sublet_cdk.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
 
 TIMEOUT_MIN = 5
 """Minutes. Starting the workers takes one or two."""

@@ -23,9 +23,8 @@ from constructs import Construct
 from sublet.pipeline.settings import Sink
 from sublet.settings import StartPosition
 from sublet.spark.options import Leases
-
-from infra.context import context_of, number, one_of, required, stream_arn, texts_by_name
-from infra.spark_pipeline import SparkPipeline
+from sublet_cdk.context import context_of, number, one_of, required, stream_arn, texts_by_name
+from sublet_cdk.spark_pipeline import SparkPipeline
 
 REQUIRED = {
     "name": "the pipeline's name",

@@ -12,10 +12,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 from sublet.errors import SettingsError
-
-from infra import roles
-from infra.handler_asset import NOT_SHIPPED
-from infra.nag import acknowledge
+from sublet_cdk import roles
+from sublet_cdk.handler_asset import NOT_SHIPPED
+from sublet_cdk.nag import acknowledge
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 EXCLUDE = [f"**/{pattern}" for pattern in NOT_SHIPPED]

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
-
-from infra.alarms import MINUTE, NAMESPACE, Watched
+from sublet_cdk.alarms import MINUTE, NAMESPACE, Watched
 
 FLEET = {
     "Leases": {

@@ -13,11 +13,10 @@ from aws_cdk import CfnResource, CustomResource, Duration, FileSystem
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 from sublet.settings import Settings
+from sublet_cdk import roles
+from sublet_cdk.functions import FunctionShape, FunctionSize, add_function
 
-from infra import roles
-from infra.functions import FunctionShape, FunctionSize, add_function
-
-CODE = Path(__file__).resolve().parent.parent / "functions" / "deployment_check"
+CODE = Path(__file__).resolve().parents[2] / "functions" / "deployment_check"
 
 
 def add_deployment_check(

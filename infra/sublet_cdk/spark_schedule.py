@@ -12,8 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-
-from infra import roles
+from sublet_cdk import roles
 
 START_MAX_AGE = Duration.hours(1)
 """A start that could not be made for so long goes to the dead-letter queue."""

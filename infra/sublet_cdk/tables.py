@@ -7,8 +7,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.settings import Settings
-
-from infra.nag import acknowledge
+from sublet_cdk.nag import acknowledge
 
 
 def lease_table(

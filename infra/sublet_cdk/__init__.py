@@ -1,0 +1,1 @@
+"""sublet on AWS as CDK constructs."""
