@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from random import Random
 from typing import Any, NamedTuple
 
 import boto3
@@ -24,10 +23,9 @@ from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.decisions.packing import WorkerItem
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
-from sublet.memory import MemoryDispatcher, MemoryLog, MemoryMetrics
+from sublet.memory import MemoryDispatcher, memory_ports
 from sublet.settings import Mode, Settings
 from sublet.system.clock import SystemClock
-from sublet.system.threads import ThreadTasks
 
 from benchmarks.counting_proxy import CountingProxy, counting_proxy
 from benchmarks.idle_writes import Idle
@@ -191,27 +189,16 @@ class Consumer:
         """Per lease: one that begins with the acquire and ends with the release, the last of its execution."""
         items = [replace(item, windows_left=1) for item in self._items()]
         settings, clock = replace(self._settings, mode=mode), SystemClock()
-        worker = LeaseWorker(
-            self._table(),
-            self._stream(),
-            Idle(),
-            clock,
-            ThreadTasks(),
-            MemoryMetrics(),
-            MemoryLog(),
-            settings,
-        )
+        worker = LeaseWorker(memory_ports(self._stream(), self._table(), clock=clock), Idle(), settings)
         before = self._wire.counts()
         for item in items:
             worker.run_window(item, "invocation", clock.now() + length)
         return {name: number / LEASES for name, number in (self._wire.counts() - before).items()}
 
     def _items(self) -> Sequence[WorkerItem]:
-        sightings = DynamoDbSightingStore(self._dynamodb[1], self._settings.sightings_table)
-        manager = LeaseManager(
-            self._table(), self._stream(), sightings, MemoryDispatcher(), SystemClock(), Random(1), MemoryMetrics(),
-            MemoryLog(), self._settings,
-        )  # fmt: skip
+        sightings = DynamoDbSightingStore(lambda: self._dynamodb[1], self._settings.sightings_table)
+        ports = memory_ports(self._stream(), self._table(), sightings=sightings)
+        manager = LeaseManager(ports, MemoryDispatcher(), self._settings)
         items = manager.tick().dispatched
         if len(items) != 1 or len(items[0].claims) != LEASES:
             raise ValueError(f"{LEASES} leases should be free, and go to one worker: {items}")

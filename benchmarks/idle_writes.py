@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
-from random import Random
 from typing import Any, NamedTuple
 
 from sublet import Batch, Checkpoint, Mode, Settings
@@ -21,9 +20,7 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
-from sublet.memory import MemoryDispatcher, MemoryLog, MemoryMetrics
-from sublet.system.clock import SystemClock
-from sublet.system.threads import ThreadTasks
+from sublet.memory import MemoryDispatcher, memory_ports
 
 from benchmarks import peers
 from benchmarks.counting_proxy import CountingProxy, counting_proxy
@@ -136,7 +133,6 @@ def _functions(
     application = servers.new_application()
     servers.create_table(f"{application}-sightings", "chunk")
     settings = Settings(application=application, stream=IDLE, mode=Mode.CATCH_UP)
-    log, metrics, clock = MemoryLog(), MemoryMetrics(), SystemClock()
 
     def dynamodb() -> Any:
         return servers.client("dynamodb", dynamodb_url)
@@ -146,12 +142,10 @@ def _functions(
 
     table = DynamoDbLeaseTable(dynamodb(), settings.lease_table)
     stream = KinesisStream(kinesis(), kinesis(), settings)
-    sightings = DynamoDbSightingStore(dynamodb(), settings.sightings_table)
-    manager = LeaseManager(
-        table, stream, sightings, MemoryDispatcher(), clock, Random(1), metrics, log, settings
-    )
-    worker = LeaseWorker(table, stream, Idle(), clock, ThreadTasks(), metrics, log, settings)
+    ports = memory_ports(stream, table, sightings=DynamoDbSightingStore(dynamodb, settings.sightings_table))
+    manager = LeaseManager(ports, MemoryDispatcher(), settings)
+    worker = LeaseWorker(ports, Idle(), settings)
     return (
         lambda: manager.tick().dispatched,
-        lambda item: worker.run_window(item, "invocation", clock.now() + timedelta(minutes=1)),
+        lambda item: worker.run_window(item, "invocation", ports.clock.now() + timedelta(minutes=1)),
     )

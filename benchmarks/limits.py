@@ -17,7 +17,6 @@ import urllib.request
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from random import Random
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -27,9 +26,8 @@ from sublet.aws.kinesis import KinesisStream
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.stepfunctions import StepFunctionsDispatcher
 from sublet.engine.tick import LeaseManager
-from sublet.memory import MemoryLog, MemoryMetrics
+from sublet.memory import memory_ports
 from sublet.settings import Mode, Settings
-from sublet.system.clock import SystemClock
 from sublet.system.garbage_collection import collect_seldom
 
 from benchmarks import large_stream_server
@@ -135,16 +133,14 @@ def _manager(url: str, name: str, mode: Mode) -> LeaseManager:
 
     collect_seldom()
     return LeaseManager(
-        DynamoDbLeaseTable(client("dynamodb"), settings.lease_table),
-        KinesisStream(client("kinesis"), client("kinesis"), settings),
-        DynamoDbSightingStore(client("dynamodb"), settings.sightings_table),
+        memory_ports(
+            KinesisStream(client("kinesis"), client("kinesis"), settings),
+            DynamoDbLeaseTable(client("dynamodb"), settings.lease_table),
+            sightings=DynamoDbSightingStore(lambda: client("dynamodb"), settings.sightings_table),
+        ),
         StepFunctionsDispatcher(
             client("stepfunctions"), "arn:aws:states:us-east-1:000000000000:stateMachine:large"
         ),
-        SystemClock(),
-        Random(1),
-        MemoryMetrics(),
-        MemoryLog(),
         settings,
     )
 

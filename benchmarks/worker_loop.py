@@ -19,7 +19,7 @@ from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.window import Outcome
 from sublet.engine.lease_worker import LeaseWorker
-from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryMetrics, MemoryStream
+from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON
@@ -29,7 +29,6 @@ from sublet.protocol.shard import FULL_RANGE
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.system.clock import SystemClock
 from sublet.system.garbage_collection import collect_seldom
-from sublet.system.threads import ThreadTasks
 
 from benchmarks.replay_server import AGGREGATED, PLAIN, SHARDS, aggregates, plain_records
 
@@ -101,18 +100,11 @@ def _worker(stream: MemoryStream) -> int:
     """One window over a lease that nobody has, until it has caught up; how many user records were handled."""
     lease = Lease(SHARD_ID, TRIM_HORIZON, lease_counter=0, hash_key_range=FULL_RANGE)
     worker = LeaseWorker(
-        table=MemoryLeaseTable([lease]),
-        stream=stream,
-        handler=(handler := Counting()),
-        clock=(clock := SystemClock()),
-        tasks=ThreadTasks(),
-        metrics=MemoryMetrics(),
-        log=MemoryLog(),
-        settings=SETTINGS,
+        ports := memory_ports(stream, MemoryLeaseTable([lease])), handler := Counting(), SETTINGS
     )
     claim = Claim(SHARD_ID, lease.lease_owner, lease.lease_counter, ClaimReason.FREE)
     item = WorkerItem("item", "worker", (claim,), windows_left=1)
-    [left] = worker.run_window(item, "invocation", clock.now() + timedelta(minutes=5)).leases
+    [left] = worker.run_window(item, "invocation", ports.clock.now() + timedelta(minutes=5)).leases
     assert left.outcome is Outcome.CAUGHT_UP, left
     return handler.records
 

@@ -41,7 +41,7 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Si
             monkeypatch.setenv(name, value)
     client = dynamodb_client()
     return DynamoDbSightingStore(
-        client, create_table(client, f"app-{uuid.uuid4().hex[:8]}-sightings", "chunk")
+        lambda: client, create_table(client, f"app-{uuid.uuid4().hex[:8]}-sightings", "chunk")
     )
 
 
@@ -92,21 +92,21 @@ class TestOnDynamoDb:
             )
             for n in range(10_000)
         }
-        DynamoDbSightingStore(client, "sightings").save(seen)
+        DynamoDbSightingStore(lambda: client, "sightings").save(seen)
         assert len(self.chunks(client)) == 1
-        assert DynamoDbSightingStore(client, "sightings").load() == seen
+        assert DynamoDbSightingStore(lambda: client, "sightings").load() == seen
 
     def test_what_does_not_compress_is_split_below_the_item_limit(self, client: Any) -> None:
         seen = incompressible(8_000)
-        DynamoDbSightingStore(client, "sightings").save(seen)
+        DynamoDbSightingStore(lambda: client, "sightings").save(seen)
         sizes = self.chunks(client)
         assert len(sizes) > 1
         assert max(sizes.values()) <= CHUNK_BYTES_MAX
-        assert DynamoDbSightingStore(client, "sightings").load() == seen
+        assert DynamoDbSightingStore(lambda: client, "sightings").load() == seen
 
     def test_chunks_of_a_longer_list_are_deleted(self, client: Any) -> None:
-        DynamoDbSightingStore(client, "sightings").save(incompressible(8_000))
-        DynamoDbSightingStore(client, "sightings").save(SEEN)
+        DynamoDbSightingStore(lambda: client, "sightings").save(incompressible(8_000))
+        DynamoDbSightingStore(lambda: client, "sightings").save(SEEN)
         assert len(self.chunks(client)) == 1
 
     def test_what_has_not_changed_is_not_written(self, client: Any) -> None:
@@ -115,14 +115,14 @@ class TestOnDynamoDb:
             client.meta.events.register(
                 f"before-call.dynamodb.{operation}", lambda model, **_: writes.append(model.name)
             )
-        DynamoDbSightingStore(client, "sightings").save(SEEN)
+        DynamoDbSightingStore(lambda: client, "sightings").save(SEEN)
         assert writes == ["PutItem"]
-        next_tick = DynamoDbSightingStore(client, "sightings")
+        next_tick = DynamoDbSightingStore(lambda: client, "sightings")
         next_tick.save(next_tick.load())
         assert writes == ["PutItem"]
 
     def test_damage_loses_sightings_and_nothing_else(self, client: Any) -> None:
-        store = DynamoDbSightingStore(client, "sightings")
+        store = DynamoDbSightingStore(lambda: client, "sightings")
         store.save(SEEN)
         client.put_item(TableName="sightings", Item={"chunk": {"S": "0001"}, "data": {"B": b"not zlib"}})
         client.put_item(TableName="sightings", Item={"chunk": {"S": "0002"}})
@@ -131,14 +131,14 @@ class TestOnDynamoDb:
         assert len(self.chunks(client)) == 1
 
     def test_a_deleted_table_is_named(self, client: Any) -> None:
-        store = DynamoDbSightingStore(client, "deleted-sightings")
+        store = DynamoDbSightingStore(lambda: client, "deleted-sightings")
         for call in (store.load, lambda: store.save(SEEN)):
             with pytest.raises(LeaseTableNotFound, match="no sightings table deleted-sightings"):
                 call()
 
     def test_another_table_is_named(self, client: Any) -> None:
         create_table(client, "orders", "orderId")
-        store = DynamoDbSightingStore(client, "orders")
+        store = DynamoDbSightingStore(lambda: client, "orders")
         assert store.load() == {}
         with pytest.raises(LeaseTableKeyUnexpected, match="orders is no sightings table, whose key is chunk"):
             store.save(SEEN)
@@ -146,7 +146,7 @@ class TestOnDynamoDb:
     def test_another_table_is_named_when_its_rows_are_met(self, client: Any) -> None:
         create_table(client, "orders", "orderId")
         client.put_item(TableName="orders", Item={"orderId": {"S": "1"}})
-        store = DynamoDbSightingStore(client, "orders")
+        store = DynamoDbSightingStore(lambda: client, "orders")
         for call in (store.load, lambda: store.save(SEEN)):
             with pytest.raises(LeaseTableKeyUnexpected, match=r"orders is no sightings table.*no chunk"):
                 call()
@@ -154,7 +154,7 @@ class TestOnDynamoDb:
 
     def test_of_a_lease_in_two_chunks_the_later_sighting_counts(self, client: Any) -> None:
         """Two ticks wrote lists of different lengths at once. The later one can only delay an expiry."""
-        store = DynamoDbSightingStore(client, "sightings")
+        store = DynamoDbSightingStore(lambda: client, "sightings")
         key = "shardId-000000000000"
         newer = Sighting(8, "app-lambda-1", BEGINNING + timedelta(seconds=9))
         store.save({key: newer})
@@ -168,4 +168,4 @@ class TestOnDynamoDb:
 def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", f"http://127.0.0.1:{closed_port}")
     with pytest.raises(LeaseTableUnavailable, match="no reply about sightings table app-sightings"):
-        DynamoDbSightingStore(dynamodb_client(), "app-sightings").load()
+        DynamoDbSightingStore(dynamodb_client, "app-sightings").load()

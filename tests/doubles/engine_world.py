@@ -23,7 +23,7 @@ from sublet.memory import (
     MemorySightingStore,
     MemoryStream,
 )
-from sublet.ports import Applied, Batch, PollRefusal, Refused, Signal
+from sublet.ports import Applied, Batch, PollRefusal, Ports, Refused, Signal
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import encode_row
@@ -188,6 +188,7 @@ class EngineWorld:
         self.log = MemoryLog()
         self.sightings = MemorySightingStore()
         self.dispatcher = MemoryDispatcher()
+        self.chance = Random(0)
         self.began = self.clock.now()
         self._windows = 0
         if leases:
@@ -225,23 +226,24 @@ class EngineWorld:
         """Since the world began."""
         return (self.clock.now() - self.began).total_seconds()
 
-    def worker(self) -> LeaseWorker:
-        return LeaseWorker(
+    @property
+    def ports(self) -> Ports:
+        return Ports(
             self.table,
             self.stream,
-            self.handler,
+            self.sightings,
             self.clock,
             self.tasks,
+            self.chance,
             self.metrics,
             self.log,
-            self.settings,
         )
 
-    def manager(self, seed: int = 0) -> LeaseManager:
-        return LeaseManager(
-            self.table, self.stream, self.sightings, self.dispatcher, self.clock, Random(seed), self.metrics, self.log,
-            self.settings,
-        )  # fmt: skip
+    def worker(self) -> LeaseWorker:
+        return LeaseWorker(self.ports, self.handler, self.settings)
+
+    def manager(self) -> LeaseManager:
+        return LeaseManager(self.ports, self.dispatcher, self.settings)
 
     def item(
         self,

@@ -11,6 +11,7 @@ from sublet.decisions.window import Next, WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.errors import SubletError
+from sublet.ports import LeaseTable, Ports, Stream
 from sublet_cdk.state_machine import CRASHES_MAX, RUNS_MAX
 
 from tests.simulation.mutations import UNCHANGED, Mutation
@@ -68,17 +69,8 @@ class Fleet:
         self.managers += 1
         world.ticks += 1
         process = world.process(f"manager-{self.managers}")
-        manager = LeaseManager(
-            SimLeaseTable(world, process),
-            SimStream(world, process),
-            SimSightingStore(world, process),
-            SimDispatcher(world, process, self._execute),
-            SkewedClock(world.scheduler, process),
-            world.chance,
-            SimMetrics(),
-            SimLog(world, process),
-            world.settings,
-        )
+        ports = self._ports(process, SimLeaseTable(world, process), SimStream(world, process))
+        manager = LeaseManager(ports, SimDispatcher(world, process, self._execute), world.settings)
 
         def tick() -> None:
             try:
@@ -158,16 +150,10 @@ class Fleet:
     def _invoke(self, process: Process, item: WorkerItem) -> SimTask[WindowReport]:
         world, clock = self.world, SkewedClock(self.world.scheduler, process)
         table = SimLeaseTable(world, process)
-        worker = LeaseWorker(
-            self.mutation.table(table),
-            self.mutation.stream(SimStream(world, process), table),
-            SimHandler(world, process),
-            clock,
-            SimTasks(world.scheduler, process),
-            SimMetrics(),
-            SimLog(world, process),
-            world.settings,
+        ports = self._ports(
+            process, self.mutation.table(table), self.mutation.stream(SimStream(world, process), table)
         )
+        worker = LeaseWorker(ports, SimHandler(world, process), world.settings)
 
         def window() -> WindowReport:
             world.note(process.name, f"starts with {[claim.lease_key[-4:] for claim in item.claims]}")
@@ -177,6 +163,19 @@ class Fleet:
             return report
 
         return world.scheduler.spawn(process, window)
+
+    def _ports(self, process: Process, table: LeaseTable, stream: Stream) -> Ports:
+        world = self.world
+        return Ports(
+            table,
+            stream,
+            SimSightingStore(world, process),
+            SkewedClock(world.scheduler, process),
+            SimTasks(world.scheduler, process),
+            world.chance,
+            SimMetrics(),
+            SimLog(world, process),
+        )
 
     def _watch(self, process: Process, task: SimTask[object]) -> None:
         """Nobody waits for this one's result; a fault in it is one all the same."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sublet.errors import MalformedCheckpoint, RecordsLost
 from sublet.handlers.load import HandlerFunctions
-from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryMetrics, MemoryStream
+from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.ports import Batch
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
@@ -40,10 +40,10 @@ def consume(
     """The library's own process on the same leases, until `done`; then it checkpoints, releases and goes."""
     tasks = ThreadTasks()
     stop = tasks.signal()
+    settings = Settings(application="orders-audit", stream="orders", worker_id="fleet", handler_attempts=1)
     process = ConsumerProcess(
-        table, stream, HandlerFunctions(handle), SystemClock(), tasks, MemoryMetrics(), MemoryLog(),
-        Settings(application="orders-audit", stream="orders", worker_id="fleet", handler_attempts=1), stop,
-    )  # fmt: skip
+        memory_ports(stream, table, tasks=tasks), HandlerFunctions(handle), settings, stop
+    )
     running = tasks.spawn(process.run)
     for _ in range(400):
         if done():

@@ -16,11 +16,10 @@ import pytest
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.handlers.load import HandlerFunctions
-from sublet.memory import MemoryLog, MemoryMetrics
+from sublet.memory import memory_ports
 from sublet.protocol.lease import Lease
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
-from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
 from infra.local import EmbeddedAws
@@ -121,10 +120,8 @@ class World:
         )  # fmt: skip
         kinesis, tasks = self.aws.client("kinesis"), ThreadTasks()
         stop = tasks.signal()
-        process = ConsumerProcess(
-            self.table, KinesisStream(kinesis, kinesis, settings), HandlerFunctions(self._handle), SystemClock(), tasks,
-            MemoryMetrics(), MemoryLog(), settings, stop,
-        )  # fmt: skip
+        ports = memory_ports(KinesisStream(kinesis, kinesis, settings), self.table, tasks=tasks)
+        process = ConsumerProcess(ports, HandlerFunctions(self._handle), settings, stop)
         running = tasks.spawn(process.run)
         deadline = time.monotonic() + within
         spark = set(self.by_spark())

@@ -40,9 +40,7 @@ def hold(world: EngineWorld) -> tuple[HeldLease, Signal]:
     acquired = world.table.apply(acquire(world.table.lease().fence, "orders-lambda-0", "item/1"))
     assert isinstance(acquired, Applied)
     halt = world.tasks.signal()
-    return HeldLease(
-        acquired.lease, world.clock.now(), world.table, world.clock, world.tasks, halt, world.log
-    ), halt
+    return HeldLease(acquired.lease, world.clock.now(), world.ports, halt), halt
 
 
 def unavailable_once(applied: bool) -> Callable[[LeaseWrite, Callable[[], Result]], Result]:

@@ -233,12 +233,10 @@ def test_all_memory_is_given_back_at_the_end_also_that_of_a_page_nobody_will_han
     everything = Size(world.settings.max_bytes_in_flight, world.settings.max_records_in_flight)
     budget = Budget(everything.bytes, everything.records, world.tasks)
     feed = PageFeed(
-        world.stream,
         SHARD,
         ReadPosition(IteratorType.TRIM_HORIZON),
+        world.ports,
         world.settings,
-        world.clock,
-        world.tasks,
         budget,
         world.tasks.signal(),
         world.clock.now() + MINUTE,

@@ -169,11 +169,12 @@ def test_two_overlapping_ticks_create_once_and_both_dispatch_and_each_lease_is_a
     """EventBridge may deliver twice, and a prompt may meet the schedule: conditional writes put them in order."""
     world = EngineWorld(CONTINUOUS, shards=3, leases=False)
     world.put("a", "b", "c")
-    first, second = world.manager(seed=1), world.manager(seed=2)
+    first, second = world.manager(), world.manager()
     looks = [manager._look() for manager in (first, second)]
     plans = []
     for manager, look in zip((first, second), looks, strict=True):
-        replaced = replace(manager, table=_SeenAs(world, look.scan))  # type: ignore[arg-type]
+        ports = replace(manager.ports, table=_SeenAs(world, look.scan))  # type: ignore[arg-type]
+        replaced = replace(manager, ports=ports)
         plans.append(replaced.tick())
     assert [plan.created for plan in plans] == [3, 0]
     assert claimed(world) == sorted([SHARD, SHARD_1, SHARD_2] * 2)
@@ -378,7 +379,8 @@ def test_an_ended_stream_of_leases_counts_no_ended_ones() -> None:
 def test_the_same_seed_dispatches_the_same_items() -> None:
     def dispatched(seed: int) -> list[WorkerItem]:
         world = EngineWorld(shards=30)
-        world.manager(seed).tick()
+        world.chance.seed(seed)
+        world.manager().tick()
         return world.dispatcher.items
 
     assert dispatched(1) == dispatched(1)

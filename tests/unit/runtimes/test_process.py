@@ -11,7 +11,7 @@ import pytest
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamNotFound
 from sublet.handlers.load import HandlerFunctions
-from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryMetrics, MemoryStream
+from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryStream, memory_ports
 from sublet.ports import Applied, Batch, PollRefusal, Refused
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
@@ -19,7 +19,6 @@ from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Mode, Settings, StartPosition
-from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
 PATIENCE = 30
@@ -88,10 +87,10 @@ class Consumer:
         self.stream.put("key", b"record")
         self.table, tasks = OddTable(list(problems_of_scan)), ThreadTasks()
         self.stop = tasks.signal()
-        process = ConsumerProcess(
-            self.table, OddStream(list(faults_of_poll), self.stream), HandlerFunctions(self._handle), SystemClock(),
-            tasks, MemoryMetrics(), self.log, SETTINGS, self.stop,
-        )  # fmt: skip
+        ports = memory_ports(
+            OddStream(list(faults_of_poll), self.stream), self.table, tasks=tasks, log=self.log
+        )
+        process = ConsumerProcess(ports, HandlerFunctions(self._handle), SETTINGS, self.stop)
         self._running = tasks.spawn(process.run)
 
     def _handle(self, batch: Batch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -19,6 +20,7 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import UserRecord
 
 if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms without it
+    from sublet.decisions.chance import Chance
     from sublet.decisions.liveness import Sighting
     from sublet.decisions.packing import WorkerItem
     from sublet.decisions.read_position import ReadPosition
@@ -198,3 +200,20 @@ class Log(Protocol):
     def warning(self, message: str, **fields: object) -> None: ...
 
     def error(self, message: str, **fields: object) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What an application needs of the world, made in one place: `sublet.aws.ports.aws_ports`, `sublet.memory.memory_ports`.
+
+    Beside these a lease manager needs a Dispatcher, and a lease worker a Handler: those are the runtime's and the user's.
+    """
+
+    table: LeaseTable
+    stream: Stream
+    sightings: SightingStore
+    clock: Clock
+    tasks: Tasks
+    chance: Chance
+    metrics: Metrics
+    log: Log

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sublet.aws.table_errors import named_table_errors, other_key
@@ -33,13 +34,17 @@ _COLUMNS = ("lease_keys", "counters", "owners", "seen_at")
 
 
 class DynamoDbSightingStore:
-    """The SightingStore port. For one thread: a lease manager's tick."""
+    """The SightingStore port. For one thread: a lease manager's tick. `connect` makes the client, at the first look."""
 
-    def __init__(self, client: DynamoDBClient, table: str) -> None:
-        self._client = client
+    def __init__(self, connect: Callable[[], DynamoDBClient], table: str) -> None:
+        self._connect = connect
         self._table = table
         self._stored: dict[str, bytes] | None = None
         """The chunks as this process last saw them; None before the first look."""
+
+    @cached_property
+    def _client(self) -> DynamoDBClient:
+        return self._connect()
 
     def load(self) -> Mapping[str, Sighting]:
         with self._named_errors():

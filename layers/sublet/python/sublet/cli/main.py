@@ -71,37 +71,21 @@ def settings_of(options: argparse.Namespace, environment: Mapping[str, str]) -> 
 
 
 def run_consumer(settings: Settings) -> int:
-    from sublet.aws import clients
-    from sublet.aws.dynamodb import DynamoDbLeaseTable
-    from sublet.aws.kinesis import KinesisStream
-    from sublet.aws.log import PowertoolsLog
-    from sublet.aws.metrics import EmfMetrics
+    from sublet.aws.ports import aws_ports
     from sublet.handlers.load import load_handler
     from sublet.runtimes.process import ConsumerProcess
-    from sublet.system.clock import SystemClock
     from sublet.system.garbage_collection import collect_seldom
-    from sublet.system.threads import ThreadTasks
 
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
-    tasks = ThreadTasks()
-    stop = tasks.signal()
+    ports = aws_ports(settings, "consumer_process")
+    stop = ports.tasks.signal()
 
     def stop_on(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop_on)
-    process = ConsumerProcess(
-        table=DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table),
-        stream=KinesisStream(clients.kinesis_client(), clients.kinesis_poll_client(), settings),
-        handler=load_handler(settings.handler),
-        clock=SystemClock(),
-        tasks=tasks,
-        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
-        log=PowertoolsLog("consumer_process"),
-        settings=settings,
-        stop=stop,
-    )
+    process = ConsumerProcess(ports, load_handler(settings.handler), settings, stop)
     collect_seldom()
     process.run()
     return 0

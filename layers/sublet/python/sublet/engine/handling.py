@@ -11,7 +11,7 @@ from sublet.decisions.window import handler_backoff
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.progress import Progress
 from sublet.engine.traceback_frames import frames_of
-from sublet.ports import Batch, Clock, Handler, Log, Metrics, Signal
+from sublet.ports import Batch, Handler, Ports, Signal
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
 
@@ -21,20 +21,21 @@ class Handling:
     """One lease's handler calls. `slots` bounds the calls at once in the process."""
 
     handler: Handler
-    shard_id: str
     held: HeldLease
     progress: Progress
+    ports: Ports
     settings: Settings
-    clock: Clock
     slots: AbstractContextManager[object]
     halt: Signal
     deadline: datetime
-    metrics: Metrics
-    log: Log
     failures: int = field(default=0, init=False)
     problem: str | None = field(default=None, init=False)
     gave_up: bool = field(default=False, init=False)
     """It failed handler_attempts times in a row, or once with no time left for another call."""
+
+    @property
+    def shard_id(self) -> str:
+        return self.held.lease.shard_id
 
     def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
         """Hand over `records` until all are finished. False: given up, halted, or past the deadline; see `progress` for how far.
@@ -56,12 +57,12 @@ class Handling:
         return True
 
     def _may_call(self) -> bool:
-        in_time = not self.halt.is_set() and self.clock.now() < self.deadline
+        in_time = not self.halt.is_set() and self.ports.clock.now() < self.deadline
         return in_time and self.held.confirm(self.settings.failover_time)
 
     def _may_retry(self, attempt: int) -> bool:
         backoff = handler_backoff(attempt, self.settings)
-        in_time = self.clock.now() + backoff < self.deadline
+        in_time = self.ports.clock.now() + backoff < self.deadline
         self.gave_up = attempt >= self.settings.handler_attempts or not in_time
         return not self.gave_up and not self.halt.wait(backoff)
 
@@ -92,8 +93,8 @@ class Handling:
     def _failed(self, failure: BaseException, where: str) -> None:
         self.failures += 1
         self.problem = f"{type(failure).__name__} in {where}"
-        self.metrics.put("handler_failures", 1)
-        self.log.error(
+        self.ports.metrics.put("handler_failures", 1)
+        self.ports.log.error(
             "handler failed", shard_id=self.shard_id, call=where, error=type(failure).__name__,
             failures=self.failures, frames=frames_of(failure),
         )  # fmt: skip

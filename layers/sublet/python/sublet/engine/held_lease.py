@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from sublet.decisions.refusal import Verdict, judge_refusal
 from sublet.errors import LeaseTableError, LeaseTableUnavailable
-from sublet.ports import Applied, Clock, LeaseTable, Log, Refused, Signal, Tasks
+from sublet.ports import Applied, Ports, Refused, Signal
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, hand_over, heartbeat
 
@@ -34,24 +34,15 @@ class HeldLease:
     `halt` is set as soon as the lease is lost or to be drained, so that whoever waits for records stops waiting.
     """
 
-    def __init__(
-        self,
-        lease: Lease,
-        since: datetime,
-        table: LeaseTable,
-        clock: Clock,
-        tasks: Tasks,
-        halt: Signal,
-        log: Log,
-    ):
+    def __init__(self, lease: Lease, since: datetime, ports: Ports, halt: Signal):
         self.lease = lease
         self.tenure = Tenure.HELD
         self.written_at = since
-        self._table = table
-        self._clock = clock
-        self._lock = tasks.lock()
+        self._table = ports.table
+        self._clock = ports.clock
+        self._lock = ports.tasks.lock()
         self._halt = halt
-        self._log = log
+        self._log = ports.log
 
     @property
     def is_lost(self) -> bool:

@@ -18,7 +18,7 @@ from sublet.engine.lease_metrics import LeaseMetrics
 from sublet.engine.page_feed import Budget, PageFeed
 from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableError, StreamError
-from sublet.ports import Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Tasks
+from sublet.ports import Handler, Ports, Signal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import KeysInside, keys_inside
@@ -34,30 +34,27 @@ need far more memory; some 10,000 of 100 bytes at a time stay near the CPU's cac
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """What every session of a lease worker shares."""
+class WindowShared:
+    """What the sessions of one window share.
 
-    table: LeaseTable
-    stream: Stream
+    deaggregation   held while taking aggregates apart: one lease at a time. Each MD5 lets go of the interpreter, and threads
+                    that take it from each other thousands of times a second cost a fifth of all CPU
+    """
+
+    ports: Ports
     handler: Handler
-    clock: Clock
-    tasks: Tasks
-    metrics: Metrics
-    log: Log
     settings: Settings
-    budget: Budget
-    slots: AbstractContextManager[object]
-    deaggregation: AbstractContextManager[object]
-    """Held while taking aggregates apart: one lease at a time. Each MD5 lets go of the interpreter, and threads that take it
-    from each other thousands of times a second cost a fifth of all CPU."""
     deadline: datetime
+    budget: Budget
+    handler_slots: AbstractContextManager[object]
+    deaggregation: AbstractContextManager[object]
 
 
 @dataclass(slots=True)
 class LeaseSession:
     """A held lease, consumed until something ends it. Make one with the lease just acquired, and call `run` once."""
 
-    world: World
+    shared: WindowShared
     held: HeldLease
     halt: Signal
     why: ClaimReason
@@ -73,14 +70,14 @@ class LeaseSession:
     meter: LeaseMetrics = field(init=False)
 
     def __post_init__(self) -> None:
-        world = self.world
+        shared = self.shared
         self.count = LeaseReport(self.shard_id, Outcome.WINDOW_ENDED)
-        self.progress = Progress(self.held, world.settings, world.clock)
+        self.progress = Progress(self.held, shared.settings, shared.ports.clock)
         self.handling = Handling(
-            world.handler, self.shard_id, self.held, self.progress, world.settings, world.clock,
-            world.slots, self.halt, world.deadline, world.metrics, world.log,
+            shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.handler_slots, self.halt,
+            shared.deadline,
         )  # fmt: skip
-        self.meter = LeaseMetrics(self.shard_id, world.metrics, world.clock)
+        self.meter = LeaseMetrics(self.shard_id, shared.ports.metrics, shared.ports.clock)
 
     def run(self) -> LeaseReport:
         """Consume, then leave. Whatever happens in between, what is finished gets written and the lease given back."""
@@ -88,7 +85,7 @@ class LeaseSession:
             outcome, problem = self._consume(), None
         except (StreamError, LeaseTableError) as refused:
             outcome, problem = Outcome.SERVICE_FAILED, str(refused)
-            self.world.log.error(
+            self.shared.ports.log.error(
                 "service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem
             )
         except BaseException:  # a fault that nobody planned: give the lease back, and let it be seen
@@ -106,8 +103,8 @@ class LeaseSession:
         return self.held.lease.shard_id
 
     def _consume(self) -> Outcome:
-        world = self.world
-        if self.why is ClaimReason.STEAL and not self.halt.wait(world.settings.handover_wait):
+        shared = self.shared
+        if self.why is ClaimReason.STEAL and not self.halt.wait(shared.settings.handover_wait):
             self.held.reload()
             self.progress.start_from(self.held.lease.checkpoint)
         parents = self._parents()
@@ -115,25 +112,18 @@ class LeaseSession:
             return Outcome.WAITS_FOR_PARENTS
         if not self._pin(parents):
             return self._stopped()
-        if world.settings.hash_range_filter is HashRangeFilter.KCL:
+        if shared.settings.hash_range_filter is HashRangeFilter.KCL:
             self.inside = keys_inside(self.held.lease.hash_key_range)
         position = read_position(self.held.lease)
         if self.halt.is_set() or position is None:
             return self._stopped()
         if not self.handling.tell(
-            "lease_acquired", partial(world.handler.lease_acquired, self.shard_id, self.held.lease.checkpoint)
+            "lease_acquired",
+            partial(shared.handler.lease_acquired, self.shard_id, self.held.lease.checkpoint),
         ):
             return self._gave_up()
         feed = PageFeed(
-            world.stream,
-            self.shard_id,
-            position,
-            world.settings,
-            world.clock,
-            world.tasks,
-            world.budget,
-            self.halt,
-            world.deadline,
+            self.shard_id, position, shared.ports, shared.settings, shared.budget, self.halt, shared.deadline
         )
         try:
             return self._pages(feed)
@@ -146,21 +136,21 @@ class LeaseSession:
         lease = self.held.lease
         if lease.is_ended or lease.checkpoint.is_sequence_number:
             return []  # nobody asks any more
-        return [self.world.table.get(parent) for parent in sorted(lease.parent_shard_ids)]
+        return [self.shared.ports.table.get(parent) for parent in sorted(lease.parent_shard_ids)]
 
     def _pin(self, parents: list[Lease | MalformedRow | None]) -> bool:
         """Whether the lease's start is in its row, if it needs one there. Without it nothing is opened: that would be a gap."""
-        now = self.world.clock.now()
-        needed = needs_pin(self.held.lease, parents, self.world.settings.start_position, now)
+        now = self.shared.ports.clock.now()
+        needed = needs_pin(self.held.lease, parents, self.shared.settings.start_position, now)
         return needed is None or self.held.write(partial(pin, at=needed.at))
 
     def _pages(self, feed: PageFeed) -> Outcome:
         """Page by page until one of them, the deadline or the halt signal ends it."""
         tip, seen_records = AtTip(), False
         while (page := feed.next()) is not None:
-            now = self.world.clock.now()
+            now = self.shared.ports.clock.now()
             tip = tip.after(page, now)
-            caught_up = has_caught_up(page, tip, now, self.world.settings)
+            caught_up = has_caught_up(page, tip, now, self.shared.settings)
             if page.records and page.next_iterator is not None and not caught_up:
                 feed.read_ahead()  # while they are handled
             if page.records and not seen_records:
@@ -186,8 +176,8 @@ class LeaseSession:
     def _check_gap(self, first: StreamRecord, now: datetime) -> None:
         lease = self.held.lease
         if may_have_lost(lease, first, now):
-            self.world.metrics.put("data_gap", 1)
-            self.world.log.error(
+            self.shared.ports.metrics.put("data_gap", 1)
+            self.shared.ports.log.error(
                 "data gap: the checkpointed record is past retention, and so may be records after it; going on from the horizon",
                 shard_id=self.shard_id, checkpoint=str(lease.checkpoint), first_sequence_number=first.sequence_number,
                 first_arrival=first.approximate_arrival_timestamp.isoformat(),
@@ -210,12 +200,12 @@ class LeaseSession:
 
     def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:
         """The same for a part of the page. Returning frees its user records before the next ones are made."""
-        with self.world.deaggregation:
+        with self.shared.deaggregation:
             result = deaggregate(stream_records, self.inside)
         self._note(result.dropped_out_of_range, result.delivered_whole)
         records = tuple(not_yet_handled(result.user_records, self.progress.finished))
-        for start in range(0, len(records), self.world.settings.max_batch_records):
-            batch = records[start : start + self.world.settings.max_batch_records]
+        for start in range(0, len(records), self.shared.settings.max_batch_records):
+            batch = records[start : start + self.shared.settings.max_batch_records]
             if not self.handling.handle(batch, millis_behind_latest):
                 return False
             self.count = replace(self.count, user_records=self.count.user_records + len(batch))
@@ -228,10 +218,10 @@ class LeaseSession:
         if dropped_out_of_range:
             dropped = self.count.dropped_out_of_range + dropped_out_of_range
             self.count = replace(self.count, dropped_out_of_range=dropped)
-            self.world.metrics.put("records_dropped_out_of_range", dropped_out_of_range)
+            self.shared.ports.metrics.put("records_dropped_out_of_range", dropped_out_of_range)
         if delivered_whole:
-            self.world.metrics.put("aggregates_delivered_whole", delivered_whole)
-            self.world.log.warning(
+            self.shared.ports.metrics.put("aggregates_delivered_whole", delivered_whole)
+            self.shared.ports.log.warning(
                 "aggregate with an impossible index or hash key delivered as one record",
                 shard_id=self.shard_id,
                 aggregates=delivered_whole,
@@ -239,16 +229,16 @@ class LeaseSession:
 
     def _end(self, page: Page) -> Outcome:
         """The shard's last record is handled: children's leases, children's names, SHARD_END, in this order."""
-        world = self.world
+        shared = self.shared
         self.progress.write()
         missing = [
             p
             for p in other_parents(self.held.lease, page.child_shards)
-            if world.table.get(p) is None and world.stream.has_shard(p)
+            if shared.ports.table.get(p) is None and shared.ports.stream.has_shard(p)
         ]
         plan = plan_shard_end(self.held.lease, page.child_shards, missing)
         if isinstance(plan, Blocked):
-            world.log.warning(
+            shared.ports.log.warning(
                 "shard end waits for a merge's other parent",
                 shard_id=self.shard_id,
                 parents=sorted(plan.missing_parents),
@@ -256,29 +246,29 @@ class LeaseSession:
             return Outcome.SHARD_END_BLOCKED
         if self.halt.is_set() or self.progress.is_unwritten:
             return self._stopped()
-        if not self.handling.tell("shard_ended", partial(world.handler.shard_ended, self.shard_id)):
+        if not self.handling.tell("shard_ended", partial(shared.handler.shard_ended, self.shard_id)):
             return self._gave_up()
         # After a long pause whoever had the lease since may have ended it, and its children too.
-        if not self.held.confirm(world.settings.failover_time):
+        if not self.held.confirm(shared.settings.failover_time):
             return self._stopped()
         for child in plan.create:
-            world.table.apply(create(child))
+            shared.ports.table.apply(create(child))
         named = self.held.write(partial(set_children, child_shard_ids=plan.child_shard_ids))
         return Outcome.SHARD_ENDED if named and self.held.write(end) else self._stopped()
 
     def _leave(self, outcome: Outcome, problem: str | None) -> LeaseReport:
         """Last checkpoint; then release or keep the lease, or tell the handler that it is gone."""
-        world = self.world
+        shared = self.shared
         keep = self.keep and outcome is Outcome.WINDOW_ENDED
         if outcome is not Outcome.SHARD_ENDED:
-            if self.progress.write_last(world.table, world.log):
-                world.metrics.put("late_checkpoints", 1)
+            if self.progress.write_last(shared.ports.table, shared.ports.log):
+                shared.ports.metrics.put("late_checkpoints", 1)
             if not keep:
                 self.held.write(partial(release, caught_up_at=self.caught_up_at))
             if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
                 outcome, keep = Outcome.LEASE_LOST, False
-                world.metrics.put("lost_leases", 1)
-                self.handling.tell("lease_lost", partial(world.handler.lease_lost, self.shard_id), once=True)
+                shared.ports.metrics.put("lost_leases", 1)
+                self.handling.tell("lease_lost", partial(shared.handler.lease_lost, self.shard_id), once=True)
         self.count = replace(
             self.count,
             outcome=outcome,

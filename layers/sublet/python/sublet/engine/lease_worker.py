@@ -20,11 +20,11 @@ from sublet.decisions.window import LeaseReport, Outcome, WindowReport, after_wi
 from sublet.engine.heartbeats import keep_heartbeating
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.lease_metrics import SHOWN_EVERY
-from sublet.engine.lease_session import LeaseSession, World
+from sublet.engine.lease_session import LeaseSession, WindowShared
 from sublet.engine.page_feed import Budget
 from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableUnavailable, StreamError
-from sublet.ports import Applied, Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Task, Tasks
+from sublet.ports import Applied, Handler, Ports, Signal, Task
 from sublet.protocol.lease import Lease, LeaseFence, MalformedRow
 from sublet.protocol.lease_writes import acquire
 from sublet.protocol.shard import Shard
@@ -35,13 +35,8 @@ from sublet.settings import Settings
 class LeaseWorker:
     """What a worker needs for any window. `run_window` is the only thing it does."""
 
-    table: LeaseTable
-    stream: Stream
+    ports: Ports
     handler: Handler
-    clock: Clock
-    tasks: Tasks
-    metrics: Metrics
-    log: Log
     settings: Settings
 
     def run_window(
@@ -51,16 +46,21 @@ class LeaseWorker:
 
         `invocation_id` is unique to this attempt. Raises only what nobody planned, and then after every lease is given back.
         """
-        world = World(
-            self.table, self.stream, self.handler, self.clock, self.tasks, self.metrics, self.log, self.settings,
-            Budget(self.settings.max_bytes_in_flight, self.settings.max_records_in_flight, self.tasks),
-            self.tasks.slots(self.settings.handler_concurrency), self.tasks.lock(), deadline,
-        )  # fmt: skip
-        window = _Window(world, item, f"{item.item_id}/{invocation_id}", stop, self.tasks.lock())
+        settings, tasks = self.settings, self.ports.tasks
+        shared = WindowShared(
+            self.ports,
+            self.handler,
+            settings,
+            deadline,
+            Budget(settings.max_bytes_in_flight, settings.max_records_in_flight, tasks),
+            handler_slots=tasks.slots(settings.handler_concurrency),
+            deaggregation=tasks.lock(),
+        )
+        window = _Window(shared, item, f"{item.item_id}/{invocation_id}", stop, tasks.lock())
         try:
             return after_window(item, window.run())
         finally:
-            self.metrics.flush()
+            self.ports.metrics.flush()
 
 
 STOP_NOTICED_WITHIN = timedelta(milliseconds=200)
@@ -70,7 +70,7 @@ STOP_NOTICED_WITHIN = timedelta(milliseconds=200)
 class _Window:
     """The leases of one window. `started` grows while it runs: a shard's end may bring its children."""
 
-    world: World
+    shared: WindowShared
     item: WorkerItem
     holder: str
     stop: Signal | None
@@ -83,9 +83,9 @@ class _Window:
     sessions: dict[str, LeaseSession] = field(default_factory=dict)
 
     def run(self) -> list[LeaseReport]:
-        tasks, over = self.world.tasks, self.world.tasks.signal()
+        tasks, over = self.shared.ports.tasks, self.shared.ports.tasks.signal()
         beside = [
-            tasks.spawn(lambda: keep_heartbeating(self._progress, self.world.settings, over)),
+            tasks.spawn(lambda: keep_heartbeating(self._progress, self.shared.settings, over)),
             tasks.spawn(lambda: self._keep_showing(over)),
         ]
         if self.stop is not None:
@@ -115,8 +115,8 @@ class _Window:
     def _keep_showing(self, over: Signal) -> None:
         """A window may last for many minutes, and an alarm looks at each of them."""
         while not over.wait(SHOWN_EVERY):
-            self.world.metrics.put("worker_leases", len(self.sessions))
-            self.world.metrics.flush()
+            self.shared.ports.metrics.put("worker_leases", len(self.sessions))
+            self.shared.ports.metrics.flush()
 
     def _progress(self) -> list[Progress]:
         return [session.progress for session in list(self.sessions.values())]
@@ -132,7 +132,7 @@ class _Window:
         if seen.lease_key not in self.claimed:
             self.claimed.add(seen.lease_key)
             self.under_way.add(seen.lease_key)
-            self.started.append(self.world.tasks.spawn(lambda: self._lease(seen, why)))
+            self.started.append(self.shared.ports.tasks.spawn(lambda: self._lease(seen, why)))
 
     def _lease(self, seen: LeaseFence, why: ClaimReason) -> LeaseReport:
         """One lease from its acquire to the start of its children."""
@@ -146,7 +146,7 @@ class _Window:
 
     def _consume(self, seen: LeaseFence, why: ClaimReason) -> tuple[LeaseReport, Lease | None]:
         """The report, and the lease as we left it (None: not acquired)."""
-        log, since = self.world.log, self.world.clock.now()
+        log, since = self.shared.ports.log, self.shared.ports.clock.now()
         try:
             row = self._acquire(seen)
         except LeaseTableUnavailable as unavailable:
@@ -173,21 +173,23 @@ class _Window:
         return report, session.held.lease
 
     def _session(self, lease: Lease, since: datetime, why: ClaimReason) -> LeaseSession:
-        world, halt = self.world, self.world.tasks.signal()
-        held = HeldLease(lease, since, world.table, world.clock, world.tasks, halt, world.log)
-        session = LeaseSession(world, held, halt, why, keep=keeps_leases(self.item, world.settings))
+        ports, halt = self.shared.ports, self.shared.ports.tasks.signal()
+        held = HeldLease(lease, since, ports, halt)
+        session = LeaseSession(
+            self.shared, held, halt, why, keep=keeps_leases(self.item, self.shared.settings)
+        )
         self.sessions[lease.lease_key] = session
-        world.metrics.put("worker_leases", 1)
+        ports.metrics.put("worker_leases", 1)
         return session
 
     def _acquire(self, seen: LeaseFence) -> Lease | MalformedRow | None:
         """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands."""
-        result = self.world.table.apply(acquire(seen, self.item.worker_id, self.holder))
+        result = self.shared.ports.table.apply(acquire(seen, self.item.worker_id, self.holder))
         if isinstance(result, Applied):
             return result.lease
         row = result.row
         if isinstance(row, Lease) and not self._is_ours(row) and self._is_of_this_item(row):
-            result = self.world.table.apply(acquire(row.fence, self.item.worker_id, self.holder))
+            result = self.shared.ports.table.apply(acquire(row.fence, self.item.worker_id, self.holder))
             return result.lease if isinstance(result, Applied) else result.row
         return row
 
@@ -196,10 +198,10 @@ class _Window:
         gone on with its children: once they are under way the row is cleaned up, and only the listing names its children.
         """
         try:
-            unstarted = self._take_over_below(report.lease_key, self.world.stream.list_shards())
+            unstarted = self._take_over_below(report.lease_key, self.shared.ports.stream.list_shards())
             return replace(report, unstarted_children=unstarted)
         except (LeaseTableUnavailable, StreamError) as unavailable:
-            self.world.log.warning(
+            self.shared.ports.log.warning(
                 "could not look for children", lease_key=report.lease_key, problem=str(unavailable)
             )
             return report
@@ -210,7 +212,7 @@ class _Window:
         for shard in shards:
             if parent not in shard.parent_shard_ids:
                 continue
-            child = self.world.table.get(shard.shard_id)
+            child = self.shared.ports.table.get(shard.shard_id)
             if child is None:
                 unstarted += self._take_over_below(shard.shard_id, shards)
             elif isinstance(child, Lease) and child.is_ended:
@@ -224,7 +226,7 @@ class _Window:
         try:
             return replace(report, unstarted_children=self._start_children(parent))
         except LeaseTableUnavailable as unavailable:
-            self.world.log.warning(
+            self.shared.ports.log.warning(
                 "lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable)
             )
             return replace(report, unstarted_children=len(parent.child_shard_ids))
@@ -233,7 +235,7 @@ class _Window:
         """How many could begin, were there room. Those that an earlier attempt at this item ended are gone through to theirs."""
         unstarted = 0
         for child_shard_id in sorted(parent.child_shard_ids):
-            child = self.world.table.get(child_shard_id)
+            child = self.shared.ports.table.get(child_shard_id)
             if isinstance(child, Lease) and child.is_ended:
                 unstarted += self._start_children(child)
             elif isinstance(child, Lease) and self._may_begin(child):
@@ -243,10 +245,10 @@ class _Window:
     def _start_child(self, child: Lease) -> bool:
         with self.lock:
             if child.lease_key not in self.claimed:
-                in_time = self.world.clock.now() < self.world.deadline and not (
+                in_time = self.shared.ports.clock.now() < self.shared.deadline and not (
                     self.stop and self.stop.is_set()
                 )
-                if not in_time or len(self.under_way) >= self.world.settings.leases_per_worker:
+                if not in_time or len(self.under_way) >= self.shared.settings.leases_per_worker:
                     return False
                 self._start(child.fence, ClaimReason.CHILD)
             return True
@@ -262,4 +264,6 @@ class _Window:
     def _may_begin(self, child: Lease) -> bool:
         if child.lease_owner is not None and not self._is_of_this_item(child):
             return False
-        return may_begin(child, [self.world.table.get(parent) for parent in sorted(child.parent_shard_ids)])
+        return may_begin(
+            child, [self.shared.ports.table.get(parent) for parent in sorted(child.parent_shard_ids)]
+        )

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sublet.decisions.read_position import ReadPosition, after
 from sublet.decisions.window import next_poll_at, throttled_until
 from sublet.errors import StreamError
-from sublet.ports import Clock, PollRefusal, Signal, Stream, Task, Tasks
+from sublet.ports import PollRefusal, Ports, Signal, Task, Tasks
 from sublet.protocol.records import Page
 from sublet.settings import Settings
 
@@ -57,25 +57,25 @@ class PageFeed:
     and `handled` in the end."""
 
     def __init__(
-        self, stream: Stream, shard_id: str, position: ReadPosition, settings: Settings, clock: Clock, tasks: Tasks,
-        budget: Budget, halt: Signal, deadline: datetime,
+        self, shard_id: str, position: ReadPosition, ports: Ports, settings: Settings, budget: Budget, halt: Signal,
+        deadline: datetime,
     ):  # fmt: skip
-        self._stream = stream
+        self._stream = ports.stream
         self._shard_id = shard_id
         self._position = position
         self._settings = settings
-        self._clock = clock
-        self._tasks = tasks
+        self._clock = ports.clock
+        self._tasks = ports.tasks
         self._budget = budget
         self._halt = halt
         self._deadline = deadline
         self._iterator: str | None = None
-        self._poll_at = clock.now()
+        self._poll_at = ports.clock.now()
         self._refusals = 0
         self._ahead: Task[Page | None] | None = None
         self._in_hand = NOTHING
         self._fetched = NOTHING
-        self._fetched_at = self.polled_at = clock.now()
+        self._fetched_at = self.polled_at = ports.clock.now()
         """`polled_at`: when the poll was made that brought the page in hand."""
 
     def next(self) -> Page | None:

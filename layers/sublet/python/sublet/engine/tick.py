@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sublet.decisions.chance import Chance
 from sublet.decisions.lease_cleanup import DeleteReason, Deletion
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
-from sublet.ports import Applied, Clock, Dispatcher, LeaseTable, Log, Metrics, SightingStore, Stream
+from sublet.ports import Applied, Dispatcher, Ports
 from sublet.protocol.lease_writes import create, delete
 from sublet.settings import Settings
 
@@ -32,20 +31,14 @@ class TickReport:
 class LeaseManager:
     """What a tick needs. Ticks may overlap: every write is conditional, and a lease dispatched twice is acquired once."""
 
-    table: LeaseTable
-    stream: Stream
-    sightings: SightingStore
+    ports: Ports
     dispatcher: Dispatcher
-    clock: Clock
-    chance: Chance
-    metrics: Metrics
-    log: Log
     settings: Settings
 
     def tick(self) -> TickReport:
         """Raises StreamError or LeaseTableError if it could not look; nothing has been written then."""
         look = self._look()
-        plan = plan_tick(look, self.clock.now(), self.chance, self.settings)
+        plan = plan_tick(look, self.ports.clock.now(), self.ports.chance, self.settings)
         created, deleted = self._act(plan)
         report = TickReport(
             created=created,
@@ -63,25 +56,25 @@ class LeaseManager:
 
     def _look(self) -> Look:
         """Leases before shards: a shard that appears in between has no lease yet, which is right, not an orphan."""
-        scan = self.table.scan()
+        scan = self.ports.table.scan()
         is_empty = not scan.leases and not scan.malformed
-        shards = self.stream.list_shards(at=self.settings.start_position if is_empty else None)
-        return Look(scan, shards, self.sightings.load())
+        shards = self.ports.stream.list_shards(at=self.settings.start_position if is_empty else None)
+        return Look(scan, shards, self.ports.sightings.load())
 
     def _act(self, plan: TickPlan) -> tuple[int, int]:
         """Leases in KCL's order, one by one: a sync that fails halfway leaves a table that the next one heals."""
         created = 0
         for new in plan.sync.create:
-            if isinstance(self.table.apply(create(new.lease)), Applied):
+            if isinstance(self.ports.table.apply(create(new.lease)), Applied):
                 created += 1
-                self.log.info(
+                self.ports.log.info(
                     "lease created",
                     lease_key=new.lease.lease_key,
                     why=new.why,
                     checkpoint=str(new.lease.checkpoint),
                 )
         deleted = sum(self._delete(deletion) for deletion in plan.deletions)
-        self.sightings.save(plan.sightings)
+        self.ports.sightings.save(plan.sightings)
         if plan.items:
             self.dispatcher.dispatch(plan.items)
         return created, deleted
@@ -89,39 +82,39 @@ class LeaseManager:
     def _delete(self, deletion: Deletion) -> bool:
         """Garbage is only a suspicion until the service itself has denied the shard: a listing may lag."""
         key = deletion.lease.lease_key
-        if deletion.why is DeleteReason.GARBAGE and self.stream.has_shard(key):
+        if deletion.why is DeleteReason.GARBAGE and self.ports.stream.has_shard(key):
             return False
-        deleted = isinstance(self.table.apply(delete(deletion.lease)), Applied)
+        deleted = isinstance(self.ports.table.apply(delete(deletion.lease)), Applied)
         if deleted and not deletion.lease.is_ended:
-            self.metrics.put("data_gap", 1)
-            self.log.error(
+            self.ports.metrics.put("data_gap", 1)
+            self.ports.log.error(
                 "data gap: the shard's records are past retention, and it was never read to its end",
                 lease_key=key,
                 checkpoint=str(deletion.lease.checkpoint),
             )
         elif deleted:
-            self.log.info("lease deleted", lease_key=key, why=deletion.why)
+            self.ports.log.info("lease deleted", lease_key=key, why=deletion.why)
         return deleted
 
     def _report(self, look: Look, plan: TickPlan, report: TickReport) -> None:
         for row in look.scan.malformed:
-            self.log.error(
+            self.ports.log.error(
                 "malformed lease row; its shard waits until somebody mends it",
                 lease_key=row.lease_key,
                 problem=row.problem,
             )
         for shard_id in plan.sync.inconsistent:
-            self.log.warning(
+            self.ports.log.warning(
                 "open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id
             )
         for hole in plan.sync.holes:
-            self.log.warning(
+            self.ports.log.warning(
                 "hash key range without a lease", starting=str(hole.starting), ending=str(hole.ending)
             )
         for choice in plan.choices:
-            self.log.info(
+            self.ports.log.info(
                 "lease chosen", lease_key=choice.lease.lease_key, worker_id=choice.worker_id, why=choice.why
             )
         for name in ("total_leases", "total_shards", "unclaimed_leases", "malformed_rows"):
-            self.metrics.put(name, getattr(report, name))
-        self.metrics.flush()
+            self.ports.metrics.put(name, getattr(report, name))
+        self.ports.metrics.flush()

@@ -8,6 +8,7 @@ from sublet.memory.dispatcher import MemoryDispatcher
 from sublet.memory.lease_table import MemoryLeaseTable
 from sublet.memory.log import LogLine, MemoryLog
 from sublet.memory.metrics import Measurement, MemoryMetrics
+from sublet.memory.ports import memory_ports
 from sublet.memory.sighting_store import MemorySightingStore
 from sublet.memory.stream import MemoryStream
 
@@ -21,4 +22,5 @@ __all__ = [
     "MemoryMetrics",
     "MemorySightingStore",
     "MemoryStream",
+    "memory_ports",
 ]

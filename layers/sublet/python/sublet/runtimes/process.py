@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from random import Random, SystemRandom
 
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next
@@ -18,8 +17,7 @@ from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.engine.traceback_frames import frames_of
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
-from sublet.memory import MemorySightingStore
-from sublet.ports import Clock, Handler, LeaseTable, Log, Metrics, Signal, Stream, Task, Tasks
+from sublet.ports import Handler, Ports, Signal, Task
 from sublet.settings import Settings
 
 
@@ -28,36 +26,20 @@ class ConsumerProcess:
     """Runs until `stop` is set; then every lease is checkpointed and released, so that others go on at once.
 
     A tick every two thirds of failover_time, so that an owner's death is seen by failover_time plus one tick; and at once
-    when a window leaves work behind. Sightings stay in memory: this manager does not sleep.
+    when a window leaves work behind.
     """
 
-    table: LeaseTable
-    stream: Stream
+    ports: Ports
     handler: Handler
-    clock: Clock
-    tasks: Tasks
-    metrics: Metrics
-    log: Log
     settings: Settings
     stop: Signal
-    chance: Random = field(default_factory=SystemRandom)
     _prompt: threading.Event = field(default_factory=threading.Event)
     _windows: dict[str, Task[None]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Raises what a tick or a window raises that is not transient, after everything has been released."""
-        manager = LeaseManager(
-            self.table,
-            self.stream,
-            MemorySightingStore(),
-            self,
-            self.clock,
-            self.chance,
-            self.metrics,
-            self.log,
-            self.settings,
-        )
-        watch = self.tasks.spawn(self._watch_stop)
+        manager = LeaseManager(self.ports, self, self.settings)
+        watch = self.ports.tasks.spawn(self._watch_stop)
         try:
             while not self.stop.is_set():
                 self._tick(manager)
@@ -73,7 +55,7 @@ class ConsumerProcess:
         try:
             manager.tick()
         except (StreamUnavailable, LeaseTableUnavailable) as problem:
-            self.log.warning("tick failed; the next one tries again", problem=str(problem))
+            self.ports.log.warning("tick failed; the next one tries again", problem=str(problem))
 
     def _watch_stop(self) -> None:
         while not self.stop.wait(timedelta(seconds=1)):
@@ -83,35 +65,26 @@ class ConsumerProcess:
     def dispatch(self, items: Sequence[WorkerItem]) -> None:
         """This process is its own dispatcher: each item's windows run in a thread of their own."""
         for item in items:
-            self._windows[item.item_id] = self.tasks.spawn(partial(self._consume, item))
+            self._windows[item.item_id] = self.ports.tasks.spawn(partial(self._consume, item))
 
     def _consume(self, item: WorkerItem) -> None:
         """A window that fails unplanned has given its leases back: say so and go on, the next tick chooses them again."""
         try:
             self._run_windows(item)
         except Exception as fault:  # noqa: BLE001 - a process outlives one window's fault
-            self.log.error(
+            self.ports.log.error(
                 "window failed", error=type(fault).__name__, frames=frames_of(fault), item_id=item.item_id
             )
         finally:
             self._windows.pop(item.item_id, None)
 
     def _run_windows(self, item: WorkerItem) -> None:
-        worker = LeaseWorker(
-            self.table,
-            self.stream,
-            self.handler,
-            self.clock,
-            self.tasks,
-            self.metrics,
-            self.log,
-            self.settings,
-        )
+        worker = LeaseWorker(self.ports, self.handler, self.settings)
         number = 0
         while True:
             number += 1
             report = worker.run_window(
-                item, f"window-{number}", self.clock.now() + self.settings.window, self.stop
+                item, f"window-{number}", self.ports.clock.now() + self.settings.window, self.stop
             )
             if report.next is not Next.AGAIN:
                 break

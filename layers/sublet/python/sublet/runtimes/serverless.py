@@ -6,14 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from random import SystemRandom
 from typing import Any, Protocol
 
 from sublet.aws import clients
-from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.kinesis import KinesisStream
-from sublet.aws.log import PowertoolsLog
-from sublet.aws.metrics import EmfMetrics
+from sublet.aws.ports import aws_ports
 from sublet.decisions.window import WindowReport
 from sublet.decisions.worker_item_json import item_from_json, item_to_json
 from sublet.engine.lease_worker import LeaseWorker
@@ -21,9 +17,7 @@ from sublet.engine.tick import LeaseManager
 from sublet.errors import EventError
 from sublet.handlers.load import load_handler
 from sublet.settings import Settings
-from sublet.system.clock import SystemClock
 from sublet.system.garbage_collection import collect_seldom
-from sublet.system.threads import ThreadTasks
 
 STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
 SCHEDULED = "Scheduled Event"
@@ -42,24 +36,11 @@ class LambdaContext(Protocol):
 
 def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
     """A handler that runs one tick for each event: the rule's schedule, or a prompt."""
-    from sublet.aws.sightings import DynamoDbSightingStore  # only the manager needs these two
-    from sublet.aws.stepfunctions import StepFunctionsDispatcher
+    from sublet.aws.stepfunctions import StepFunctionsDispatcher  # only the manager needs it
 
     settings = Settings.from_environment(os.environ)
-    manager = LeaseManager(
-        table=DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table),
-        stream=KinesisStream(clients.kinesis_client(), clients.kinesis_poll_client(), settings),
-        # A client of its own: the lease table's hands out Scan replies as raw JSON.
-        sightings=DynamoDbSightingStore(clients.dynamodb_client(), settings.sightings_table),
-        dispatcher=StepFunctionsDispatcher(
-            clients.stepfunctions_client(), os.environ[STATE_MACHINE_VARIABLE]
-        ),
-        clock=SystemClock(),
-        chance=SystemRandom(),
-        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
-        log=PowertoolsLog("lease_manager"),
-        settings=settings,
-    )
+    dispatcher = StepFunctionsDispatcher(clients.stepfunctions_client(), os.environ[STATE_MACHINE_VARIABLE])
+    manager = LeaseManager(aws_ports(settings, "lease_manager"), dispatcher, settings)
     collect_seldom()
 
     def lambda_handler(event: Json, _context: object) -> dict[str, Any]:
@@ -74,17 +55,8 @@ def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
     """A handler that runs one window for each worker item. The user's handler is imported here, before any lease is touched."""
     settings = Settings.from_environment(os.environ)
     handler = load_handler(settings.handler)
-    clock = SystemClock()
-    worker = LeaseWorker(
-        table=DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table),
-        stream=KinesisStream(clients.kinesis_client(), clients.kinesis_poll_client(), settings),
-        handler=handler,
-        clock=clock,
-        tasks=ThreadTasks(),
-        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
-        log=PowertoolsLog("lease_worker"),
-        settings=settings,
-    )
+    ports = aws_ports(settings, "lease_worker")
+    worker = LeaseWorker(ports, handler, settings)
     collect_seldom()
 
     def lambda_handler(event: Json, context: LambdaContext) -> dict[str, Any]:
@@ -92,7 +64,7 @@ def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
             return {"handler": settings.handler}
         item = item_from_json(event)
         deadline = window_deadline(
-            clock.now(), timedelta(milliseconds=context.get_remaining_time_in_millis()), settings
+            ports.clock.now(), timedelta(milliseconds=context.get_remaining_time_in_millis()), settings
         )
         return report_to_json(worker.run_window(item, context.aws_request_id, deadline))
 

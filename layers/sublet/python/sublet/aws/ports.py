@@ -1,0 +1,32 @@
+"""Every port over AWS, for a runtime: the one place where a consumer's adapters are made."""
+
+from __future__ import annotations
+
+from random import SystemRandom
+
+from sublet.aws import clients
+from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis import KinesisStream
+from sublet.aws.log import PowertoolsLog
+from sublet.aws.metrics import EmfMetrics
+from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.ports import Ports
+from sublet.settings import Settings
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
+
+
+def aws_ports(settings: Settings, service: str) -> Ports:
+    """`service`: whose log lines these are. Region, credentials and endpoints are boto3's own business."""
+    return Ports(
+        table=DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table),
+        stream=KinesisStream(clients.kinesis_client(), clients.kinesis_poll_client(), settings),
+        # A client of its own, since the lease table's hands out Scan replies as raw JSON; made at the first look: a lease
+        # worker never looks, and a client is a tenth of its cold start.
+        sightings=DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table),
+        clock=SystemClock(),
+        tasks=ThreadTasks(),
+        chance=SystemRandom(),
+        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
+        log=PowertoolsLog(service),
+    )

@@ -1,0 +1,40 @@
+"""Every port in memory: for tests, simulations, and a first try without AWS."""
+
+from __future__ import annotations
+
+from random import Random
+
+from sublet.decisions.chance import Chance
+from sublet.memory.lease_table import MemoryLeaseTable
+from sublet.memory.log import MemoryLog
+from sublet.memory.metrics import MemoryMetrics
+from sublet.memory.sighting_store import MemorySightingStore
+from sublet.memory.stream import MemoryStream
+from sublet.ports import Clock, LeaseTable, Log, Metrics, Ports, SightingStore, Stream, Tasks
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
+
+
+def memory_ports(
+    stream: Stream | None = None,
+    table: LeaseTable | None = None,
+    *,
+    sightings: SightingStore | None = None,
+    clock: Clock | None = None,
+    tasks: Tasks | None = None,
+    chance: Chance | None = None,
+    metrics: Metrics | None = None,
+    log: Log | None = None,
+) -> Ports:
+    """A new and empty world, but for what is given. The clock is the machine's, and the tasks are its threads."""
+    clock = clock or SystemClock()
+    return Ports(
+        table=table or MemoryLeaseTable(),
+        stream=stream or MemoryStream(clock=clock),
+        sightings=sightings or MemorySightingStore(),
+        clock=clock,
+        tasks=tasks or ThreadTasks(),
+        chance=chance or Random(0),  # noqa: S311 - the same choices in every run
+        metrics=metrics or MemoryMetrics(),
+        log=log or MemoryLog(),
+    )
