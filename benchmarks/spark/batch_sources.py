@@ -9,9 +9,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 from sublet.spark.options import Options, Use, parse_options
-from sublet.spark.pages import Connection
-from sublet.spark.rows import SCHEMA_DDL
-from sublet.spark.streaming import StreamReader
+from sublet.spark.read.connection import Connection
+from sublet.spark.read.rows import SCHEMA_DDL
+from sublet.spark.source.stream_read import StreamReader
 
 from benchmarks.spark.memory import STREAM, trickle
 

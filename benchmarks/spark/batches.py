@@ -11,10 +11,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from sublet.memory import MemoryStream
-from sublet.spark.driver import QueryDriver
-from sublet.spark.offsets import Offset
 from sublet.spark.options import Use, parse_options
-from sublet.spark.pace import Pace
+from sublet.spark.plan.offsets import Offset
+from sublet.spark.read.pace import Pace
+from sublet.spark.source.driver import QueryDriver
 
 from benchmarks.spark.batch_sources import EmptySource, TrickleSource
 from benchmarks.spark.memory import STREAM, Identified, LeapingClock, connection

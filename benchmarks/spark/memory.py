@@ -20,8 +20,8 @@ from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartPosition
-from sublet.spark.pace import Pace
-from sublet.spark.pages import Connection
+from sublet.spark.read.connection import Connection
+from sublet.spark.read.pace import Pace
 
 STREAM = "orders"
 SHARD_ID = "shardId-000000000000"

@@ -20,10 +20,11 @@ from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE
 from sublet.settings import POLL_LIMIT_MAX
-from sublet.spark.batch import BatchReader
 from sublet.spark.options import Options, Use, parse_options
-from sublet.spark.pages import Connection, read_pages
-from sublet.spark.rows import SCHEMA_DDL, Rows
+from sublet.spark.read.connection import Connection
+from sublet.spark.read.pages import read_pages
+from sublet.spark.read.rows import SCHEMA_DDL, Rows
+from sublet.spark.source.batch_read import BatchReader
 
 from benchmarks.peers import PYTHON as PEERS
 from benchmarks.spark.memory import SHARD_ID, STREAM, aggregated

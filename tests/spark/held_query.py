@@ -6,8 +6,8 @@ from datetime import timedelta
 from random import Random
 
 from sublet.memory import MemoryLeaseTable
-from sublet.spark.keeper import Keeper
-from sublet.spark.offsets import Offset, offset_to_json
+from sublet.spark.keeper.keeper import Keeper
+from sublet.spark.plan.offsets import Offset, offset_to_json
 
 from tests.spark.memory_query import MemoryQuery, Row, Sleeper, WatchedStream, options, through_json
 

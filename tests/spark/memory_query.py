@@ -18,14 +18,14 @@ from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartPosition
-from sublet.spark.driver import QueryDriver
-from sublet.spark.keeper_messages import Keeping
-from sublet.spark.offsets import Offset, offset_from_json, offset_to_json
+from sublet.spark.keeper.keeper_messages import Keeping
 from sublet.spark.options import Options, Use, parse_options
-from sublet.spark.pace import Pace
-from sublet.spark.pages import Connection
-from sublet.spark.peeks import NO_LIMIT, Share
-from sublet.spark.reading import Task, read_range
+from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
+from sublet.spark.read.connection import Connection
+from sublet.spark.read.pace import Pace
+from sublet.spark.read.peeks import NO_LIMIT, Share
+from sublet.spark.read.reading import Task, read_range
+from sublet.spark.source.driver import QueryDriver
 from sublet.system.clock import SystemClock
 
 ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from sublet.pipeline.command import add_arguments, settings_of
 from sublet.pipeline.parquet_tables import write_files
-from sublet.pipeline.progress import Tally
 from sublet.pipeline.running import run_pipeline
 from sublet.pipeline.session import session
-from sublet.pipeline.sinks import open_tables
+from sublet.pipeline.tables import open_tables
+from sublet.pipeline.tally import Tally
 from sublet.system.clock import SystemClock
 
 from tests.spark.processes import kill_session

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from sublet.aws.objects import ObjectFolder
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.spark.checkpoint_folder import FolderCommits, LocalFolder, UnknownCommits, commits_in
-from sublet.spark.offsets import Offset, ReadTo, ShardOffset, offset_to_json
+from sublet.spark.keeper.checkpoint_folder import FolderCommits, LocalFolder, UnknownCommits, commits_in
+from sublet.spark.plan.offsets import Offset, ReadTo, ShardOffset, offset_to_json
 
 from infra.local import EmbeddedAws
 

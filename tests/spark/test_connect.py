@@ -21,7 +21,7 @@ import time
 from pyspark.sql import SparkSession
 from sublet.system.clock import SystemClock
 from sublet.memory import MemoryMetrics
-from sublet.spark.lag import LagListener, lag
+from sublet.spark import LagListener, lag
 
 stream, folder = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()

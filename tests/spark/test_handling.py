@@ -14,8 +14,9 @@ from sublet.memory import MemoryStream
 from sublet.ports import Batch
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.records import Page, UserRecord
-from sublet.spark.handling import apply_handler, handle_batches
-from sublet.spark.rows import Rows
+from sublet.spark import apply_handler
+from sublet.spark.read.rows import Rows
+from sublet.spark.source.handler_tasks import handle_batches
 
 from tests.spark.memory_query import SleepingClock
 

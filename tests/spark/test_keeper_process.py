@@ -16,10 +16,10 @@ from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.errors import LeaseKeeperGone, LeaseTableNotFound, SettingsError
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.spark.keeper_link import KeeperLink
-from sublet.spark.offsets import Offset, ReadTo, ShardOffset
+from sublet.spark.keeper.keeper_link import KeeperLink
+from sublet.spark.keeper.query_life import query_connection, wait_for_end
 from sublet.spark.options import Use, parse_options
-from sublet.spark.query_life import query_connection, wait_for_end
+from sublet.spark.plan.offsets import Offset, ReadTo, ShardOffset
 
 from infra.local import EmbeddedAws
 from tests.contract.dynamodb_tables import create_table

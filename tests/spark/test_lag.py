@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 from sublet.memory import FakeClock, MemoryMetrics
 from sublet.ports import Unit
-from sublet.spark.lag import SHOWN_EVERY, LagListener, ShardLag, lag, report_lag
+from sublet.spark import LagListener, ShardLag, lag, report_lag
+from sublet.spark.source.query_lag import SHOWN_EVERY
 
 QUERY_ID = UUID(int=7)
 

@@ -20,11 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
 from sublet.pipeline.files import SparkFiles
 from sublet.pipeline.parquet_tables import ParquetTables, write_files
-from sublet.pipeline.progress import PlainLines, Tally
 from sublet.pipeline.running import run_pipeline, schema_of
 from sublet.pipeline.session import cause_of
 from sublet.pipeline.settings import PipelineSettings, Sink, pipeline_settings
-from sublet.pipeline.sinks import Tables, open_tables
+from sublet.pipeline.tables import Tables, open_tables
+from sublet.pipeline.tally import PlainLines, Tally
 from sublet.pipeline.transforming import transformed
 from sublet.system.clock import SystemClock
 

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
 from sublet.pipeline.delta_tables import delta_uri
 from sublet.pipeline.parquet_tables import write_files
-from sublet.pipeline.progress import PlainLines, Tally
 from sublet.pipeline.running import run_pipeline
 from sublet.pipeline.settings import PipelineSettings, Sink, pipeline_settings
-from sublet.pipeline.sinks import open_tables
+from sublet.pipeline.tables import open_tables
+from sublet.pipeline.tally import PlainLines, Tally
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws

@@ -11,10 +11,10 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from sublet.pipeline.parquet_tables import write_files
-from sublet.pipeline.progress import PlainLines, Tally
 from sublet.pipeline.running import run_pipeline
 from sublet.pipeline.settings import Sink, pipeline_settings
-from sublet.pipeline.sinks import open_tables
+from sublet.pipeline.tables import open_tables
+from sublet.pipeline.tally import PlainLines, Tally
 from sublet.settings import parse_duration
 from sublet.system.clock import SystemClock
 

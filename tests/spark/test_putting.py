@@ -15,8 +15,8 @@ from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import NewRecord, Page
-from sublet.spark.putting import AggregatingPutter, Putter, full_calls
-from sublet.spark.sink import check_columns, new_records
+from sublet.spark.write.putting import AggregatingPutter, Putter, full_calls
+from sublet.spark.write.sink import check_columns, new_records
 
 from tests.spark.memory_query import SleepingClock
 

@@ -11,10 +11,10 @@ from sublet.errors import RecordsLost, StreamRecreated, StreamUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.spark.batch_plan import Wanted, plan_batch
 from sublet.spark.options import Use
-from sublet.spark.pace import Pace
-from sublet.spark.peeks import Share
+from sublet.spark.read.pace import Pace
+from sublet.spark.read.peeks import Share
+from sublet.spark.source.batch_read_plan import Wanted, plan_batch
 
 from tests.spark.memory_query import MemoryQuery, Row, memory_query, options, rows_of
 

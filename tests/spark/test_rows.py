@@ -11,7 +11,7 @@ from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.kpl_format import write_aggregate
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
-from sublet.spark.rows import BATCH_BYTES, Rows
+from sublet.spark.read.rows import BATCH_BYTES, Rows
 
 NOW = datetime(2026, 1, 31, 8, 0, 0, 123_000, tzinfo=UTC)
 HALF = HashKeyRange(0, 2**127)

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sublet.protocol.aggregation import aggregate
-from sublet.spark.handling import apply_handler
+from sublet.spark import apply_handler
 
 from infra.local import EmbeddedAws
 from tests.spark.kinesis_stream import BusyStream

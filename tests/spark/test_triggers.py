@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from sublet.memory import MemoryMetrics
-from sublet.spark.lag import LagListener, lag
+from sublet.spark import LagListener, lag
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws

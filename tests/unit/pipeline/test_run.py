@@ -10,15 +10,15 @@ from rich.console import Console
 from sublet.errors import SettingsError
 from sublet.pipeline.identity import Mark, settle
 from sublet.pipeline.journal import Journal, left_over
-from sublet.pipeline.progress import (
+from sublet.pipeline.progress_bar import ProgressBar
+from sublet.pipeline.settings import Sink
+from sublet.pipeline.tally import (
     BatchDone,
     PlainLines,
     Tally,
     seconds,
     summary_lines,
 )
-from sublet.pipeline.progress_bar import ProgressBar
-from sublet.pipeline.settings import Sink
 
 FRESH, FIRST, OTHER = (Mark(name, "orders", Sink.PARQUET) for name in ("fresh", "first", "other"))
 

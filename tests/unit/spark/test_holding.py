@@ -14,10 +14,10 @@ from sublet.protocol.lease_writes import WriteKind
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import Settings
-from sublet.spark.holding import Holding, checkpoint_of, listed_children, next_write
-from sublet.spark.joining import is_further, resume_ranges
-from sublet.spark.offsets import Ended, Offset, Position, ReadTo, ShardOffset, Unread
-from sublet.spark.planning import ShardRange
+from sublet.spark.plan.holding import Holding, checkpoint_of, listed_children, next_write
+from sublet.spark.plan.joining import is_further, resume_ranges
+from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset, Unread
+from sublet.spark.plan.planning import ShardRange
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 SETTINGS = Settings(application="orders-audit", stream="orders", worker_id="orders-audit-spark")

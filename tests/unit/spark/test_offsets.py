@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sublet.errors import OffsetMalformed
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.spark.offsets import (
+from sublet.spark.plan.offsets import (
     Ended,
     Offset,
     ReadTo,

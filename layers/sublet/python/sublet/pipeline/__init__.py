@@ -9,7 +9,9 @@ transforming     the user's `transform(df)`
 identity         which pipeline an output and a checkpoint belong to (pure)
 journal          what the Parquet batch under way may have written (pure)
 files            the few things wanted of Spark's file system
+tables           where batches go: claimed for this pipeline, opened by the sink's name
 parquet_tables, delta_tables, iceberg_tables   one batch into all its tables, so that doing it again changes nothing
-progress         figures, lines and the closing summary (pure); progress_bar draws them on a terminal
+tally            figures, lines and the closing summary (pure); progress_bar draws them on a terminal
+micro_batch      one batch: judged once, made into tables, written
 running          the query: from its start to its summary
 """

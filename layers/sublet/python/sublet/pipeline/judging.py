@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from sublet.errors import SettingsError
 from sublet.pipeline.json_fit import fit_of
 from sublet.pipeline.parsing import PARSED, REASON, parse_array
-from sublet.spark.rows import ARROW_SCHEMA
+from sublet.spark.read.rows import ARROW_SCHEMA
 
 ARRIVAL_DATE = "arrivalDate"
 _COLUMNS = (*ARROW_SCHEMA.names, ARRIVAL_DATE)

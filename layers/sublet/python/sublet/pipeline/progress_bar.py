@@ -7,7 +7,7 @@ from datetime import timedelta
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from sublet.pipeline.progress import Tally, seconds
+from sublet.pipeline.tally import Tally, seconds
 
 
 class ProgressBar:

@@ -15,16 +15,16 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
-from sublet.pipeline.batches import Recipe, WriteBatch
 from sublet.pipeline.files import SparkFiles
 from sublet.pipeline.judging import check_schema
-from sublet.pipeline.progress import BatchDone, Display, Tally, summary_lines
+from sublet.pipeline.micro_batch import Recipe, WriteBatch
 from sublet.pipeline.session import cause_of, display_for, session
 from sublet.pipeline.settings import PipelineSettings
-from sublet.pipeline.sinks import Tables, open_tables
+from sublet.pipeline.tables import Tables, open_tables
+from sublet.pipeline.tally import BatchDone, Display, Tally, summary_lines
 from sublet.pipeline.transforming import load_transform
 from sublet.ports import Clock
-from sublet.spark.lag import lag, report_lag
+from sublet.spark import lag, report_lag
 from sublet.system.clock import SystemClock
 
 LOOK_SECONDS = 0.5

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 
 from pyspark.sql import SparkSession
 
-from sublet.pipeline.progress import Display, PlainLines
 from sublet.pipeline.settings import PipelineSettings
+from sublet.pipeline.tally import Display, PlainLines
 
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",

@@ -1,24 +1,40 @@
 """Spark: a Kinesis source and sink for PySpark 4.2 and later. Registered by `pyspark_sublet`; needs the extra `sublet[spark]`.
 
-    options          every option, validated by name
-    offsets          what Spark's offset log holds: values and their JSON (pure)
-    follow           an application's checkpoints as a first offset (pure)
-    joining          an application's leases and the query's own offsets, reconciled (pure)
-    holding          a held lease, and the next write to it (pure)
-    held_leases, taking, keeper   the keeper of a query's leases: its writes, how it comes by them, what it is asked
-    keeper_process, keeper_link, keeper_messages   the keeper as a process, the way to it, and what is said
-    checkpoint_folder, query_life   what Spark committed last, and until when it may commit more
-    query_leases     what the driver asks its keeper, and what the answers mean for a plan
-    planning         which shards begin, where the next batch ends, what its tasks read (pure)
-    pace, pages      a shard's pages in order, within its five calls and 2 MB a second
-    peeks            the driver's looks ahead, for an existing record to end a batch at
-    reading, rows    a task: exactly the records of its range, as Arrow RecordBatches
-    putting, sink    the other direction: PutRecords, the refused ones again, KPL aggregates
-    handling         a Lambda fleet's handler on Spark's rows
-    lag              how far behind a query is, as values and as metrics
-    streaming, batch, source   Spark's own interfaces
-    pipeline/        `sublet pipeline`, which uses the source as anybody does
+What a user imports is listed here, and loads PySpark with its first use. The rooms, each of which knows those above it:
 
-Only `reading`, `rows` and what is named after Spark's interfaces (`handling`, `lag`, `sink`, `streaming`, `batch`,
-`source`, in `pipeline` what is not pure) import PyArrow or PySpark. Nothing here imports the engine.
+    options   every option, validated by name; python_log: where messages go in Spark's workers
+    plan/     pure: what Spark's offset log holds, where the next batch ends, what its tasks read; leases and offsets reconciled
+    read/     a shard's pages at its pace: the driver's looks ahead, and a task's exact range as Arrow RecordBatches
+    write/    the other direction: PutRecords, the refused ones again, KPL aggregates
+    keeper/   the leases of a query that shares them: acquired, heartbeaten, checkpointed as Spark commits, given back
+    source/   Spark's own interfaces and what drives them: streams, batch reads, a Lambda fleet's handler in tasks, lag
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sublet.spark.source.data_source import SubletDataSource
+    from sublet.spark.source.handler_tasks import apply_handler
+    from sublet.spark.source.query_lag import LagListener, ShardLag, lag, lag_of, report_lag
+
+__all__ = ["LagListener", "ShardLag", "SubletDataSource", "apply_handler", "lag", "lag_of", "report_lag"]
+
+_NAMES = {
+    "sublet.spark.source.data_source": "SubletDataSource",
+    "sublet.spark.source.handler_tasks": "apply_handler",
+    "sublet.spark.source.query_lag": "LagListener ShardLag lag lag_of report_lag",
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # or else type checkers would believe in every name
+
+    def __getattr__(name: str) -> object:
+        """A name's first use (PEP 562)."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return __all__

@@ -16,9 +16,10 @@ from sublet.ports import LeaseTable
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import HashRangeFilter
-from sublet.spark.follow import followed_positions
-from sublet.spark.keeper_messages import Keeping
-from sublet.spark.offsets import (
+from sublet.spark.keeper.keeper_messages import Keeping
+from sublet.spark.options import Options
+from sublet.spark.plan.follow import followed_positions
+from sublet.spark.plan.offsets import (
     Ended,
     Offset,
     Position,
@@ -26,10 +27,7 @@ from sublet.spark.offsets import (
     ShardOffset,
     Unread,
 )
-from sublet.spark.options import Options
-from sublet.spark.pages import Connection
-from sublet.spark.peeks import NO_LIMIT, Peeker, Share
-from sublet.spark.planning import (
+from sublet.spark.plan.planning import (
     Begin,
     Peek,
     ShardRange,
@@ -40,8 +38,10 @@ from sublet.spark.planning import (
     next_offset,
     plan_ranges,
 )
-from sublet.spark.query_leases import QueryLeases
-from sublet.spark.reading import Task
+from sublet.spark.read.connection import Connection
+from sublet.spark.read.peeks import NO_LIMIT, Peeker, Share
+from sublet.spark.read.reading import Task
+from sublet.spark.source.query_leases import QueryLeases
 
 LOOKS_AT_ONCE = 32
 LISTING_ATTEMPTS = 5

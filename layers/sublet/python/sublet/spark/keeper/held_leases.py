@@ -22,8 +22,8 @@ from sublet.protocol.lease_writes import (
     set_children,
 )
 from sublet.settings import Settings
-from sublet.spark.holding import Holding, MakeWrite, after_write, listed_children, next_write
-from sublet.spark.offsets import Ended, Position, ShardOffset
+from sublet.spark.plan.holding import Holding, MakeWrite, after_write, listed_children, next_write
+from sublet.spark.plan.offsets import Ended, Position, ShardOffset
 
 ATTEMPTS = 3
 """Of one write that is refused by a write of our own, or by a request to leave: each refusal says what to write instead."""

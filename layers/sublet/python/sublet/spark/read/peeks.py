@@ -15,9 +15,10 @@ from sublet.protocol.kpl_format import read_aggregate
 from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import Shard
 from sublet.settings import POLL_LIMIT_MAX
-from sublet.spark.offsets import Ended, ReadTo, Unread
-from sublet.spark.pages import Connection, read_pages
-from sublet.spark.planning import Begin, Peek
+from sublet.spark.plan.offsets import Ended, ReadTo, Unread
+from sublet.spark.plan.planning import Begin, Peek
+from sublet.spark.read.connection import Connection
+from sublet.spark.read.pages import read_pages
 
 LOOKBACK = timedelta(seconds=1)
 """A batch ends about this far before the tip of a busy shard; an idle shard's batch ends at its tip."""

@@ -10,12 +10,12 @@ from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.shard import Shard
 from sublet.settings import HashRangeFilter
-from sublet.spark.offsets import Ended, ReadTo, Unread
 from sublet.spark.options import Options
-from sublet.spark.pages import Connection
-from sublet.spark.peeks import Peeker
-from sublet.spark.planning import Begin, ShardRange
-from sublet.spark.reading import Task
+from sublet.spark.plan.offsets import Ended, ReadTo, Unread
+from sublet.spark.plan.planning import Begin, ShardRange
+from sublet.spark.read.connection import Connection
+from sublet.spark.read.peeks import Peeker
+from sublet.spark.read.reading import Task
 
 LOOKS_AT_ONCE = 32
 

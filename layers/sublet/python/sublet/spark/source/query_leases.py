@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from sublet.errors import LeaseHeldElsewhere
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
-from sublet.spark.joining import joining_positions, resume_ranges
-from sublet.spark.keeper_messages import Keeping
-from sublet.spark.offsets import Offset, ShardOffset, offset_to_json
+from sublet.spark.keeper.keeper_messages import Keeping
 from sublet.spark.options import Options
-from sublet.spark.pages import Connection
-from sublet.spark.planning import ShardRange, other_listed_parents
+from sublet.spark.plan.joining import joining_positions, resume_ranges
+from sublet.spark.plan.offsets import Offset, ShardOffset, offset_to_json
+from sublet.spark.plan.planning import ShardRange, other_listed_parents
+from sublet.spark.read.connection import Connection
 
 WITHOUT_LEASES = timedelta(milliseconds=500)
 """Between two looks of a query that waits for leases."""

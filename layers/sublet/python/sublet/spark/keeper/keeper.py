@@ -23,12 +23,12 @@ from sublet.errors import (
 from sublet.ports import Clock, LeaseTable, Log, Stream
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
-from sublet.spark.checkpoint_folder import Commits
-from sublet.spark.held_leases import HeldLeases
-from sublet.spark.holding import read_on
-from sublet.spark.offsets import Ended, Offset, ShardOffset
-from sublet.spark.pace import Sleep
-from sublet.spark.taking import AGAIN, Taker
+from sublet.spark.keeper.checkpoint_folder import Commits
+from sublet.spark.keeper.held_leases import HeldLeases
+from sublet.spark.keeper.taking import AGAIN, Taker
+from sublet.spark.plan.holding import read_on
+from sublet.spark.plan.offsets import Ended, Offset, ShardOffset
+from sublet.spark.read.pace import Sleep
 
 WRITES_AT_ONCE = 16
 PAUSE = timedelta(milliseconds=500)

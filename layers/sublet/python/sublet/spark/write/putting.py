@@ -17,7 +17,7 @@ from sublet.protocol.aggregation import Aggregate, Aggregator
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import NewRecord
 from sublet.protocol.shard import HashKeyRange, Shard
-from sublet.spark.pace import Sleep
+from sublet.spark.read.pace import Sleep
 
 RECORDS_PER_CALL = 500
 BYTES_PER_CALL = 5 * 2**20

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from sublet.aws.clients import s3_client
 from sublet.aws.objects import ObjectFolder
-from sublet.spark.offsets import Offset, offset_to_json
+from sublet.spark.plan.offsets import Offset, offset_to_json
 
 S3_SCHEMES = ("s3", "s3a", "s3n")
 LOOKED_AT = 3

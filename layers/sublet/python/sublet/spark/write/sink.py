@@ -12,8 +12,8 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from sublet.errors import RowNotWritable, SettingsError
 from sublet.protocol.records import NewRecord
 from sublet.spark.options import Options
-from sublet.spark.pages import Connection
-from sublet.spark.putting import AggregatingPutter, Putter, Writer
+from sublet.spark.read.connection import Connection
+from sublet.spark.write.putting import AggregatingPutter, Putter, Writer
 
 DATA_MAX = 10 * 2**20
 KEY_MAX = 256

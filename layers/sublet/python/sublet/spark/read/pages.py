@@ -4,35 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Protocol
 
 from sublet.decisions.read_position import ReadPosition, after
 from sublet.decisions.window import throttled_until
 from sublet.errors import StreamUnavailable
-from sublet.ports import Clock, Log, PollRefusal, Stream
+from sublet.ports import PollRefusal
 from sublet.protocol.records import Page
-from sublet.protocol.stream_identity import StreamIdentity
-from sublet.spark.pace import Pace, Sleep
-
-
-class IdentifiedStream(Stream, Protocol):
-    """A stream that tells itself from another of its name."""
-
-    def identity(self) -> StreamIdentity:
-        """Raises what Stream raises."""
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """One process's way to a stream. `patience`: how long refusals of one poll are waited out."""
-
-    stream: IdentifiedStream
-    pace: Pace
-    clock: Clock
-    sleep: Sleep
-    log: Log
-    patience: timedelta
+from sublet.spark.read.connection import Connection
 
 
 def read_pages(

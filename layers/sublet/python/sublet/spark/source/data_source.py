@@ -6,19 +6,18 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from sublet.aws.clients import dynamodb_client, kinesis_client
+from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.put_records import KinesisWriter
 from sublet.errors import SettingsError
-from sublet.spark.batch import BatchReader
-from sublet.spark.connection import (
-    connect_driver,
-    connect_keeper,
-    connect_leases,
-    connect_task,
-    connect_writer,
-)
-from sublet.spark.options import Options, Use, parse_options
-from sublet.spark.rows import ARROW_SCHEMA, SCHEMA_DDL
-from sublet.spark.sink import BatchWriter, StreamWriter, check_columns
-from sublet.spark.streaming import StreamReader
+from sublet.ports import LeaseTable
+from sublet.spark.keeper.keeper_link import connect_keeper
+from sublet.spark.options import Leases, Options, Use, parse_options
+from sublet.spark.read.connection import Connection, connect_driver, connect_task
+from sublet.spark.read.rows import ARROW_SCHEMA, SCHEMA_DDL
+from sublet.spark.source.batch_read import BatchReader
+from sublet.spark.source.stream_read import StreamReader
+from sublet.spark.write.sink import BatchWriter, StreamWriter, check_columns
 
 _SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
 
@@ -66,3 +65,16 @@ class SubletDataSource(DataSource):
                 "schema", schema.simpleString(), f"the source's own: leave .schema() out ({SCHEMA_DDL})"
             )
         return parse_options(self.options, use)
+
+
+def connect_leases(options: Options) -> LeaseTable | None:
+    """The table to begin from; None when the query follows no application."""
+    if options.leases is not Leases.FOLLOW:
+        return None
+    return DynamoDbLeaseTable(dynamodb_client(options.region), options.settings.lease_table)
+
+
+def connect_writer(options: Options) -> tuple[KinesisWriter, Connection]:
+    """For puts, and for listing the shards."""
+    client = kinesis_client(options.region, options.endpoint_url)
+    return KinesisWriter(client, options.settings), connect_task(options)

@@ -24,10 +24,10 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from sublet.spark.batch_plan import Wanted, plan_batch
 from sublet.spark.options import Options
-from sublet.spark.reading import read_range
-from sublet.spark.streaming import Connect, TaskPartition
+from sublet.spark.read.reading import read_range
+from sublet.spark.source.batch_read_plan import Wanted, plan_batch
+from sublet.spark.source.stream_read import Connect, TaskPartition
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _MICROSECOND = timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""The keeper as a process: `python -m sublet.spark.keeper_process`, started by the source's reader on the driver.
+"""The keeper as a process: `python -m sublet.spark.keeper.keeper_process`, started by the source's reader on the driver.
 
 In a session of its own, so that what ends a query does not end it: it outlives the query by as long as it takes to give the
 leases back. Its settings come in the environment (SUBLET_*), questions on standard input; the end of that is the end of the
@@ -23,11 +23,11 @@ from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_cli
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.settings import Settings
-from sublet.spark.checkpoint_folder import commits_in
-from sublet.spark.connection import PythonLog
-from sublet.spark.keeper import Keeper
-from sublet.spark.keeper_messages import answer
-from sublet.spark.query_life import wait_for_end
+from sublet.spark.keeper.checkpoint_folder import commits_in
+from sublet.spark.keeper.keeper import Keeper
+from sublet.spark.keeper.keeper_messages import answer
+from sublet.spark.keeper.query_life import wait_for_end
+from sublet.spark.python_log import PythonLog
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 

@@ -13,10 +13,11 @@ from sublet.errors import RecordsLost, ShardNotFound, StreamUnavailable
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import POLL_LIMIT_MAX
-from sublet.spark.offsets import ReadTo, Unread
-from sublet.spark.pages import Connection, read_pages
-from sublet.spark.planning import ShardRange
-from sublet.spark.rows import Rows
+from sublet.spark.plan.offsets import ReadTo, Unread
+from sublet.spark.plan.planning import ShardRange
+from sublet.spark.read.connection import Connection
+from sublet.spark.read.pages import read_pages
+from sublet.spark.read.rows import Rows
 
 DISORDER = timedelta(minutes=1)
 """Arrival times need not rise with sequence numbers: how long after `until` a batch goes on looking for earlier ones."""

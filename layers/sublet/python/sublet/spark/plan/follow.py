@@ -16,8 +16,8 @@ from sublet.errors import MalformedCheckpoint, StreamUnavailable
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.settings import StartPosition
-from sublet.spark.offsets import Ended, ReadTo, ShardOffset, Unread
-from sublet.spark.planning import descendants
+from sublet.spark.plan.offsets import Ended, ReadTo, ShardOffset, Unread
+from sublet.spark.plan.planning import descendants
 
 
 def followed_positions(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sublet.protocol.lease import Lease
 from sublet.settings import PREFIX
-from sublet.spark.keeper_messages import (
+from sublet.spark.keeper.keeper_messages import (
     ask_held,
     ask_planned,
     ask_rows,
@@ -18,10 +18,11 @@ from sublet.spark.keeper_messages import (
     gone,
     leases_in,
 )
-from sublet.spark.offsets import Offset
-from sublet.spark.options import Options
+from sublet.spark.keeper.query_life import query_connection
+from sublet.spark.options import Leases, Options
+from sublet.spark.plan.offsets import Offset
 
-KEEPER_MODULE = "sublet.spark.keeper_process"
+KEEPER_MODULE = "sublet.spark.keeper.keeper_process"
 
 
 class KeeperLink:
@@ -70,6 +71,11 @@ class KeeperLink:
         if not line:
             raise gone(self._process.wait())
         return leases_in(line)
+
+
+def connect_keeper(options: Options) -> KeeperLink | None:
+    """A keeper of the query's own, before any other connection of this process; None when it holds no leases."""
+    return KeeperLink(options, query_connection()) if options.leases is Leases.HOLD else None
 
 
 def _arguments(options: Options) -> list[str]:

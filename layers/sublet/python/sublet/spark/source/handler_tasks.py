@@ -16,8 +16,8 @@ from sublet.handlers.load import load_handler
 from sublet.ports import Batch, Clock, Handler
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import Settings
-from sublet.spark.pace import Sleep
-from sublet.spark.rows import ARROW_SCHEMA
+from sublet.spark.read.pace import Sleep
+from sublet.spark.read.rows import ARROW_SCHEMA
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 

@@ -24,8 +24,8 @@ from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import acquire, create, delete, pin
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings
-from sublet.spark.held_leases import HeldLeases
-from sublet.spark.holding import Holding
+from sublet.spark.keeper.held_leases import HeldLeases
+from sublet.spark.plan.holding import Holding
 
 AGAIN = timedelta(seconds=1)
 """Until the next look, while there is a lease that may become ours at any moment."""

@@ -16,7 +16,7 @@ from sublet.errors import OffsetMalformed, StreamRecreated, StreamUnavailable
 from sublet.protocol.shard import HashKeyRange, Shard, children_by_parent
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartKind, StartPosition
-from sublet.spark.offsets import Ended, Offset, ReadTo, ShardOffset, Unread
+from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset, Unread
 
 NEVER_TRIMMED = SHORTEST_RETENTION - timedelta(hours=1)
 """Nothing as young as this is ever past retention. The hour is for clocks that differ and tasks that wait."""

@@ -18,7 +18,7 @@ from sublet import errors
 from sublet.errors import LeaseKeeperGone, SettingsError, SubletError
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import decode_row, encode_row
-from sublet.spark.offsets import Offset, offset_from_json, offset_to_json
+from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
 
 
 class Keeping(Protocol):

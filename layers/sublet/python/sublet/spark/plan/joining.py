@@ -13,10 +13,10 @@ from datetime import datetime
 
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
-from sublet.spark.follow import leased_position
-from sublet.spark.holding import checkpoint_of
-from sublet.spark.offsets import Ended, Offset, Position, ReadTo, ShardOffset
-from sublet.spark.planning import ShardRange
+from sublet.spark.plan.follow import leased_position
+from sublet.spark.plan.holding import checkpoint_of
+from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset
+from sublet.spark.plan.planning import ShardRange
 
 
 def is_further(row: Checkpoint, position: Position) -> bool:

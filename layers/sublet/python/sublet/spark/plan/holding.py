@@ -17,7 +17,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, checkpoint, hand_over, heartbeat
 from sublet.protocol.shard import ChildShard, HashKeyRange, Shard
 from sublet.settings import Settings
-from sublet.spark.offsets import Ended, Position, ReadTo, ShardOffset
+from sublet.spark.plan.offsets import Ended, Position, ReadTo, ShardOffset
 
 MakeWrite = Callable[[Lease], LeaseWrite]
 

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from sublet.pipeline.judging import judge, parsed, raw, rejected, with_arrival_date
-from sublet.pipeline.progress import BatchDone
-from sublet.pipeline.sinks import Tables
+from sublet.pipeline.tables import Tables
+from sublet.pipeline.tally import BatchDone
 from sublet.pipeline.transforming import OWN_TABLES, Transform, transformed
 from sublet.ports import Clock
 

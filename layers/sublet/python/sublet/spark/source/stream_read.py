@@ -21,13 +21,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from sublet.ports import LeaseTable
-from sublet.spark.driver import QueryDriver
-from sublet.spark.keeper_messages import Keeping
-from sublet.spark.offsets import offset_from_json, offset_to_json
+from sublet.spark.keeper.keeper_messages import Keeping
 from sublet.spark.options import Options
-from sublet.spark.pages import Connection
-from sublet.spark.peeks import NO_LIMIT, Share
-from sublet.spark.reading import Task, read_range
+from sublet.spark.plan.offsets import offset_from_json, offset_to_json
+from sublet.spark.read.connection import Connection
+from sublet.spark.read.peeks import NO_LIMIT, Share
+from sublet.spark.read.reading import Task, read_range
+from sublet.spark.source.driver import QueryDriver
 
 Connect = Callable[[Options], Connection]
 ConnectLeases = Callable[[Options], LeaseTable | None]
