@@ -14,6 +14,7 @@ from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.window import LeaseReport, Outcome, WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
+from sublet.handler import Batch
 from sublet.memory import (
     FakeClock,
     MemoryDispatcher,
@@ -23,7 +24,7 @@ from sublet.memory import (
     MemorySightingStore,
     MemoryStream,
 )
-from sublet.ports import Applied, Batch, PollRefusal, Ports, Refused, Signal
+from sublet.ports import Applied, PollRefusal, Ports, Refused, Signal
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import encode_row
@@ -140,6 +141,7 @@ class RememberingHandler:
 
     clock: FakeClock
     script: Callable[[Batch], None] = lambda _: None
+    on_releasing: Callable[[str], None] = lambda _: None
     on_lost: Callable[[str], None] = lambda _: None
     on_ended: Callable[[str], None] = lambda _: None
     on_acquired: Callable[[str, Checkpoint], None] = lambda _, __: None
@@ -157,6 +159,10 @@ class RememberingHandler:
     def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
         self.calls.append(("lease_acquired", shard_id))
         self.on_acquired(shard_id, checkpoint)
+
+    def lease_releasing(self, shard_id: str) -> None:
+        self.calls.append(("lease_releasing", shard_id))
+        self.on_releasing(shard_id)
 
     def lease_lost(self, shard_id: str) -> None:
         self.calls.append(("lease_lost", shard_id))
@@ -291,7 +297,7 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def raising(fault: Exception) -> Callable[..., Any]:
+def raising(fault: BaseException) -> Callable[..., Any]:
     def call(*_: object) -> Any:
         raise fault
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sublet.ports import Batch
+from sublet.handler import Batch
 
 
 def handle(batch: Batch) -> None:

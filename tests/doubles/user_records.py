@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sublet.handler import Batch
 from sublet.memory.clock import BEGINNING
-from sublet.ports import Batch
 from sublet.protocol.records import StreamRecord, UserRecord
 
 

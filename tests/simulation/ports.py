@@ -9,7 +9,8 @@ from sublet.decisions.liveness import Sighting
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
-from sublet.ports import Applied, Batch, PollRefusal, Refused, Unit
+from sublet.handler import Batch
+from sublet.ports import Applied, PollRefusal, Refused, Unit
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
@@ -212,6 +213,9 @@ class SimHandler:
 
     def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:  # noqa: ARG002 - the port's
         self._optional("lease_acquired", shard_id)
+
+    def lease_releasing(self, shard_id: str) -> None:
+        self._optional("lease_releasing", shard_id)
 
     def lease_lost(self, shard_id: str) -> None:
         self._optional("lease_lost", shard_id)

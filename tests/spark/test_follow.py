@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sublet.errors import MalformedCheckpoint, RecordsLost
+from sublet.handler import Batch
 from sublet.handlers.load import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
-from sublet.ports import Batch
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease

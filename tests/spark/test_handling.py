@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import HandlerNotLoadable
+from sublet.handler import Batch
 from sublet.handlers.load import HandlerFunctions
 from sublet.memory import MemoryStream
-from sublet.ports import Batch
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.records import Page, UserRecord
 from sublet.spark import apply_handler

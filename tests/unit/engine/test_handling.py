@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.window import Next, Outcome
-from sublet.ports import Batch
+from sublet.handler import Batch
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.records import StreamRecord, UserRecord
@@ -53,6 +53,65 @@ def test_a_batch_tells_stream_shard_records_and_lag() -> None:
     assert [(record.data, record.partition_key, record.sub_sequence_number) for record in first.records] == [
         (b"a", "key-a", 0)
     ]
+
+
+def test_a_batch_tells_where_its_stream_is_if_the_settings_do() -> None:
+    world = EngineWorld(
+        replace(NO_WAITING, stream_arn="arn:aws:kinesis:eu-west-1:123456789012:stream/events")
+    )
+    world.put("a")
+    world.window()
+    (batch,) = world.handler.batches
+    assert batch.stream_arn == world.settings.stream_arn
+    assert (batch.region, batch.account) == ("eu-west-1", "123456789012")
+
+
+def test_a_batch_of_a_stream_without_an_arn_does_not_guess() -> None:
+    world = EngineWorld()
+    world.put("a")
+    world.window()
+    (batch,) = world.handler.batches
+    assert (batch.stream_arn, batch.region, batch.account) == (None, None, None)
+
+
+def test_a_batch_tells_how_long_the_window_still_lasts() -> None:
+    world = EngineWorld()
+    world.put("a")
+    told: list[int] = []
+
+    def script(batch: Batch) -> None:
+        told.append(batch.remaining_time_in_millis())
+        world.tasks.sleep(7 * SECOND)
+        told.append(batch.remaining_time_in_millis())
+        world.tasks.sleep(MINUTE)
+        told.append(batch.remaining_time_in_millis())
+
+    world.handler.script = script
+    world.window(lasts=20 * SECOND)
+    assert told == [20_000, 13_000, 0]
+
+
+def test_a_batch_tells_how_often_it_has_come() -> None:
+    world = EngineWorld()
+    world.put("a", "b")
+    world.handler.script = failing(3)
+    world.window()
+    assert [batch.attempt for batch in world.handler.batches] == [1, 2, 3, 4]
+
+
+def test_what_is_left_after_some_progress_has_come_for_the_first_time() -> None:
+    world = EngineWorld(replace(NO_WAITING, handler_attempts=2))
+    world.put("a", "b", "c")
+    fail, checkpoint = failing(1), checkpoint_then_fail(0, times=1)
+
+    def script(batch: Batch) -> None:
+        fail(batch)
+        checkpoint(batch)
+
+    world.handler.script = script
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert seen(world) == [[b"a", b"b", b"c"], [b"a", b"b", b"c"], [b"b", b"c"]]
+    assert [batch.attempt for batch in world.handler.batches] == [1, 2, 1]
 
 
 def test_a_handler_that_fails_a_few_times_gets_the_same_batch_again_and_nothing_is_skipped() -> None:

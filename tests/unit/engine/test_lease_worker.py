@@ -12,7 +12,8 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.page_feed import POLL_REPLY_MAX
 from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable, StreamUnavailable
-from sublet.ports import Batch, PollRefusal
+from sublet.handler import Batch
+from sublet.ports import PollRefusal
 from sublet.protocol.checkpoint import SHARD_END
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
 from sublet.protocol.records import Page

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.window import Next, Outcome
-from sublet.ports import Batch
+from sublet.handler import Batch
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import AttributeValue
 from sublet.protocol.lease_row import CHECKPOINT, LEASE_COUNTER, encode_row

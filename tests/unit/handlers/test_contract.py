@@ -86,11 +86,11 @@ def test_what_is_seen_only_when_it_returns_fails_its_batch(handler: object, what
         gc.collect()
 
 
-@pytest.mark.parametrize("call", ["lease_acquired", "lease_lost", "shard_ended"])
+@pytest.mark.parametrize("call", ["lease_acquired", "lease_releasing", "lease_lost", "shard_ended"])
 def test_the_optional_functions_are_held_to_the_same(call: str) -> None:
     async def never_run(*_: object) -> None: ...
 
-    handler = HandlerFunctions(print, never_run, never_run, never_run)
+    handler = HandlerFunctions(print, never_run, never_run, never_run, never_run)
     arguments = ("shard", None) if call == "lease_acquired" else ("shard",)
     with pytest.raises(HandlerContractBroken):
         getattr(handler, call)(*arguments)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from sublet.errors import HandlerNotLoadable
+from sublet.handler import Batch
 from sublet.handlers.load import handler_of, load_handler
-from sublet.ports import Batch
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.records import StreamRecord, UserRecord
 

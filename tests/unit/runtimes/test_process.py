@@ -10,9 +10,10 @@ from datetime import timedelta
 import pytest
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamNotFound
+from sublet.handler import Batch
 from sublet.handlers.load import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryStream, memory_ports
-from sublet.ports import Applied, Batch, PollRefusal, Refused
+from sublet.ports import Applied, PollRefusal, Refused
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Page

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         StreamError,
         SubletError,
     )
-    from sublet.ports import Batch
+    from sublet.handler import Batch, Handler
     from sublet.protocol.checkpoint import Checkpoint
     from sublet.protocol.records import StreamRecord, UserRecord
     from sublet.settings import HashRangeFilter, Mode, Settings, StartKind, StartPosition
@@ -26,6 +26,7 @@ __all__ = [
     "Batch",
     "Checkpoint",
     "EventError",
+    "Handler",
     "HandlerNotLoadable",
     "HashRangeFilter",
     "LeaseTableError",
@@ -43,7 +44,7 @@ __all__ = [
 
 _NAMES = {
     "sublet.errors": "EventError HandlerNotLoadable LeaseTableError MalformedCheckpoint SettingsError StreamError SubletError",
-    "sublet.ports": "Batch",
+    "sublet.handler": "Batch Handler",
     "sublet.protocol.checkpoint": "Checkpoint",
     "sublet.protocol.records": "StreamRecord UserRecord",
     "sublet.settings": "HashRangeFilter Mode Settings StartKind StartPosition",

@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
 
-from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.records import UserRecord
-
 if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms without it
     from sublet.decisions.chance import Chance
     from sublet.decisions.liveness import Sighting
@@ -103,37 +100,6 @@ class Dispatcher(Protocol):
 
     def dispatch(self, items: Sequence[WorkerItem]) -> None:
         """Start one lease worker per item, at least once each, and return without waiting for them."""
-
-
-class Batch(Struct, frozen=True):
-    """What a handler is given: user records of one shard, in order, none of them handled before by this window.
-
-    records                 at least one; see UserRecord
-    millis_behind_latest    how far the end of the poll they came from is behind the shard's tip, in milliseconds
-    checkpoint(record)      optional: "this record and all before it are done", also if the call fails afterwards
-    """
-
-    stream: str
-    shard_id: str
-    records: Sequence[UserRecord]
-    millis_behind_latest: int
-    checkpoint: Callable[[UserRecord], None]
-
-
-class Handler(Protocol):
-    """The user's code. `handle` alone is required of a user; the runtime fills the others in with nothing."""
-
-    def handle(self, batch: Batch) -> None:
-        """Returning means done. Raising means: nothing after the last `batch.checkpoint` is done; the batch comes again."""
-
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
-        """Before the first batch of a lease in this window."""
-
-    def lease_lost(self, shard_id: str) -> None:
-        """Another owner has the lease; no more batches of it will come, and state kept for it is stale."""
-
-    def shard_ended(self, shard_id: str) -> None:
-        """Every record of the shard has been handled. Raising keeps the shard from being ended."""
 
 
 class Clock(Protocol):

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sublet.decisions.window import handler_backoff
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.progress import Progress
 from sublet.engine.traceback_frames import frames_of
-from sublet.ports import Batch, Handler, Ports, Signal
+from sublet.handler import Batch, Handler
+from sublet.ports import Ports, Signal
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
+
+MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(slots=True)
@@ -42,17 +45,17 @@ class Handling:
 
         No call begins after the deadline, so that only the one under way and the last writes need the window's margin.
         """
-        left, attempt = tuple(records), 0  # the handler cannot take any out
+        left, attempt, failed = tuple(records), 1, 0  # a tuple: the handler cannot take any out
         while left:
             with self.slots:
                 if not self._may_call():
                     return False
-                finished = self._call(left, millis_behind_latest)
+                finished = self._call(left, millis_behind_latest, attempt)
             left = left[finished:]
             if not left:
                 return True
-            attempt = attempt + 1 if finished == 0 else 1
-            if not self._may_retry(attempt):
+            attempt, failed = (attempt + 1, failed + 1) if finished == 0 else (1, 1)
+            if not self._may_retry(failed):
                 return False
         return True
 
@@ -66,7 +69,7 @@ class Handling:
         self.gave_up = attempt >= self.settings.handler_attempts or not in_time
         return not self.gave_up and not self.halt.wait(backoff)
 
-    def _call(self, records: Sequence[UserRecord], millis_behind_latest: int) -> int:
+    def _call(self, records: Sequence[UserRecord], millis_behind_latest: int, attempt: int) -> int:
         """One handler call; how many of the records, from the first, are finished."""
         first, last, count, finished = records[0].checkpoint, records[-1].checkpoint, len(records), 0
         place: dict[int, int] | None = None
@@ -81,7 +84,10 @@ class Handling:
             self.progress.finish(record.checkpoint)
             self.progress.write_if_due()
 
-        batch = Batch(self.settings.stream, self.shard_id, records, millis_behind_latest, checkpoint)
+        batch = Batch(
+            self.settings.stream, self.shard_id, records, millis_behind_latest, checkpoint, self.settings.stream_arn,
+            attempt, self._remaining_time_in_millis,
+        )  # fmt: skip
         try:
             self.handler.handle(batch)
         except (Exception, SystemExit) as failure:  # noqa: BLE001 - whatever the user's code raises
@@ -89,6 +95,9 @@ class Handling:
             return finished
         self.progress.finish(last)
         return count
+
+    def _remaining_time_in_millis(self) -> int:
+        return max(0, (self.deadline - self.ports.clock.now()) // MILLISECOND)
 
     def _failed(self, failure: BaseException, where: str) -> None:
         self.failures += 1

@@ -18,7 +18,8 @@ from sublet.engine.lease_metrics import LeaseMetrics
 from sublet.engine.page_feed import Budget, PageFeed
 from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableError, StreamError
-from sublet.ports import Handler, Ports, Signal
+from sublet.handler import Handler
+from sublet.ports import Ports, Signal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import KeysInside, keys_inside
@@ -62,6 +63,8 @@ class LeaseSession:
     """Continuous mode: at the window's end keep the lease for the next window."""
     caught_up_at: datetime | None = field(default=None, init=False)
     """When the last poll was made that reached the tip and was handled whole: what arrived before is handled."""
+    is_announced: bool = field(default=False, init=False)
+    """The handler has taken note of the lease: lease_acquired has returned."""
     inside: KeysInside | None = field(default=None, init=False)
     """The shard's hash key range, for KCL's rule. Where a row has none (kcl-rust, old Java), nothing is filtered."""
     count: LeaseReport = field(init=False)
@@ -122,6 +125,7 @@ class LeaseSession:
             partial(shared.handler.lease_acquired, self.shard_id, self.held.lease.checkpoint),
         ):
             return self._gave_up()
+        self.is_announced = True
         feed = PageFeed(
             self.shard_id, position, shared.ports, shared.settings, shared.budget, self.halt, shared.deadline
         )
@@ -257,10 +261,12 @@ class LeaseSession:
         return Outcome.SHARD_ENDED if named and self.held.write(end) else self._stopped()
 
     def _leave(self, outcome: Outcome, problem: str | None) -> LeaseReport:
-        """Last checkpoint; then release or keep the lease, or tell the handler that it is gone."""
+        """The handler's flush and the last checkpoint; then release or keep the lease, or tell the handler that it is gone."""
         shared = self.shared
         keep = self.keep and outcome is Outcome.WINDOW_ENDED
         if outcome is not Outcome.SHARD_ENDED:
+            if not keep:
+                self._tell_releasing()
             if self.progress.write_last(shared.ports.table, shared.ports.log):
                 shared.ports.metrics.put("late_checkpoints", 1)
             if not keep:
@@ -279,6 +285,12 @@ class LeaseSession:
         )
         self.meter.show(self.count)
         return self.count
+
+    def _tell_releasing(self) -> None:
+        """While a checkpoint can still be made. Not of a lease that is gone, or of which the handler was never told."""
+        if self.is_announced and self.held.confirm(self.shared.settings.failover_time):
+            call = partial(self.shared.handler.lease_releasing, self.shard_id)
+            self.handling.tell("lease_releasing", call, once=True)
 
 
 def slices(

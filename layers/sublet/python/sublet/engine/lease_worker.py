@@ -24,7 +24,8 @@ from sublet.engine.lease_session import LeaseSession, WindowShared
 from sublet.engine.page_feed import Budget
 from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableUnavailable, StreamError
-from sublet.ports import Applied, Handler, Ports, Signal, Task
+from sublet.handler import Handler
+from sublet.ports import Applied, Ports, Signal, Task
 from sublet.protocol.lease import Lease, LeaseFence, MalformedRow
 from sublet.protocol.lease_writes import acquire
 from sublet.protocol.shard import Shard

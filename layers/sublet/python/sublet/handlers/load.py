@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sublet.errors import HandlerNotLoadable
-from sublet.handlers.contract import check_returned, misfit
-from sublet.ports import Batch
+from sublet.handler import Batch
+from sublet.handlers.contract import CONTRACT, check_returned, misfit
 from sublet.protocol.checkpoint import Checkpoint
 
 
@@ -23,6 +23,7 @@ class HandlerFunctions:
 
     handle_batch: Callable[[Batch], object]
     on_lease_acquired: Callable[[str, Checkpoint], object] = _nothing
+    on_lease_releasing: Callable[[str], object] = _nothing
     on_lease_lost: Callable[[str], object] = _nothing
     on_shard_ended: Callable[[str], object] = _nothing
 
@@ -32,6 +33,9 @@ class HandlerFunctions:
     def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
         check_returned(self.on_lease_acquired(shard_id, checkpoint))
 
+    def lease_releasing(self, shard_id: str) -> None:
+        check_returned(self.on_lease_releasing(shard_id))
+
     def lease_lost(self, shard_id: str) -> None:
         check_returned(self.on_lease_lost(shard_id))
 
@@ -39,7 +43,7 @@ class HandlerFunctions:
         check_returned(self.on_shard_ended(shard_id))
 
 
-OPTIONAL = ("lease_acquired", "lease_lost", "shard_ended")
+OPTIONAL = tuple(role for role in CONTRACT if role != "handle")
 
 
 def handler_of(handler: object) -> HandlerFunctions:

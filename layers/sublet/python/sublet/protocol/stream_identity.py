@@ -12,3 +12,18 @@ class StreamIdentity(Struct, frozen=True):
 
     arn: str
     created_at: datetime
+
+
+class StreamArn(Struct, frozen=True):
+    """arn:aws:kinesis:eu-west-1:123456789012:stream/orders, in its parts."""
+
+    partition: str
+    region: str
+    account: str
+    stream: str
+
+    @classmethod
+    def parse(cls, arn: str) -> StreamArn:
+        """Of text that is an ARN: the settings, or Kinesis, have seen to that."""
+        _, partition, _, region, account, resource = arn.split(":", maxsplit=5)
+        return cls(partition, region, account, resource.partition("/")[2])

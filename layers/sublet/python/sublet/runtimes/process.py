@@ -17,7 +17,8 @@ from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.engine.traceback_frames import frames_of
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
-from sublet.ports import Handler, Ports, Signal, Task
+from sublet.handler import Handler
+from sublet.ports import Ports, Signal, Task
 from sublet.settings import Settings
 
 

@@ -9,11 +9,13 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
+from msgspec import structs
 from pyspark.sql import DataFrame
 
 from sublet.decisions.window import handler_backoff
+from sublet.handler import Batch, Handler
 from sublet.handlers.load import load_handler
-from sublet.ports import Batch, Clock, Handler
+from sublet.ports import Clock
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import Settings
 from sublet.spark.read.pace import Sleep
@@ -78,10 +80,10 @@ def _handle(handler: Handler, batch: Batch, sleep: Sleep) -> None:
     settings = Settings(application="sublet-spark", stream=batch.stream)
     for failures in range(1, settings.handler_attempts):
         try:
-            return handler.handle(batch)
+            return handler.handle(structs.replace(batch, attempt=failures))
         except Exception:  # noqa: BLE001 - the user's code: whatever it is, the same batch comes again
             sleep(handler_backoff(failures, settings))
-    return handler.handle(batch)
+    return handler.handle(structs.replace(batch, attempt=settings.handler_attempts))
 
 
 def _nothing(_: UserRecord) -> None:

@@ -1,0 +1,73 @@
+"""What a handler meets: a `Batch` of records, and the functions that may stand beside `handle`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.records import UserRecord
+from sublet.protocol.stream_identity import StreamArn
+
+
+def no_deadline() -> int:
+    """Milliseconds: a day, for a batch that no window's end cuts short."""
+    return 24 * 60 * 60 * 1000
+
+
+class Batch(Struct, frozen=True):
+    """What a handler is given: user records of one shard, in order, none of them finished before by this window.
+
+    records                     at least one; see UserRecord
+    millis_behind_latest        how far the end of the poll they came from is behind the shard's tip, in milliseconds
+    checkpoint(record)          optional: "this record and all before it are done", also if the call fails afterwards
+    stream_arn                  None where nobody has told: a deployment or process without the setting `stream_arn`
+    attempt                     1 for the first call that begins with this record in this window, 2 for its first retry
+    remaining_time_in_millis()  until the window wants to end: no call begins after it, the one under way may go on into
+                                `window_margin`. Never negative
+    """
+
+    stream: str
+    shard_id: str
+    records: Sequence[UserRecord]
+    millis_behind_latest: int
+    checkpoint: Callable[[UserRecord], None]
+    stream_arn: str | None = None
+    attempt: int = 1
+    remaining_time_in_millis: Callable[[], int] = no_deadline
+
+    @property
+    def account(self) -> str | None:
+        """The stream's AWS account, of twelve digits; None without a `stream_arn`."""
+        return StreamArn.parse(self.stream_arn).account if self.stream_arn else None
+
+    @property
+    def region(self) -> str | None:
+        """The stream's; None without a `stream_arn`."""
+        return StreamArn.parse(self.stream_arn).region if self.stream_arn else None
+
+
+class Handler(Protocol):
+    """The user's code. `handle` alone is required of a user; `sublet.handlers.load` fills the others in with nothing.
+
+    What they raise is logged and counted. One lease's calls never overlap; calls for several leases do if
+    `handler_concurrency` is more than 1.
+    """
+
+    def handle(self, batch: Batch) -> None:
+        """Returning means done. Raising means: nothing after the last `batch.checkpoint` is done; the batch comes again."""
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+        """Before the first batch of a lease in this window."""
+
+    def lease_releasing(self, shard_id: str) -> None:
+        """The lease, still ours, is about to be given up before its shard's end: flush what is kept for it. A
+        `batch.checkpoint(record)` made in here, of any batch of this lease, still gets written."""
+
+    def lease_lost(self, shard_id: str) -> None:
+        """Another owner has the lease; no more batches of it will come, and state kept for it is stale."""
+
+    def shard_ended(self, shard_id: str) -> None:
+        """Every record of the shard has been handled. Raising keeps the shard from being ended."""
