@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.window import Next, Outcome
+from sublet.engine.exception_fields import exception_fields
 from sublet.handler import Batch
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
@@ -215,16 +216,29 @@ def test_while_one_leases_handler_backs_off_the_others_are_handled() -> None:
     assert done_at[0] < 10
 
 
-def test_the_log_of_a_failure_says_where_but_not_what() -> None:
-    """A message may hold a customer's data; file and line do not."""
-    world = EngineWorld()
+def test_a_failure_is_in_the_log_as_python_prints_it_and_its_text_is_nowhere_else() -> None:
+    """A message may hold a customer's data: Step Functions shows reports to whoever may look at executions."""
+    world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
     world.put("a")
-    world.handler.script = failing(1, ValueError("secret payload"))
-    world.window()
+    world.handler.script = failing(1, ValueError("no such customer"))
+    report = world.window()
     (line,) = [line for line in world.log.lines if line.message == "handler failed"]
-    assert "secret" not in str(line.fields)
+    told = str(line.fields["traceback"])
+    assert told.startswith("Traceback (most recent call last):")
+    assert told.endswith("ValueError: no such customer\n")
+    assert 'raise fault or ValueError("not now")' in told
     assert "test_handling.py" in str(line.fields["frames"])
     assert line.fields["error"] == "ValueError"
+    assert "customer" not in f"{report} {world.metrics.measurements}"
+
+
+def test_a_failure_that_quotes_a_whole_batch_still_fits_into_one_line_of_the_log() -> None:
+    fields = exception_fields(ValueError("x" * 10**6))
+    assert len(fields["traceback"]) < 33_000
+
+
+def test_without_its_text_a_failure_is_a_type_and_frames() -> None:
+    assert exception_fields(ValueError("secret"), with_text=False) == {"error": "ValueError", "frames": ""}
 
 
 # batch.checkpoint

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sublet.decisions.window import handler_backoff
+from sublet.engine.exception_fields import exception_fields
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.progress import Progress
-from sublet.engine.traceback_frames import frames_of
 from sublet.handler import Batch, Handler
 from sublet.ports import Ports, Signal
 from sublet.protocol.records import UserRecord
@@ -104,8 +104,7 @@ class Handling:
         self.problem = f"{type(failure).__name__} in {where}"
         self.ports.metrics.put("handler_failures", 1)
         self.ports.log.error(
-            "handler failed", shard_id=self.shard_id, call=where, error=type(failure).__name__,
-            failures=self.failures, frames=frames_of(failure),
+            "handler failed", shard_id=self.shard_id, call=where, failures=self.failures, **exception_fields(failure)
         )  # fmt: skip
 
     def tell(self, what: str, call: Callable[[], None], once: bool = False) -> bool:

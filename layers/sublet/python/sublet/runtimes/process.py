@@ -13,9 +13,9 @@ from functools import partial
 
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next
+from sublet.engine.exception_fields import exception_fields
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
-from sublet.engine.traceback_frames import frames_of
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal, Task
@@ -73,9 +73,7 @@ class ConsumerProcess:
         try:
             self._run_windows(item)
         except Exception as fault:  # noqa: BLE001 - a process outlives one window's fault
-            self.ports.log.error(
-                "window failed", error=type(fault).__name__, frames=frames_of(fault), item_id=item.item_id
-            )
+            self.ports.log.error("window failed", item_id=item.item_id, **exception_fields(fault))
         finally:
             self._windows.pop(item.item_id, None)
 
