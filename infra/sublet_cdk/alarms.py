@@ -22,8 +22,8 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
+from sublet.metric_names import NAMESPACE, Metric
 
-NAMESPACE = "sublet"
 MATH_ALARMS_FLAG = "sublet:metric-math-alarms"
 """CDK context, true by default. Emulators fail to deploy alarms on metric math: there it is set to false."""
 
@@ -35,7 +35,7 @@ class AlarmThresholds:
     """When the alarms fire. Minutes are periods of one minute in a row."""
 
     lag_millis: int = 0
-    """The least lagging shard's lag. Above 0: not even one shard reaches its tip (the seed's)."""
+    """The least lagging shard's lag. Above 0: not even one shard reaches its tip."""
     lag_minutes: int = 15
     """Longer than a usual catch-up after a reshard or a deployment."""
     unclaimed_minutes: int = 15
@@ -62,10 +62,10 @@ class Watched:
     state_machine: sfn.IStateMachine
     dead_letters: sqs.IQueue
 
-    def metric(self, name: str, statistic: str, period: Duration = MINUTE) -> cloudwatch.Metric:
+    def metric(self, metric: Metric, statistic: str, period: Duration = MINUTE) -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace=NAMESPACE,
-            metric_name=name,
+            metric_name=metric.value,
             statistic=statistic,
             period=period,
             dimensions_map={"application": self.application},
@@ -101,7 +101,7 @@ def specs(watched: Watched, thresholds: AlarmThresholds, *, math: bool) -> dict[
 def _under_provisioned(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
     return {
         "Lagging": AlarmSpec(
-            watched.metric("millis_behind_latest", "Minimum"),
+            watched.metric(Metric.MILLIS_BEHIND_LATEST, "Minimum"),
             at.lag_minutes,
             "Under-provisioned: even the least lagging shard is behind its tip. Normal for a while after a "
             "first deployment from TRIM_HORIZON or a reshard. Otherwise make the handler faster, lower "
@@ -109,7 +109,7 @@ def _under_provisioned(watched: Watched, at: AlarmThresholds) -> dict[str, Alarm
             threshold=at.lag_millis,
         ),
         "UnclaimedLeases": AlarmSpec(
-            watched.metric("unclaimed_leases", "Minimum"),
+            watched.metric(Metric.UNCLAIMED_LEASES, "Minimum"),
             at.unclaimed_minutes,
             "Under-provisioned: some leases have nobody to read them, and no worker is sent for them. A "
             "shard's children wait like this for its last record. Otherwise raise what caps the fleet: max_leases, "
@@ -121,7 +121,7 @@ def _under_provisioned(watched: Watched, at: AlarmThresholds) -> dict[str, Alarm
 def _data_loss(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
     return {
         "WorkersGone": AlarmSpec(
-            watched.metric("worker_leases", "Sum"),
+            watched.metric(Metric.WORKER_LEASES, "Sum"),
             at.silence_minutes,
             "Data loss ahead: no lease worker has held a lease. Records stay in the stream until its "
             "retention ends, so act before. Look at the lease manager's log, the state machine's executions "
@@ -129,14 +129,14 @@ def _data_loss(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
             below=True,
         ),
         "DataGap": AlarmSpec(
-            watched.metric("data_gap", "Sum"),
+            watched.metric(Metric.DATA_GAP, "Sum"),
             1,
             "Data was lost: a checkpoint was older than the stream's retention, and reading went on from "
             "the oldest record there is. The lease worker's log has the shard and the gap. Find out why it "
             "was not read in time; lengthen the retention.",
         ),
         "MalformedRows": AlarmSpec(
-            watched.metric("malformed_rows", "Maximum"),
+            watched.metric(Metric.MALFORMED_ROWS, "Maximum"),
             1,
             "The lease table has a row that KCL could not have written; its shard alone is not read. The "
             "lease manager's log has the lease key and the fault. Repair the row, or delete it to have it "
@@ -148,7 +148,7 @@ def _data_loss(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
 def _broken(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
     return {
         "HandlerFailing": AlarmSpec(
-            watched.metric("handler_failures", "Sum"),
+            watched.metric(Metric.HANDLER_FAILURES, "Sum"),
             at.handler_failing_minutes,
             "The handler has raised in every one of these minutes. Nothing is skipped: its shards wait at "
             "the failing batch and lag grows. The lease worker's log has the traceback and the sequence "
@@ -204,8 +204,8 @@ def _on_metric_math(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpe
             cloudwatch.MathExpression(
                 expression=f"IF(busiest > {at.hot_shard_bytes}, busiest / average, 0)",
                 using_metrics={
-                    "busiest": watched.metric("bytes", "Maximum"),
-                    "average": watched.metric("bytes", "Average"),
+                    "busiest": watched.metric(Metric.BYTES, "Maximum"),
+                    "average": watched.metric(Metric.BYTES, "Average"),
                 },
                 label="bytes of the busiest shard / average",
                 period=MINUTE,
@@ -219,8 +219,8 @@ def _on_metric_math(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpe
             cloudwatch.MathExpression(
                 expression="shards - leases",
                 using_metrics={
-                    "shards": watched.metric("total_shards", "Average"),
-                    "leases": watched.metric("total_leases", "Average"),
+                    "shards": watched.metric(Metric.TOTAL_SHARDS, "Average"),
+                    "leases": watched.metric(Metric.TOTAL_LEASES, "Average"),
                 },
                 label="shards without a lease",
                 period=MINUTE,

@@ -8,31 +8,32 @@ from collections.abc import Mapping
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
-from sublet_cdk.alarms import MINUTE, NAMESPACE, Watched
+from sublet.metric_names import NAMESPACE, Metric
+from sublet_cdk.alarms import MINUTE, Watched
 
-FLEET = {
+FLEET: Mapping[str, Mapping[Metric, str]] = {
     "Leases": {
-        "total_shards": "Average",
-        "total_leases": "Average",
-        "unclaimed_leases": "Average",
-        "worker_leases": "Sum",
+        Metric.TOTAL_SHARDS: "Average",
+        Metric.TOTAL_LEASES: "Average",
+        Metric.UNCLAIMED_LEASES: "Average",
+        Metric.WORKER_LEASES: "Sum",
     },
-    "Lag (ms): the least and the most lagging shard": {"millis_behind_latest": "Minimum"},
-    "Records a minute": {"records": "Sum"},
-    "Bytes a minute": {"bytes": "Sum"},
+    "Lag (ms): the least and the most lagging shard": {Metric.MILLIS_BEHIND_LATEST: "Minimum"},
+    "Records a minute": {Metric.RECORDS: "Sum"},
+    "Bytes a minute": {Metric.BYTES: "Sum"},
     "Trouble": {
-        "handler_failures": "Sum",
-        "lost_leases": "Sum",
-        "late_checkpoints": "Sum",
-        "records_dropped_out_of_range": "Sum",
-        "aggregates_delivered_whole": "Sum",
-        "data_gap": "Sum",
-        "malformed_rows": "Maximum",
+        Metric.HANDLER_FAILURES: "Sum",
+        Metric.LOST_LEASES: "Sum",
+        Metric.LATE_CHECKPOINTS: "Sum",
+        Metric.RECORDS_DROPPED_OUT_OF_RANGE: "Sum",
+        Metric.AGGREGATES_DELIVERED_WHOLE: "Sum",
+        Metric.DATA_GAP: "Sum",
+        Metric.MALFORMED_ROWS: "Maximum",
     },
 }
-"""Title -> metric -> statistic. The names are the library's (sublet's metrics table in the README)."""
+"""Title -> metric -> statistic."""
 
-PER_SHARD = {"millis_behind_latest": "Maximum", "bytes": "Sum", "records": "Sum"}
+PER_SHARD = {Metric.MILLIS_BEHIND_LATEST: "Maximum", Metric.BYTES: "Sum", Metric.RECORDS: "Sum"}
 
 
 def add_dashboard(
@@ -47,7 +48,9 @@ def add_dashboard(
     dashboard.add_widgets(
         *(_graph(title, _fleet_metrics(watched, metrics)) for title, metrics in FLEET.items())
     )
-    dashboard.add_widgets(*(_graph(f"{name} by shard", [_by_shard(watched, name)]) for name in PER_SHARD))
+    dashboard.add_widgets(
+        *(_graph(f"{metric} by shard", [_by_shard(watched, metric)]) for metric in PER_SHARD)
+    )
     dashboard.add_widgets(
         _graph("Ticks", [watched.manager.metric_invocations(), watched.manager.metric_errors()]),
         _graph(
@@ -63,18 +66,20 @@ def add_dashboard(
     return dashboard
 
 
-def _fleet_metrics(watched: Watched, metrics: Mapping[str, str]) -> list[cloudwatch.IMetric]:
-    shown: list[cloudwatch.IMetric] = [watched.metric(name, statistic) for name, statistic in metrics.items()]
-    if "millis_behind_latest" in metrics:
-        shown.append(watched.metric("millis_behind_latest", "Maximum"))
+def _fleet_metrics(watched: Watched, metrics: Mapping[Metric, str]) -> list[cloudwatch.IMetric]:
+    shown: list[cloudwatch.IMetric] = [
+        watched.metric(metric, statistic) for metric, statistic in metrics.items()
+    ]
+    if Metric.MILLIS_BEHIND_LATEST in metrics:
+        shown.append(watched.metric(Metric.MILLIS_BEHIND_LATEST, "Maximum"))
     return shown
 
 
-def _by_shard(watched: Watched, name: str) -> cloudwatch.MathExpression:
+def _by_shard(watched: Watched, metric: Metric) -> cloudwatch.MathExpression:
     """A search, since shards come and go with every reshard."""
-    search = f'{{{NAMESPACE},application,shard_id}} MetricName="{name}" application="{watched.application}"'
+    search = f'{{{NAMESPACE},application,shard_id}} MetricName="{metric}" application="{watched.application}"'
     return cloudwatch.MathExpression(
-        expression=f"SEARCH('{search}', '{PER_SHARD[name]}', {int(MINUTE.to_seconds())})",
+        expression=f"SEARCH('{search}', '{PER_SHARD[metric]}', {int(MINUTE.to_seconds())})",
         using_metrics={},
         label="",
         period=MINUTE,

@@ -30,9 +30,10 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from sublet.errors import SettingsError
+from sublet.metric_names import NAMESPACE
 from sublet.settings import PREFIX, Settings
 from sublet_cdk import roles, tables
-from sublet_cdk.alarms import NAMESPACE, AlarmThresholds, Watched, add_alarms
+from sublet_cdk.alarms import AlarmThresholds, Watched, add_alarms
 from sublet_cdk.consumer_settings import SettingProperties, environment_of, settings_of
 from sublet_cdk.dashboard import add_dashboard
 from sublet_cdk.deployment_check import add_deployment_check

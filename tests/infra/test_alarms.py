@@ -13,8 +13,9 @@ import pytest
 import sublet
 from aws_cdk import App
 from aws_cdk.assertions import Template
+from sublet.metric_names import Metric, Per
 from sublet_cdk.alarms import MATH_ALARMS_FLAG, AlarmThresholds
-from sublet_cdk.dashboard import FLEET
+from sublet_cdk.dashboard import FLEET, PER_SHARD
 
 from tests.infra.conftest import Build
 
@@ -38,24 +39,6 @@ EXPECTED: dict[str, Expected] = {
     "DeadLetters": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", ABOVE, 0, 1),
     "ExecutionsFailing": ("AWS/States", "ExecutionsFailed", "Sum", ABOVE, 0, 1),
 }
-
-METRICS = {
-    "total_leases",
-    "total_shards",
-    "unclaimed_leases",
-    "worker_leases",
-    "millis_behind_latest",
-    "bytes",
-    "records",
-    "handler_failures",
-    "lost_leases",
-    "late_checkpoints",
-    "records_dropped_out_of_range",
-    "aggregates_delivered_whole",
-    "data_gap",
-    "malformed_rows",
-}
-"""What the library reports."""
 
 
 def alarms_of(template: Template) -> dict[str, Any]:
@@ -129,21 +112,22 @@ def test_thresholds_are_the_users_to_choose(build: Build) -> None:
     assert alarms["TicksMissing"]["EvaluationPeriods"] == alarms["WorkersGone"]["EvaluationPeriods"] == 30
 
 
-def test_the_library_reports_no_other_metric() -> None:
+def test_every_metric_is_put_by_the_engine() -> None:
     engine = Path(sublet.__file__).parent / "engine"
-    put = {
-        name for file in engine.glob("*.py") for name in re.findall(r'\bput\(\s*"(\w+)"', file.read_text())
-    }
-    assert len(put) > 5
-    assert put - METRICS == set()
+    put = {name for file in engine.glob("*.py") for name in re.findall(r"\bMetric\.(\w+)", file.read_text())}
+    assert put == {metric.name for metric in Metric}
+
+
+def test_each_metric_of_a_shard_has_a_graph_by_shard() -> None:
+    assert set(PER_SHARD) == {metric for metric in Metric if metric.per is Per.SHARD}
 
 
 def test_the_dashboard_shows_every_metric_and_every_alarm(template: Template) -> None:
-    assert {name for metrics in FLEET.values() for name in metrics} == METRICS
+    assert {name for metrics in FLEET.values() for name in metrics} == set(Metric)
     (dashboard,) = template.find_resources("AWS::CloudWatch::Dashboard").values()
     assert dashboard["Properties"]["DashboardName"] == "orders-audit-sublet"
     body = json.dumps(dashboard["Properties"]["DashboardBody"])
-    for name in METRICS:
-        assert name in body
+    for metric in Metric:
+        assert metric in body
     for name in alarms_of(template):
         assert f"ConsumerAlarms{name}" in body

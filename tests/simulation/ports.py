@@ -10,7 +10,8 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.handler import Batch
-from sublet.ports import Applied, PollRefusal, Refused, Unit
+from sublet.metric_names import Metric
+from sublet.ports import Applied, PollRefusal, Refused
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
@@ -244,7 +245,7 @@ class SimHandler:
 class SimMetrics:
     """The Metrics port: nobody looks."""
 
-    def put(self, name: str, value: float, unit: Unit = Unit.COUNT, **dimensions: str) -> None:
+    def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
         pass
 
     def flush(self) -> None:

@@ -19,6 +19,7 @@ CLIENT = """
 import sys
 import time
 from pyspark.sql import SparkSession
+from sublet.metric_names import Metric
 from sublet.system.clock import SystemClock
 from sublet.memory import MemoryMetrics
 from sublet.spark import LagListener, lag
@@ -39,7 +40,7 @@ query.awaitTermination()
 while not metrics.flushes:
     time.sleep(0.1)
 assert {each.stream for each in lag(query)} == {stream}
-print("counted", int(sum(metrics.values("records"))))
+print("counted", int(sum(metrics.values(Metric.RECORDS))))
 print("stream", spark.read.parquet(folder + "/rows").select("data").distinct().count())
 spark.stop()
 """

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 from sublet.memory import FakeClock, MemoryMetrics
-from sublet.ports import Unit
+from sublet.metric_names import Metric
 from sublet.spark import LagListener, ShardLag, lag, report_lag
 from sublet.spark.source.query_lag import SHOWN_EVERY
 
@@ -64,17 +64,16 @@ def test_before_the_first_batch_nothing_is_known() -> None:
 def test_the_metrics_are_the_fleets_own() -> None:
     listens, metrics, _ = listener()
     listens.onQueryProgress(SimpleNamespace(progress=progress(told(a=0, b=1500), told("payments", a=20))))
-    assert metrics.values("millis_behind_latest", shard_id="a") == [0]
-    assert metrics.values("millis_behind_latest", shard_id="b") == [1500]
-    assert {m.unit for m in metrics.measurements if m.name == "millis_behind_latest"} == {Unit.MILLISECONDS}
-    assert metrics.values("records") == [5]
+    assert metrics.values(Metric.MILLIS_BEHIND_LATEST, shard_id="a") == [0]
+    assert metrics.values(Metric.MILLIS_BEHIND_LATEST, shard_id="b") == [1500]
+    assert metrics.values(Metric.RECORDS) == [5]
 
 
 def test_an_idle_query_tells_its_lag_too_unless_it_has_ended() -> None:
     listens, metrics, _ = listener(SimpleNamespace(lastProgress=progress(told(a=30), rows=0)))
     listens.onQueryIdle(SimpleNamespace(id=QUERY_ID))
-    assert metrics.values("millis_behind_latest", shard_id="a") == [30]
-    assert metrics.values("records") == [], "the batch's own event counts them"
+    assert metrics.values(Metric.MILLIS_BEHIND_LATEST, shard_id="a") == [30]
+    assert metrics.values(Metric.RECORDS) == [], "the batch's own event counts them"
     listens, metrics, _ = listener(None)
     listens.onQueryIdle(SimpleNamespace(id=QUERY_ID))
     assert metrics.measurements == []

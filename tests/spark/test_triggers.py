@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from sublet.memory import MemoryMetrics
+from sublet.metric_names import Metric
 from sublet.spark import LagListener, lag
 from sublet.system.clock import SystemClock
 
@@ -73,12 +74,12 @@ def test_each_goes_on_where_the_one_before_ended(
         query = start(spark, stream, tmp_path, **trigger)
         if trigger in ENDING:
             query.awaitTermination()
-        wait_until(lambda: sum(metrics.values("records")) >= len(stream.produced), query)
+        wait_until(lambda: sum(metrics.values(Metric.RECORDS)) >= len(stream.produced), query)
         assert {each.stream for each in lag(query)} == {stream.name}
         query.stop()
     rows = spark.read.schema("data binary").parquet(str(tmp_path / "rows")).collect()
     assert sorted((row["data"] for row in rows), key=int) == stream.produced, "exactly once"
-    shards = {m.dimensions["shard_id"] for m in metrics.measurements if m.name == "millis_behind_latest"}
+    shards = {m.shard_id for m in metrics.measurements if m.metric is Metric.MILLIS_BEHIND_LATEST}
     assert {shard["ShardId"] for shard in stream.open_shards()} <= shards
     spark.streams.removeListener(listener)
 

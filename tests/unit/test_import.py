@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import sublet
@@ -42,5 +46,23 @@ def test_the_package_alone_loads_no_module_of_its_own() -> None:
 def test_every_name_is_there_and_no_other() -> None:
     for name in sublet.__all__:
         assert getattr(sublet, name).__name__ == name
+    assert dir(sublet) == sorted([*sublet.__all__, "__version__"])
     with pytest.raises(AttributeError, match="module 'sublet' has no attribute 'Btach'"):
         getattr(sublet, "Btach")  # noqa: B009 -- mypy knows that there is none
+
+
+def test_type_checkers_are_told_of_the_same_names() -> None:
+    (told,) = (
+        node
+        for node in ast.parse(Path(str(sublet.__file__)).read_text()).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    imported = [node for node in told.body if isinstance(node, ast.ImportFrom)]
+    names = {alias.asname: node.module for node in imported for alias in node.names}
+    assert names == sublet._MODULE_OF
+
+
+def test_the_version_is_the_distribution_s() -> None:
+    assert sublet.__version__ == version("sublet")
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert "version" not in project, "it is read from sublet/__init__.py"

@@ -1,14 +1,93 @@
-"""What is the same for every client, and said in only one other place."""
+"""What is the same for every client; and a process that is not set up for AWS is told so in one sentence."""
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
-from sublet.aws.clients import VERSION
+import boto3
+import pytest
+import sublet
+from botocore.exceptions import ClientError
+from sublet.aws import clients
+from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis import KinesisStream
+from sublet.aws.kinesis_errors import stream_error
+from sublet.aws.table_errors import named_table_errors
+from sublet.errors import AwsNotConfigured, LeaseTableAccessDenied
+from sublet.settings import Settings
 
-PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
+CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
+REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
-def test_the_user_agents_version_is_the_projects() -> None:
-    assert tomllib.loads(PYPROJECT.read_text())["project"]["version"] == VERSION
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A machine that nobody has set up."""
+    for variable in (*CREDENTIALS, *REGIONS):
+        monkeypatch.delenv(variable, raising=False)
+    for variable in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(variable, "/nowhere")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it remembers the credentials of an earlier test
+    return monkeypatch
+
+
+def test_the_user_agent_has_our_version(bare: pytest.MonkeyPatch) -> None:
+    config: Any = clients.dynamodb_client("us-east-1").meta.config
+    assert config.user_agent_extra == f"sublet/{sublet.__version__}"
+
+
+@pytest.mark.parametrize(
+    "make", [clients.dynamodb_client, clients.kinesis_client, clients.kinesis_poll_client]
+)
+def test_without_a_region_it_says_how_to_set_one(
+    bare: pytest.MonkeyPatch, make: Callable[[], object]
+) -> None:
+    with pytest.raises(AwsNotConfigured, match="there is no AWS region; set AWS_REGION"):
+        make()
+
+
+def test_without_credentials_it_says_how_to_get_some(bare: pytest.MonkeyPatch) -> None:
+    bare.setenv("AWS_REGION", "us-east-1")
+    bare.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    table = DynamoDbLeaseTable(clients.dynamodb_client(), "orders")
+    with pytest.raises(AwsNotConfigured, match="there are no AWS credentials; log in"):
+        table.scan()
+    stream = KinesisStream(
+        clients.kinesis_client(),
+        clients.kinesis_poll_client(),
+        Settings(application="orders", stream="events"),
+    )
+    with pytest.raises(AwsNotConfigured, match="there are no AWS credentials"):
+        stream.list_shards()
+
+
+def test_a_profile_that_is_not_there_is_named(bare: pytest.MonkeyPatch) -> None:
+    bare.setenv("AWS_PROFILE", "orders-prod")
+    with pytest.raises(AwsNotConfigured, match=r"orders-prod.*check AWS_PROFILE"):
+        clients.dynamodb_client("us-east-1")
+
+
+@pytest.mark.parametrize("code", ["ExpiredTokenException", "UnrecognizedClientException"])
+def test_credentials_that_aws_refuses_are_no_fault_of_the_stream_or_the_table(code: str) -> None:
+    error = ClientError({"Error": {"Code": code, "Message": "The token has expired"}}, "Scan")
+    with (
+        pytest.raises(AwsNotConfigured, match=r"The token has expired.*log in anew"),
+        named_table_errors("lease table", "orders", "leaseKey"),
+    ):
+        raise error
+    assert isinstance(stream_error(error, "events"), AwsNotConfigured)
+
+
+def test_a_denied_table_is_a_named_error() -> None:
+    said: Any = {
+        "Error": {"Code": "AccessDeniedException", "Message": "not authorized to perform dynamodb:Scan"}
+    }
+    with (
+        pytest.raises(
+            LeaseTableAccessDenied, match=r"lease table orders.*dynamodb:Scan.*grant it to this role"
+        ),
+        named_table_errors("lease table", "orders", "leaseKey"),
+    ):
+        raise ClientError(said, "Scan")

@@ -10,7 +10,8 @@ import pytest
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.memory import MemoryLog, MemoryMetrics
-from sublet.ports import Log, Metrics, Unit
+from sublet.metric_names import Metric
+from sublet.ports import Log, Metrics
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -25,7 +26,7 @@ def definition(line: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_number_of_the_application(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = EmfMetrics("orders")
-    metrics.put("total_leases", 12)
+    metrics.put(Metric.TOTAL_LEASES, 12)
     metrics.flush()
     (line,) = lines(capsys)
     assert definition(line) == {
@@ -39,7 +40,7 @@ def test_a_number_of_the_application(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_number_of_a_shard_is_also_one_of_the_application(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = EmfMetrics("orders")
     for shard, lag in (("shardId-0", 5.0), ("shardId-1", 7.0)):
-        metrics.put("millis_behind_latest", lag, Unit.MILLISECONDS, shard_id=shard)
+        metrics.put(Metric.MILLIS_BEHIND_LATEST, lag, shard_id=shard)
     metrics.flush()
     found = {(line.get("shard_id"), tuple(line["millis_behind_latest"])) for line in lines(capsys)}
     assert found == {(None, (5.0, 7.0)), ("shardId-0", (5.0,)), ("shardId-1", (7.0,))}
@@ -49,7 +50,7 @@ def test_a_shard_has_no_metrics_of_its_own_where_that_is_asked_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     metrics = EmfMetrics("orders", by_shard=False)
-    metrics.put("records", 3, shard_id="shardId-0")
+    metrics.put(Metric.RECORDS, 3, shard_id="shardId-0")
     metrics.flush()
     (line,) = lines(capsys)
     assert definition(line)["Dimensions"] == [["application"]]
@@ -58,7 +59,7 @@ def test_a_shard_has_no_metrics_of_its_own_where_that_is_asked_for(
 
 def test_each_dimension_set_is_declared(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = EmfMetrics("orders")
-    metrics.put("records", 1, shard_id="shardId-0")
+    metrics.put(Metric.RECORDS, 1, shard_id="shardId-0")
     metrics.flush()
     assert [definition(line)["Dimensions"] for line in lines(capsys)] == [
         [["application"]],
@@ -69,8 +70,8 @@ def test_each_dimension_set_is_declared(capsys: pytest.CaptureFixture[str]) -> N
 def test_more_than_a_hundred_values_take_more_lines(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = EmfMetrics("orders")
     for n in range(250):
-        metrics.put("bytes", n, Unit.BYTES)
-    metrics.put("lost_leases", 1)
+        metrics.put(Metric.BYTES, n)
+    metrics.put(Metric.LOST_LEASES, 1)
     metrics.flush()
     written = lines(capsys)
     assert [len(line["bytes"]) for line in written] == [100, 100, 50]
@@ -79,10 +80,20 @@ def test_more_than_a_hundred_values_take_more_lines(capsys: pytest.CaptureFixtur
     assert [len(definition(line)["Metrics"]) for line in written] == [2, 1, 1]
 
 
+@pytest.mark.parametrize("metric", Metric)
+def test_each_metric_has_its_own_unit(capsys: pytest.CaptureFixture[str], metric: Metric) -> None:
+    metrics = EmfMetrics("orders")
+    metrics.put(metric, 1)
+    metrics.flush()
+    assert [definition(line)["Metrics"] for line in lines(capsys)] == [
+        [{"Name": metric.value, "Unit": metric.unit.value}]
+    ]
+
+
 def test_nothing_put_writes_nothing_and_a_flush_forgets(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = EmfMetrics("orders")
     metrics.flush()
-    metrics.put("records", 1)
+    metrics.put(Metric.RECORDS, 1)
     metrics.flush()
     metrics.flush()
     assert len(lines(capsys)) == 1
@@ -93,7 +104,7 @@ def test_threads_lose_no_number(capsys: pytest.CaptureFixture[str]) -> None:
 
     def put_some() -> None:
         for _ in range(200):
-            metrics.put("records", 1)
+            metrics.put(Metric.RECORDS, 1)
         metrics.flush()
 
     threads = [threading.Thread(target=put_some) for _ in range(4)]
@@ -125,13 +136,13 @@ def test_the_memory_ones_keep_everything() -> None:
     memory_metrics, memory_log = MemoryMetrics(), MemoryLog()
     metrics: Metrics = memory_metrics
     log: Log = memory_log
-    metrics.put("records", 1, shard_id="a")
-    metrics.put("records", 2, shard_id="b")
+    metrics.put(Metric.RECORDS, 1, shard_id="a")
+    metrics.put(Metric.RECORDS, 2, shard_id="b")
     metrics.flush()
     log.info("one", n=1)
     log.error("two")
-    assert memory_metrics.values("records") == [1, 2]
-    assert memory_metrics.values("records", shard_id="b") == [2]
+    assert memory_metrics.values(Metric.RECORDS) == [1, 2]
+    assert memory_metrics.values(Metric.RECORDS, shard_id="b") == [2]
     assert memory_metrics.flushes == 1
     assert memory_log.messages() == ["one", "two"]
     assert memory_log.messages("error") == ["two"]

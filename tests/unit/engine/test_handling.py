@@ -10,6 +10,7 @@ import pytest
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.exception_fields import exception_fields
 from sublet.handler import Batch
+from sublet.metric_names import Metric
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.records import StreamRecord, UserRecord
@@ -124,7 +125,7 @@ def test_a_handler_that_fails_a_few_times_gets_the_same_batch_again_and_nothing_
     assert report.outcome is Outcome.CAUGHT_UP
     assert report.handler_failures == 3
     assert seen(world) == [[b"a", b"b"]] * 4
-    assert world.metrics.values("handler_failures") == [1, 1, 1]
+    assert world.metrics.values(Metric.HANDLER_FAILURES) == [1, 1, 1]
 
 
 def test_between_its_calls_the_wait_doubles_up_to_the_longest() -> None:

@@ -13,6 +13,7 @@ from sublet.decisions.window import Next, Outcome
 from sublet.engine.page_feed import POLL_REPLY_MAX
 from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable, StreamUnavailable
 from sublet.handler import Batch
+from sublet.metric_names import Metric
 from sublet.ports import PollRefusal
 from sublet.protocol.checkpoint import SHARD_END
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
@@ -418,7 +419,7 @@ def test_metrics_are_flushed_and_worker_leases_counted_each_minute_of_a_long_win
     world = EngineWorld(CONTINUOUS, shards=2)
     world.window(lasts=5 * MINUTE)
     assert world.metrics.flushes >= 5
-    assert world.metrics.values("worker_leases")[:6] == [1, 1, 2, 2, 2, 2]
+    assert world.metrics.values(Metric.WORKER_LEASES)[:6] == [1, 1, 2, 2, 2, 2]
 
 
 def test_an_item_without_claims_is_a_window_without_leases() -> None:

@@ -9,6 +9,7 @@ import pytest
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.window import Next, Outcome
 from sublet.handler import Batch
+from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import AttributeValue
 from sublet.protocol.lease_row import CHECKPOINT, LEASE_COUNTER, encode_row
@@ -70,7 +71,7 @@ def test_a_lease_lost_in_mid_window_stops_within_one_poll_of_finding_out_and_tel
     assert world.handler.calls[-1] == ("lease_lost", SHARD)
     found_out_at = next(write.at for write in world.table.writes if not write.applied)
     assert [at for at, _ in world.stream.polls if at > found_out_at] == []
-    assert world.metrics.values("lost_leases") == [1]
+    assert world.metrics.values(Metric.LOST_LEASES) == [1]
 
 
 def test_what_was_finished_before_the_loss_is_checkpointed_late_if_that_is_forward() -> None:
@@ -82,7 +83,7 @@ def test_what_was_finished_before_the_loss_is_checkpointed_late_if_that_is_forwa
     row = world.table.lease()
     assert row.checkpoint == Checkpoint(last)
     assert (row.lease_owner, row.holder, row.lease_counter) == ("thief", "other/1", 2)
-    assert world.metrics.values("late_checkpoints") == [1]
+    assert world.metrics.values(Metric.LATE_CHECKPOINTS) == [1]
 
 
 def test_a_late_checkpoint_never_goes_back() -> None:
@@ -97,7 +98,7 @@ def test_a_late_checkpoint_never_goes_back() -> None:
     world.at(5 * SECOND, thief_is_further_on)
     world.window()
     assert world.table.lease().checkpoint == beyond
-    assert world.metrics.values("late_checkpoints") == []
+    assert world.metrics.values(Metric.LATE_CHECKPOINTS) == []
 
 
 def test_a_late_checkpoint_does_not_reopen_an_ended_shard() -> None:

@@ -11,6 +11,7 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
 from sublet.errors import LeaseTableUnavailable, StreamNotFound
+from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
@@ -215,7 +216,7 @@ def test_a_malformed_row_is_reported_and_left_untouched_and_its_shard_alone_wait
     world.table.real.put_row(broken)
     report = world.manager().tick()
     assert report.malformed_rows == 1
-    assert world.metrics.values("malformed_rows") == [1]
+    assert world.metrics.values(Metric.MALFORMED_ROWS) == [1]
     (line,) = [line for line in world.log.lines if line.level == "error"]
     assert line.fields["lease_key"] == SHARD_1
     assert "leaseCounter" in str(line.fields["problem"])
@@ -265,7 +266,7 @@ def test_a_lease_deleted_with_records_unread_is_a_data_gap() -> None:
     world = EngineWorld()
     world.put_lease(Lease("shardId-000000000099", Checkpoint("100")))
     world.manager().tick()
-    assert world.metrics.values("data_gap") == [1]
+    assert world.metrics.values(Metric.DATA_GAP) == [1]
 
 
 def test_a_lease_that_moved_since_the_scan_is_not_deleted() -> None:
@@ -342,9 +343,9 @@ def test_a_create_whose_response_got_lost_is_no_trouble() -> None:
 def test_metrics_count_what_is_in_play_and_leases_as_unclaimed_only_when_nobody_is_sent() -> None:
     world = EngineWorld(replace(NO_WAITING, leases_to_acquire=1), shards=3)
     world.manager().tick()
-    assert world.metrics.values("unclaimed_leases") == [2]
-    assert world.metrics.values("total_leases") == [3]
-    assert world.metrics.values("total_shards") == [3]
+    assert world.metrics.values(Metric.UNCLAIMED_LEASES) == [2]
+    assert world.metrics.values(Metric.TOTAL_LEASES) == [3]
+    assert world.metrics.values(Metric.TOTAL_SHARDS) == [3]
     assert world.metrics.flushes == 1
 
 

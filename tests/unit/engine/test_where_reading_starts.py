@@ -9,6 +9,7 @@ from datetime import timedelta
 from sublet.decisions.read_position import IteratorType
 from sublet.decisions.window import Outcome
 from sublet.errors import LeaseTableUnavailable
+from sublet.metric_names import Metric
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, Checkpoint
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
@@ -141,7 +142,7 @@ def test_an_aggregate_out_of_the_shards_hash_range_is_dropped_and_counted_and_th
     report = only(world.window(world.item(SHARD)))
     assert world.handler.data() == []
     assert report.dropped_out_of_range == 1
-    assert world.metrics.values("records_dropped_out_of_range") == [1]
+    assert world.metrics.values(Metric.RECORDS_DROPPED_OUT_OF_RANGE) == [1]
     assert world.table.lease().checkpoint == Checkpoint(number)
 
 
@@ -177,7 +178,7 @@ def test_records_trimmed_unread_are_a_loud_gap_and_the_lease_goes_on_from_the_ho
     world = EngineWorld()
     consume_then_trim(world, unread=3, idle=HOUR)
     assert world.handler.data() == [b"read", b"new"]
-    assert world.metrics.values("data_gap") == [1]
+    assert world.metrics.values(Metric.DATA_GAP) == [1]
     assert any("data gap" in message for message in world.log.messages("error"))
 
 
@@ -192,7 +193,7 @@ def test_a_quiet_shard_that_was_looked_at_every_day_has_no_gap() -> None:
     world.put("new")
     world.window()
     assert world.handler.data() == [b"read", b"new"]
-    assert world.metrics.values("data_gap") == []
+    assert world.metrics.values(Metric.DATA_GAP) == []
 
 
 def test_caught_up_at_is_the_last_look_at_the_tip_not_the_end_of_a_long_handler_call() -> None:

@@ -7,51 +7,46 @@ module of its own only with the first use of a name.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from sublet.errors import (
-        EventError,
-        HandlerNotLoadable,
-        LeaseTableError,
-        MalformedCheckpoint,
-        SettingsError,
-        StreamError,
-        SubletError,
-    )
-    from sublet.handler import Batch, Handler
-    from sublet.protocol.checkpoint import Checkpoint
-    from sublet.protocol.records import StreamRecord, UserRecord
-    from sublet.settings import HashRangeFilter, Mode, Settings, StartKind, StartPosition
+__version__ = "0.1.0"
+"""Here and nowhere else: the distribution's version is read from this line, and a Lambda layer has no other."""
 
-__all__ = [
-    "Batch",
-    "Checkpoint",
-    "EventError",
-    "Handler",
-    "HandlerNotLoadable",
-    "HashRangeFilter",
-    "LeaseTableError",
-    "MalformedCheckpoint",
-    "Mode",
-    "Settings",
-    "SettingsError",
-    "StartKind",
-    "StartPosition",
-    "StreamError",
-    "StreamRecord",
-    "SubletError",
-    "UserRecord",
-]
-
-_NAMES = {
-    "sublet.errors": "EventError HandlerNotLoadable LeaseTableError MalformedCheckpoint SettingsError StreamError SubletError",
+_PUBLIC = {
+    "sublet.errors": (
+        "AwsNotConfigured EventError HandlerNotLoadable LeaseTableError MalformedCheckpoint SettingsError StreamError "
+        "SubletError TransientError"
+    ),
     "sublet.handler": "Batch Handler",
     "sublet.protocol.checkpoint": "Checkpoint",
     "sublet.protocol.records": "StreamRecord UserRecord",
     "sublet.settings": "HashRangeFilter Mode Settings StartKind StartPosition",
 }
-_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+"""Every public name, by the module that it is loaded from."""
 
-if not TYPE_CHECKING:  # or else type checkers would believe in every name
+_MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names.split()}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 -- made from the one list
+
+if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these lines to it
+    from sublet.errors import AwsNotConfigured as AwsNotConfigured
+    from sublet.errors import EventError as EventError
+    from sublet.errors import HandlerNotLoadable as HandlerNotLoadable
+    from sublet.errors import LeaseTableError as LeaseTableError
+    from sublet.errors import MalformedCheckpoint as MalformedCheckpoint
+    from sublet.errors import SettingsError as SettingsError
+    from sublet.errors import StreamError as StreamError
+    from sublet.errors import SubletError as SubletError
+    from sublet.errors import TransientError as TransientError
+    from sublet.handler import Batch as Batch
+    from sublet.handler import Handler as Handler
+    from sublet.protocol.checkpoint import Checkpoint as Checkpoint
+    from sublet.protocol.records import StreamRecord as StreamRecord
+    from sublet.protocol.records import UserRecord as UserRecord
+    from sublet.settings import HashRangeFilter as HashRangeFilter
+    from sublet.settings import Mode as Mode
+    from sublet.settings import Settings as Settings
+    from sublet.settings import StartKind as StartKind
+    from sublet.settings import StartPosition as StartPosition
+else:  # or else type checkers would believe in every name
 
     def __getattr__(name: str) -> object:
         """A name's first use (PEP 562)."""
@@ -59,3 +54,8 @@ if not TYPE_CHECKING:  # or else type checkers would believe in every name
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
         return value
+
+
+def __dir__() -> list[str]:
+    """What is public, for completion: also what is not loaded yet."""
+    return [*__all__, "__version__"]

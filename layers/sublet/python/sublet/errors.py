@@ -1,29 +1,33 @@
-"""Every error that sublet raises on purpose, as one tree.
+"""Every error that sublet raises on purpose, as one tree. Each message ends with what to do about it.
 
     SubletError
     ├── SettingsError            a setting is unknown, malformed or contradicts another
+    ├── AwsNotConfigured         no region, or no credentials that AWS would take
     ├── EventError               a function was invoked with an event that it cannot read
     ├── HandlerNotLoadable       the user's `module:function` cannot be imported or is no function
     ├── HandlerContractBroken    the user's handler returned something that says that its work is not done
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot read
     ├── RowNotWritable           Spark: a row that Kinesis would not take, such as one without a partition key
     ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
-    ├── StreamError              the stream said no, and asking again will not help
+    ├── TransientError           passes by itself: whoever meets one may go on, and try again later
+    │   ├── StreamUnavailable        (a StreamError too) Kinesis could not be reached, or kept failing
+    │   └── LeaseTableUnavailable    (a LeaseTableError too) DynamoDB could not be reached, or kept failing
+    ├── StreamError              the stream said no, and asking again will not help, unless it is a TransientError
     │   ├── StreamNotFound       there is no such stream (deleted, or misspelt)
     │   ├── ShardNotFound        the stream no longer has this shard: its records are past retention
     │   ├── CheckpointNotInStream  the sequence number belongs to another stream or shard
     │   ├── StreamKeyUnavailable the stream's KMS key is disabled, deleted or denied to us
     │   ├── StreamAccessDenied   the role lacks a Kinesis permission
     │   ├── StreamRecreated      Spark: the stream is not the one that the query's checkpoint is of
-    │   ├── RecordsLost          Spark: records that the query has not read are past retention
-    │   └── StreamUnavailable    Kinesis could not be reached, or kept failing, for longer than our patience
-    └── LeaseTableError          the lease table said no, and asking again will not help
+    │   └── RecordsLost          Spark: records that the query has not read are past retention
+    └── LeaseTableError          the lease table said no, and asking again will not help, unless it is a TransientError
         ├── LeaseTableNotFound   there is no such table
         ├── LeaseTableKeyUnexpected  the table's key is not KCL's `leaseKey`
+        ├── LeaseTableAccessDenied   the role lacks a DynamoDB permission
         ├── LeaseHeldElsewhere   Spark: a batch that has to be done again waits for a lease that another keeps
-        ├── LeaseKeeperGone      Spark: the process that keeps the query's leases has ended
-        └── LeaseTableUnavailable    DynamoDB could not be reached, or kept failing, for longer than our patience
+        └── LeaseKeeperGone      Spark: the process that keeps the query's leases has ended
 
+Whether an error is transient is asked of its type (`except TransientError`) and nowhere decided by a list of names.
 Expected outcomes (a lost race, a throttled poll, an expired iterator, a malformed row) are values, not errors.
 """
 
@@ -51,6 +55,10 @@ class SettingsError(SubletError):
         self.value = value
         self.allowed = allowed
         super().__init__(f"setting {name} = {_START.repr(value)}: {allowed}")
+
+
+class AwsNotConfigured(SubletError):
+    """This process has no region, or no credentials that AWS would take. Nothing was asked of the stream or the table."""
 
 
 class EventError(SubletError):
@@ -81,8 +89,12 @@ class RowNotWritable(SubletError):
     """A row for the sink that Kinesis would refuse for ever. Names the column, its value, and what is allowed."""
 
 
+class TransientError(SubletError):
+    """It passes by itself, and nothing is known to be wrong. Calls have been retried inside for as long as that is of use."""
+
+
 class StreamError(SubletError):
-    """The stream refused, and retrying the same call will not help."""
+    """The stream refused. Retrying the same call will not help, unless this is a TransientError too."""
 
 
 class StreamNotFound(StreamError):
@@ -113,12 +125,12 @@ class RecordsLost(StreamError):
     """Records that a Spark query has not read are past retention. `failOnDataLoss=false` warns instead, and goes on."""
 
 
-class StreamUnavailable(StreamError):
+class StreamUnavailable(StreamError, TransientError):
     """Kinesis could not be reached or kept failing. Nothing is known to be wrong with the stream; the next window tries again."""
 
 
 class LeaseTableError(SubletError):
-    """The lease table refused, and retrying the same call will not help."""
+    """The lease table refused. Retrying the same call will not help, unless this is a TransientError too."""
 
 
 class LeaseTableNotFound(LeaseTableError):
@@ -129,6 +141,10 @@ class LeaseTableKeyUnexpected(LeaseTableError):
     """The table exists but its key is not KCL's `leaseKey` (string): it is some other table."""
 
 
+class LeaseTableAccessDenied(LeaseTableError):
+    """This role lacks a permission on the table."""
+
+
 class LeaseHeldElsewhere(LeaseTableError):
     """A batch of a Spark query has to be done again, and another owner holds a shard's lease without getting past the batch."""
 
@@ -137,5 +153,5 @@ class LeaseKeeperGone(LeaseTableError):
     """The process that keeps a Spark query's leases has ended before the query."""
 
 
-class LeaseTableUnavailable(LeaseTableError):
+class LeaseTableUnavailable(LeaseTableError, TransientError):
     """DynamoDB could not be reached or kept failing. A write may or may not have happened; the next one finds out."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms wi
     from sublet.decisions.liveness import Sighting
     from sublet.decisions.packing import WorkerItem
     from sublet.decisions.read_position import ReadPosition
+    from sublet.metric_names import Metric
     from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
     from sublet.protocol.lease_writes import LeaseWrite
     from sublet.protocol.records import Page
@@ -141,18 +142,11 @@ class Tasks(Protocol):
     def signal(self) -> Signal: ...
 
 
-class Unit(StrEnum):
-    """CloudWatch's units that we use."""
-
-    COUNT = "Count"
-    MILLISECONDS = "Milliseconds"
-    BYTES = "Bytes"
-
-
 class Metrics(Protocol):
     """Numbers for dashboards and alarms. Never raises."""
 
-    def put(self, name: str, value: float, unit: Unit = Unit.COUNT, **dimensions: str) -> None: ...
+    def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
+        """One number, of the whole application or of one shard."""
 
     def flush(self) -> None:
         """Called at the end of a tick or window, and at least each minute within."""

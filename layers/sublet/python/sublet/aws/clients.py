@@ -8,11 +8,13 @@ Each client's patience lets a heartbeat, or a window's last write, succeed or fa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
 
+from sublet import __version__
+from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.cut_replies import refuse_cut_replies
 
 if TYPE_CHECKING:
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_stepfunctions import SFNClient
 
-VERSION = "0.1.0"
-"""In the user agent, so that AWS's logs can tell whose calls these are."""
-
 CONNECTIONS = 50
 """Per client. Each lease of a worker polls on a connection of its own; more leases than this take turns."""
 
@@ -31,15 +30,15 @@ CONNECTIONS = 50
 def dynamodb_client(region: str | None = None) -> DynamoDBClient:
     """At most some 20 s for one write that is throttled throughout: longer would outlive its lease."""
     config = _config(attempts=4, connect_timeout=2, read_timeout=5)
-    return refuse_cut_replies(boto3.client("dynamodb", region_name=region, config=config))
+    client: DynamoDBClient = _client("dynamodb", config, region)
+    return refuse_cut_replies(client)
 
 
 def kinesis_client(region: str | None = None, endpoint_url: str | None = None) -> KinesisClient:
     """For all but GetRecords. GetShardIterator has 5 calls a second on a shard, shared by all: try often."""
     config = _config(attempts=6, connect_timeout=3, read_timeout=10)
-    return refuse_cut_replies(
-        boto3.client("kinesis", region_name=region, endpoint_url=endpoint_url, config=config)
-    )
+    client: KinesisClient = _client("kinesis", config, region, endpoint_url)
+    return refuse_cut_replies(client)
 
 
 def kinesis_poll_client(region: str | None = None, endpoint_url: str | None = None) -> KinesisClient:
@@ -48,22 +47,29 @@ def kinesis_poll_client(region: str | None = None, endpoint_url: str | None = No
     The read timeout lets 10 MB through at a shard's 2 MB/s twice over, and ends within a window's margin.
     """
     config = _config(attempts=1, connect_timeout=3, read_timeout=15)
-    return refuse_cut_replies(
-        boto3.client("kinesis", region_name=region, endpoint_url=endpoint_url, config=config)
-    )
+    client: KinesisClient = _client("kinesis", config, region, endpoint_url)
+    return refuse_cut_replies(client)
 
 
 def s3_client(region: str | None = None) -> S3Client:
     """For a few small reads when a Spark query has ended."""
-    return boto3.client(
-        "s3", region_name=region, config=_config(attempts=4, connect_timeout=3, read_timeout=10)
-    )
+    client: S3Client = _client("s3", _config(attempts=4, connect_timeout=3, read_timeout=10), region)
+    return client
 
 
 def stepfunctions_client() -> SFNClient:
     """StartExecution is idempotent by name, so it may be repeated for as long as a tick has time."""
     config = _config(attempts=6, connect_timeout=3, read_timeout=15)
-    return refuse_cut_replies(boto3.client("stepfunctions", config=config))
+    client: SFNClient = _client("stepfunctions", config)
+    return refuse_cut_replies(client)
+
+
+def _client(service: Any, config: Config, region: str | None = None, endpoint_url: str | None = None) -> Any:
+    """Raises AwsNotConfigured."""
+    try:
+        return boto3.client(service, region_name=region, endpoint_url=endpoint_url, config=config)
+    except NOT_CONFIGURED as problem:
+        raise not_configured(problem) from problem
 
 
 def _config(*, attempts: int, connect_timeout: float, read_timeout: float) -> Config:
@@ -73,5 +79,5 @@ def _config(*, attempts: int, connect_timeout: float, read_timeout: float) -> Co
         read_timeout=read_timeout,
         max_pool_connections=CONNECTIONS,
         tcp_keepalive=True,
-        user_agent_extra=f"sublet/{VERSION}",
+        user_agent_extra=f"sublet/{__version__}",  # so that AWS's logs can tell whose calls these are
     )

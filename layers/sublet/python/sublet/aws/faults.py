@@ -22,6 +22,9 @@ _THROTTLED = frozenset(
 )
 
 
+ACCESS_DENIED = frozenset({"AccessDeniedException", "AccessDenied", "UnauthorizedOperation"})
+
+
 def code_of(error: ClientError) -> str:
     return error.response.get("Error", {}).get("Code", "")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.faults import CONNECTION_FAILED, code_of
 from sublet.aws.kinesis_errors import (
     BAD_ARGUMENT,
@@ -91,7 +92,7 @@ class KinesisStream:
                 if position.sequence_number is not None:
                     raise CheckpointNotInStream(
                         f"shard {shard_id} of stream {self._name} does not accept the sequence number "
-                        f"{position.sequence_number}: {error}"
+                        f"{position.sequence_number}: {error}; if the stream was created anew, begin with a new application"
                     ) from error
                 if position.type is not IteratorType.AT_TIMESTAMP:
                     raise
@@ -159,8 +160,12 @@ class KinesisStream:
             if named is None:
                 raise
             raise named from error
+        except NOT_CONFIGURED as problem:
+            raise not_configured(problem) from problem
         except CONNECTION_FAILED as failure:
-            raise StreamUnavailable(f"no reply about stream {self._name}: {failure}") from failure
+            raise StreamUnavailable(
+                f"no reply about stream {self._name}: {failure}; if this lasts, look at the way to Kinesis"
+            ) from failure
 
     def _not_found(self, shard_id: str | None) -> StreamError:
         """Which of the two is gone is asked of the stream, not guessed from the message."""
@@ -168,9 +173,11 @@ class KinesisStream:
             with self._named_errors():
                 self._client.list_shards(**self._stream, MaxResults=1)
             return ShardNotFound(
-                f"stream {self._name} has no shard {shard_id}: its records are past retention"
+                f"stream {self._name} has no shard {shard_id}: its records are past retention, and cannot be had"
             )
-        return StreamNotFound(f"there is no stream {self._name} in this account and region")
+        return StreamNotFound(
+            f"there is no stream {self._name} in this account and region; check its name, and AWS_REGION"
+        )
 
 
 def _shard_filter(at: StartPosition) -> dict[str, Any]:

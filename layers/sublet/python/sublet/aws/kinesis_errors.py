@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from botocore.exceptions import ClientError
 
-from sublet.aws.faults import code_of, is_transient
+from sublet.aws.configuration_errors import credentials_refused
+from sublet.aws.faults import ACCESS_DENIED, code_of, is_transient
 from sublet.errors import (
     StreamAccessDenied,
-    StreamError,
     StreamKeyUnavailable,
     StreamNotFound,
     StreamUnavailable,
+    SubletError,
 )
 from sublet.ports import PollRefusal
 
@@ -30,7 +31,6 @@ _KEY_UNAVAILABLE = frozenset(
         "KMSOptInRequired",
     }
 )
-_ACCESS_DENIED = frozenset({"AccessDeniedException", "AccessDenied", "UnauthorizedOperation"})
 
 
 def poll_refusal(error: ClientError) -> PollRefusal | None:
@@ -45,19 +45,21 @@ def poll_refusal(error: ClientError) -> PollRefusal | None:
     return PollRefusal.THROTTLED if is_transient(error) else None
 
 
-def stream_error(error: ClientError, stream: str) -> StreamError | None:
+def stream_error(error: ClientError, stream: str) -> SubletError | None:
     """The named error for codes that mean the same in every call."""
     code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
     if code in _KEY_UNAVAILABLE:
         return StreamKeyUnavailable(
             f"stream {stream} cannot be decrypted ({code}: {said}); check its KMS key"
         )
-    if code in _ACCESS_DENIED:
+    if code in ACCESS_DENIED:
         return StreamAccessDenied(f"not allowed on stream {stream}: {said}; grant it to this role")
     if code == "ResourceInUseException":
         return StreamNotFound(
             f"stream {stream} is being created or deleted ({said}); try again when it is active"
         )
     if is_transient(error):
-        return StreamUnavailable(f"stream {stream} kept refusing ({code}: {said})")
-    return None
+        return StreamUnavailable(
+            f"stream {stream} kept refusing ({code}: {said}); if this lasts, it has too many readers or too few shards"
+        )
+    return credentials_refused(error)

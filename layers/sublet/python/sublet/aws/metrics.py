@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
-from sublet.ports import Unit
-
-NAMESPACE = "sublet"
+from sublet.metric_names import NAMESPACE, Metric
 
 VALUES_MAX = 100
 """EMF: values of one metric in one line, and metrics in one line."""
@@ -29,13 +27,13 @@ class EmfMetrics:
         self._application = ("application", application)
         self._by_shard = by_shard
         self._lock = threading.Lock()
-        self._pending: dict[_Dimensions, dict[tuple[str, Unit], list[float]]] = {}
+        self._pending: dict[_Dimensions, dict[Metric, list[float]]] = {}
 
-    def put(self, name: str, value: float, unit: Unit = Unit.COUNT, **dimensions: str) -> None:
+    def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
         with self._lock:
-            self._add((self._application,), name, value, unit)
-            if dimensions and self._by_shard:
-                self._add((self._application, *sorted(dimensions.items())), name, value, unit)
+            self._add((self._application,), metric, value)
+            if shard_id is not None and self._by_shard:
+                self._add((self._application, ("shard_id", shard_id)), metric, value)
 
     def flush(self) -> None:
         with self._lock:
@@ -44,18 +42,22 @@ class EmfMetrics:
             for line in _lines(dimensions, metrics):
                 print(line, flush=True)  # noqa: T201 - Lambda's log is standard output, and EMF is a log line
 
-    def _add(self, dimensions: _Dimensions, name: str, value: float, unit: Unit) -> None:
-        self._pending.setdefault(dimensions, {}).setdefault((name, unit), []).append(value)
+    def _add(self, dimensions: _Dimensions, metric: Metric, value: float) -> None:
+        self._pending.setdefault(dimensions, {}).setdefault(metric, []).append(value)
 
 
-def _lines(dimensions: _Dimensions, metrics: Mapping[tuple[str, Unit], list[float]]) -> Iterator[str]:
+def _lines(dimensions: _Dimensions, metrics: Mapping[Metric, list[float]]) -> Iterator[str]:
     """As many lines as the longest list of values needs at 100 a line."""
     longest = max(map(len, metrics.values()))
     for first in range(0, longest, VALUES_MAX):
         emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, dimension_set=dict(dimensions), service="")
         part = {
-            name: {"Unit": unit.value, "StorageResolution": 60, "Value": values[first : first + VALUES_MAX]}
-            for (name, unit), values in metrics.items()
+            metric.value: {
+                "Unit": metric.unit.value,
+                "StorageResolution": 60,
+                "Value": values[first : first + VALUES_MAX],
+            }
+            for metric, values in metrics.items()
             if values[first:]
         }
         yield json.dumps(emf.serialize_metric_set(metrics=part), separators=(",", ":"))

@@ -7,26 +7,54 @@ from contextlib import contextmanager
 
 from botocore.exceptions import ClientError
 
-from sublet.aws.faults import CONNECTION_FAILED, code_of, is_transient
-from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
+from sublet.aws.configuration_errors import NOT_CONFIGURED, credentials_refused, not_configured
+from sublet.aws.faults import ACCESS_DENIED, CONNECTION_FAILED, code_of, is_transient
+from sublet.errors import (
+    LeaseTableAccessDenied,
+    LeaseTableKeyUnexpected,
+    LeaseTableNotFound,
+    LeaseTableUnavailable,
+    SubletError,
+)
 
 
 @contextmanager
 def named_table_errors(what: str, table: str, key: str) -> Iterator[None]:
-    """Raise LeaseTableNotFound, LeaseTableKeyUnexpected or LeaseTableUnavailable, with `what` the table should be."""
+    """Raise a LeaseTableError or AwsNotConfigured in its stead, with `what` the table should be."""
     try:
         yield
+    except NOT_CONFIGURED as problem:
+        raise not_configured(problem) from problem
     except CONNECTION_FAILED as failure:
-        raise LeaseTableUnavailable(f"no reply about {what} {table}: {failure}") from failure
+        raise LeaseTableUnavailable(
+            f"no reply about {what} {table}: {failure}; if this lasts, look at the way to DynamoDB"
+        ) from failure
     except ClientError as error:
-        if code_of(error) == "ResourceNotFoundException":
-            raise LeaseTableNotFound(f"there is no {what} {table} in this account and region") from error
-        if code_of(error) == "ValidationException" and " key" in str(error):
-            raise LeaseTableKeyUnexpected(other_key(what, table, key, str(error))) from error
-        if is_transient(error):
-            raise LeaseTableUnavailable(f"{what} {table} kept refusing: {error}") from error
-        raise
+        named = _named(error, what, table, key)
+        if named is None:
+            raise
+        raise named from error
+
+
+def _named(error: ClientError, what: str, table: str, key: str) -> SubletError | None:
+    code = code_of(error)
+    if code == "ResourceNotFoundException":
+        return LeaseTableNotFound(
+            f"there is no {what} {table} in this account and region; `sublet run` or the stack creates it"
+        )
+    if code == "ValidationException" and " key" in str(error):
+        return LeaseTableKeyUnexpected(other_key(what, table, key, str(error)))
+    if code in ACCESS_DENIED:
+        return LeaseTableAccessDenied(f"not allowed on {what} {table}: {error}; grant it to this role")
+    if is_transient(error):
+        return LeaseTableUnavailable(
+            f"{what} {table} kept refusing: {error}; if this lasts, raise its capacity"
+        )
+    return credentials_refused(error)
 
 
 def other_key(what: str, table: str, key: str, because: str) -> str:
-    return f"table {table} is no {what}, whose key is {key} (string): {because}"
+    return (
+        f"table {table} is no {what}, whose key is {key} (string): {because}; "
+        "choose an application whose name is not another table's"
+    )

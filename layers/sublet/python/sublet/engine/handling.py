@@ -12,6 +12,7 @@ from sublet.engine.exception_fields import exception_fields
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.progress import Progress
 from sublet.handler import Batch, Handler
+from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
@@ -102,7 +103,7 @@ class Handling:
     def _failed(self, failure: BaseException, where: str) -> None:
         self.failures += 1
         self.problem = f"{type(failure).__name__} in {where}"
-        self.ports.metrics.put("handler_failures", 1)
+        self.ports.metrics.put(Metric.HANDLER_FAILURES, 1)
         self.ports.log.error(
             "handler failed", shard_id=self.shard_id, call=where, failures=self.failures, **exception_fields(failure)
         )  # fmt: skip

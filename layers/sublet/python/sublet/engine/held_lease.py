@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sublet.decisions.refusal import Verdict, judge_refusal
-from sublet.errors import LeaseTableError, LeaseTableUnavailable
+from sublet.errors import LeaseTableError, TransientError
 from sublet.ports import Applied, Ports, Refused, Signal
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, hand_over, heartbeat
@@ -74,7 +74,7 @@ class HeldLease:
     def _failed(self, write: LeaseWrite, problem: LeaseTableError) -> None:
         """Unreachable for a while is no loss. Whatever else it is, an exception here would end the heartbeats of other leases."""
         where = {"lease_key": write.lease_key, "write": write.kind, "problem": str(problem)}
-        if isinstance(problem, LeaseTableUnavailable):
+        if isinstance(problem, TransientError):
             self._log.warning("lease table unavailable", **where)
         else:
             self._log.error("lease lost with its table", **where)

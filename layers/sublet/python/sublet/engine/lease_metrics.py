@@ -1,11 +1,12 @@
-"""The seed's per-lease metrics: millis_behind_latest, bytes, records. Shown every minute of a window and at its end."""
+"""A lease's metrics: its lag, bytes and records. Shown every minute of a window and at its end."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from sublet.decisions.window import LeaseReport
-from sublet.ports import Clock, Metrics, Unit
+from sublet.metric_names import Metric
+from sublet.ports import Clock, Metrics
 
 SHOWN_EVERY = timedelta(minutes=1)
 """CloudWatch's resolution."""
@@ -28,9 +29,8 @@ class LeaseMetrics:
     def show(self, total: LeaseReport) -> None:
         if total.millis_behind_latest is None:
             return  # never polled: there is nothing to say about the shard
-        self._metrics.put(
-            "millis_behind_latest", total.millis_behind_latest, Unit.MILLISECONDS, shard_id=self._shard_id
-        )
-        self._metrics.put("bytes", total.bytes - self._bytes, Unit.BYTES, shard_id=self._shard_id)
-        self._metrics.put("records", total.user_records - self._records, Unit.COUNT, shard_id=self._shard_id)
+        lag, shard_id = total.millis_behind_latest, self._shard_id
+        self._metrics.put(Metric.MILLIS_BEHIND_LATEST, lag, shard_id=shard_id)
+        self._metrics.put(Metric.BYTES, total.bytes - self._bytes, shard_id=shard_id)
+        self._metrics.put(Metric.RECORDS, total.user_records - self._records, shard_id=shard_id)
         self._bytes, self._records, self._shown_at = total.bytes, total.user_records, self._clock.now()

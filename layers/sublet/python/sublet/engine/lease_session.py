@@ -19,6 +19,7 @@ from sublet.engine.page_feed import Budget, PageFeed
 from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableError, StreamError
 from sublet.handler import Handler
+from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import Checkpoint
@@ -180,7 +181,7 @@ class LeaseSession:
     def _check_gap(self, first: StreamRecord, now: datetime) -> None:
         lease = self.held.lease
         if may_have_lost(lease, first, now):
-            self.shared.ports.metrics.put("data_gap", 1)
+            self.shared.ports.metrics.put(Metric.DATA_GAP, 1)
             self.shared.ports.log.error(
                 "data gap: the checkpointed record is past retention, and so may be records after it; going on from the horizon",
                 shard_id=self.shard_id, checkpoint=str(lease.checkpoint), first_sequence_number=first.sequence_number,
@@ -222,9 +223,9 @@ class LeaseSession:
         if dropped_out_of_range:
             dropped = self.count.dropped_out_of_range + dropped_out_of_range
             self.count = replace(self.count, dropped_out_of_range=dropped)
-            self.shared.ports.metrics.put("records_dropped_out_of_range", dropped_out_of_range)
+            self.shared.ports.metrics.put(Metric.RECORDS_DROPPED_OUT_OF_RANGE, dropped_out_of_range)
         if delivered_whole:
-            self.shared.ports.metrics.put("aggregates_delivered_whole", delivered_whole)
+            self.shared.ports.metrics.put(Metric.AGGREGATES_DELIVERED_WHOLE, delivered_whole)
             self.shared.ports.log.warning(
                 "aggregate with an impossible index or hash key delivered as one record",
                 shard_id=self.shard_id,
@@ -268,12 +269,12 @@ class LeaseSession:
             if not keep:
                 self._tell_releasing()
             if self.progress.write_last(shared.ports.table, shared.ports.log):
-                shared.ports.metrics.put("late_checkpoints", 1)
+                shared.ports.metrics.put(Metric.LATE_CHECKPOINTS, 1)
             if not keep:
                 self.held.write(partial(release, caught_up_at=self.caught_up_at))
             if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
                 outcome, keep = Outcome.LEASE_LOST, False
-                shared.ports.metrics.put("lost_leases", 1)
+                shared.ports.metrics.put(Metric.LOST_LEASES, 1)
                 self.handling.tell("lease_lost", partial(shared.handler.lease_lost, self.shard_id), once=True)
         self.count = replace(
             self.count,

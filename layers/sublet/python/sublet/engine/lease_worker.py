@@ -23,8 +23,9 @@ from sublet.engine.lease_metrics import SHOWN_EVERY
 from sublet.engine.lease_session import LeaseSession, WindowShared
 from sublet.engine.page_feed import Budget
 from sublet.engine.progress import Progress
-from sublet.errors import LeaseTableUnavailable, StreamError
+from sublet.errors import StreamError, TransientError
 from sublet.handler import Handler
+from sublet.metric_names import Metric
 from sublet.ports import Applied, Ports, Signal, Task
 from sublet.protocol.lease import Lease, LeaseFence, MalformedRow
 from sublet.protocol.lease_writes import acquire
@@ -116,7 +117,7 @@ class _Window:
     def _keep_showing(self, over: Signal) -> None:
         """A window may last for many minutes, and an alarm looks at each of them."""
         while not over.wait(SHOWN_EVERY):
-            self.shared.ports.metrics.put("worker_leases", len(self.sessions))
+            self.shared.ports.metrics.put(Metric.WORKER_LEASES, len(self.sessions))
             self.shared.ports.metrics.flush()
 
     def _progress(self) -> list[Progress]:
@@ -150,7 +151,7 @@ class _Window:
         log, since = self.shared.ports.log, self.shared.ports.clock.now()
         try:
             row = self._acquire(seen)
-        except LeaseTableUnavailable as unavailable:
+        except TransientError as unavailable:
             log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
         if row is None:
@@ -180,7 +181,7 @@ class _Window:
             self.shared, held, halt, why, keep=keeps_leases(self.item, self.shared.settings)
         )
         self.sessions[lease.lease_key] = session
-        ports.metrics.put("worker_leases", 1)
+        ports.metrics.put(Metric.WORKER_LEASES, 1)
         return session
 
     def _acquire(self, seen: LeaseFence) -> Lease | MalformedRow | None:
@@ -201,7 +202,7 @@ class _Window:
         try:
             unstarted = self._take_over_below(report.lease_key, self.shared.ports.stream.list_shards())
             return replace(report, unstarted_children=unstarted)
-        except (LeaseTableUnavailable, StreamError) as unavailable:
+        except (TransientError, StreamError) as unavailable:
             self.shared.ports.log.warning(
                 "could not look for children", lease_key=report.lease_key, problem=str(unavailable)
             )
@@ -226,7 +227,7 @@ class _Window:
         """Start with those children that may begin, as far as there is room and time; the rest is for the next tick."""
         try:
             return replace(report, unstarted_children=self._start_children(parent))
-        except LeaseTableUnavailable as unavailable:
+        except TransientError as unavailable:
             self.shared.ports.log.warning(
                 "lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable)
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sublet.decisions.lease_cleanup import DeleteReason, Deletion
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
+from sublet.metric_names import Metric
 from sublet.ports import Applied, Dispatcher, Ports
 from sublet.protocol.lease_writes import create, delete
 from sublet.settings import Settings
@@ -86,7 +87,7 @@ class LeaseManager:
             return False
         deleted = isinstance(self.ports.table.apply(delete(deletion.lease)), Applied)
         if deleted and not deletion.lease.is_ended:
-            self.ports.metrics.put("data_gap", 1)
+            self.ports.metrics.put(Metric.DATA_GAP, 1)
             self.ports.log.error(
                 "data gap: the shard's records are past retention, and it was never read to its end",
                 lease_key=key,
@@ -115,6 +116,8 @@ class LeaseManager:
             self.ports.log.info(
                 "lease chosen", lease_key=choice.lease.lease_key, worker_id=choice.worker_id, why=choice.why
             )
-        for name in ("total_leases", "total_shards", "unclaimed_leases", "malformed_rows"):
-            self.ports.metrics.put(name, getattr(report, name))
+        self.ports.metrics.put(Metric.TOTAL_LEASES, report.total_leases)
+        self.ports.metrics.put(Metric.TOTAL_SHARDS, report.total_shards)
+        self.ports.metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)
+        self.ports.metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
         self.ports.metrics.flush()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
-from sublet.ports import Unit
+from sublet.metric_names import Metric
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    name: str
+    metric: Metric
     value: float
-    unit: Unit
-    dimensions: Mapping[str, str]
+    shard_id: str | None = None
 
 
 class MemoryMetrics:
@@ -24,13 +21,16 @@ class MemoryMetrics:
         self.measurements: list[Measurement] = []
         self.flushes = 0
 
-    def put(self, name: str, value: float, unit: Unit = Unit.COUNT, **dimensions: str) -> None:
-        self.measurements.append(Measurement(name, value, unit, MappingProxyType(dimensions)))
+    def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
+        self.measurements.append(Measurement(metric, value, shard_id))
 
     def flush(self) -> None:
         self.flushes += 1
 
-    def values(self, name: str, **dimensions: str) -> list[float]:
-        """The values put under the name, in order; with dimensions, those that had them all."""
-        wanted = dimensions.items()
-        return [m.value for m in self.measurements if m.name == name and wanted <= m.dimensions.items()]
+    def values(self, metric: Metric, shard_id: str | None = None) -> list[float]:
+        """What was put, in order: of one shard, or of all."""
+        return [
+            put.value
+            for put in self.measurements
+            if put.metric is metric and shard_id in (None, put.shard_id)
+        ]

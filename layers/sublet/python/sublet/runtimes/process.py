@@ -16,7 +16,7 @@ from sublet.decisions.window import Next
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
-from sublet.errors import LeaseTableUnavailable, StreamUnavailable
+from sublet.errors import TransientError
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal, Task
 from sublet.settings import Settings
@@ -55,7 +55,7 @@ class ConsumerProcess:
     def _tick(self, manager: LeaseManager) -> None:
         try:
             manager.tick()
-        except (StreamUnavailable, LeaseTableUnavailable) as problem:
+        except TransientError as problem:
             self.ports.log.warning("tick failed; the next one tries again", problem=str(problem))
 
     def _watch_stop(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sublet.decisions.shard_end import Blocked, other_parents, plan_shard_end
-from sublet.errors import LeaseTableError, LeaseTableUnavailable, StreamError
+from sublet.errors import LeaseTableError, StreamError, TransientError
 from sublet.ports import Clock, LeaseTable, Log, Stream
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
@@ -93,7 +93,7 @@ class HeldLeases:
         """Out of reach for a while is no loss; for longer than failover_time it may be another's by now."""
         key, age = holding.lease.lease_key, self.clock.now() - holding.written_at
         self.log.warning("lease table refused a write", lease_key=key, problem=str(problem))
-        if not isinstance(problem, LeaseTableUnavailable) or age > self.settings.failover_time:
+        if not isinstance(problem, TransientError) or age > self.settings.failover_time:
             self._set(key, None)
 
     def write_due(self, committed: Mapping[str, ShardOffset], in_doubt: bool) -> None:

@@ -15,10 +15,9 @@ from functools import partial
 from sublet.decisions.chance import Chance
 from sublet.errors import (
     LeaseTableError,
-    LeaseTableUnavailable,
     SettingsError,
     StreamError,
-    StreamUnavailable,
+    TransientError,
 )
 from sublet.ports import Clock, LeaseTable, Log, Stream
 from sublet.protocol.lease import Lease
@@ -149,7 +148,7 @@ class Keeper:
     def _look(self) -> None:
         try:
             self._taker.look_and_take(self._write_due)
-        except (LeaseTableUnavailable, StreamUnavailable) as problem:
+        except TransientError as problem:
             if not self._taker.has_looked:
                 raise
             self.log.warning("look failed; the next one tries again", problem=str(problem))

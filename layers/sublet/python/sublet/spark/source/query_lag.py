@@ -21,7 +21,8 @@ from pyspark.sql.streaming.listener import (
 )
 
 from sublet.aws.metrics import EmfMetrics
-from sublet.ports import Clock, Metrics, Unit
+from sublet.metric_names import Metric
+from sublet.ports import Clock, Metrics
 from sublet.system.clock import SystemClock
 
 SHOWN_EVERY = timedelta(minutes=1)
@@ -99,7 +100,7 @@ class LagListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         for offset, rows in self._ours(event.progress):
-            self._metrics.put("records", rows)
+            self._metrics.put(Metric.RECORDS, rows)
             self._put(offset)
         self._flush_if_due()
 
@@ -119,7 +120,7 @@ class LagListener(StreamingQueryListener):
 
     def _put(self, offset: Mapping[str, Any]) -> None:
         for shard_id, millis in offset["millisBehindLatest"].items():
-            self._metrics.put("millis_behind_latest", millis, Unit.MILLISECONDS, shard_id=shard_id)
+            self._metrics.put(Metric.MILLIS_BEHIND_LATEST, millis, shard_id=shard_id)
 
     def _flush_if_due(self) -> None:
         if self._clock.now() >= self._flush_at:

@@ -1,0 +1,75 @@
+"""What AWS's tools say when this process is not set up for AWS, as one error with what to do about it."""
+
+from __future__ import annotations
+
+from botocore.exceptions import (
+    ClientError,
+    ConfigParseError,
+    CredentialRetrievalError,
+    InvalidConfigError,
+    InvalidRegionError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSOError,
+    TokenRetrievalError,
+)
+
+from sublet.aws.faults import code_of
+from sublet.errors import AwsNotConfigured
+
+NOT_CONFIGURED = (
+    ConfigParseError,
+    CredentialRetrievalError,
+    InvalidConfigError,
+    InvalidRegionError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSOError,
+    TokenRetrievalError,
+)
+"""Raised before anything is sent: by a client that is being made, or by the first call that has to be signed."""
+
+_CREDENTIALS_REFUSED = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "MissingAuthenticationToken",
+        "UnrecognizedClientException",
+    }
+)
+
+
+def not_configured(problem: Exception) -> AwsNotConfigured:
+    """For one of NOT_CONFIGURED."""
+    match problem:
+        case NoRegionError():
+            return AwsNotConfigured(
+                "there is no AWS region; set AWS_REGION, or choose a profile that has one"
+            )
+        case NoCredentialsError():
+            return AwsNotConfigured(
+                "there are no AWS credentials; log in (`aws sso login`, `aws configure`), "
+                "or set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
+        case _:
+            return AwsNotConfigured(
+                f"AWS cannot be called from here: {problem}; check AWS_PROFILE and ~/.aws"
+            )
+
+
+def credentials_refused(error: ClientError) -> AwsNotConfigured | None:
+    """The service was reached, and does not take our credentials."""
+    code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
+    if code not in _CREDENTIALS_REFUSED:
+        return None
+    return AwsNotConfigured(
+        f"AWS does not take these credentials ({code}: {said}); log in anew, and check AWS_PROFILE, "
+        "the region and this machine's clock"
+    )
