@@ -7,7 +7,8 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from sublet.engine.held_lease import HeldLease, Tenure
+from sublet.decisions.held_lease import Tenure
+from sublet.engine.held_lease import HeldLease
 from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
 from sublet.ports import Applied, Signal
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
@@ -39,8 +40,8 @@ def hold(world: EngineWorld) -> tuple[HeldLease, Signal]:
     """Acquire the first shard's lease, and hold it."""
     acquired = world.table.apply(acquire(world.table.lease().fence, "orders-lambda-0", "item/1"))
     assert isinstance(acquired, Applied)
-    halt = world.tasks.signal()
-    return HeldLease(acquired.lease, world.clock.now(), world.ports, halt), halt
+    stop = world.tasks.signal()
+    return HeldLease(acquired.lease, world.clock.now(), world.ports, FAILOVER, stop), stop
 
 
 def unavailable_once(applied: bool) -> Callable[[LeaseWrite, Callable[[], Result]], Result]:
@@ -61,10 +62,10 @@ def unavailable_once(applied: bool) -> Callable[[LeaseWrite, Callable[[], Result
 
 def test_writes_follow_each_other_each_fenced_by_the_one_before() -> None:
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     assert all(held.write(make) for make in (heartbeat, TO_100, heartbeat, CHILDREN, release))
     assert world.table.lease().lease_counter == 6
-    assert not halt.is_set()
+    assert not stop.is_set()
 
 
 @pytest.mark.parametrize("make", [heartbeat, TO_100, CHILDREN, end, release])
@@ -73,10 +74,10 @@ def test_a_write_that_was_applied_but_whose_response_got_lost_is_done(
 ) -> None:
     """botocore repeats it, and the repetition is refused by the first: KCL's spurious failure, which costs no lease."""
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     world.table.lose_response_of(make(held.lease).kind)
     assert held.write(make)
-    assert not halt.is_set()
+    assert not stop.is_set()
     assert not held.is_lost
     assert world.table.lease() == held.lease
 
@@ -95,11 +96,11 @@ def test_a_write_after_one_that_timed_out_but_was_applied_is_made_again(
 ) -> None:
     """The row's counter is one further, by our own heartbeat: that is no proof that this other write happened as well."""
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     world.table.disturb = unavailable_once(applied=True)
     assert not held.write(heartbeat)
     assert held.write(make)
-    assert not halt.is_set()
+    assert not stop.is_set()
     row = world.table.lease()
     assert row == held.lease
     wanted = {
@@ -122,11 +123,11 @@ def test_a_heartbeat_after_one_that_timed_out_keeps_the_lease(applied: bool) -> 
 
 def test_another_owner_means_lost_and_nothing_is_written_any_more() -> None:
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     world.steal()
     assert not held.write(TO_100)
     assert held.is_lost
-    assert halt.is_set()
+    assert stop.is_set()
     assert not held.write(heartbeat)
     assert not world.table.lease().checkpoint.is_sequence_number
 
@@ -152,11 +153,11 @@ def test_a_java_worker_that_took_the_lease_leaves_our_holder_behind_and_we_have_
 def test_a_deleted_row_is_lost_and_never_made_anew() -> None:
     """An update without the row would create half of one, which stops every Java lease taker."""
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     world.table.real._rows.clear()
     assert not held.write(TO_100)
     assert held.is_lost
-    assert halt.is_set()
+    assert stop.is_set()
     assert world.table.real.rows() == {}
 
 
@@ -184,11 +185,11 @@ def test_a_late_checkpoint_of_the_owner_before_that_is_further_on_is_no_loss() -
 def test_a_kcl_3_handoff_drains_checkpoints_and_hands_over() -> None:
     """The leader names the new owner and leaves the counter; the old one is checkpointOwner until it says that it has drained."""
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     world.change_lease(lease_owner="java-2", checkpoint_owner="orders-lambda-0")
     assert held.write(heartbeat), "it is still ours to heartbeat"
     assert held.tenure is Tenure.DRAINING
-    assert halt.is_set()
+    assert stop.is_set()
     assert held.write(TO_100), "and to checkpoint"
     assert held.write(hand_over)
     row = world.table.lease()
@@ -214,7 +215,7 @@ def test_a_lease_given_back_is_not_heartbeat_any_more(leave: Callable[[Lease], L
     assert held.write(leave)
     left = world.table.lease()
     world.clock.advance(INTERVAL * 2)
-    held.heartbeat_if_due(INTERVAL, FAILOVER)
+    held.heartbeat_if_due(INTERVAL)
     assert world.table.lease() == left
 
 
@@ -226,7 +227,7 @@ def test_a_lease_handed_over_is_not_heartbeat_any_more() -> None:
     assert held.write(hand_over)
     left = world.table.lease()
     world.clock.advance(INTERVAL * 2)
-    held.heartbeat_if_due(INTERVAL, FAILOVER)
+    held.heartbeat_if_due(INTERVAL)
     assert world.table.lease() == left
 
 
@@ -236,94 +237,94 @@ def test_a_heartbeat_is_due_after_its_interval_and_any_write_counts_as_one() -> 
     world.clock.advance(INTERVAL - SECOND)
     assert held.write(TO_100)
     world.clock.advance(INTERVAL - SECOND)
-    held.heartbeat_if_due(INTERVAL, FAILOVER)
+    held.heartbeat_if_due(INTERVAL)
     assert world.table.kinds() == [WriteKind.ACQUIRE, WriteKind.CHECKPOINT]
     world.clock.advance(SECOND)
-    held.heartbeat_if_due(INTERVAL, FAILOVER)
+    held.heartbeat_if_due(INTERVAL)
     assert world.table.kinds()[-1] is WriteKind.HEARTBEAT
 
 
 def test_a_table_that_is_unreachable_for_a_while_costs_no_lease() -> None:
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     works = world.table.disturb
     world.table.disturb = raising(LeaseTableUnavailable("timed out"))
     for _ in range(2):
         world.clock.advance(INTERVAL)
-        held.heartbeat_if_due(INTERVAL, FAILOVER)
+        held.heartbeat_if_due(INTERVAL)
     world.table.disturb = works
-    held.heartbeat_if_due(INTERVAL, FAILOVER)
+    held.heartbeat_if_due(INTERVAL)
     assert world.table.kinds()[-1] is WriteKind.HEARTBEAT
-    assert not halt.is_set()
+    assert not stop.is_set()
 
 
 def test_without_a_write_for_longer_than_failover_time_the_lease_counts_as_lost() -> None:
     """Somebody else sees an expired lease by now, and may have begun."""
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     world.table.disturb = raising(LeaseTableUnavailable("timed out"))
     world.clock.advance(FAILOVER + SECOND)
-    held.heartbeat_if_due(INTERVAL, FAILOVER)
+    held.heartbeat_if_due(INTERVAL)
     assert held.is_lost
-    assert halt.is_set()
+    assert stop.is_set()
 
 
 def test_confirming_asks_the_table_only_after_a_pause_longer_than_failover_time() -> None:
     world = EngineWorld()
     held, _ = hold(world)
     world.clock.advance(FAILOVER)
-    assert held.confirm(FAILOVER)
+    assert held.confirm()
     assert world.table.kinds() == [WriteKind.ACQUIRE]
     world.clock.advance(SECOND)
-    assert held.confirm(FAILOVER)
+    assert held.confirm()
     assert world.table.kinds() == [WriteKind.ACQUIRE, WriteKind.HEARTBEAT]
 
 
 def test_confirming_after_a_pause_finds_that_another_has_taken_over() -> None:
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     world.clock.advance(FAILOVER * 2)
     world.steal()
-    assert not held.confirm(FAILOVER)
+    assert not held.confirm()
     assert held.is_lost
-    assert halt.is_set()
+    assert stop.is_set()
 
 
 def test_what_cannot_be_confirmed_after_a_pause_is_lost() -> None:
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     world.clock.advance(FAILOVER * 2)
     world.table.disturb = raising(LeaseTableUnavailable("timed out"))
-    assert not held.confirm(FAILOVER)
+    assert not held.confirm()
     assert held.is_lost
-    assert halt.is_set()
+    assert stop.is_set()
 
 
 def test_reloading_brings_the_late_checkpoint_of_the_owner_before() -> None:
     world = EngineWorld()
     held, _ = hold(world)
     world.table.apply(late_checkpoint(SHARD, Checkpoint("300")))
-    held.reload()
+    held.read_again()
     assert held.lease.checkpoint == Checkpoint("300")
 
 
 def test_reloading_finds_that_another_has_taken_over() -> None:
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     world.steal()
-    held.reload()
+    held.read_again()
     assert held.is_lost
-    assert halt.is_set()
+    assert stop.is_set()
 
 
 def test_a_deleted_table_is_a_lost_lease_with_its_problem_told() -> None:
     """Not an exception: it would end the one task that heartbeats all the other leases."""
     world = EngineWorld()
-    held, halt = hold(world)
+    held, stop = hold(world)
     world.table.disturb = raising(LeaseTableNotFound("table orders does not exist"))
     assert not held.write(heartbeat)
     assert held.is_lost
-    assert halt.is_set()
+    assert stop.is_set()
     assert "orders" in str(world.log.lines[-1].fields)
 
 

@@ -10,6 +10,7 @@ import pytest
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
+from sublet.engine.lease_steps import look
 from sublet.errors import LeaseTableUnavailable, StreamNotFound
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
@@ -171,10 +172,10 @@ def test_two_overlapping_ticks_create_once_and_both_dispatch_and_each_lease_is_a
     world = EngineWorld(CONTINUOUS, shards=3, leases=False)
     world.put("a", "b", "c")
     first, second = world.manager(), world.manager()
-    looks = [manager._look() for manager in (first, second)]
+    looks = [look(manager.ports, manager.settings) for manager in (first, second)]
     plans = []
-    for manager, look in zip((first, second), looks, strict=True):
-        ports = replace(manager.ports, table=_SeenAs(world, look.scan))  # type: ignore[arg-type]
+    for manager, seen in zip((first, second), looks, strict=True):
+        ports = replace(manager.ports, table=_SeenAs(world, seen.scan))  # type: ignore[arg-type]
         replaced = replace(manager, ports=ports)
         plans.append(replaced.tick())
     assert [plan.created for plan in plans] == [3, 0]

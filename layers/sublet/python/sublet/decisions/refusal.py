@@ -14,6 +14,9 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
 
 class Verdict(StrEnum):
+    """What a reply to a write means. The first is no refusal; held_lease says what follows from each."""
+
+    APPLIED = "applied"
     DONE_BEFORE = "done_before"
     """It was our own write, the response of which was lost: the row is what we wanted."""
     WRITE_AGAIN = "write_again"

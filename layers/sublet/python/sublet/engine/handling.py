@@ -30,7 +30,7 @@ class Handling:
     ports: Ports
     settings: Settings
     slots: AbstractContextManager[object]
-    halt: Signal
+    stop: Signal
     deadline: datetime
     failures: int = field(default=0, init=False)
     problem: str | None = field(default=None, init=False)
@@ -42,7 +42,7 @@ class Handling:
         return self.held.lease.shard_id
 
     def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
-        """Hand over `records` until all are finished. False: given up, halted, or past the deadline; see `progress` for how far.
+        """Hand over `records` until all are finished. False: given up, stopped, or past the deadline; see `progress` for how far.
 
         No call begins after the deadline, so that only the one under way and the last writes need the window's margin.
         """
@@ -61,14 +61,14 @@ class Handling:
         return True
 
     def _may_call(self) -> bool:
-        in_time = not self.halt.is_set() and self.ports.clock.now() < self.deadline
-        return in_time and self.held.confirm(self.settings.failover_time)
+        in_time = not self.stop.is_set() and self.ports.clock.now() < self.deadline
+        return in_time and self.held.confirm()
 
     def _may_retry(self, attempt: int) -> bool:
         backoff = handler_backoff(attempt, self.settings)
         in_time = self.ports.clock.now() + backoff < self.deadline
         self.gave_up = attempt >= self.settings.handler_attempts or not in_time
-        return not self.gave_up and not self.halt.wait(backoff)
+        return not self.gave_up and not self.stop.wait(backoff)
 
     def _call(self, records: Sequence[UserRecord], millis_behind_latest: int, attempt: int) -> int:
         """One handler call; how many of the records, from the first, are finished."""

@@ -1,147 +1,125 @@
-"""A lease that this process holds: its row as our last write left it, and one lock that puts our writes in order."""
+"""A lease that this process holds: one lock that puts our writes in order, and decisions.held_lease to say what each came to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from enum import StrEnum
 
-from sublet.decisions.refusal import Verdict, judge_refusal
+from sublet.decisions.held_lease import (
+    AfterWrite,
+    Holding,
+    Tenure,
+    Then,
+    after_failure,
+    after_reading,
+    after_write,
+)
+from sublet.decisions.refusal import Verdict
 from sublet.errors import LeaseTableError, TransientError
 from sublet.ports import Applied, Ports, Refused, Signal
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_writes import LeaseWrite, WriteKind, hand_over, heartbeat
+from sublet.protocol.lease_writes import LeaseWrite, hand_over, heartbeat
 
+MakeWrite = Callable[[Lease], LeaseWrite]
 
-class Tenure(StrEnum):
-    """What we may still do with the lease."""
-
-    HELD = "held"
-    DRAINING = "draining"
-    """Asked to leave by a KCL 3.x leader: still ours to checkpoint, then to hand over."""
-    LEFT = "left"
-    """Given back by us. The next owner's fence is the counter: not even a heartbeat may follow."""
-    LOST = "lost"
-
-
-_LEAVING = {WriteKind.RELEASE: Tenure.LEFT, WriteKind.END: Tenure.LEFT, WriteKind.HAND_OVER: Tenure.LOST}
-"""What we are after these writes; a lease handed over is another's."""
+ATTEMPTS = 3
+"""Of one write that is refused by a write of our own, or by a request to leave: each refusal says what to write instead."""
 
 
 class HeldLease:
     """All writes to a held lease go through here, one at a time, each fenced by what the one before it left.
 
-    `halt` is set as soon as the lease is lost or to be drained, so that whoever waits for records stops waiting.
+    `stop` is set as soon as the lease is lost or to be drained, so that whoever waits for records stops waiting.
     """
 
-    def __init__(self, lease: Lease, since: datetime, ports: Ports, halt: Signal):
-        self.lease = lease
-        self.tenure = Tenure.HELD
-        self.written_at = since
-        self._table = ports.table
-        self._clock = ports.clock
+    def __init__(self, lease: Lease, since: datetime, ports: Ports, failover_time: timedelta, stop: Signal):
+        self._holding = Holding(lease, since)
+        self._ports = ports
+        self._failover_time = failover_time
         self._lock = ports.tasks.lock()
-        self._halt = halt
-        self._log = ports.log
+        self._stop = stop
+
+    @property
+    def lease(self) -> Lease:
+        """As our last write left it."""
+        return self._holding.lease
+
+    @property
+    def tenure(self) -> Tenure:
+        return self._holding.tenure
 
     @property
     def is_lost(self) -> bool:
         return self.tenure is Tenure.LOST
 
-    def write(self, make: Callable[[Lease], LeaseWrite]) -> bool:
+    def write(self, make: MakeWrite) -> bool:
         """Write what `make` makes of the lease as it stands; whether the row now says at least that.
 
         False: the lease is lost, or DynamoDB cannot be reached; in that case nothing is known, and the next write finds out.
         """
         with self._lock:
-            return self._write(make)
-
-    def _write(self, make: Callable[[Lease], LeaseWrite]) -> bool:
-        if self.tenure not in (Tenure.HELD, Tenure.DRAINING):
+            for _ in range(ATTEMPTS):
+                after = self._write(make(self.lease)) if self._holding.may_write else None
+                if after is None or after.then is Then.NOTHING:
+                    return after is not None and after.is_done
+                if after.then is Then.HAND_OVER:
+                    make = hand_over
             return False
-        sent_at = self._clock.now()
-        write = make(self.lease)
+
+    def _write(self, write: LeaseWrite) -> AfterWrite | None:
+        """What it came to; None when there was no answer."""
+        sent_at = self._ports.clock.now()
         try:
-            result = self._table.apply(write)
+            result = self._ports.table.apply(write)
         except LeaseTableError as problem:
             self._failed(write, problem)
-            return False
-        if isinstance(result, Applied):
-            self._done(write, result.lease, sent_at)
-            return True
-        return self._refused(write, result, sent_at, make)
+            return None
+        applied = isinstance(result, Applied)
+        row = result.lease if isinstance(result, Applied) else result.row
+        after = after_write(self._holding, write, row, applied, sent_at)
+        if after.verdict is Verdict.LOST and isinstance(result, Refused):
+            self._ports.log.warning(
+                "lease lost", lease_key=write.lease_key, write=write.kind, row=_stands(result)
+            )
+        if after.verdict is Verdict.DRAIN:
+            self._ports.log.info(
+                "asked to hand the lease over", lease_key=write.lease_key, to=after.holding.lease.lease_owner
+            )
+        self._become(after.holding)
+        return after
 
     def _failed(self, write: LeaseWrite, problem: LeaseTableError) -> None:
-        """Unreachable for a while is no loss. Whatever else it is, an exception here would end the heartbeats of other leases."""
-        where = {"lease_key": write.lease_key, "write": write.kind, "problem": str(problem)}
-        if isinstance(problem, TransientError):
-            self._log.warning("lease table unavailable", **where)
-        else:
-            self._log.error("lease lost with its table", **where)
-            self._leave(Tenure.LOST)
+        """An exception here would end the heartbeats of other leases."""
+        is_transient = isinstance(problem, TransientError)
+        self._become(after_failure(self._holding, is_transient, self._ports.clock.now(), self._failover_time))
+        say = self._ports.log.error if self.is_lost else self._ports.log.warning
+        message = "lease lost with its table" if self.is_lost else "lease table unavailable"
+        say(message, lease_key=write.lease_key, write=write.kind, problem=str(problem))
 
-    def _done(self, write: LeaseWrite, lease: Lease, sent_at: datetime) -> None:
-        self.lease, self.written_at = lease, sent_at
-        self.tenure = _LEAVING.get(write.kind, self.tenure)
+    def _become(self, holding: Holding) -> None:
+        self._holding = holding
+        if holding.tenure in (Tenure.DRAINING, Tenure.LOST):
+            self._stop.set()
 
-    def _refused(
-        self, write: LeaseWrite, refused: Refused, sent_at: datetime, make: Callable[[Lease], LeaseWrite]
-    ) -> bool:
-        row, verdict = refused.row, judge_refusal(self.lease, write, refused.row)
-        if verdict is Verdict.LOST or not isinstance(row, Lease):
-            self._log.warning("lease lost", lease_key=write.lease_key, write=write.kind, row=_stands(refused))
-            self._leave(Tenure.LOST)
-            return False
-        if verdict is Verdict.DONE_BEFORE:
-            self._done(write, row, sent_at)
-            return True
-        self.lease = row
-        if verdict is Verdict.WRITE_AGAIN:
-            return self._write(make)
-        if verdict is Verdict.DRAIN:
-            self._log.info("asked to hand the lease over", lease_key=write.lease_key, to=row.lease_owner)
-            self._leave(Tenure.DRAINING)
-            return self._write(hand_over if write.kind is WriteKind.RELEASE else make)
-        return True  # further on than ours
-
-    def _leave(self, tenure: Tenure) -> None:
-        self.tenure = tenure
-        self._halt.set()
-
-    def lose(self) -> None:
-        """Give it up without a write: so long without one of ours succeeding that another may have it by now."""
-        self._leave(Tenure.LOST)
-
-    def confirm(self, failover_time: timedelta) -> bool:
+    def confirm(self) -> bool:
         """Whether it is still ours to act on, asked of the table if our last write is older than failover_time.
 
         A paused process (a frozen Lambda, a suspended machine) wakes up here, before it calls the handler once more.
         """
-        if self._clock.now() - self.written_at > failover_time and not self.write(heartbeat):
-            self.lose()
-        return not self.is_lost
+        is_unconfirmed = self._holding.is_unconfirmed(self._ports.clock.now(), self._failover_time)
+        return not self.is_lost and (not is_unconfirmed or self.write(heartbeat))
 
-    def is_due(self, heartbeat_interval: timedelta) -> bool:
-        """Any write of ours counts as a heartbeat."""
-        return self._clock.now() - self.written_at >= heartbeat_interval
+    def is_heartbeat_due(self, after: timedelta) -> bool:
+        return self._holding.is_heartbeat_due(self._ports.clock.now(), after)
 
-    def heartbeat_if_due(self, heartbeat_interval: timedelta, failover_time: timedelta) -> None:
-        if not self.is_due(heartbeat_interval) or self.write(heartbeat):
-            return
-        if self.tenure is not Tenure.LEFT and self._clock.now() - self.written_at > failover_time:
-            self.lose()
+    def heartbeat_if_due(self, after: timedelta) -> None:
+        if self.is_heartbeat_due(after):
+            self.write(heartbeat)
 
-    def reload(self) -> None:
-        """Read the row again: the owner before us may have checkpointed late. What it says now is where we start."""
+    def read_again(self) -> None:
+        """Read the row: the owner before us may have checkpointed late. What it says now is where we start."""
         with self._lock:
-            row = self._table.get(self.lease.lease_key)
-            if isinstance(row, Lease) and row.holder == self.lease.holder:
-                if row.lease_owner == self.lease.lease_owner:
-                    self.lease = row
-                    return
-                if row.checkpoint_owner == self.lease.lease_owner:
-                    return  # to be handed over: the next write is refused, and starts to drain
-            self._leave(Tenure.LOST)  # a Java worker that takes a lease leaves our holder on the row
+            self._become(after_reading(self._holding, self._ports.table.get(self.lease.lease_key)))
 
 
 def _stands(refused: Refused) -> str:

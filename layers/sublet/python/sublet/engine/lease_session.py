@@ -9,12 +9,14 @@ from datetime import datetime
 from functools import partial
 
 from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.read_position import may_have_lost, needs_pin, not_yet_handled, read_position
-from sublet.decisions.shard_end import Blocked, may_begin, other_parents, plan_shard_end
+from sublet.decisions.held_lease import Tenure
+from sublet.decisions.read_position import may_have_lost, not_yet_handled, read_position
+from sublet.decisions.shard_end import Blocked
 from sublet.decisions.window import AtTip, LeaseReport, Outcome, has_caught_up
 from sublet.engine.handling import Handling
-from sublet.engine.held_lease import HeldLease, Tenure
+from sublet.engine.held_lease import HeldLease
 from sublet.engine.lease_metrics import LeaseMetrics
+from sublet.engine.lease_steps import begin, end_shard, plan_end
 from sublet.engine.page_feed import Budget, PageFeed
 from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableError, StreamError
@@ -24,8 +26,7 @@ from sublet.ports import Ports, Signal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import KeysInside, keys_inside
-from sublet.protocol.lease import Lease, MalformedRow
-from sublet.protocol.lease_writes import create, end, pin, release, set_children
+from sublet.protocol.lease_writes import release
 from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import HashRangeFilter, Settings
 
@@ -58,7 +59,7 @@ class LeaseSession:
 
     shared: WindowShared
     held: HeldLease
-    halt: Signal
+    stop: Signal
     why: ClaimReason
     keep: bool
     """Continuous mode: at the window's end keep the lease for the next window."""
@@ -78,7 +79,7 @@ class LeaseSession:
         self.count = LeaseReport(self.shard_id, Outcome.WINDOW_ENDED)
         self.progress = Progress(self.held, shared.settings, shared.ports.clock)
         self.handling = Handling(
-            shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.handler_slots, self.halt,
+            shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.handler_slots, self.stop,
             shared.deadline,
         )  # fmt: skip
         self.meter = LeaseMetrics(self.shard_id, shared.ports.metrics, shared.ports.clock)
@@ -97,10 +98,10 @@ class LeaseSession:
             raise
         return self._leave(outcome, problem)
 
-    def stop(self) -> None:
+    def stop_early(self) -> None:
         """End the window early, and keep nothing for a next one."""
         self.keep = False
-        self.halt.set()
+        self.stop.set()
 
     @property
     def shard_id(self) -> str:
@@ -108,18 +109,18 @@ class LeaseSession:
 
     def _consume(self) -> Outcome:
         shared = self.shared
-        if self.why is ClaimReason.STEAL and not self.halt.wait(shared.settings.handover_wait):
-            self.held.reload()
+        if self.why is ClaimReason.STEAL and not self.stop.wait(shared.settings.handover_wait):
+            self.held.read_again()
             self.progress.start_from(self.held.lease.checkpoint)
-        parents = self._parents()
-        if not self.held.lease.is_ended and not may_begin(self.held.lease, parents):
+        may_open = begin(self.held, shared.ports, shared.settings.start_position, shared.ports.clock.now())
+        if may_open is None:
             return Outcome.WAITS_FOR_PARENTS
-        if not self._pin(parents):
+        if not may_open:
             return self._stopped()
         if shared.settings.hash_range_filter is HashRangeFilter.KCL:
             self.inside = keys_inside(self.held.lease.hash_key_range)
         position = read_position(self.held.lease)
-        if self.halt.is_set() or position is None:
+        if self.stop.is_set() or position is None:
             return self._stopped()
         if not self.handling.tell(
             "lease_acquired",
@@ -128,29 +129,16 @@ class LeaseSession:
             return self._gave_up()
         self.is_announced = True
         feed = PageFeed(
-            self.shard_id, position, shared.ports, shared.settings, shared.budget, self.halt, shared.deadline
+            self.shard_id, position, shared.ports, shared.settings, shared.budget, self.stop, shared.deadline
         )
         try:
             return self._pages(feed)
         finally:
-            self.halt.set()
+            self.stop.set()
             feed.close()
 
-    def _parents(self) -> list[Lease | MalformedRow | None]:
-        """Asked of the table itself: the scan that sent us may have missed a parent that was created seconds before."""
-        lease = self.held.lease
-        if lease.is_ended or lease.checkpoint.is_sequence_number:
-            return []  # nobody asks any more
-        return [self.shared.ports.table.get(parent) for parent in sorted(lease.parent_shard_ids)]
-
-    def _pin(self, parents: list[Lease | MalformedRow | None]) -> bool:
-        """Whether the lease's start is in its row, if it needs one there. Without it nothing is opened: that would be a gap."""
-        now = self.shared.ports.clock.now()
-        needed = needs_pin(self.held.lease, parents, self.shared.settings.start_position, now)
-        return needed is None or self.held.write(partial(pin, at=needed.at))
-
     def _pages(self, feed: PageFeed) -> Outcome:
-        """Page by page until one of them, the deadline or the halt signal ends it."""
+        """Page by page until one of them, the deadline or the stop signal ends it."""
         tip, seen_records = AtTip(), False
         while (page := feed.next()) is not None:
             now = self.shared.ports.clock.now()
@@ -175,8 +163,8 @@ class LeaseSession:
         return Outcome.WINDOW_ENDED if self.held.tenure is Tenure.HELD else Outcome.LEASE_LOST
 
     def _gave_up(self) -> Outcome:
-        """The handler did not finish: it failed too often, unless we were halted or out of time."""
-        return Outcome.HANDLER_FAILED if self.handling.gave_up and not self.halt.is_set() else self._stopped()
+        """The handler did not finish: it failed too often, unless we were stoped or out of time."""
+        return Outcome.HANDLER_FAILED if self.handling.gave_up and not self.stop.is_set() else self._stopped()
 
     def _check_gap(self, first: StreamRecord, now: datetime) -> None:
         lease = self.held.lease
@@ -236,30 +224,14 @@ class LeaseSession:
         """The shard's last record is handled: children's leases, children's names, SHARD_END, in this order."""
         shared = self.shared
         self.progress.write()
-        missing = [
-            p
-            for p in other_parents(self.held.lease, page.child_shards)
-            if shared.ports.table.get(p) is None and shared.ports.stream.has_shard(p)
-        ]
-        plan = plan_shard_end(self.held.lease, page.child_shards, missing)
+        plan = plan_end(self.held.lease, page.child_shards, shared.ports)
         if isinstance(plan, Blocked):
-            shared.ports.log.warning(
-                "shard end waits for a merge's other parent",
-                shard_id=self.shard_id,
-                parents=sorted(plan.missing_parents),
-            )
             return Outcome.SHARD_END_BLOCKED
-        if self.halt.is_set() or self.progress.is_unwritten:
+        if self.stop.is_set() or self.progress.is_unwritten:
             return self._stopped()
         if not self.handling.tell("shard_ended", partial(shared.handler.shard_ended, self.shard_id)):
             return self._gave_up()
-        # After a long pause whoever had the lease since may have ended it, and its children too.
-        if not self.held.confirm(shared.settings.failover_time):
-            return self._stopped()
-        for child in plan.create:
-            shared.ports.table.apply(create(child))
-        named = self.held.write(partial(set_children, child_shard_ids=plan.child_shard_ids))
-        return Outcome.SHARD_ENDED if named and self.held.write(end) else self._stopped()
+        return Outcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports) else self._stopped()
 
     def _leave(self, outcome: Outcome, problem: str | None) -> LeaseReport:
         """The handler's flush and the last checkpoint; then release or keep the lease, or tell the handler that it is gone."""

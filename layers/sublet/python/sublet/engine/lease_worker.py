@@ -21,14 +21,14 @@ from sublet.engine.heartbeats import keep_heartbeating
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.lease_metrics import SHOWN_EVERY
 from sublet.engine.lease_session import LeaseSession, WindowShared
+from sublet.engine.lease_steps import acquire_lease, is_held_by
 from sublet.engine.page_feed import Budget
 from sublet.engine.progress import Progress
 from sublet.errors import StreamError, TransientError
 from sublet.handler import Handler
 from sublet.metric_names import Metric
-from sublet.ports import Applied, Ports, Signal, Task
+from sublet.ports import Ports, Signal, Task
 from sublet.protocol.lease import Lease, LeaseFence, MalformedRow
-from sublet.protocol.lease_writes import acquire
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings
 
@@ -85,20 +85,20 @@ class _Window:
     sessions: dict[str, LeaseSession] = field(default_factory=dict)
 
     def run(self) -> list[LeaseReport]:
-        tasks, over = self.shared.ports.tasks, self.shared.ports.tasks.signal()
+        tasks, done = self.shared.ports.tasks, self.shared.ports.tasks.signal()
         beside = [
-            tasks.spawn(lambda: keep_heartbeating(self._progress, self.shared.settings, over)),
-            tasks.spawn(lambda: self._keep_showing(over)),
+            tasks.spawn(lambda: keep_heartbeating(self._progress, self.shared.settings, done)),
+            tasks.spawn(lambda: self._keep_showing(done)),
         ]
         if self.stop is not None:
-            beside.append(tasks.spawn(partial(self._pass_on, self.stop, over)))
+            beside.append(tasks.spawn(partial(self._pass_on, self.stop, done)))
         with self.lock:
             for claim in self.item.claims:
                 self._start(LeaseFence(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why)
         try:
             return self._reports()
         finally:
-            over.set()
+            done.set()
             for task in beside:
                 task.result()
 
@@ -114,20 +114,20 @@ class _Window:
             raise faults[0]
         return reports
 
-    def _keep_showing(self, over: Signal) -> None:
+    def _keep_showing(self, done: Signal) -> None:
         """A window may last for many minutes, and an alarm looks at each of them."""
-        while not over.wait(SHOWN_EVERY):
+        while not done.wait(SHOWN_EVERY):
             self.shared.ports.metrics.put(Metric.WORKER_LEASES, len(self.sessions))
             self.shared.ports.metrics.flush()
 
     def _progress(self) -> list[Progress]:
         return [session.progress for session in list(self.sessions.values())]
 
-    def _pass_on(self, stop: Signal, over: Signal) -> None:
-        while not over.wait(STOP_NOTICED_WITHIN):
+    def _pass_on(self, stop: Signal, done: Signal) -> None:
+        while not done.wait(STOP_NOTICED_WITHIN):
             if stop.is_set():
                 for session in list(self.sessions.values()):
-                    session.stop()
+                    session.stop_early()
 
     def _start(self, seen: LeaseFence, why: ClaimReason) -> None:
         """Begin with a lease, unless this window already has or had it. The caller holds the lock."""
@@ -175,10 +175,10 @@ class _Window:
         return report, session.held.lease
 
     def _session(self, lease: Lease, since: datetime, why: ClaimReason) -> LeaseSession:
-        ports, halt = self.shared.ports, self.shared.ports.tasks.signal()
-        held = HeldLease(lease, since, ports, halt)
+        ports, stop = self.shared.ports, self.shared.ports.tasks.signal()
+        held = HeldLease(lease, since, ports, self.shared.settings.failover_time, stop)
         session = LeaseSession(
-            self.shared, held, halt, why, keep=keeps_leases(self.item, self.shared.settings)
+            self.shared, held, stop, why, keep=keeps_leases(self.item, self.shared.settings)
         )
         self.sessions[lease.lease_key] = session
         ports.metrics.put(Metric.WORKER_LEASES, 1)
@@ -186,14 +186,13 @@ class _Window:
 
     def _acquire(self, seen: LeaseFence) -> Lease | MalformedRow | None:
         """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands."""
-        result = self.shared.ports.table.apply(acquire(seen, self.item.worker_id, self.holder))
-        if isinstance(result, Applied):
-            return result.lease
-        row = result.row
-        if isinstance(row, Lease) and not self._is_ours(row) and self._is_of_this_item(row):
-            result = self.shared.ports.table.apply(acquire(row.fence, self.item.worker_id, self.holder))
-            return result.lease if isinstance(result, Applied) else result.row
-        return row
+        return acquire_lease(
+            self.shared.ports.table,
+            seen,
+            self.item.worker_id,
+            self.holder,
+            may_take_over=self._is_of_this_item,
+        )
 
     def _below(self, report: LeaseReport) -> LeaseReport:
         """There is no such row any more. An earlier attempt at this item, which then crashed, may have ended the shard and
@@ -256,7 +255,7 @@ class _Window:
             return True
 
     def _is_ours(self, lease: Lease) -> bool:
-        return lease.holder == self.holder and lease.lease_owner == self.item.worker_id
+        return is_held_by(lease, self.item.worker_id, self.holder)
 
     def _is_of_this_item(self, lease: Lease) -> bool:
         """The worker id belongs to it: a Java worker that takes a lease from us leaves our holder on the row."""

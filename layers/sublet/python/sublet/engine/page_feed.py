@@ -57,7 +57,7 @@ class PageFeed:
     and `handled` in the end."""
 
     def __init__(
-        self, shard_id: str, position: ReadPosition, ports: Ports, settings: Settings, budget: Budget, halt: Signal,
+        self, shard_id: str, position: ReadPosition, ports: Ports, settings: Settings, budget: Budget, stop: Signal,
         deadline: datetime,
     ):  # fmt: skip
         self._stream = ports.stream
@@ -67,7 +67,7 @@ class PageFeed:
         self._clock = ports.clock
         self._tasks = ports.tasks
         self._budget = budget
-        self._halt = halt
+        self._stop = stop
         self._deadline = deadline
         self._iterator: str | None = None
         self._poll_at = ports.clock.now()
@@ -79,7 +79,7 @@ class PageFeed:
         """`polled_at`: when the poll was made that brought the page in hand."""
 
     def next(self) -> Page | None:
-        """The next page, or None if it was halted or the deadline came first. Raises what Stream raises."""
+        """The next page, or None if it was stopped or the deadline came first. Raises what Stream raises."""
         self.handled()
         ahead, self._ahead = self._ahead, None
         page = ahead.result() if ahead is not None else self._fetch()
@@ -97,7 +97,7 @@ class PageFeed:
         self._in_hand = NOTHING
 
     def close(self) -> None:
-        """Wait for a fetch under way (the halt signal cuts its waiting short) and give all memory back."""
+        """Wait for a fetch under way (the stop signal cuts its waiting short) and give all memory back."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             with suppress(StreamError):  # nobody will handle that page; the next window meets the same error
@@ -149,9 +149,9 @@ class PageFeed:
         self._poll_at = throttled_until(self._clock.now(), self._refusals)
 
     def _wait_until(self, ready: Callable[[], bool], pause: Callable[[], timedelta]) -> bool:
-        """Wait until it is ready, unless halted or at the deadline."""
-        while not self._halt.is_set() and self._clock.now() < self._deadline:
+        """Wait until it is ready, unless stopped or at the deadline."""
+        while not self._stop.is_set() and self._clock.now() < self._deadline:
             if ready():
                 return True
-            self._halt.wait(min(pause(), self._deadline - self._clock.now()))
+            self._stop.wait(min(pause(), self._deadline - self._clock.now()))
         return False

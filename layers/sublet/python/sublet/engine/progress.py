@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from functools import partial
 
-from sublet.engine.held_lease import HeldLease, Tenure
+from sublet.decisions.held_lease import Tenure
+from sublet.engine.held_lease import HeldLease
 from sublet.errors import LeaseTableError
 from sublet.ports import Applied, Clock, LeaseTable, Log
 from sublet.protocol.checkpoint import Checkpoint
@@ -44,9 +45,9 @@ class Progress:
 
     def heartbeat_if_due(self, after: timedelta, slack: timedelta) -> None:
         """A checkpoint that is due within `slack` carries the heartbeat: one write instead of two."""
-        if self._held.is_due(after):
+        if self._held.is_heartbeat_due(after):
             self.write_if_due(slack)
-        self._held.heartbeat_if_due(after, self._settings.failover_time)
+        self._held.heartbeat_if_due(after)
 
     def write(self) -> None:
         """Write what is finished and not written. A lost lease or an unreachable table shows in the held lease."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sublet.decisions.lease_cleanup import DeleteReason, Deletion
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
+from sublet.engine.lease_steps import create_lease, delete_lease, is_gone, look
 from sublet.metric_names import Metric
-from sublet.ports import Applied, Dispatcher, Ports
-from sublet.protocol.lease_writes import create, delete
+from sublet.ports import Dispatcher, Ports
 from sublet.settings import Settings
 
 
@@ -38,8 +37,8 @@ class LeaseManager:
 
     def tick(self) -> TickReport:
         """Raises StreamError or LeaseTableError if it could not look; nothing has been written then."""
-        look = self._look()
-        plan = plan_tick(look, self.ports.clock.now(), self.ports.chance, self.settings)
+        seen = look(self.ports, self.settings)
+        plan = plan_tick(seen, self.ports.clock.now(), self.ports.chance, self.settings)
         created, deleted = self._act(plan)
         report = TickReport(
             created=created,
@@ -48,57 +47,27 @@ class LeaseManager:
             total_leases=plan.total_leases,
             total_shards=plan.total_shards,
             unclaimed_leases=plan.unclaimed_leases,
-            malformed_rows=len(look.scan.malformed),
+            malformed_rows=len(seen.scan.malformed),
             holes=len(plan.sync.holes),
             inconsistent_shards=len(plan.sync.inconsistent),
         )
-        self._report(look, plan, report)
+        self._report(seen, plan, report)
         return report
-
-    def _look(self) -> Look:
-        """Leases before shards: a shard that appears in between has no lease yet, which is right, not an orphan."""
-        scan = self.ports.table.scan()
-        is_empty = not scan.leases and not scan.malformed
-        shards = self.ports.stream.list_shards(at=self.settings.start_position if is_empty else None)
-        return Look(scan, shards, self.ports.sightings.load())
 
     def _act(self, plan: TickPlan) -> tuple[int, int]:
         """Leases in KCL's order, one by one: a sync that fails halfway leaves a table that the next one heals."""
-        created = 0
-        for new in plan.sync.create:
-            if isinstance(self.ports.table.apply(create(new.lease)), Applied):
-                created += 1
-                self.ports.log.info(
-                    "lease created",
-                    lease_key=new.lease.lease_key,
-                    why=new.why,
-                    checkpoint=str(new.lease.checkpoint),
-                )
-        deleted = sum(self._delete(deletion) for deletion in plan.deletions)
+        created = sum(create_lease(new, self.ports) for new in plan.sync.create)
+        deleted = sum(
+            is_gone(deletion, self.ports) and delete_lease(deletion, self.ports)
+            for deletion in plan.deletions
+        )
         self.ports.sightings.save(plan.sightings)
         if plan.items:
             self.dispatcher.dispatch(plan.items)
         return created, deleted
 
-    def _delete(self, deletion: Deletion) -> bool:
-        """Garbage is only a suspicion until the service itself has denied the shard: a listing may lag."""
-        key = deletion.lease.lease_key
-        if deletion.why is DeleteReason.GARBAGE and self.ports.stream.has_shard(key):
-            return False
-        deleted = isinstance(self.ports.table.apply(delete(deletion.lease)), Applied)
-        if deleted and not deletion.lease.is_ended:
-            self.ports.metrics.put(Metric.DATA_GAP, 1)
-            self.ports.log.error(
-                "data gap: the shard's records are past retention, and it was never read to its end",
-                lease_key=key,
-                checkpoint=str(deletion.lease.checkpoint),
-            )
-        elif deleted:
-            self.ports.log.info("lease deleted", lease_key=key, why=deletion.why)
-        return deleted
-
-    def _report(self, look: Look, plan: TickPlan, report: TickReport) -> None:
-        for row in look.scan.malformed:
+    def _report(self, seen: Look, plan: TickPlan, report: TickReport) -> None:
+        for row in seen.scan.malformed:
             self.ports.log.error(
                 "malformed lease row; its shard waits until somebody mends it",
                 lease_key=row.lease_key,
