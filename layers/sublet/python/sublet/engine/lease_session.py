@@ -261,7 +261,7 @@ class LeaseSession:
 
     def _tell_releasing(self) -> None:
         """While a checkpoint can still be made. Not of a lease that is gone, or of which the handler was never told."""
-        if self.is_announced and self.held.confirm(self.shared.settings.failover_time):
+        if self.is_announced and self.held.confirm():
             call = partial(self.shared.handler.lease_releasing, self.shard_id)
             self.handling.tell("lease_releasing", call, once=True)
 
