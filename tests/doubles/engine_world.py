@@ -32,8 +32,7 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.settings import Mode, Settings, StartPosition
-
-from tests.doubles.turn_taking import TurnTaking
+from sublet.testing.turn_taking import TurnTaking
 
 Result = Applied | Refused
 SHARD = "shardId-000000000000"

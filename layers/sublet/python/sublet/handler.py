@@ -38,6 +38,11 @@ class Batch(Struct, frozen=True):
     attempt: int = 1
     remaining_time_in_millis: Callable[[], int] = no_deadline
 
+    def __repr__(self) -> str:
+        """Without the data: a batch may well end up in a log."""
+        first, last = self.records[0].checkpoint, self.records[-1].checkpoint
+        return f"<Batch of {self.stream} {self.shard_id}: {len(self.records)} records, {first} to {last}, attempt {self.attempt}>"
+
     @property
     def account(self) -> str | None:
         """The stream's AWS account, of twelve digits; None without a `stream_arn`."""

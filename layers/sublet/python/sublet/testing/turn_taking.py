@@ -65,7 +65,11 @@ class TurnTaking:
 
     def sleep(self, duration: timedelta) -> None:
         """Let the others run meanwhile: how a handler in a test works for a while."""
-        self.wait(lambda: False, self._clock.now() + duration)
+        self.wait(lambda: False, self.after(duration))
+
+    def after(self, duration: timedelta) -> datetime:
+        """The moment after so long."""
+        return self._clock.now() + duration
 
     def wait(self, ready: Callable[[], bool], until: datetime | None = None) -> None:
         if ready():
@@ -141,7 +145,7 @@ class _Signal:
         return self._is_set
 
     def wait(self, timeout: timedelta) -> bool:
-        self._turns.wait(self.is_set, self._turns._clock.now() + timeout)
+        self._turns.wait(self.is_set, self._turns.after(timeout))
         return self._is_set
 
 

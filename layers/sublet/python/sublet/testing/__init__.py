@@ -1,0 +1,39 @@
+"""For the tests of a handler: the engine over memory, with time in the test's hands. Needs no AWS, no Docker and no waiting.
+
+consume          the whole engine on records in memory, until all are handled
+MemoryConsumer   the same, step by step: put, reshard, consume again
+batch            one Batch, to call a handler with; `checkpointed` tells what it checkpointed
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sublet.testing.batches import batch, checkpointed
+    from sublet.testing.memory_consumer import Consumed, MemoryConsumer, consume
+
+__all__ = [
+    "Consumed",
+    "MemoryConsumer",
+    "batch",
+    "checkpointed",
+    "consume",
+]
+
+_NAMES = {
+    "sublet.testing.batches": "batch checkpointed",
+    "sublet.testing.memory_consumer": "Consumed MemoryConsumer consume",
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # or else type checkers would believe in every name
+
+    def __getattr__(name: str) -> object:
+        """A name's first use (PEP 562): pytest loads this package in every session, also where nobody uses it."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

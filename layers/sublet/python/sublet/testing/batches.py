@@ -1,0 +1,70 @@
+"""One batch, made by hand: for a test that calls its handler itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from sublet.handler import Batch
+from sublet.memory.clock import BEGINNING
+from sublet.protocol.records import StreamRecord, UserRecord
+
+Given = bytes | tuple[str, bytes]
+"""A record's data, or its partition key and data. Without a key it gets one of its own: key-0, key-1, ..."""
+
+SHARD = "shardId-000000000000"
+STREAM = "memory"
+ARN = f"arn:aws:kinesis:us-east-1:123456789012:stream/{STREAM}"
+
+
+class _Checkpoints:
+    """A batch's `checkpoint`: remembers what it was called with, and refuses what the engine refuses."""
+
+    def __init__(self, records: Sequence[UserRecord]) -> None:
+        self.of = records
+        self.made: list[UserRecord] = []
+
+    def __call__(self, record: UserRecord) -> None:
+        if not any(record is known for known in self.of):
+            raise ValueError("batch.checkpoint(record): the record is not one of this batch's records")
+        self.made.append(record)
+
+
+def batch(
+    records: Iterable[Given | UserRecord],
+    *,
+    shard_id: str = SHARD,
+    attempt: int = 1,
+    millis_behind_latest: int = 0,
+    remaining: timedelta = timedelta(minutes=14),
+) -> Batch:
+    """A batch of one shard, as from the stream `memory`: sequence numbers 1, 2, 3, ... and a second between two arrivals."""
+    made = tuple(
+        given if isinstance(given, UserRecord) else _record(place, given)
+        for place, given in enumerate(records)
+    )
+    if not made:
+        raise ValueError("a batch has at least one record")
+    left = remaining // timedelta(milliseconds=1)
+    return Batch(STREAM, shard_id, made, millis_behind_latest, _Checkpoints(made), ARN, attempt, lambda: left)
+
+
+def checkpointed(batch: Batch) -> list[UserRecord]:
+    """The records that `batch.checkpoint` was called with, in the order of the calls. Of a batch that `batch()` made."""
+    if not isinstance(batch.checkpoint, _Checkpoints):
+        raise TypeError("checkpointed(batch): the batch was not made by sublet.testing.batch")
+    return batch.checkpoint.made
+
+
+def keyed(given: Iterable[Given]) -> list[tuple[str, bytes]]:
+    """(partition key, data) of each."""
+    return [
+        (f"key-{place}", record) if isinstance(record, bytes) else record
+        for place, record in enumerate(given)
+    ]
+
+
+def _record(place: int, given: Given) -> UserRecord:
+    ((key, data),) = keyed([given]) if isinstance(given, tuple) else [(f"key-{place}", given)]
+    arrived = BEGINNING + timedelta(seconds=place)
+    return UserRecord(data, key, 0, StreamRecord(str(place + 1), data, key, arrived))

@@ -1,0 +1,183 @@
+"""The whole engine over memory, as one call: lease manager, leases, polls, deaggregation, handler, checkpoints.
+
+Time is a memory clock, which moves only when all wait: thirty seconds of backoff take none. Every run is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from sublet.decisions.window import LeaseReport, Outcome
+from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.tick import LeaseManager
+from sublet.handler import Batch, Handler
+from sublet.handlers.contract import CONTRACT
+from sublet.handlers.load import handler_of
+from sublet.memory import (
+    FakeClock,
+    MemoryDispatcher,
+    MemoryLeaseTable,
+    MemoryLog,
+    MemoryMetrics,
+    MemorySightingStore,
+    MemoryStream,
+    memory_ports,
+)
+from sublet.ports import Ports
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.settings import Settings
+from sublet.testing.batches import STREAM, Given, keyed
+from sublet.testing.turn_taking import TurnTaking
+
+TICK = timedelta(minutes=1)
+"""Between two ticks of the lease manager, as deployed."""
+
+TICKS_MAX = 1000
+"""Many more than any handler needs that gets on at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """What became of it."""
+
+    checkpoints: Mapping[str, Checkpoint]
+    """By shard id, as the lease table has them afterwards."""
+    batches: tuple[Batch, ...]
+    """Of every call of the handler, in order: those that failed too."""
+    retries: int
+    """Calls that were made again because one had failed."""
+    elapsed: timedelta
+    """On the memory clock."""
+
+
+def consume(handler: object, records: Iterable[Given], *, shards: int = 1, **settings: Any) -> Consumed:
+    """Put the records and have the handler consume them, through the whole engine, until each is handled.
+
+    `handler`: a function, an object with `handle`, a module, or `module:function`. `settings`: any of Settings, by name.
+    If it fails for good, `handler_attempts` times in a row, what it raised last is raised here.
+    """
+    consumer = MemoryConsumer(shards=shards, **settings)
+    consumer.put(*records)
+    return consumer.consume(handler)
+
+
+class MemoryConsumer:
+    """A stream and an application in memory. Its leases and checkpoints last from one `consume` to the next.
+
+    stream   put, split, merge and trim as you like between two calls of `consume`
+    clock    stands still between them, unless you move it: `clock.advance(timedelta(days=1))`
+    """
+
+    def __init__(self, *, shards: int = 1, **settings: Any) -> None:
+        self.settings = Settings(**{"application": "tested", "stream": STREAM, **settings})
+        self.clock = FakeClock()
+        self.stream = MemoryStream(shards, clock=self.clock, name=self.settings.stream)
+        self.table = MemoryLeaseTable()
+        self.log = MemoryLog()
+        self.metrics = MemoryMetrics()
+        self._sightings = MemorySightingStore()
+
+    def put(self, *records: Given) -> list[str]:
+        """Each into the shard of its partition key; their sequence numbers."""
+        return self.stream.put_all(keyed(records))
+
+    def consume(self, handler: object) -> Consumed:
+        """Until each record of the stream is handled; or raise what the handler raised, once it has failed for good."""
+        calls, since = _Calls(handler_of(handler)), self.clock.now()
+        ports, dispatcher = self._ports(), MemoryDispatcher()
+        manager = LeaseManager(ports, dispatcher, self.settings)
+        worker = LeaseWorker(ports, calls, self.settings)
+        read: set[str] = set()
+        for tick in range(TICKS_MAX):
+            manager.tick()
+            for item in dispatcher.take():
+                report = worker.run_window(item, f"tick-{tick}", self.clock.now() + self.settings.window)
+                calls.check(report.leases)
+                read.update(lease.lease_key for lease in report.leases if _is_read(lease))
+            if {shard.shard_id for shard in self.stream.list_shards() if shard.is_open} <= read:
+                return Consumed(
+                    self.checkpoints, tuple(calls.batches), calls.failed, self.clock.now() - since
+                )
+            self.clock.advance(TICK)
+        raise AssertionError(
+            f"not consumed in {TICKS_MAX} ticks, a minute each; checkpoints: {self.checkpoints}"
+        )
+
+    @property
+    def checkpoints(self) -> dict[str, Checkpoint]:
+        """By shard id, as they stand in the lease table."""
+        return {lease.shard_id: lease.checkpoint for lease in self.table.scan().leases}
+
+    def _ports(self) -> Ports:
+        return memory_ports(
+            self.stream,
+            self.table,
+            sightings=self._sightings,
+            clock=self.clock,
+            tasks=TurnTaking(self.clock),
+            chance=Random(0),  # noqa: S311 - the same choices in every run
+            metrics=self.metrics,
+            log=self.log,
+        )
+
+
+def _is_read(lease: LeaseReport) -> bool:
+    """Whether the window was at the shard's tip when it ended."""
+    at_tip = lease.outcome in (Outcome.CAUGHT_UP, Outcome.WINDOW_ENDED)
+    return at_tip and lease.millis_behind_latest == 0
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The Handler port: the user's, and a list of its calls."""
+
+    handler: Handler
+    batches: list[Batch] = field(default_factory=list)
+    failed: int = 0
+    failures: dict[tuple[str, str], BaseException] = field(default_factory=dict)
+    """What was raised last for a shard by a function of the handler, unless that has returned since."""
+
+    def handle(self, batch: Batch) -> None:
+        self.batches.append(batch)
+        with self._noted(batch.shard_id, "handle"):
+            self.handler.handle(batch)
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+        with self._noted(shard_id, "lease_acquired"):
+            self.handler.lease_acquired(shard_id, checkpoint)
+
+    def lease_releasing(self, shard_id: str) -> None:
+        with self._noted(shard_id, "lease_releasing"):
+            self.handler.lease_releasing(shard_id)
+
+    def lease_lost(self, shard_id: str) -> None:
+        with self._noted(shard_id, "lease_lost"):
+            self.handler.lease_lost(shard_id)
+
+    def shard_ended(self, shard_id: str) -> None:
+        with self._noted(shard_id, "shard_ended"):
+            self.handler.shard_ended(shard_id)
+
+    @contextmanager
+    def _noted(self, shard_id: str, call: str) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as failure:
+            self.failed += 1
+            self.failures[shard_id, call] = failure
+            raise
+        self.failures.pop((shard_id, call), None)
+
+    def check(self, leases: Iterable[LeaseReport]) -> None:
+        """Raise what stands: what a call for a lease that has now been left raised, with no later one that returned."""
+        for lease in leases:
+            for call in CONTRACT:
+                failure = self.failures.pop((lease.lease_key, call), None)
+                if failure is not None:
+                    failure.add_note(f"raised by the handler's {call}, for {lease.lease_key}")
+                    raise failure

@@ -1,0 +1,151 @@
+"""A handler in a user's test: the whole engine, and no waiting."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sublet import Batch, Checkpoint, Mode
+from sublet.errors import HandlerContractBroken, HandlerNotLoadable, SettingsError
+from sublet.protocol.aggregation import aggregate
+from sublet.testing import MemoryConsumer, consume
+
+MINUTE = timedelta(minutes=1)
+
+
+class Remembering:
+    """A handler that keeps what it is told, and fails at first if asked to."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.data: list[bytes] = []
+        self.told: list[str] = []
+        self.failures = failures
+
+    def handle(self, batch: Batch) -> None:
+        if self.failures > 0:
+            self.failures -= 1
+            raise LookupError("not now")
+        self.data += [record.data for record in batch.records]
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+        self.told.append(f"acquired {shard_id[-1]} at {checkpoint}")
+
+    def lease_releasing(self, shard_id: str) -> None:
+        self.told.append(f"releasing {shard_id[-1]}")
+
+    def shard_ended(self, shard_id: str) -> None:
+        self.told.append(f"ended {shard_id[-1]}")
+
+
+def test_every_record_is_handled_and_checkpointed() -> None:
+    handler = Remembering()
+    done = consume(handler, [b"a", ("customer-7", b"b"), b"c"], shards=2)
+    assert sorted(handler.data) == [b"a", b"b", b"c"]
+    assert done.checkpoints.keys() == {"shardId-000000000000", "shardId-000000000001"}
+    for batch in done.batches:
+        assert done.checkpoints[batch.shard_id] == batch.records[-1].checkpoint
+    assert done.retries == 0
+
+
+def test_records_of_one_key_come_in_order() -> None:
+    handler = Remembering()
+    sent = [b"%d" % number for number in range(50)]
+    consume(handler, [("customer-7", data) for data in sent], shards=4, max_batch_records=7)
+    assert handler.data == sent
+
+
+def test_aggregates_are_taken_apart() -> None:
+    handler = Remembering()
+    consume(handler, [("k", aggregate([("k", None, b"a"), ("k", None, b"b")]))])
+    assert handler.data == [b"a", b"b"]
+
+
+def test_minutes_of_backoff_take_no_time() -> None:
+    handler, began = Remembering(failures=4), time.perf_counter()
+    done = consume(handler, [b"a"], handler_backoff=30 * timedelta(seconds=1))
+    assert time.perf_counter() - began < 5
+    assert (handler.data, done.retries) == ([b"a"], 4)
+    assert done.elapsed >= 2 * MINUTE
+    assert [batch.attempt for batch in done.batches] == [1, 2, 3, 4, 5]
+
+
+def test_what_a_handler_raises_for_good_is_raised_here() -> None:
+    with pytest.raises(LookupError, match="not now") as failed:
+        consume(Remembering(failures=99), [b"a"], handler_attempts=3)
+    assert failed.value.__notes__ == ["raised by the handler's handle, for shardId-000000000000"]
+
+
+def test_what_any_of_its_functions_raises_is_raised_here() -> None:
+    class Unflushable(Remembering):
+        def lease_releasing(self, shard_id: str) -> None:
+            raise OSError(f"disk full, flushing {shard_id}")
+
+    with pytest.raises(OSError, match="disk full"):
+        consume(Unflushable(), [b"a"])
+
+
+def fail_the_test(_: Batch) -> None:
+    pytest.fail("seen by pytest")
+
+
+def test_a_failing_test_fails_at_once() -> None:
+    with pytest.raises(pytest.fail.Exception, match="seen by pytest"):
+        consume(fail_the_test, [b"a"])
+
+
+def test_a_handler_that_breaks_the_contract_is_told() -> None:
+    async def never_run(batch: Batch) -> None: ...
+
+    with pytest.raises(HandlerNotLoadable):
+        consume(never_run, [b"a"])
+    call: Callable[[Batch], object] = lambda batch: never_run(batch)  # noqa: E731, PLW0108 - seen only when called
+    with pytest.raises(HandlerContractBroken):
+        consume(call, [b"a"])
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(SettingsError, match="handler_attempts"):
+        consume(print, [b"a"], handler_attempts=0)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_it_ends_in_both_modes_and_without_records(mode: Mode) -> None:
+    assert consume(print, [], shards=3, mode=mode).batches == ()
+
+
+def test_a_handler_of_a_module_is_found_by_its_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "found_handler.py").write_text("def handle(batch): batch.checkpoint(batch.records[0])")
+    done = consume("found_handler:handle", [b"a"])
+    assert len(done.batches) == 1
+    del sys.modules["found_handler"]
+
+
+def test_step_by_step_through_a_reshard(memory_consumer: MemoryConsumer) -> None:
+    """The fixture that pytest finds by itself."""
+    consumer, handler = memory_consumer, Remembering()
+    consumer.put(("k", b"a"))
+    consumer.consume(handler)
+    for shard in [shard for shard in consumer.stream.list_shards() if shard.is_open]:
+        consumer.stream.split(shard.shard_id)
+    consumer.put(("k", b"b"))
+    consumer.clock.advance(MINUTE)
+    done = consumer.consume(handler)
+    assert handler.data == [b"a", b"b"]
+    assert {"ended 0", "ended 1"} < set(handler.told)
+    assert [str(done.checkpoints[key]) for key in sorted(done.checkpoints)][:2] == ["SHARD_END"] * 2
+
+
+def test_nothing_comes_twice_in_a_second_go() -> None:
+    consumer, handler = MemoryConsumer(shards=1), Remembering()
+    consumer.put(b"a")
+    consumer.consume(handler)
+    consumer.put(b"b")
+    assert len(consumer.consume(handler).batches) == 1
+    assert handler.data == [b"a", b"b"]

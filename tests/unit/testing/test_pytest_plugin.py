@@ -1,0 +1,44 @@
+"""pytest loads the plugin in every session: it finds the fixture, and pays nothing for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+PROGRAM = """
+import sys
+
+import sublet.testing.pytest_plugin
+
+print([name for name in sys.modules if name.startswith(("msgspec", "boto", "greenlet", "sublet.")) and ".testing" not in name])
+"""
+
+
+def test_it_is_registered() -> None:
+    (entry,) = [entry for entry in entry_points(group="pytest11") if entry.name == "sublet"]
+    assert entry.value == "sublet.testing.pytest_plugin"
+
+
+def test_a_users_test_finds_the_fixture(tmp_path: Path) -> None:
+    (tmp_path / "test_orders.py").write_text(
+        "def test_orders(memory_consumer):\n"
+        "    seen = []\n"
+        "    memory_consumer.put(b'a', b'b')\n"
+        "    memory_consumer.consume(lambda batch: seen.extend(batch.records))\n"
+        "    assert len(seen) == 2\n"
+    )
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path), cwd=tmp_path)
+    assert "1 passed" in done, done
+
+
+def test_loading_it_loads_nothing_else() -> None:
+    assert run("-c", PROGRAM).strip() == "[]"
+
+
+def run(*arguments: str, cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.stdout + done.stderr
