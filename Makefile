@@ -180,25 +180,25 @@ node_modules/.installed: package.json package-lock.json .npmrc $(NODE_ENV)
 	@npm ci --silent
 	@touch $@
 
-layers/dependencies/.built: layers/build.py requirements/layer.txt .local/uv/.installed
+layers/dependencies/.built: infra/sublet_cdk/dependencies.py requirements/layer.txt .venv/.installed
 	@$(say) "The Lambda layer of dependencies, for arm64 and x86_64"
-	@$(PYTHON) layers/build.py --uv $(UV) layer
+	@$(PY) -m sublet_cdk.dependencies layer
 	@touch $@
 
 .PHONY: emr
-emr: layers/dependencies/emr/.built ## what SparkPipeline (EMR Serverless) takes along, for arm64 and x86_64: 430 MB each
+emr: layers/dependencies/.built-emr ## what SparkPipeline (EMR Serverless) takes along, for arm64 and x86_64: 430 MB each
 	@:
 
-layers/dependencies/emr/.built: layers/build.py requirements/emr.txt .local/uv/.installed
+layers/dependencies/.built-emr: infra/sublet_cdk/dependencies.py requirements/emr.txt .venv/.installed
 	@$(say) "The dependencies of the pipeline on EMR Serverless, for arm64 and x86_64"
-	@$(PYTHON) layers/build.py --uv $(UV) emr
+	@$(PY) -m sublet_cdk.dependencies emr
 	@touch $@
 
 LOCK = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 .PHONY: lock
 lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its newest
 	@$(say) "Locking: Python"
-	@$(LOCK) pyproject.toml --extra demo --group test --group infra --output-file requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra demo --extra cdk --group test --group infra --output-file requirements/dev.txt
 	@$(LOCK) pyproject.toml --extra spark --extra delta --extra progress --group test --group spark-test --output-file requirements/spark.txt
 	@$(LOCK) --group bench --output-file requirements/bench.txt
 	@$(LOCK) requirements/layer.in --constraints requirements/dev.txt --output-file requirements/layer.txt

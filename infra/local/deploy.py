@@ -20,7 +20,16 @@ BOOTSTRAP_STACK = "CDKToolkit"
 REPORT_TAIL = 30
 
 # What of our own environment the CDK and the app it starts may see. Nothing with credentials, nothing of AWS.
-INHERITED = ("HOME", "LANG", "PATH", "TMPDIR", "VIRTUAL_ENV")
+INHERITED = (
+    "HOME",
+    "LANG",
+    "PATH",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "XDG_CACHE_HOME",
+)
 
 # What the emulator is not: it knows no bootstrap roles, and no alarms on metric math.
 EMULATOR_CONTEXT = {"cli_credentials": "true", "sublet:metric-math-alarms": "false"}

@@ -1,1 +1,33 @@
-"""sublet on AWS as CDK constructs."""
+"""sublet on AWS, as CDK constructs for an app of your own: `pip install 'sublet[cdk]'`, `from sublet_cdk import KinesisConsumer`.
+
+A name loads its module, and with it the CDK, with its first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sublet_cdk.alarms import AlarmThresholds
+    from sublet_cdk.kinesis_consumer import KinesisConsumer
+    from sublet_cdk.spark_alarms import PipelineThresholds
+    from sublet_cdk.spark_job import WorkerSize
+    from sublet_cdk.spark_pipeline import SparkPipeline
+
+__all__ = ["AlarmThresholds", "KinesisConsumer", "PipelineThresholds", "SparkPipeline", "WorkerSize"]
+
+_MODULE_OF = {
+    "AlarmThresholds": "sublet_cdk.alarms",
+    "KinesisConsumer": "sublet_cdk.kinesis_consumer",
+    "PipelineThresholds": "sublet_cdk.spark_alarms",
+    "SparkPipeline": "sublet_cdk.spark_pipeline",
+    "WorkerSize": "sublet_cdk.spark_job",
+}
+
+if not TYPE_CHECKING:  # or else type checkers would believe in every name
+
+    def __getattr__(name: str) -> object:
+        """A name's first use (PEP 562)."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+        return value

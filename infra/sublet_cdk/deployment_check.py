@@ -15,8 +15,9 @@ from constructs import Construct
 from sublet.settings import Settings
 from sublet_cdk import roles
 from sublet_cdk.functions import FunctionShape, FunctionSize, add_function
+from sublet_cdk.shipped import shipped
 
-CODE = Path(__file__).resolve().parents[2] / "functions" / "deployment_check"
+CODE = shipped("functions/deployment_check")
 
 
 def add_deployment_check(

@@ -13,6 +13,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet_cdk import roles
+from sublet_cdk.dependencies import LAYER, built
 from sublet_cdk.handler_asset import NOT_SHIPPED
 from sublet_cdk.nag import acknowledge
 
@@ -77,22 +78,30 @@ def add_function(
 
 
 def add_layers(
-    scope: Construct, architecture: lambda_.Architecture, library: Path, dependencies: Path
+    scope: Construct,
+    architecture: lambda_.Architecture,
+    library: Path,
+    dependencies: lambda_.ILayerVersion | str | Path | None,
 ) -> list[lambda_.ILayerVersion]:
-    """The library's layer and its dependencies', which has to be built before."""
-    if not (dependencies / "python").is_dir():
-        raise SettingsError("dependencies_layer", str(dependencies), "a built layer (`make setup` builds it)")
-    return [
-        lambda_.LayerVersion(
-            scope,
-            name,
-            code=lambda_.Code.from_asset(str(path), exclude=EXCLUDE),
-            compatible_runtimes=[RUNTIME],
-            compatible_architectures=[architecture],
-            description=description,
-        )
-        for name, path, description in (
-            ("Library", library, "sublet"),
-            ("Dependencies", dependencies, "What sublet depends on, but for boto3, which Lambda has"),
-        )
-    ]
+    """The library's layer and its dependencies': a layer version, the folder of one, or by default the locked wheels."""
+    own = _layer(scope, "Library", architecture, library, "sublet")
+    if dependencies is not None and not isinstance(dependencies, str | Path):
+        return [own, dependencies]
+    folder = Path(dependencies) if dependencies else built(LAYER, architecture.name)
+    if not (folder / "python").is_dir():
+        raise SettingsError("dependencies_layer", str(folder), "a layer's folder, with `python` in it")
+    what = "What sublet depends on, but for boto3, which Lambda has"
+    return [own, _layer(scope, "Dependencies", architecture, folder, what)]
+
+
+def _layer(
+    scope: Construct, name: str, architecture: lambda_.Architecture, folder: Path, description: str
+) -> lambda_.LayerVersion:
+    return lambda_.LayerVersion(
+        scope,
+        name,
+        code=lambda_.Code.from_asset(str(folder), exclude=EXCLUDE),
+        compatible_runtimes=[RUNTIME],
+        compatible_architectures=[architecture],
+        description=description,
+    )

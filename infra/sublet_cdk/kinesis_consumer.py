@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Unpack
 
-from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack, Stage, Tags
+from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack, Tags
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -39,15 +39,14 @@ from sublet_cdk.dashboard import add_dashboard
 from sublet_cdk.deployment_check import add_deployment_check
 from sublet_cdk.functions import FunctionShape, FunctionSize, add_function, add_layers
 from sublet_cdk.handler_asset import stage_handler
+from sublet_cdk.library import stage_folder, stage_library
 from sublet_cdk.nag import acknowledge
 from sublet_cdk.queues import add_queue
+from sublet_cdk.shipped import shipped
 from sublet_cdk.state_machine import Functions, definition
 
-ROOT = Path(__file__).resolve().parents[2]
-LIBRARY_LAYER = ROOT / "layers" / "sublet"
-DEPENDENCIES = ROOT / "layers" / "dependencies"
-LEASE_MANAGER_CODE = ROOT / "functions" / "lease_manager"
-LEASE_WORKER_ENTRY_POINT = ROOT / "functions" / "lease_worker" / "app.py"
+LEASE_MANAGER_CODE = shipped("functions/lease_manager")
+LEASE_WORKER_ENTRY_POINT = shipped("functions/lease_worker/app.py")
 
 STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
 """Not SUBLET_: that prefix is for settings only, and Settings refuses a variable that is none."""
@@ -87,7 +86,8 @@ class KinesisConsumer(Construct):
     stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
     alarm_topic             is told when an alarm fires and when it is over
     deployment_check        the deployment fails when the deployed worker cannot import its handler
-    dependencies_layer      a layer that was built in another place
+    dependencies_layer      a layer of yours with what sublet depends on, or a folder for one; by default it is made of
+                            the locked wheels when it is first needed, without Docker
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class KinesisConsumer(Construct):
         alarm_topic: sns.ITopic | None = None,
         alarm_thresholds: AlarmThresholds | None = None,
         deployment_check: bool = True,
-        dependencies_layer: str | Path | None = None,
+        dependencies_layer: lambda_.ILayerVersion | str | Path | None = None,
         **settings: Unpack[SettingProperties],
     ) -> None:
         super().__init__(scope, construct_id)
@@ -121,12 +121,12 @@ class KinesisConsumer(Construct):
         self.stream = stream
         self.settings = settings_of(application, stream, handler, settings, timeout)
         _check_memory(self.settings, worker_memory)
-        layer = Path(dependencies_layer or DEPENDENCIES / architecture.name)
+        library = stage_library(self)
         self.shape = FunctionShape(
             application,
             architecture,
             log_retention,
-            add_layers(self, architecture, LIBRARY_LAYER, layer),
+            add_layers(self, architecture, library, dependencies_layer),
             environment_of(self.settings, stream) | {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE},
         )
         self.lease_table = tables.lease_table(self, self.settings, lease_table, lease_table_removal)
@@ -143,7 +143,7 @@ class KinesisConsumer(Construct):
         self.state_machine = self._state_machine(timeout)
         self.rule = self._rule(schedule or events.Schedule.rate(Duration.minutes(1)))
         if deployment_check:
-            check = add_deployment_check(self, self.worker, [code, LIBRARY_LAYER], self.settings, self.shape)
+            check = add_deployment_check(self, self.worker, [code, library], self.settings, self.shape)
             self.rule.node.add_dependency(check)  # no tick before the handler is known to be there
         watched = Watched(application, self.manager, self.worker, self.state_machine, self.dead_letters)
         self.alarms = add_alarms(
@@ -170,9 +170,7 @@ class KinesisConsumer(Construct):
         )
 
     def _worker_code(self, handler_code: Path) -> Path:
-        stage = Stage.of(self)
-        assert stage is not None  # an App is one
-        target = Path(stage.asset_outdir) / f"handler-{self.node.addr}"
+        target = stage_folder(self) / f"handler-{self.node.addr}"
         return stage_handler(handler_code, self.settings.handler, LEASE_WORKER_ENTRY_POINT, target)
 
     def _worker(

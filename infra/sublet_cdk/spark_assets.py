@@ -16,11 +16,10 @@ from sublet.errors import SettingsError
 from sublet.pipeline.settings import Sink
 from sublet_cdk.functions import EXCLUDE
 from sublet_cdk.handler_asset import check_handler_exists
+from sublet_cdk.library import stage_library
+from sublet_cdk.shipped import shipped
 
-ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ROOT / "layers" / "sublet" / "python"
-DEPENDENCIES = ROOT / "layers" / "dependencies" / "emr"
-ENTRY_POINT = ROOT / "functions" / "spark_pipeline" / "app.py"
+ENTRY_POINT = shipped("functions/spark_pipeline/app.py")
 
 DELTA_ONLY = ["deltalake*", "arro3*"]
 """A third of the dependencies' bytes, which every worker would load."""
@@ -48,7 +47,10 @@ def add_assets(
     """Raises SettingsError for what is not there, before anything is deployed."""
     _check(code, transform, dependencies)
     leave_out = EXCLUDE if sink is Sink.DELTA else [*EXCLUDE, *DELTA_ONLY]
-    folders = {"library": (LIBRARY, EXCLUDE), "dependencies": (dependencies, leave_out)}
+    folders = {
+        "library": (stage_library(scope) / "python", EXCLUDE),
+        "dependencies": (dependencies, leave_out),
+    }
     if code is not None:
         folders["code"] = (code, EXCLUDE)
     archives = {
@@ -71,7 +73,9 @@ def add_assets(
 
 def _check(code: Path | None, transform: str | None, dependencies: Path) -> None:
     if not (dependencies / "pyarrow").is_dir():
-        raise SettingsError("dependencies", str(dependencies), "a built folder (`make emr` builds it)")
+        raise SettingsError(
+            "dependencies", str(dependencies), "a folder of packages, such as the one that `make emr` makes"
+        )
     if code is not None and not code.is_dir():
         raise SettingsError("code", str(code), "a directory with the transform's module in it")
     if transform is not None:

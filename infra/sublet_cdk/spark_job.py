@@ -23,7 +23,7 @@ SPARK_OF_RELEASES = {"emr-spark-8.0": "4.0", "emr-spark-8.1": "4.1 or less", "em
 """The releases of EMR Serverless with Spark 4 that AWS has documented; those named emr-<number> have Spark 3."""
 
 PYTHON = "/usr/bin/python3.11"
-"""EMR's images bring 3.9 (the default, too old), 3.11 and 3.12. `layers/build.py` builds for 3.11."""
+"""EMR's images bring 3.9 (the default, too old), 3.11 and 3.12. `sublet_cdk.dependencies` has packages for 3.11."""
 
 MEMORY_OF_CORES = {1: (2, 8, 1), 2: (4, 16, 1), 4: (8, 30, 1), 8: (16, 60, 4), 16: (32, 120, 8)}
 """EMR Serverless's workers: vCPUs -> least and most GB, and the step between."""

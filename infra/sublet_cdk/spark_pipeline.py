@@ -34,11 +34,12 @@ from sublet.pipeline.settings import Sink
 from sublet.settings import StartPosition
 from sublet.spark.options import Leases
 from sublet_cdk import roles
+from sublet_cdk.dependencies import EMR, built
 from sublet_cdk.nag import acknowledge_wildcard
 from sublet_cdk.queues import add_queue
 from sublet_cdk.spark_alarms import PipelineThresholds, WatchedRuns, add_pipeline_alarms
 from sublet_cdk.spark_arguments import PipelineArguments
-from sublet_cdk.spark_assets import DEPENDENCIES, PipelineAssets, add_assets
+from sublet_cdk.spark_assets import PipelineAssets, add_assets
 from sublet_cdk.spark_job import PYTHON, Fleet, WorkerSize, check_release, spark_properties, start_job_run
 from sublet_cdk.spark_schedule import add_schedule
 
@@ -138,7 +139,7 @@ class SparkPipeline(Construct):
             transform=transform,
             schema=schema,
             sink=sink,
-            dependencies=Path(dependencies or DEPENDENCIES / architecture.name),
+            dependencies=Path(dependencies) if dependencies else built(EMR, architecture.name),
         )
         self.log = logs.LogGroup(self, "Log", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
         self.application = self._application(release_label, image_uri, architecture, vpc)

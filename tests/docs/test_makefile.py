@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("Makefile", "pyproject.toml", "package.json", "package-lock.json", ".npmrc", "layers/build.py")
+COPIED = (
+    "Makefile",
+    "pyproject.toml",
+    "package.json",
+    "package-lock.json",
+    ".npmrc",
+    "infra/sublet_cdk/dependencies.py",
+)
 
 NOTING_SHELL = """#!/bin/sh
 for command in "$@"; do :; done
@@ -26,7 +33,7 @@ esac
 def folder(tmp_path: Path) -> Path:
     """What the rules of `make setup` look at, and nothing that they make."""
     for name in COPIED:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
     shell = tmp_path / "shell"

@@ -114,8 +114,8 @@ def test_bad_context_is_refused_by_name(build: Build, name: str, context: dict[s
     assert says in str(refused.value)
 
 
-def test_a_layer_that_is_not_built_is_refused_with_the_command_that_builds_it(build: Build) -> None:
-    with pytest.raises(SettingsError, match="make setup"):
+def test_a_folder_that_is_no_layer_is_refused(build: Build) -> None:
+    with pytest.raises(SettingsError, match="setting dependencies_layer = '/nowhere'"):
         build(dependencies_layer="/nowhere")
 
 

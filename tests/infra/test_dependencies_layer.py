@@ -8,11 +8,10 @@ import re
 import struct
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from sublet_cdk.dependencies import LAYER, built
 
-LAYER = Path(__file__).resolve().parents[2] / "layers" / "dependencies"
 ELF_MACHINE = {"x86_64": 62, "arm64": 183}
 """`e_machine` of ELF's header: EM_X86_64, EM_AARCH64."""
 
@@ -47,7 +46,7 @@ def test_dependencies_work_with_nothing_but_the_layer() -> None:
     if sys.platform != "linux":
         pytest.skip("the layer's binaries are Linux's")
     own = {"aarch64": "arm64", "x86_64": "x86_64"}[platform.machine()]
-    layer = LAYER / own / "python"
+    layer = built(LAYER, own) / "python"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", PROGRAM, str(layer)],
         env={}, capture_output=True, text=True, timeout=60, check=False,
@@ -64,8 +63,8 @@ def test_dependencies_work_with_nothing_but_the_layer() -> None:
 
 @pytest.mark.parametrize("architecture", ["arm64", "x86_64"])
 def test_binaries_are_of_the_architecture_that_the_layer_is_for(architecture: str) -> None:
-    binaries = list((LAYER / architecture).rglob("*.so"))
-    assert binaries, f"no binary in {LAYER / architecture}: run `make setup`"
+    binaries = list(built(LAYER, architecture).rglob("*.so"))
+    assert binaries, "no binary"
     for binary in binaries:
         header = binary.read_bytes()[:20]
         assert header[:4] == b"\x7fELF", binary
@@ -77,8 +76,8 @@ def test_binaries_are_of_the_architecture_that_the_layer_is_for(architecture: st
 
 def test_both_architectures_have_the_same_packages_and_no_leftovers() -> None:
     def names(architecture: str) -> set[str]:
-        files = (LAYER / architecture / "python").rglob("*")
-        return {str(path.relative_to(LAYER / architecture)) for path in files if path.suffix != ".so"}
+        folder = built(LAYER, architecture)
+        return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix != ".so"}
 
     assert names("arm64") == names("x86_64")
     assert not [

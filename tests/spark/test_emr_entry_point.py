@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pyspark
 import pytest
+from sublet_cdk.dependencies import EMR, cache_folder, place
 from sublet_cdk.spark_job import Fleet, WorkerSize, spark_properties
 
 from infra.local import EmbeddedAws
@@ -22,7 +23,7 @@ from tests.spark.processes import kill_session
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINE = {"aarch64": "arm64", "x86_64": "x86_64"}.get(platform.machine(), "")
-DEPENDENCIES = ROOT / "layers" / "dependencies" / "emr" / MACHINE
+DEPENDENCIES = place(EMR, MACHINE, cache_folder(os.environ))
 PYTHON = Path(sys.executable).resolve()
 """Beneath the virtual environment, whose packages it does not see."""
 

@@ -1,0 +1,109 @@
+"""What runs beside the library, from locked wheels of its platform: the Lambda layer, and the pipeline's on EMR Serverless.
+
+    python -m sublet_cdk.dependencies layer
+
+makes the layer for both architectures; a construct makes it when it is first needed. The same lock file gives the same
+bytes, so CDK's asset hash moves only when a dependency does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sublet_cdk.shipped import CHECKOUT, is_checkout, shipped
+from sublet_cdk.wheels import MACHINES, PackagesNotInstalled, Platform, install
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What is installed for where. The packages are in the folder `inside`."""
+
+    name: str
+    lock_file: str
+    python_versions: tuple[str, ...]
+    """Binaries have the version in their names, so that those of several lie side by side."""
+    glibc: str
+    inside: str = "."
+
+
+LAYER = Bundle("layer", "requirements/layer.txt", ("3.11", "3.12", "3.13", "3.14"), "manylinux2014", "python")
+"""boto3 is left out: Lambda brings its own. Four Pythons: a function's runtime may be any of them, and the embedded
+AWS runs functions on the machine's own.
+"""
+
+EMR = Bundle("emr", "requirements/emr.txt", ("3.11",), "manylinux_2_28")
+"""PySpark is left out: EMR brings its own. PyArrow has no wheels for a glibc older than 2.28; EMR's is 2.34."""
+
+
+def built(bundle: Bundle, architecture: str) -> Path:
+    """The folder of a bundle for `arm64` or `x86_64`; made first if there is none. Raises PackagesNotInstalled."""
+    return build(bundle, architecture, cache_folder(os.environ))
+
+
+def build(bundle: Bundle, architecture: str, cache: Path) -> Path:
+    """As `built`, below `cache`. Two at once do not disturb each other: a folder appears whole, and the second is dropped."""
+    target, lock_file = place(bundle, architecture, cache), shipped(bundle.lock_file)
+    if target.is_dir():
+        return target
+    print(f"sublet: getting {lock_file.name} for {architecture}, once, into {target}", file=sys.stderr)
+    cache.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=cache, prefix=".making-") as scratch:
+        fresh = Path(scratch) / target.name
+        for version in bundle.python_versions:
+            unpacked = Path(scratch) / version
+            install(lock_file, Platform(architecture, version, bundle.glibc), unpacked, locked=True)
+            shutil.copytree(unpacked, fresh / bundle.inside, dirs_exist_ok=True)
+        try:
+            fresh.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
+    return target
+
+
+def place(bundle: Bundle, architecture: str, cache: Path) -> Path:
+    """Where a bundle is, once it is built: the name changes with all that the content depends on."""
+    recipe = repr((bundle, architecture)).encode()
+    digest = hashlib.sha256(recipe + shipped(bundle.lock_file).read_bytes()).hexdigest()
+    return cache / f"{bundle.name}-{architecture}-{digest[:16]}"
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """A checkout has it in its own layers/; elsewhere it is the user's cache, where the XDG standard puts it."""
+    if is_checkout():
+        return CHECKOUT / "layers" / "dependencies"
+    stated = environment.get("XDG_CACHE_HOME", "")
+    root = Path(stated) if Path(stated).is_absolute() else Path.home() / ".cache"
+    return root / "sublet" / "dependencies"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m sublet_cdk.dependencies", description="Make the dependencies of what is deployed."
+    )
+    bundles = {bundle.name: bundle for bundle in (LAYER, EMR)}
+    parser.add_argument(
+        "bundle", choices=bundles, help="the Lambda layer, or for the pipeline on EMR Serverless"
+    )
+    bundle = bundles[parser.parse_args().bundle]
+    for architecture in MACHINES:
+        try:
+            folder = built(bundle, architecture)
+        except PackagesNotInstalled as problem:
+            print(f"sublet: {problem}", file=sys.stderr)
+            return 1
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        print(f"    {folder}: {size / 1e6:.1f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""The library itself, as what is deployed brings it along: as it is imported here."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+from aws_cdk import Stage
+from constructs import Construct
+
+PACKAGES = ("sublet", "pyspark_sublet")
+
+
+def stage_library(scope: Construct) -> Path:
+    """A Lambda layer's folder with the packages in `python/`, below the app's output.
+
+    From wherever they are imported: a checkout, or site-packages, where they lie among others.
+    """
+    target = stage_folder(scope) / "sublet-library"
+    shutil.rmtree(target, ignore_errors=True)
+    for package in PACKAGES:
+        spec = find_spec(package)
+        assert spec is not None  # this package's own wheel has them
+        assert spec.origin is not None
+        source = Path(spec.origin).parent
+        shutil.copytree(source, target / "python" / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return target
+
+
+def stage_folder(scope: Construct) -> Path:
+    """Where an app's output goes, and assets that are put together before CDK takes them."""
+    stage = Stage.of(scope)
+    assert stage is not None  # an App is one
+    return Path(stage.asset_outdir)

@@ -1,0 +1,70 @@
+"""What would be published: the sdist, and the wheel that is built from it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from sublet_cdk.wheels import uv
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    sdist: Path
+    wheel: Path
+
+
+def build(folder: Path) -> Distributions:
+    """Both, in `folder`. uv builds the wheel from what it unpacks of the sdist, so that nothing else can be in it."""
+    constraints = ROOT / "requirements" / "build.txt"
+    run(
+        [
+            uv(),
+            "build",
+            "--quiet",
+            "--build-constraints",
+            str(constraints),
+            "--out-dir",
+            str(folder),
+            str(ROOT),
+        ]
+    )
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return Distributions(sdist, wheel)
+
+
+def environment_with(wheel: Path, folder: Path, *extras: str, more: tuple[str, ...] = ()) -> Path:
+    """A fresh virtual environment in `folder` with the wheel, its extras and `more`, at the locked versions; its Python."""
+    python = folder / "bin" / "python"
+    run([uv(), "venv", "--quiet", str(folder)])
+    locked = ROOT / "requirements" / "dev.txt"
+    what = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
+    run(
+        [
+            uv(),
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            str(python),
+            "--constraints",
+            str(locked),
+            what,
+            *more,
+        ]
+    )
+    return python
+
+
+def run(command: list[str], folder: Path | None = None) -> str:
+    """What it printed. Nothing of this repository is on its path; with a failure, what it said is the error's text."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}
+    }
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
