@@ -42,9 +42,14 @@ class DeploymentFailed(Exception):
 
 
 def deploy(
-    aws: EmbeddedAws, context: Mapping[str, str], *, stack: str = STACK, report: Report = print
+    aws: EmbeddedAws,
+    context: Mapping[str, str],
+    *,
+    stack: str = STACK,
+    folder: Path = ROOT,
+    report: Report = print,
 ) -> dict[str, str]:
-    """Deploy `stack` of cdk.json's app with `-c` for each of `context`, and return its outputs by name.
+    """Deploy `stack` of the app of cdk.json in `folder` with `-c` for each of `context`, and return its outputs by name.
 
     Bootstraps first where that has not been done. The emulator runs functions as this machine's own processes, so
     the layer is this machine's architecture.
@@ -63,7 +68,7 @@ def deploy(
             "--progress",
             "events",
         ]
-        _cdk(aws, [*command, *_app_arguments(context, scratch)], report)
+        _cdk(aws, [*command, *_app_arguments(context, scratch)], report, folder)
         everything: dict[str, dict[str, str]] = json.loads(outputs.read_text())
         return everything.get(stack, {})
 

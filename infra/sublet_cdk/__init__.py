@@ -29,5 +29,11 @@ if not TYPE_CHECKING:  # or else type checkers would believe in every name
         """A name's first use (PEP 562)."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+        try:
+            module = import_module(_MODULE_OF[name])
+        except ModuleNotFoundError as missing:
+            if missing.name not in {"aws_cdk", "constructs"}:
+                raise
+            raise ImportError(f"sublet_cdk.{name} needs the AWS CDK: pip install 'sublet[cdk]'") from missing
+        value = globals()[name] = getattr(module, name)
         return value

@@ -1,0 +1,99 @@
+"""The wheel in a fresh environment: its names can be imported, and its types can be checked against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.package.distributions import Distributions, environment_with, run
+
+pytestmark = pytest.mark.slow
+
+EVERY_PUBLIC_NAME = """
+from importlib import import_module
+from pathlib import Path
+import sublet
+
+root = Path(sublet.__file__).parent
+packages = [".".join(path.parent.relative_to(root.parent).parts) for path in root.rglob("__init__.py")]
+modules = [import_module(name) for name in packages if not name.startswith(("sublet.spark", "sublet.pipeline"))]
+for module in modules:
+    for name in getattr(module, "__all__", ()):
+        assert getattr(module, name) is not None, (module, name)
+        print(name)
+"""
+
+PROJECT = {
+    "handler.py": """
+from sublet import Batch
+
+
+def handle(batch: Batch) -> None:
+    for record in batch.records:
+        data: bytes = record.data
+        print(batch.shard_id, record.partition_key, len(data))
+""",
+    "app.py": """
+from datetime import timedelta
+
+from aws_cdk import App, Stack
+from aws_cdk.aws_kinesis import Stream
+from sublet import Mode, StartKind, StartPosition
+from sublet_cdk import AlarmThresholds, KinesisConsumer
+
+stack = Stack(App(), "orders")
+consumer = KinesisConsumer(
+    stack,
+    "Audit",
+    application="orders-audit",
+    stream=Stream(stack, "Orders"),
+    handler_code="handlers",
+    handler="orders:handle",
+    alarm_thresholds=AlarmThresholds(lag_minutes=30),
+    mode=Mode.CONTINUOUS,
+    window=timedelta(minutes=5),
+    start_position=StartPosition(StartKind.LATEST),
+)
+name: str = consumer.worker.function_name
+""",
+    "wrong.py": """
+from sublet import Batch
+
+
+def handle(batch: Batch) -> None:
+    for record in batch.records:
+        text: str = record.data
+        print(batch.shards, text)
+""",
+}
+
+
+def test_every_public_name_can_be_imported_from_the_wheel_alone(
+    distributions: Distributions, tmp_path: Path
+) -> None:
+    python = environment_with(distributions.wheel, tmp_path / "venv")
+    assert {"Batch", "Settings"} <= set(run([str(python), "-c", EVERY_PUBLIC_NAME], tmp_path).split())
+    run([str(tmp_path / "venv/bin/sublet"), "--help"], tmp_path)
+
+
+def test_constructs_without_the_extra_say_what_to_install(
+    distributions: Distributions, tmp_path: Path
+) -> None:
+    python = environment_with(distributions.wheel, tmp_path / "venv")
+    with pytest.raises(AssertionError, match=r"ImportError: .* pip install 'sublet\[cdk\]'"):
+        run([str(python), "-c", "from sublet_cdk import KinesisConsumer"], tmp_path)
+
+
+def test_a_users_files_are_checked_against_the_installed_types(
+    distributions: Distributions, tmp_path: Path
+) -> None:
+    python = environment_with(distributions.wheel, tmp_path / "venv", "cdk", more=("mypy",))
+    for name, text in PROJECT.items():
+        (tmp_path / name).write_text(text)
+    check = [str(python), "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+    run([*check, "handler.py", "app.py"], tmp_path)
+    with pytest.raises(AssertionError) as found:
+        run([*check, "wrong.py"], tmp_path)
+    assert 'expression has type "bytes"' in str(found.value)
+    assert 'has no attribute "shards"' in str(found.value)
