@@ -26,14 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sublet.decisions.packing import MAP_ITEMS_MAX
-
-RUNS_MAX = 50
-"""Runs of the worker for one item in one execution, crashed ones included (Settings allows
-windows_per_execution up to this).
-"""
-
-CRASHES_MAX = 3
-"""Crashes in a row after which the item still runs again; the next one leaves it to the next tick."""
+from sublet.decisions.window import CRASHES_MAX, RUNS_MAX
 
 RETRIES = 1
 """Of each task, for Lambda's own faults."""

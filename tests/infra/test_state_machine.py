@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 from sublet.decisions.packing import MAP_ITEMS_MAX
+from sublet.decisions.window import CRASHES_MAX, RUNS_MAX
 from sublet.errors import SettingsError
 from sublet.settings import Settings
 from sublet_cdk.state_machine import (
-    CRASHES_MAX,
     HISTORY_EVENTS_MAX,
     LAMBDA_FAULTS,
-    RUNS_MAX,
     Functions,
     definition,
     history_events_max,

@@ -9,7 +9,9 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from random import SystemRandom
 
-from tests.simulation.simulation import Result, simulate
+from sublet.testing.simulation.run import Result
+
+from tests.simulation.simulation import simulate
 
 HISTORY_SHOWN = 40
 """Lines before the end, of a seed that fails among many."""

@@ -12,11 +12,11 @@ from typing import TypeGuard
 
 from sublet.ports import Applied
 from sublet.protocol.lease import Lease, MalformedRow
+from sublet.testing.simulation.scheduler import SECOND
+from sublet.testing.simulation.world import World
 
 from tests.simulation import java_writes
 from tests.simulation.java_worker import JavaWorker
-from tests.simulation.scheduler import SECOND
-from tests.simulation.world import World
 
 
 @dataclass(slots=True)

@@ -17,12 +17,12 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite, create
 from sublet.protocol.records import Page, UserRecord
 from sublet.protocol.shard import ChildShard
+from sublet.testing.simulation.ledger import OrderBroken
+from sublet.testing.simulation.ports import SimLeaseTable, SimStream
+from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Process, SimSlots
+from sublet.testing.simulation.world import World
 
 from tests.simulation import java_writes
-from tests.simulation.ledger import OrderBroken
-from tests.simulation.ports import SimLeaseTable, SimStream
-from tests.simulation.scheduler import MICROSECOND, SECOND, Process, SimSlots
-from tests.simulation.world import World
 
 _UNSTARTED = (Sentinel.TRIM_HORIZON, Sentinel.AT_TIMESTAMP)
 

@@ -20,19 +20,13 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.settings import StartPosition
+from sublet.testing.simulation.fleet import Wiring
 
 Rewrite = Callable[[LeaseWrite], LeaseWrite]
 
 
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """What stands between a lease worker and its ports."""
-
-    table: Callable[[LeaseTable], LeaseTable]
-    stream: Callable[[Stream, LeaseTable], Stream] = lambda stream, _: stream
-
-
-UNCHANGED = Mutation(lambda table: table)
+Mutation = Wiring
+UNCHANGED = Mutation()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from sublet.testing.simulation.run import Result
 
 from tests.simulation.seeds import commit_of, seeds_to_run
-from tests.simulation.simulation import Result, simulate
+from tests.simulation.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,6 +13,13 @@ from sublet.protocol.lease import LeaseFence
 from sublet.protocol.records import Page
 from sublet.settings import Mode, Settings
 
+RUNS_MAX = 50
+"""Runs of the worker for one item in one execution, crashed ones included (Settings allows windows_per_execution up to
+this)."""
+
+CRASHES_MAX = 3
+"""Crashes in a row after which the item still runs again; the next one leaves it to the next tick."""
+
 
 class Outcome(StrEnum):
     """How a lease's part in a window ended."""

@@ -52,6 +52,17 @@ class MemoryLeaseTable:
         with self._lock:
             self._rows[row[LEASE_KEY]["S"]] = dict(row)
 
+    def row(self, lease_key: str) -> Row | None:
+        """One row as it stands."""
+        with self._lock:
+            row = self._rows.get(lease_key)
+            return None if row is None else dict(row)
+
+    def delete_row(self, lease_key: str) -> Row | None:
+        """On no condition, as an operator does; what stood there."""
+        with self._lock:
+            return self._rows.pop(lease_key, None)
+
     def rows(self) -> Mapping[str, Row]:
         """Every row as it stands, foreign and malformed ones too, by lease key."""
         with self._lock:

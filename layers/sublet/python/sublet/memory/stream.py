@@ -138,6 +138,12 @@ class MemoryStream:
                 self._close(parent, child)
             return child.shard_id
 
+    @property
+    def logs(self) -> tuple[ShardLog, ...]:
+        """Every shard with its records, in the order of their creation."""
+        with self._lock:
+            return tuple(self._logs.values())
+
     def trim(self, before: datetime) -> None:
         """Retention: forget the records that arrived, and the shards that were closed, before the moment."""
         with self._lock:

@@ -9,10 +9,8 @@ from sublet.decisions.liveness import Sighting
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
-from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.ports import Applied, PollRefusal, Refused
-from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row
@@ -20,11 +18,9 @@ from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.settings import StartPosition
-
-from tests.simulation.ledger import OrderBroken
-from tests.simulation.scheduler import SECOND, Process
-from tests.simulation.weather import Fault
-from tests.simulation.world import World
+from sublet.testing.simulation.scheduler import SECOND, Process
+from sublet.testing.simulation.weather import Fault
+from sublet.testing.simulation.world import World
 
 STALE_FOR = 4 * SECOND
 """How old a row of a scan, or a listing of shards, may be."""
@@ -41,12 +37,12 @@ class SimLeaseTable:
         """Page by page, so that rows of one scan are of different moments; some are older still."""
         world = self._world
         self._call("scan")
-        keys = sorted(world.table._rows)
+        keys = sorted(world.table.rows())
         decoded: list[Lease | MalformedRow | None] = []
         for number, key in enumerate(keys):
             if number and world.chance.random() < 0.1:
                 world.step(self._process)
-            row: Row | None = world.table._rows.get(key)
+            row: Row | None = world.table.row(key)
             written_at, previous = world.watch.previous_rows.get(key, (-STALE_FOR, row))
             if world.scheduler.now_us - written_at < STALE_FOR and world.strikes(Fault.STALE_SCAN):
                 row = previous
@@ -169,77 +165,6 @@ class SimDispatcher:
                 self._world.note(self._process.name, f"starts item {item.item_id} twice")
                 self._start(item)
         self._world.step(self._process)
-
-
-class HandlerFailed(Exception):
-    """What a user's code may raise."""
-
-
-class SimHandler:
-    """The Handler port of one process: tells the ledger what it has finished, is slow at times, and fails at times."""
-
-    def __init__(self, world: World, process: Process) -> None:
-        self._world = world
-        self._process = process
-
-    def handle(self, batch: Batch) -> None:
-        world, records = self._world, batch.records
-        world.scheduler.check_alive()
-        try:
-            stored = world.watch.checkpoints.get(batch.shard_id)
-            world.ledger.check_batch(self._process, batch.shard_id, records, stored)
-        except OrderBroken as broken:
-            world.fail(f"handler called for {batch.shard_id}: {broken}")
-        self._note(
-            f"handles {len(records)} of {batch.shard_id[-4:]}, from {str(records[0].checkpoint)[-12:]}"
-        )
-        self._pass_time()
-        fails = world.strikes(Fault.HANDLER_FAILS)
-        if world.chance.random() < 0.2:
-            record = world.chance.choice(records)
-            for before in records:
-                world.ledger.finish(self._process, batch.shard_id, before)
-                if before is record:
-                    break
-            batch.checkpoint(record)
-            if fails:
-                self._note("fails after a checkpoint of its own")
-                raise HandlerFailed
-            self._pass_time()
-        elif fails:
-            self._note("fails")
-            raise HandlerFailed
-        for record in records:
-            world.ledger.finish(self._process, batch.shard_id, record)
-
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:  # noqa: ARG002 - the port's
-        self._optional("lease_acquired", shard_id)
-
-    def lease_releasing(self, shard_id: str) -> None:
-        self._optional("lease_releasing", shard_id)
-
-    def lease_lost(self, shard_id: str) -> None:
-        self._optional("lease_lost", shard_id)
-
-    def shard_ended(self, shard_id: str) -> None:
-        self._optional("shard_ended", shard_id)
-        truth = self._world.ledger.shards[shard_id]
-        if not truth.is_all_done:
-            self._world.fail(f"shard_ended of {shard_id} with unhandled records")
-
-    def _optional(self, name: str, shard_id: str) -> None:
-        self._world.step(self._process)
-        if self._world.strikes(Fault.HANDLER_FAILS):
-            self._note(f"{name} of {shard_id[-4:]} fails")
-            raise HandlerFailed
-
-    def _pass_time(self) -> None:
-        self._world.step(self._process)
-        if self._world.strikes(Fault.HANDLER_SLOW):
-            self._world.scheduler.sleep(int(self._world.chance.uniform(1, 60) * SECOND))
-
-    def _note(self, what: str) -> None:
-        self._world.note(self._process.name, what)
 
 
 class SimMetrics:

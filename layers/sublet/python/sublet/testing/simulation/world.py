@@ -12,11 +12,10 @@ from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.protocol.lease import AttributeValue
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartKind
-
-from tests.simulation.ledger import NEVER, Ledger, ShardTruth
-from tests.simulation.scheduler import MICROSECOND, SECOND, Crashed, Process, Scheduler
-from tests.simulation.table_watch import TableWatch
-from tests.simulation.weather import Fault, Weather
+from sublet.testing.simulation.ledger import NEVER, Ledger, ShardTruth
+from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Crashed, Process, Scheduler
+from sublet.testing.simulation.table_watch import TableWatch
+from sublet.testing.simulation.weather import Fault, Weather
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class World:
 
     def know_shards(self) -> None:
         """Take note of shards that are new, and of those that have closed."""
-        for log in self.stream._logs.values():
+        for log in self.stream.logs:
             truth = self.ledger.shards.get(log.shard_id)
             if truth is None:
                 start = self.settings.start_position

@@ -9,10 +9,9 @@ from sublet.protocol.aggregation import aggregate
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import decode_row
-
-from tests.simulation.scheduler import SECOND
-from tests.simulation.weather import Fault
-from tests.simulation.world import Reshard, World
+from sublet.testing.simulation.scheduler import SECOND
+from sublet.testing.simulation.weather import Fault
+from sublet.testing.simulation.world import Reshard, World
 
 OPEN_SHARDS_MAX = 6
 
@@ -65,9 +64,7 @@ class Producer:
         self.put += 1
         keys = [f"key-{chance.randrange(40)}" for _ in range(chance.choice((1, 1, 1, 2, 4)))]
         log = next(
-            log
-            for log in world.stream._logs.values()
-            if log.is_open and hash_key(keys[0], None) in log.hash_key_range
+            log for log in world.stream.logs if log.is_open and hash_key(keys[0], None) in log.hash_key_range
         )
         keys = [key for key in keys if hash_key(key, None) in log.hash_key_range]
         data = f"{self.put}".encode()
@@ -119,7 +116,7 @@ class Operator:
         world = self.world
         while world.scheduler.now_us < self.until:
             world.scheduler.sleep(int(world.chance.uniform(5, 60) * SECOND))
-            rows = world.table._rows
+            rows = world.table.rows()
             if not rows:
                 continue
             key = world.chance.choice(sorted(rows))
@@ -128,7 +125,7 @@ class Operator:
                 continue
             if world.strikes(Fault.ROW_DELETED) and self._may_delete(lease):
                 world.note("operator", f"deletes the row of {key[-4:]}")
-                world.watch.previous_rows[key] = (world.scheduler.now_us, rows.pop(key))
+                world.watch.previous_rows[key] = (world.scheduler.now_us, world.table.delete_row(key))
                 world.watch.forget(key)
             elif world.strikes(Fault.ROW_GONE_BAD):
                 self._spoil(key, world.chance.choice(sorted(BAD)))
@@ -139,7 +136,7 @@ class Operator:
         """Whether what gets lost can be had again. Operators beware of deleting a half-read parent whose children have leases,
         which nobody's rules survive; and a merge's half-read parent when the other one's row is gone, or its end is near: a
         Java worker at that end takes the first to be long done, or has just seen its row, and creates the child."""
-        rows, shards = self.world.table._rows, self.world.ledger.shards
+        rows, shards = self.world.table.rows(), self.world.ledger.shards
         children = shards[lease.shard_id].children
         partners = {parent for child in children for parent in shards[child].parents} - {lease.shard_id}
         return (
@@ -150,14 +147,14 @@ class Operator:
 
     def _spoil(self, key: str, name: str) -> None:
         world = self.world
-        row = world.table._rows[key]
+        row = world.table.rows()[key]
         good: AttributeValue | None = row.get(name)
         world.put_row({**row, name: BAD[name]}, f"spoils {name} of {key[-4:]}")
         later = world.scheduler.now_us + int(world.chance.uniform(5, 120) * SECOND)
         world.at(min(later, self.until), "operator", lambda: self._mend(key, name, good))
 
     def _mend(self, key: str, name: str, good: AttributeValue | None) -> None:
-        row = self.world.table._rows.get(key)
+        row = self.world.table.row(key)
         if row is None or row.get(name) != BAD[name]:
             return
         mended = {**row, name: good} if good is not None else {n: v for n, v in row.items() if n != name}

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from greenlet import getcurrent, greenlet
+
 from sublet.memory.clock import BEGINNING
 
 T = TypeVar("T")

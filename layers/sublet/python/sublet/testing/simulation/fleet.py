@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 from sublet.decisions.packing import WorkerItem
-from sublet.decisions.window import Next, WindowReport
+from sublet.decisions.window import CRASHES_MAX, RUNS_MAX, Next, WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.errors import SubletError
+from sublet.handler import Handler
 from sublet.ports import LeaseTable, Ports, Stream
-from sublet_cdk.state_machine import CRASHES_MAX, RUNS_MAX
-
-from tests.simulation.mutations import UNCHANGED, Mutation
-from tests.simulation.ports import (
+from sublet.testing.simulation.handlers import SimHandler
+from sublet.testing.simulation.ports import (
     SimDispatcher,
-    SimHandler,
     SimLeaseTable,
     SimLog,
     SimMetrics,
     SimSightingStore,
     SimStream,
 )
-from tests.simulation.scheduler import (
+from sublet.testing.simulation.scheduler import (
     MICROSECOND,
     SECOND,
     Crashed,
@@ -34,18 +33,27 @@ from tests.simulation.scheduler import (
     SimTasks,
     SkewedClock,
 )
-from tests.simulation.weather import Fault
-from tests.simulation.world import World
+from sublet.testing.simulation.weather import Fault
+from sublet.testing.simulation.world import World
 
 OVERRUN = timedelta(seconds=90)
 """What a window may last beyond its deadline in calm weather: the handler's last batch, checkpoints, releases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What stands between a lease worker and the world: nothing, unless a test puts something there."""
+
+    table: Callable[[LeaseTable], LeaseTable] = lambda table: table
+    stream: Callable[[Stream, LeaseTable], Stream] = lambda stream, _: stream
+    handler: Callable[[World, Process], Handler] = SimHandler
 
 
 @dataclass(slots=True)
 class Fleet:
     world: World
     tick_interval: int
-    mutation: Mutation = UNCHANGED
+    wiring: Wiring
     managers: int = 0
     invocations: int = 0
 
@@ -82,7 +90,7 @@ class Fleet:
         self._watch(process, world.scheduler.spawn(process, tick))
 
     def _execute(self, item: WorkerItem) -> None:
-        """One item's way through the state machine (infra/sublet_cdk/state_machine.py)."""
+        """One item's way through the state machine that the construct deploys."""
         self.world.at(
             self.world.scheduler.now_us, f"execution of {item.item_id[:4]}", lambda: self._run_item(item)
         )
@@ -151,9 +159,9 @@ class Fleet:
         world, clock = self.world, SkewedClock(self.world.scheduler, process)
         table = SimLeaseTable(world, process)
         ports = self._ports(
-            process, self.mutation.table(table), self.mutation.stream(SimStream(world, process), table)
+            process, self.wiring.table(table), self.wiring.stream(SimStream(world, process), table)
         )
-        worker = LeaseWorker(ports, SimHandler(world, process), world.settings)
+        worker = LeaseWorker(ports, self.wiring.handler(world, process), world.settings)
 
         def window() -> WindowReport:
             world.note(process.name, f"starts with {[claim.lease_key[-4:] for claim in item.claims]}")

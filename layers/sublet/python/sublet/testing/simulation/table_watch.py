@@ -13,12 +13,11 @@ from sublet.protocol.conditions import Row
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
-
-from tests.simulation.ledger import NEVER
-from tests.simulation.scheduler import MICROSECOND, SECOND, Process
+from sublet.testing.simulation.ledger import NEVER
+from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Process
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from sublet.testing.simulation.world import World
 
 _OWNERS_WRITES = frozenset(
     (
@@ -64,10 +63,9 @@ class TableWatch:
 
     def commit(self, process: Process, write: LeaseWrite) -> Applied | Refused:
         """One conditional write, at one moment, and every invariant that it must keep."""
-        before = self.world.table._rows.get(write.lease_key)
-        before = None if before is None else dict(before)
+        before = self.world.table.row(write.lease_key)
         result = self.world.table.apply(write)
-        after = self.world.table._rows.get(write.lease_key)
+        after = self.world.table.row(write.lease_key)
         if isinstance(result, Applied) or after != before:
             self.world.note(process.name, f"{write.kind} {write.lease_key[-4:]}: {_row_text(after)}")
             self.previous_rows[write.lease_key] = (self.world.scheduler.now_us, before)

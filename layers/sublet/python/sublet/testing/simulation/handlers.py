@@ -1,0 +1,81 @@
+"""A handler that the simulation makes up: it tells the ledger what it has finished, is slow at times, and fails at times."""
+
+from __future__ import annotations
+
+from sublet.handler import Batch
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.testing.simulation.ledger import OrderBroken
+from sublet.testing.simulation.scheduler import SECOND, Process
+from sublet.testing.simulation.weather import Fault
+from sublet.testing.simulation.world import World
+
+
+class HandlerFailed(Exception):
+    """What a user's code may raise."""
+
+
+class SimHandler:
+    """The Handler port of one process."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+
+    def handle(self, batch: Batch) -> None:
+        world, records = self._world, batch.records
+        world.scheduler.check_alive()
+        try:
+            stored = world.watch.checkpoints.get(batch.shard_id)
+            world.ledger.check_batch(self._process, batch.shard_id, records, stored)
+        except OrderBroken as broken:
+            world.fail(f"handler called for {batch.shard_id}: {broken}")
+        self._note(
+            f"handles {len(records)} of {batch.shard_id[-4:]}, from {str(records[0].checkpoint)[-12:]}"
+        )
+        self._pass_time()
+        fails = world.strikes(Fault.HANDLER_FAILS)
+        if world.chance.random() < 0.2:
+            record = world.chance.choice(records)
+            for before in records:
+                world.ledger.finish(self._process, batch.shard_id, before)
+                if before is record:
+                    break
+            batch.checkpoint(record)
+            if fails:
+                self._note("fails after a checkpoint of its own")
+                raise HandlerFailed
+            self._pass_time()
+        elif fails:
+            self._note("fails")
+            raise HandlerFailed
+        for record in records:
+            world.ledger.finish(self._process, batch.shard_id, record)
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:  # noqa: ARG002 - the port's
+        self._optional("lease_acquired", shard_id)
+
+    def lease_releasing(self, shard_id: str) -> None:
+        self._optional("lease_releasing", shard_id)
+
+    def lease_lost(self, shard_id: str) -> None:
+        self._optional("lease_lost", shard_id)
+
+    def shard_ended(self, shard_id: str) -> None:
+        self._optional("shard_ended", shard_id)
+        truth = self._world.ledger.shards[shard_id]
+        if not truth.is_all_done:
+            self._world.fail(f"shard_ended of {shard_id} with unhandled records")
+
+    def _optional(self, name: str, shard_id: str) -> None:
+        self._world.step(self._process)
+        if self._world.strikes(Fault.HANDLER_FAILS):
+            self._note(f"{name} of {shard_id[-4:]} fails")
+            raise HandlerFailed
+
+    def _pass_time(self) -> None:
+        self._world.step(self._process)
+        if self._world.strikes(Fault.HANDLER_SLOW):
+            self._world.scheduler.sleep(int(self._world.chance.uniform(1, 60) * SECOND))
+
+    def _note(self, what: str) -> None:
+        self._world.note(self._process.name, what)
