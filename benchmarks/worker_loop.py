@@ -115,10 +115,11 @@ def _bare(stream: MemoryStream) -> int:
     handled = 0
     iterator = stream.open(SHARD_ID, ReadPosition(IteratorType.TRIM_HORIZON))
     while True:
-        page = stream.poll(iterator, POLL_LIMIT_MAX)
-        assert not isinstance(page, PollRefusal), page
-        if not page.records or page.next_iterator is None:
+        reply = stream.poll(iterator, POLL_LIMIT_MAX)
+        assert not isinstance(reply, PollRefusal), reply
+        page = reply.page
+        if not page.records or reply.next_iterator is None:
             return handled
         handled += len(deaggregate(page.records, KeysInside(FULL_RANGE)).user_records)
-        iterator = page.next_iterator
+        iterator = reply.next_iterator
         time.sleep(SETTINGS.poll_interval.total_seconds())

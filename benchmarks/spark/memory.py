@@ -13,10 +13,11 @@ from random import Random
 
 from sublet.decisions.read_position import ReadPosition
 from sublet.memory import FakeClock, MemoryLog, MemoryStream
-from sublet.ports import PollRefusal
+from sublet.polling import PollingReader
+from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.aggregation import Aggregator
 from sublet.protocol.hash_keys import hash_key
-from sublet.protocol.records import Page
+from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartPosition
@@ -64,11 +65,14 @@ class Identified:
     def has_shard(self, shard_id: str) -> bool:
         return self.inner.has_shard(shard_id)
 
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return PollingReader(self, shard_id, position)
+
     def open(self, shard_id: str, position: ReadPosition) -> str:
         self._count("GetShardIterator")
         return self.inner.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         self._count("GetRecords")
         return self.inner.poll(iterator, limit)
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
 from sublet.aws.kinesis import KinesisStream
 from sublet.memory import FakeClock, MemoryStream
-from sublet.ports import Stream
+from sublet.polling import PolledStream
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock
 
@@ -21,7 +21,7 @@ A_MOMENT = timedelta(milliseconds=1100)
 
 class Bench(Protocol):
     @property
-    def stream(self) -> Stream: ...
+    def stream(self) -> PolledStream: ...
 
     def put(self, data: bytes, hash_key: int = 0) -> str: ...
 

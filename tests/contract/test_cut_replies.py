@@ -14,7 +14,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseFence
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import acquire
-from sublet.protocol.records import Page
+from sublet.protocol.records import Polled
 from sublet.settings import Settings
 
 from tests.contract.scripted_service import Json, ScriptedService, cut
@@ -74,4 +74,4 @@ def test_and_if_it_always_is_the_service_is_unavailable(
 def test_a_cut_poll_is_polled_again(service: ScriptedService, stream: KinesisStream) -> None:
     service.will("GetRecords", cut(POLLED), POLLED)
     assert stream.poll(f"{SHARD} first", 10) is PollRefusal.THROTTLED
-    assert isinstance(stream.poll(f"{SHARD} first", 10), Page)
+    assert isinstance(stream.poll(f"{SHARD} first", 10), Polled)

@@ -19,7 +19,7 @@ from sublet.errors import (
     StreamUnavailable,
 )
 from sublet.ports import PollRefusal
-from sublet.protocol.records import Page, StreamRecord
+from sublet.protocol.records import Page, Polled, StreamRecord
 from sublet.protocol.shard import FULL_RANGE, ChildShard
 from sublet.settings import Settings, StartKind, StartPosition
 
@@ -255,12 +255,15 @@ def test_records_and_the_end_in_one_page(service: ScriptedService, stream: Kines
     child = {"ShardId": CHILD, "ParentShards": [PARENT], "HashKeyRange": RANGE}
     service.will("GetRecords", {"Records": [record], "MillisBehindLatest": 7, "ChildShards": [child]})
     arrived = datetime.fromtimestamp(1_700_000_000, UTC) + timedelta(milliseconds=123)
-    assert stream.poll(f"{PARENT} first", 10) == Page(
-        (StreamRecord("5", b"\x00\x01\xff", "k", arrived),),
-        3,
+    assert stream.poll(f"{PARENT} first", 10) == Polled(
+        Page(
+            (StreamRecord("5", b"\x00\x01\xff", "k", arrived),),
+            data_bytes=3,
+            millis_behind_latest=7,
+            is_shard_end=True,
+            child_shards=(ChildShard(CHILD, frozenset({PARENT}), FULL_RANGE),),
+        ),
         None,
-        7,
-        (ChildShard(CHILD, frozenset({PARENT}), FULL_RANGE),),
     )
 
 
@@ -270,9 +273,9 @@ def test_an_end_without_believable_children_asks_the_listing(
 ) -> None:
     service.will("GetRecords", END_WITHOUT_CHILDREN | {"ChildShards": children})
     service.will("ListShards", {"Shards": [listed(PARENT, closed=True), listed(CHILD, parent=PARENT)]})
-    page = stream.poll(f"{PARENT} first", 10)
-    assert isinstance(page, Page)
-    assert page.child_shards == (ChildShard(CHILD, frozenset({PARENT}), FULL_RANGE),)
+    reply = stream.poll(f"{PARENT} first", 10)
+    assert isinstance(reply, Polled)
+    assert reply.page.child_shards == (ChildShard(CHILD, frozenset({PARENT}), FULL_RANGE),)
 
 
 def test_an_end_without_children_is_not_believed_while_the_shard_is_listed(
@@ -287,7 +290,7 @@ def test_a_shard_that_is_no_longer_listed_ends_without_children(
     service: ScriptedService, stream: KinesisStream
 ) -> None:
     service.will("GetRecords", END_WITHOUT_CHILDREN)
-    assert stream.poll(f"{PARENT} first", 10) == Page((), 0, None, 0, ())
+    assert stream.poll(f"{PARENT} first", 10) == Polled(Page((), 0, 0, is_shard_end=True), None)
 
 
 def test_children_named_beside_a_next_iterator_do_not_end_the_shard(
@@ -295,4 +298,4 @@ def test_children_named_beside_a_next_iterator_do_not_end_the_shard(
 ) -> None:
     child = {"ShardId": CHILD, "ParentShards": [PARENT], "HashKeyRange": RANGE}
     service.will("GetRecords", EMPTY | {"ChildShards": [child]})
-    assert stream.poll(f"{PARENT} first", 10) == Page((), 0, f"{PARENT} next", 0)
+    assert stream.poll(f"{PARENT} first", 10) == Polled(Page((), 0, 0), f"{PARENT} next")

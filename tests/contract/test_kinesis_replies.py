@@ -13,7 +13,7 @@ from sublet.aws import kinesis
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_shapes import decode_records_reply
-from sublet.protocol.records import Page
+from sublet.protocol.records import Polled
 from sublet.protocol.shard import FULL_RANGE
 from sublet.settings import Settings
 
@@ -44,12 +44,12 @@ REPLIES = {
 }  # fmt: skip
 
 
-def polled() -> Page:
+def polled() -> Polled:
     settings = Settings(application="app", stream="orders")
     stream = KinesisStream(kinesis_client(), kinesis_poll_client(), settings)
-    page = stream.poll("shardId-000000000000 token", 10)
-    assert isinstance(page, Page)
-    return page
+    reply = stream.poll("shardId-000000000000 token", 10)
+    assert isinstance(reply, Polled)
+    return reply
 
 
 @pytest.mark.parametrize("name", REPLIES)
@@ -57,14 +57,15 @@ def test_botocore_makes_the_same_of_it(
     name: str, service: ScriptedService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.will("GetRecords", REPLIES[name])
-    page = polled()
+    reply = polled()
+    page = reply.page
     assert decode_records_reply(json.dumps(REPLIES[name]).encode()).records == page.records
 
     def refuse(_: bytes) -> object:
         raise ValueError
 
     monkeypatch.setattr(kinesis, "decode_records_reply", refuse)
-    assert page == polled(), "by botocore"
+    assert reply == polled(), "by botocore"
     assert len(page.records) == len(REPLIES[name]["Records"])
     assert page.data_bytes == sum(len(one.data) for one in page.records)
     assert all(one.approximate_arrival_timestamp.tzinfo is UTC for one in page.records)
@@ -73,5 +74,5 @@ def test_botocore_makes_the_same_of_it(
 def test_what_we_cannot_decode_is_left_to_botocore(service: ScriptedService) -> None:
     """A number for a text: botocore asks no questions."""
     service.will("GetRecords", {"Records": [{**record(4), "PartitionKey": 7}], "NextShardIterator": "n"})
-    [found] = polled().records
+    [found] = polled().page.records
     assert found.partition_key == 7  # type: ignore[comparison-overlap]

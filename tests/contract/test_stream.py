@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 from sublet.decisions.read_position import LONGEST_RETENTION, IteratorType, ReadPosition, after
 from sublet.errors import ShardNotFound, StreamNotFound
-from sublet.ports import Stream
-from sublet.protocol.records import Page, StreamRecord
+from sublet.polling import PolledStream
+from sublet.protocol.records import Page, Polled, StreamRecord
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, ChildShard, HashKeyRange
 from sublet.settings import StartKind, StartPosition
 
@@ -33,27 +33,28 @@ def bench_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return lambda shards: kinesis_bench(aws.client("kinesis"), shards)
 
 
-def page_at(stream: Stream, iterator: str, limit: int = 1000) -> Page:
-    page = stream.poll(iterator, limit)
-    assert isinstance(page, Page), page
-    return page
+def poll_at(stream: PolledStream, iterator: str, limit: int = 1000) -> Polled:
+    reply = stream.poll(iterator, limit)
+    assert isinstance(reply, Polled), reply
+    return reply
 
 
-def read(stream: Stream, iterator: str) -> tuple[list[StreamRecord], tuple[ChildShard, ...]]:
+def read(stream: PolledStream, iterator: str) -> tuple[list[StreamRecord], tuple[ChildShard, ...]]:
     """Poll until the tip or the end: the records, and the children at the end."""
     records: list[StreamRecord] = []
     for _ in range(POLLS_MAX):
-        page = page_at(stream, iterator)
+        page, next_iterator = poll_at(stream, iterator)
         records += page.records
-        if page.next_iterator is None:
+        assert page.is_shard_end is (next_iterator is None)
+        if next_iterator is None:
             return records, page.child_shards
         if not page.records and page.millis_behind_latest == 0:
             return records, ()
-        iterator = page.next_iterator
+        iterator = next_iterator
     raise AssertionError(f"neither the tip nor the end within {POLLS_MAX} polls")
 
 
-def data_from(stream: Stream, shard_id: str, position: ReadPosition) -> list[bytes]:
+def data_from(stream: PolledStream, shard_id: str, position: ReadPosition) -> list[bytes]:
     return [record.data for record in read(stream, stream.open(shard_id, position))[0]]
 
 
@@ -90,32 +91,44 @@ def test_a_poll_brings_no_more_than_its_limit(bench_of: Callable[[int], Bench]) 
     bench = bench_of(1)
     for n in range(5):
         bench.put(b"%d" % n)
-    first = page_at(bench.stream, bench.stream.open(FIRST, HORIZON), limit=2)
+    first, later = poll_at(bench.stream, bench.stream.open(FIRST, HORIZON), limit=2)
     assert [record.data for record in first.records] == [b"0", b"1"]
-    assert first.next_iterator is not None
-    assert [record.data for record in page_at(bench.stream, first.next_iterator).records] == [
-        b"2",
-        b"3",
-        b"4",
-    ]
+    assert later is not None
+    assert [record.data for record in poll_at(bench.stream, later).page.records] == [b"2", b"3", b"4"]
+
+
+def test_a_reader_goes_from_page_to_page(bench_of: Callable[[int], Bench]) -> None:
+    bench = bench_of(1)
+    for n in range(3):
+        bench.put(b"%d" % n)
+    bench.split(FIRST)
+    reader, read = bench.stream.reader(FIRST, HORIZON), []
+    while True:
+        page = reader.read(2)
+        assert isinstance(page, Page), page
+        read += [record.data for record in page.records]
+        if page.is_shard_end:
+            break
+    assert read == [b"0", b"1", b"2"]
+    assert {child.shard_id for child in page.child_shards} == {SECOND, THIRD}
 
 
 def test_an_iterator_may_be_polled_again(bench_of: Callable[[int], Bench]) -> None:
     bench = bench_of(1)
     bench.put(b"0")
     iterator = bench.stream.open(FIRST, HORIZON)
-    assert page_at(bench.stream, iterator).records == page_at(bench.stream, iterator).records != ()
+    assert poll_at(bench.stream, iterator).page.records == poll_at(bench.stream, iterator).page.records != ()
 
 
 def test_latest_brings_what_comes_after_it_was_opened(bench_of: Callable[[int], Bench]) -> None:
     bench = bench_of(1)
     bench.put(b"before")
     iterator = bench.stream.open(FIRST, LATEST)
-    empty = page_at(bench.stream, iterator)
+    empty, later = poll_at(bench.stream, iterator)
     assert (empty.records, empty.millis_behind_latest) == ((), 0)
     bench.put(b"after")
-    assert empty.next_iterator is not None
-    assert [record.data for record in read(bench.stream, empty.next_iterator)[0]] == [b"after"]
+    assert later is not None
+    assert [record.data for record in read(bench.stream, later)[0]] == [b"after"]
 
 
 def test_at_and_after_a_sequence_number(bench_of: Callable[[int], Bench]) -> None:

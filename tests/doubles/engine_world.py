@@ -24,12 +24,13 @@ from sublet.memory import (
     MemorySightingStore,
     MemoryStream,
 )
-from sublet.ports import Applied, PollRefusal, Ports, Refused, Signal
+from sublet.polling import PollingReader
+from sublet.ports import Applied, PollRefusal, Ports, Refused, ShardReader, Signal
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
-from sublet.protocol.records import Page
+from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.settings import Mode, Settings, StartPosition
 from sublet.testing.turn_taking import TurnTaking
@@ -112,7 +113,9 @@ class ObservedStream:
         self.looks: list[str] = []
         self.unlisted: set[str] = set()
         """Shards that the service knows though a listing that lags leaves them out."""
-        self.disturb: Callable[[Callable[[], Page | PollRefusal]], Page | PollRefusal] = lambda poll: poll()
+        self.disturb: Callable[[Callable[[], Polled | PollRefusal]], Polled | PollRefusal] = lambda poll: (
+            poll()
+        )
         self.disturb_open: Callable[[str], None] = lambda _: None
         self.disturb_listing: Callable[[StartPosition | None], object] = lambda _: None
 
@@ -124,12 +127,15 @@ class ObservedStream:
     def has_shard(self, shard_id: str) -> bool:
         return shard_id in self.unlisted or self.real.has_shard(shard_id)
 
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return PollingReader(self, shard_id, position)
+
     def open(self, shard_id: str, position: ReadPosition) -> str:
         self.disturb_open(shard_id)
         self.opened.append(position)
         return self.real.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         self.polls.append((self.clock.now(), iterator.split(" ", maxsplit=1)[0]))
         return self.disturb(lambda: self.real.poll(iterator, limit))
 

@@ -154,20 +154,21 @@ class JavaWorker:
             if lease.row.checkpoint_owner == self.worker_id:
                 self._hand_over(lease)
                 return
-            page = self.stream.poll(iterator, 100)
-            if page is PollRefusal.ITERATOR_EXPIRED:
+            reply = self.stream.poll(iterator, 100)
+            if reply is PollRefusal.ITERATOR_EXPIRED:
                 raise SubletError("its iterator has expired")
-            if isinstance(page, PollRefusal):
+            if isinstance(reply, PollRefusal):
                 self.world.scheduler.sleep(SECOND)
                 continue
+            page = reply.page
             records = not_yet_handled(deaggregate(page.records, None).user_records, finished)
             if records and not self._handle(lease, records):
                 return
             finished = records[-1].checkpoint if records else finished
-            if page.next_iterator is None:
+            if reply.next_iterator is None:
                 self._end(lease, page)
                 return
-            iterator = page.next_iterator
+            iterator = reply.next_iterator
             self.world.scheduler.sleep(3 * SECOND // 2)
 
     def _handle(self, lease: JavaLease, records: Sequence[UserRecord]) -> bool:

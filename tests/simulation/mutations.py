@@ -10,14 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.ports import Applied, LeaseTable, PollRefusal, Refused, Stream
+from sublet.polling import PolledStream, PollingReader
+from sublet.ports import Applied, LeaseTable, PollRefusal, Refused, ShardReader, Stream
 from sublet.protocol import lease_row as columns
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.conditions import AllOf, Clause
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row, number
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
-from sublet.protocol.records import Page
+from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.settings import StartPosition
 from sublet.testing.simulation.fleet import Wiring
@@ -76,7 +77,7 @@ class LateChildrenTable:
 class LatestStream:
     """A lease that still stands at LATEST is opened at LATEST, each time anew."""
 
-    real: Stream
+    real: PolledStream
     table: LeaseTable
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
@@ -85,12 +86,15 @@ class LatestStream:
     def has_shard(self, shard_id: str) -> bool:
         return self.real.has_shard(shard_id)
 
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return PollingReader(self, shard_id, position)
+
     def open(self, shard_id: str, position: ReadPosition) -> str:
         lease = self.table.get(shard_id)
         is_latest = isinstance(lease, Lease) and lease.checkpoint == LATEST
         return self.real.open(shard_id, ReadPosition(IteratorType.LATEST) if is_latest else position)
 
-    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         return self.real.poll(iterator, limit)
 
 

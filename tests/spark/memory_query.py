@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, Protocol
 
 from sublet.decisions.read_position import ReadPosition
 from sublet.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemoryStream
-from sublet.ports import Clock, PollRefusal
-from sublet.protocol.records import Page
+from sublet.polling import PollingReader
+from sublet.ports import Clock, PollRefusal, ShardReader
+from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartPosition
@@ -81,18 +82,21 @@ class WatchedStream:
     def has_shard(self, shard_id: str) -> bool:
         return self.inner.has_shard(shard_id)
 
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return PollingReader(self, shard_id, position)
+
     def open(self, shard_id: str, position: ReadPosition) -> str:
         self.calls["open"] += 1
         return self.inner.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         self.calls["poll"] += 1
         reply = self.refuse(iterator) or self.inner.poll(iterator, limit)
         if isinstance(reply, PollRefusal):
             self.refusals.append(reply)
         elif self.never_shows is not None:
-            kept = tuple(r for r in reply.records if r.sequence_number != self.never_shows)
-            reply = reply._replace(records=kept)
+            kept = tuple(r for r in reply.page.records if r.sequence_number != self.never_shows)
+            reply = reply._replace(page=reply.page._replace(records=kept))
         return reply
 
 

@@ -49,8 +49,9 @@ class SimFleet:
         assert position is not None
         iterator: str | None = self._stream.open(lease.shard_id, position)
         while iterator is not None:
-            page = self._stream.poll(iterator, 10)
-            assert not isinstance(page, PollRefusal)
+            reply = self._stream.poll(iterator, 10)
+            assert not isinstance(reply, PollRefusal)
+            page = reply.page
             for record in not_yet_handled(deaggregate(page.records, None).user_records, lease.checkpoint):
                 if most == 0:
                     self._write(release(lease))
@@ -58,7 +59,7 @@ class SimFleet:
                 self.handled.append(record.data)
                 lease = self._write(checkpoint(lease, record.checkpoint))
                 most = None if most is None else most - 1
-            iterator = page.next_iterator
+            iterator = reply.next_iterator
             if iterator is None:
                 self._end(lease, page)
             elif not page.records:

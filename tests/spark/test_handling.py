@@ -22,7 +22,7 @@ from tests.spark.memory_query import SleepingClock
 
 
 def page_of(stream: MemoryStream, shard_id: str) -> Page:
-    page = stream.poll(stream.open(shard_id, ReadPosition(IteratorType.TRIM_HORIZON)), 10_000)
+    page = stream.reader(shard_id, ReadPosition(IteratorType.TRIM_HORIZON)).read(10_000)
     assert isinstance(page, Page)
     return page
 

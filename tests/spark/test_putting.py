@@ -14,7 +14,7 @@ from sublet.errors import RowNotWritable, SettingsError, StreamUnavailable
 from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
-from sublet.protocol.records import NewRecord, Page
+from sublet.protocol.records import NewRecord, Polled
 from sublet.spark.write.putting import AggregatingPutter, Putter, full_calls
 from sublet.spark.write.sink import check_columns, new_records
 
@@ -56,12 +56,13 @@ def stored(stream: MemoryStream) -> list[bytes]:
     for shard in stream.list_shards():
         iterator: str | None = stream.open(shard.shard_id, ReadPosition(IteratorType.TRIM_HORIZON))
         while iterator is not None:
-            page = stream.poll(iterator, 10_000)
-            assert isinstance(page, Page)
+            reply = stream.poll(iterator, 10_000)
+            assert isinstance(reply, Polled)
+            page = reply.page
             found += [
                 r.data for r in deaggregate(page.records, KeysInside(shard.hash_key_range)).user_records
             ]
-            iterator = page.next_iterator if page.records else None
+            iterator = reply.next_iterator if page.records else None
     return found
 
 

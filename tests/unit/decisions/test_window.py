@@ -29,8 +29,8 @@ from tests.doubles.engine_world import CONTINUOUS, SECOND, moment
 NOW = moment("2026-01-31T08:00:00")
 CATCH_UP = Settings(application="orders", stream="events")
 RECORD = StreamRecord("1", b"", "key", NOW)
-EMPTY, FULL = Page((), 0, "next", 0), Page((RECORD,), 0, "next", 0)
-EMPTY_BEHIND, FULL_BEHIND = Page((), 0, "next", 5000), Page((RECORD,), 0, "next", 5000)
+EMPTY, FULL = Page((), 0, 0), Page((RECORD,), 0, 0)
+EMPTY_BEHIND, FULL_BEHIND = Page((), 0, 5000), Page((RECORD,), 0, 5000)
 
 
 def test_the_tip_is_since_the_first_of_the_pages_without_lag() -> None:

@@ -77,10 +77,11 @@ def delivered(stream: MemoryStream) -> list[bytes]:
         iterator: str | None = stream.open(shard.shard_id, ReadPosition(IteratorType.TRIM_HORIZON))
         records: list[StreamRecord] = []
         while iterator is not None:
-            page = stream.poll(iterator, 10_000)
-            assert not isinstance(page, PollRefusal)
+            reply = stream.poll(iterator, 10_000)
+            assert not isinstance(reply, PollRefusal)
+            page = reply.page
             records += page.records
-            iterator = page.next_iterator if page.records else None
+            iterator = reply.next_iterator if page.records else None
         found += [r.data for r in deaggregate(records, KeysInside(shard.hash_key_range)).user_records]
     return found
 

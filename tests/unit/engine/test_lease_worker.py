@@ -17,7 +17,7 @@ from sublet.metric_names import Metric
 from sublet.ports import PollRefusal
 from sublet.protocol.checkpoint import SHARD_END
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
-from sublet.protocol.records import Page
+from sublet.protocol.records import Polled
 from sublet.settings import Settings
 
 from tests.doubles.engine_world import (
@@ -210,17 +210,18 @@ def observe_memory(world: EngineWorld) -> list[tuple[int, int]]:
     settings, observed = world.settings, []
     held = [0, 0]
 
-    def poll(really: Callable[[], Page | PollRefusal]) -> Page | PollRefusal:
+    def poll(really: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
         held[0] += POLL_REPLY_MAX
         held[1] += settings.poll_limit
         observed.append((held[0], held[1]))
         world.tasks.sleep(SECOND / 10)
-        page = really()
-        assert isinstance(page, Page)
+        reply = really()
+        assert isinstance(reply, Polled)
+        page = reply.page
         held[0] += sum(len(record.data) for record in page.records) - POLL_REPLY_MAX
         held[1] += len(page.records) - settings.poll_limit
         observed.append((held[0], held[1]))
-        return page
+        return reply
 
     def handled(batch: Batch) -> None:
         world.tasks.sleep(SECOND / 10)

@@ -14,7 +14,7 @@ from sublet.decisions.window import Outcome
 from sublet.engine.page_feed import NOTHING, Budget, PageFeed, Size
 from sublet.errors import StreamKeyUnavailable
 from sublet.ports import PollRefusal
-from sublet.protocol.records import Page
+from sublet.protocol.records import Page, Polled
 
 from tests.doubles.engine_world import (
     CONTINUOUS,
@@ -49,8 +49,8 @@ def test_an_empty_page_behind_the_tip_is_not_idleness() -> None:
     world = EngineWorld(CONTINUOUS)
     answers = [5000, 5000, 0, 0]
 
-    def empty(_: Callable[[], Page | PollRefusal]) -> Page:
-        return Page((), 0, f"{SHARD} 0 x", answers.pop(0) if answers else 0)
+    def empty(_: Callable[[], Polled | PollRefusal]) -> Polled:
+        return Polled(Page((), 0, answers.pop(0) if answers else 0), f"{SHARD} 0 x")
 
     world.stream.disturb = empty
     world.window(lasts=5 * SECOND)
@@ -64,7 +64,7 @@ def test_a_shard_is_never_polled_more_than_five_times_a_second_however_long_poll
     world = EngineWorld(replace(CONTINUOUS, poll_limit=1))
     world.put(*map(str, range(60)))
 
-    def slow(poll: Callable[[], Page | PollRefusal]) -> Page | PollRefusal:
+    def slow(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
         world.tasks.sleep(takes)
         return poll()
 
@@ -79,7 +79,7 @@ def test_a_fast_consumer_is_not_throttled_by_a_shard_that_counts() -> None:
     world.put(*map(str, range(50)))
     refused = []
 
-    def watch(poll: Callable[[], Page | PollRefusal]) -> Page | PollRefusal:
+    def watch(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
         answer = poll()
         if isinstance(answer, PollRefusal):
             refused.append(answer)
@@ -96,7 +96,7 @@ def test_throttled_polls_back_off_up_to_five_seconds_and_lose_nothing() -> None:
     world = EngineWorld(CONTINUOUS)
     refusals = 5
 
-    def throttle(poll: Callable[[], Page | PollRefusal]) -> Page | PollRefusal:
+    def throttle(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
         nonlocal refusals
         refusals -= 1
         return PollRefusal.THROTTLED if refusals >= 0 else poll()
@@ -112,7 +112,7 @@ def test_one_throttle_later_the_backoff_starts_anew() -> None:
     world = EngineWorld(CONTINUOUS)
     answers = [True, True, False, True, False]
 
-    def throttle(poll: Callable[[], Page | PollRefusal]) -> Page | PollRefusal:
+    def throttle(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
         return PollRefusal.THROTTLED if answers and answers.pop(0) else poll()
 
     world.stream.disturb = throttle
@@ -147,7 +147,7 @@ def test_an_iterator_that_expires_before_the_first_record_is_opened_where_the_fi
     world = EngineWorld(CONTINUOUS)
     expired = [True]
 
-    def expire_once(poll: Callable[[], Page | PollRefusal]) -> Page | PollRefusal:
+    def expire_once(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
         return PollRefusal.ITERATOR_EXPIRED if expired and expired.pop() else poll()
 
     world.put("a")
@@ -163,7 +163,7 @@ def test_the_next_page_is_fetched_while_the_handler_works() -> None:
     world.put(*map(str, range(10)))
     world.handler.script = lambda _: world.tasks.sleep(SECOND)
 
-    def slow(poll: Callable[[], Page | PollRefusal]) -> Page | PollRefusal:
+    def slow(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
         world.tasks.sleep(900 * MS)
         return poll()
 
@@ -255,7 +255,7 @@ def test_a_stream_error_of_a_page_fetched_ahead_is_raised_where_that_page_is_ask
     world.put("a")
     polls = 0
 
-    def second_fails(poll: Callable[[], Page | PollRefusal]) -> Page | PollRefusal:
+    def second_fails(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
         nonlocal polls
         polls += 1
         if polls > 1:

@@ -9,7 +9,7 @@ from sublet.decisions.read_position import IteratorType, ReadPosition, after
 from sublet.errors import CheckpointNotInStream, ShardNotFound
 from sublet.memory import FakeClock, MemoryStream
 from sublet.ports import PollRefusal
-from sublet.protocol.records import Page
+from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import HASH_KEY_MAX
 from sublet.settings import StartKind, StartPosition
 
@@ -18,10 +18,14 @@ HORIZON = ReadPosition(IteratorType.TRIM_HORIZON)
 SECOND_LONG = timedelta(seconds=1)
 
 
-def page(stream: MemoryStream, iterator: str, limit: int = 10_000) -> Page:
+def polled(stream: MemoryStream, iterator: str, limit: int = 10_000) -> Polled:
     reply = stream.poll(iterator, limit)
-    assert isinstance(reply, Page), reply
+    assert isinstance(reply, Polled), reply
     return reply
+
+
+def page(stream: MemoryStream, iterator: str, limit: int = 10_000) -> Page:
+    return polled(stream, iterator, limit).page
 
 
 def data_from(stream: MemoryStream, shard_id: str, position: ReadPosition) -> list[bytes]:
@@ -52,11 +56,11 @@ def test_an_iterator_expires_after_five_minutes() -> None:
     stream = MemoryStream(clock=clock)
     iterator = stream.open(FIRST, HORIZON)
     clock.advance(timedelta(seconds=299))
-    later = page(stream, iterator).next_iterator
+    later = polled(stream, iterator).next_iterator
     clock.advance(SECOND_LONG)
     assert stream.poll(iterator, 1) is PollRefusal.ITERATOR_EXPIRED
     assert later is not None
-    assert isinstance(stream.poll(later, 1), Page)
+    assert isinstance(stream.poll(later, 1), Polled)
 
 
 def test_a_page_holds_ten_megabytes_or_one_record() -> None:
@@ -66,8 +70,8 @@ def test_a_page_holds_ten_megabytes_or_one_record() -> None:
     sizes = []
     iterator = stream.open(FIRST, HORIZON)
     for _ in range(4):
-        reply = page(stream, iterator)
-        sizes.append([len(record.data) >> 20 for record in reply.records])
+        reply = polled(stream, iterator)
+        sizes.append([len(record.data) >> 20 for record in reply.page.records])
         iterator = reply.next_iterator or ""
     assert sizes == [[6, 3], [3], [11], [1]]
 
@@ -86,7 +90,7 @@ def test_a_page_holds_ten_megabytes_after_trimming_too() -> None:
 def test_an_unthrottled_stream_allows_any_number_of_polls() -> None:
     stream = MemoryStream()
     iterator = stream.open(FIRST, HORIZON)
-    assert all(isinstance(stream.poll(iterator, 1), Page) for _ in range(20))
+    assert all(isinstance(stream.poll(iterator, 1), Polled) for _ in range(20))
 
 
 def test_a_throttled_shard_allows_five_polls_a_second_over_all_its_readers() -> None:
@@ -96,21 +100,21 @@ def test_a_throttled_shard_allows_five_polls_a_second_over_all_its_readers() -> 
     for _ in range(5):
         page(stream, iterator)
     assert stream.poll(stream.open(FIRST, HORIZON), 1) is PollRefusal.THROTTLED
-    assert isinstance(stream.poll(stream.open(SECOND, HORIZON), 1), Page)
+    assert isinstance(stream.poll(stream.open(SECOND, HORIZON), 1), Polled)
     clock.advance(SECOND_LONG)
-    assert isinstance(stream.poll(iterator, 1), Page)
+    assert isinstance(stream.poll(iterator, 1), Polled)
 
 
 def test_a_throttled_shard_pays_a_large_page_off_at_two_megabytes_a_second() -> None:
     clock = FakeClock()
     stream = MemoryStream(clock=clock, throttled=True)
     stream.put("", bytes(10 * 2**20))
-    iterator = page(stream, stream.open(FIRST, HORIZON)).next_iterator
+    iterator = polled(stream, stream.open(FIRST, HORIZON)).next_iterator
     assert iterator is not None
     clock.advance(timedelta(seconds=3.9))
     assert stream.poll(iterator, 1) is PollRefusal.THROTTLED
     clock.advance(timedelta(seconds=0.1))
-    assert isinstance(stream.poll(iterator, 1), Page)
+    assert isinstance(stream.poll(iterator, 1), Polled)
 
 
 def test_lag_is_the_age_of_what_waits() -> None:
@@ -152,7 +156,7 @@ def test_a_wholly_trimmed_closed_shard_still_takes_its_own_checkpoint() -> None:
     stream.split(FIRST)
     stream.trim(clock.now())
     reply = page(stream, stream.open(FIRST, after(last)))
-    assert (reply.records, reply.next_iterator, len(reply.child_shards)) == ((), None, 2)
+    assert (reply.records, reply.is_shard_end, len(reply.child_shards)) == ((), True, 2)
 
 
 def test_a_shard_closed_before_the_horizon_is_gone_and_its_children_name_it_still() -> None:

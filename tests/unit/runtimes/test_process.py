@@ -13,10 +13,11 @@ from sublet.errors import LeaseTableUnavailable, StreamNotFound
 from sublet.handler import Batch
 from sublet.handlers.load import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryStream, memory_ports
-from sublet.ports import Applied, PollRefusal, Refused
+from sublet.polling import PollingReader
+from sublet.ports import Applied, PollRefusal, Refused, ShardReader
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
-from sublet.protocol.records import Page
+from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Mode, Settings, StartPosition
@@ -67,10 +68,13 @@ class OddStream:
     def has_shard(self, shard_id: str) -> bool:
         return self.real.has_shard(shard_id)
 
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return PollingReader(self, shard_id, position)
+
     def open(self, shard_id: str, position: ReadPosition) -> str:
         return self.real.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         if self.faults:
             raise self.faults.pop(0)
         return self.real.poll(iterator, limit)

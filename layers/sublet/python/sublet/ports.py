@@ -58,13 +58,13 @@ class LeaseTable(Protocol):
 
 
 class PollRefusal(StrEnum):
-    """Why a poll brought nothing. Neither moves the position."""
+    """Why a read brought nothing. Neither moves the position."""
 
     THROTTLED = "throttled"
     """The shard's read limit is used up (5 calls or 2 MB a second, shared by all its consumers), or the service
-    failed for a moment. Poll again later."""
+    failed for a moment. Read again later."""
     ITERATOR_EXPIRED = "iterator_expired"
-    """An iterator lives 300 s. Open a new one after the last record that was fetched."""
+    """An iterator lives 300 s. The next read opens a new one after the last record that was fetched."""
 
 
 class Stream(Protocol):
@@ -76,11 +76,22 @@ class Stream(Protocol):
     def has_shard(self, shard_id: str) -> bool:
         """Whether the service still knows the shard, asked of the shard itself: a listing may lag."""
 
-    def open(self, shard_id: str, position: ReadPosition) -> str:
-        """An iterator at the position. Raises CheckpointNotInStream when the service refuses the sequence number."""
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        """Nothing is asked of the service until it is opened, or read."""
 
-    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
-        """One GetRecords. An empty page is normal, also far behind the tip; only `next_iterator` None ends a shard."""
+
+class ShardReader(Protocol):
+    """One shard's records from a position on, in order. Raises what Stream raises, and CheckpointNotInStream.
+
+    By polls (`sublet.polling`); a push (SubscribeToShard) would be another. It remembers where it is, whatever is refused.
+    """
+
+    def open(self) -> None:
+        """Make ready to read, as the first read otherwise does: what that takes is not counted against the shard's read limit."""
+
+    def read(self, limit: int) -> Page | PollRefusal:
+        """The next page, of at most `limit` stream records. An empty one is normal, also far behind the tip; after one that
+        `is_shard_end` nothing may be read."""
 
 
 class SightingStore(Protocol):

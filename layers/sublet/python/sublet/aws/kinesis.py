@@ -25,8 +25,9 @@ from sublet.aws.kinesis_shapes import child_of, child_shards, decode_records_rep
 from sublet.aws.raw_json import keep_raw_json
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError, StreamNotFound, StreamUnavailable
-from sublet.ports import PollRefusal
-from sublet.protocol.records import Page
+from sublet.polling import PollingReader
+from sublet.ports import PollRefusal, ShardReader
+from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import ChildShard, Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import Settings, StartKind, StartPosition
@@ -81,6 +82,9 @@ class KinesisStream:
             return False
         return True
 
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return PollingReader(self, shard_id, position)
+
     def open(self, shard_id: str, position: ReadPosition) -> str:
         """A moment that has not come yet by the service's clock (ours may be ahead) is opened as LATEST."""
         with self._named_errors(shard_id):
@@ -98,7 +102,7 @@ class KinesisStream:
                     raise
             return self._iterator(shard_id, ReadPosition(IteratorType.LATEST))
 
-    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         shard_id, _, token = iterator.partition(" ")
         with self._named_errors(shard_id):
             try:
@@ -111,7 +115,7 @@ class KinesisStream:
                 return PollRefusal.THROTTLED
         return self._page(shard_id, response)
 
-    def _page(self, shard_id: str, response: dict[str, Any]) -> Page | PollRefusal:
+    def _page(self, shard_id: str, response: dict[str, Any]) -> Polled | PollRefusal:
         """A missing next iterator ends the shard only with its children known, or with the shard itself gone.
 
         KCL too does not believe an end without children. It repeats the poll; we first look into the listing.
@@ -119,11 +123,11 @@ class KinesisStream:
         reply = records_reply(response)
         behind = reply.millis_behind_latest or 0
         if token := reply.next_shard_iterator:
-            return Page(reply.records, reply.data_bytes, f"{shard_id} {token}", behind)
+            return Polled(Page(reply.records, reply.data_bytes, behind), f"{shard_id} {token}")
         children = child_shards(reply.child_shards) or self._listed_children(shard_id)
         if children is None:
             return PollRefusal.THROTTLED
-        return Page(reply.records, reply.data_bytes, None, behind, children)
+        return Polled(Page(reply.records, reply.data_bytes, behind, True, children), None)
 
     def _listed_children(self, shard_id: str) -> tuple[ChildShard, ...] | None:
         """None while the shard is listed and its children are not: a listing may lag."""

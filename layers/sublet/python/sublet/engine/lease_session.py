@@ -144,7 +144,7 @@ class LeaseSession:
             now = self.shared.ports.clock.now()
             tip = tip.after(page, now)
             caught_up = has_caught_up(page, tip, now, self.shared.settings)
-            if page.records and page.next_iterator is not None and not caught_up:
+            if page.records and not page.is_shard_end and not caught_up:
                 feed.read_ahead()  # while they are handled
             if page.records and not seen_records:
                 seen_records = True
@@ -153,7 +153,7 @@ class LeaseSession:
                 return self._gave_up()
             if page.millis_behind_latest == 0:
                 self.caught_up_at = feed.polled_at
-            if page.next_iterator is None:
+            if page.is_shard_end:
                 return self._end(page)
             if caught_up:
                 return Outcome.CAUGHT_UP

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.decisions.read_position import ReadPosition, after
+from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.window import next_poll_at, throttled_until
 from sublet.errors import StreamError
 from sublet.ports import PollRefusal, Ports, Signal, Task, Tasks
@@ -60,16 +60,13 @@ class PageFeed:
         self, shard_id: str, position: ReadPosition, ports: Ports, settings: Settings, budget: Budget, stop: Signal,
         deadline: datetime,
     ):  # fmt: skip
-        self._stream = ports.stream
-        self._shard_id = shard_id
-        self._position = position
+        self._reader = ports.stream.reader(shard_id, position)
         self._settings = settings
         self._clock = ports.clock
         self._tasks = ports.tasks
         self._budget = budget
         self._stop = stop
         self._deadline = deadline
-        self._iterator: str | None = None
         self._poll_at = ports.clock.now()
         self._refusals = 0
         self._ahead: Task[Page | None] | None = None
@@ -122,11 +119,10 @@ class PageFeed:
         """One poll. None: refused, and `_poll_at` says when to try again."""
         kept = NOTHING
         try:
-            if self._iterator is None:
-                self._iterator = self._stream.open(self._shard_id, self._position)
+            self._reader.open()
             polled_at = self._clock.now()
             self._poll_at = polled_at + self._settings.poll_interval  # whatever becomes of this one
-            reply = self._stream.poll(self._iterator, self._settings.poll_limit)
+            reply = self._reader.read(self._settings.poll_limit)
             if isinstance(reply, PollRefusal):
                 self._refused(reply)
                 return None
@@ -135,18 +131,13 @@ class PageFeed:
         finally:
             self._budget.give_back(Size(reserved.bytes - kept.bytes, reserved.records - kept.records))
         self._refusals = 0
-        self._iterator = reply.next_iterator
         self._poll_at = next_poll_at(polled_at, reply, self._settings)
-        if reply.records:
-            self._position = after(reply.records[-1].sequence_number)
         return reply
 
     def _refused(self, refusal: PollRefusal) -> None:
-        if refusal is PollRefusal.ITERATOR_EXPIRED:
-            self._iterator = None
-            return
-        self._refusals += 1
-        self._poll_at = throttled_until(self._clock.now(), self._refusals)
+        if refusal is PollRefusal.THROTTLED:
+            self._refusals += 1
+            self._poll_at = throttled_until(self._clock.now(), self._refusals)
 
     def _wait_until(self, ready: Callable[[], bool], pause: Callable[[], timedelta]) -> bool:
         """Wait until it is ready, unless stopped or at the deadline."""

@@ -15,8 +15,9 @@ from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamNotFound
 from sublet.memory.clock import FakeClock
 from sublet.memory.shard_log import READ_BYTES_PER_SECOND, ShardLog
-from sublet.ports import Clock, PollRefusal
-from sublet.protocol.records import Page
+from sublet.polling import PollingReader
+from sublet.ports import Clock, PollRefusal, ShardReader
+from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
 from sublet.settings import POLLS_PER_SECOND_MAX, StartKind, StartPosition
 
@@ -66,12 +67,15 @@ class MemoryStream:
             self._check_exists()
             return shard_id in self._logs
 
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return PollingReader(self, shard_id, position)
+
     def open(self, shard_id: str, position: ReadPosition) -> str:
         with self._lock:
             log = self._log(shard_id)
             return self._iterator(shard_id, self._resolve(log, position))
 
-    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         with self._lock:
             shard_id, position_text, opened_at = iterator.split(" ")
             now = self._clock.now()
@@ -88,8 +92,8 @@ class MemoryStream:
                 0 if waiting_since is None else max((now - waiting_since) // timedelta(milliseconds=1), 0)
             )
             if waiting_since is None and not log.is_open:
-                return Page(records, size, None, behind, log.children)
-            return Page(records, size, self._iterator(shard_id, after), behind)
+                return Polled(Page(records, size, behind, True, log.children), None)
+            return Polled(Page(records, size, behind), self._iterator(shard_id, after))
 
     # The producer's side.
 

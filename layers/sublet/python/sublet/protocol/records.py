@@ -60,13 +60,20 @@ class NewRecord(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What one poll (GetRecords) gave."""
+    """Records of one shard, as one poll (GetRecords) or one event of a push (SubscribeToShard) brings them."""
 
     records: tuple[StreamRecord, ...]
     data_bytes: int
     """Of all the records' data: whoever makes the page has them at hand, and a look at each of ten thousand records afterwards
     costs more than to handle them plain."""
-    next_iterator: str | None
-    """None at the end of a closed shard: `child_shards` then names its children."""
     millis_behind_latest: int
+    is_shard_end: bool = False
+    """Nothing will follow: the shard is closed and this was the last of it. `child_shards` names its children."""
     child_shards: tuple[ChildShard, ...] = ()
+
+
+class Polled(NamedTuple):
+    """A reply to GetRecords. `next_iterator`: None at the shard's end, as Kinesis has it."""
+
+    page: Page
+    next_iterator: str | None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sublet.decisions.read_position import ReadPosition, after
+from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.window import throttled_until
 from sublet.errors import StreamUnavailable
-from sublet.ports import PollRefusal
+from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.records import Page
 from sublet.spark.read.connection import Connection
 
@@ -21,34 +21,29 @@ def read_pages(
     *,
     first_call_waited: bool = False,
 ) -> Iterator[Page]:
-    """Each page from the position on; endless, with empty pages at the tip, until the shard's end (the page that has no
-    next iterator is the last).
+    """Each page from the position on; endless, with empty pages at the tip, until the shard's end.
 
     first_call_waited   the driver has waited for this task's first call
     Raises what Stream raises, and StreamUnavailable when one poll was refused for longer than our patience.
     """
-    reader = _Reader(connection, shard_id, position, limit, first_call_waited)
+    pages = connection.stream.reader(shard_id, position)
+    reader = _Reader(connection, shard_id, pages, limit, first_call_waited)
     page = reader.next_page()
     yield page
-    while page.next_iterator is not None:
+    while not page.is_shard_end:
         page = reader.next_page()
         yield page
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Where a shard is being read.
-
-    call_waited   somebody else has waited for the next call
-    iterator      None: to be opened at the position
-    """
+    """Where a shard is being read. `call_waited`: somebody else has waited for the next call."""
 
     connection: Connection
     shard_id: str
-    position: ReadPosition
+    pages: ShardReader
     limit: int
     call_waited: bool
-    iterator: str | None = None
 
     def next_page(self) -> Page:
         connection = self.connection
@@ -60,26 +55,20 @@ class _Reader:
                     f"polls of shard {self.shard_id} were refused ({reply}) {refusals} times in {connection.patience}: "
                     "too many consumers on its 2 MB a second, or Kinesis is failing"
                 )
-            if reply is PollRefusal.ITERATOR_EXPIRED:
-                self.iterator = None
-            else:
+            if reply is PollRefusal.THROTTLED:
                 connection.sleep(throttled_until(connection.clock.now(), refusals) - connection.clock.now())
         connection.pace.count_bytes(self.shard_id, page_bytes(reply))
-        if reply.records:
-            self.position = after(reply.records[-1].sequence_number)
-        self.iterator = reply.next_iterator
         return reply
 
     def _poll(self) -> Page | PollRefusal:
-        stream, pace = self.connection.stream, self.connection.pace
-        if self.iterator is None:
-            self.iterator = stream.open(self.shard_id, self.position)
+        pace = self.connection.pace
+        self.pages.open()
         if self.call_waited:
             pace.count_call(self.shard_id)
         else:
             pace.wait_for_call(self.shard_id)
         self.call_waited = False
-        return stream.poll(self.iterator, self.limit)
+        return self.pages.read(self.limit)
 
 
 def page_bytes(page: Page) -> int:

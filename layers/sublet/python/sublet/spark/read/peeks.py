@@ -60,7 +60,7 @@ class _Found:
 
     @property
     def is_end(self) -> bool:
-        return self.page is not None and self.page.next_iterator is None
+        return self.page is not None and self.page.is_shard_end
 
     def peek(self) -> Peek:
         lag = timedelta(milliseconds=self.page.millis_behind_latest) if self.page is not None else _NO_LAG
@@ -133,7 +133,7 @@ class Peeker:
             if page.records and (look_only or _is_beyond(page.records[-1], position)):
                 break
             if _at_tip(page):
-                if not look_only and page.next_iterator is not None:
+                if not look_only and not page.is_shard_end:
                     self._at_tip[shard_id] = (position, pages)
                 return _Found(None, page)
         last = page.records[-1] if page is not None and page.records else None
@@ -154,7 +154,7 @@ class Peeker:
                 last = record
                 if rows == share.records or size == share.bytes:
                     return Peek(_read_to(last), lag=self._age(last))
-            if page.next_iterator is None:
+            if page.is_shard_end:
                 return Peek(Ended())
             if _at_tip(page):
                 break
@@ -215,7 +215,7 @@ def _is_beyond(record: StreamRecord, position: Begin) -> bool:
 
 def _at_tip(page: Page) -> bool:
     """A page with records and no lag is not yet the tip: records of the same millisecond may follow."""
-    return page.next_iterator is None or (not page.records and page.millis_behind_latest == 0)
+    return page.is_shard_end or (not page.records and page.millis_behind_latest == 0)
 
 
 def _read_to(record: StreamRecord) -> ReadTo:

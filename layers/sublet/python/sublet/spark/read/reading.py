@@ -87,7 +87,7 @@ def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamReco
             yield _within(records, wanted)
         if is_done or _is_past(page, wanted, connection):
             return
-        if page.next_iterator is None:
+        if page.is_shard_end:
             break
         if page.records or page.millis_behind_latest > 0:
             progress_at = connection.clock.now()

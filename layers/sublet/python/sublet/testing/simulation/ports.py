@@ -10,12 +10,13 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.metric_names import Metric
-from sublet.ports import Applied, PollRefusal, Refused
+from sublet.polling import PollingReader
+from sublet.ports import Applied, PollRefusal, Refused, ShardReader
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite
-from sublet.protocol.records import Page
+from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import Shard
 from sublet.settings import StartPosition
 from sublet.testing.simulation.scheduler import SECOND, Process
@@ -106,6 +107,9 @@ class SimStream:
         self._world.step(self._process)
         return known
 
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return PollingReader(self, shard_id, position)
+
     def open(self, shard_id: str, position: ReadPosition) -> str:
         self._call("GetShardIterator")
         self._world.opened(shard_id)
@@ -113,7 +117,7 @@ class SimStream:
         self._world.step(self._process)
         return iterator
 
-    def poll(self, iterator: str, limit: int) -> Page | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         world = self._world
         self._call("GetRecords")
         if world.strikes(Fault.THROTTLED_POLL):
@@ -121,7 +125,7 @@ class SimStream:
         if world.strikes(Fault.EXPIRED_ITERATOR):
             return PollRefusal.ITERATOR_EXPIRED
         if world.strikes(Fault.EMPTY_PAGE):
-            return Page((), 0, iterator, 1_000)
+            return Polled(Page((), 0, 1_000), iterator)
         page = world.stream.poll(iterator, limit)
         world.step(self._process)
         return page

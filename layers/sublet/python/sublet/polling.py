@@ -1,0 +1,56 @@
+"""A shard read by polls: GetShardIterator once, then GetRecords from iterator to iterator.
+
+Whoever has the two calls has a reader: Kinesis, the stream in memory, a simulation. How often it is asked is the caller's.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sublet.decisions.read_position import ReadPosition, after
+from sublet.ports import PollRefusal, Stream
+from sublet.protocol.records import Page, Polled
+
+
+class Polls(Protocol):
+    """The two calls. Raise what Stream raises."""
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        """An iterator at the position. Raises CheckpointNotInStream when the service refuses the sequence number."""
+
+    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+        """One GetRecords. An empty page is normal, also far behind the tip."""
+
+
+class PolledStream(Stream, Polls, Protocol):
+    """A stream whose readers poll it."""
+
+
+class PollingReader:
+    """The ShardReader port. For one thread at a time."""
+
+    def __init__(self, polls: Polls, shard_id: str, position: ReadPosition) -> None:
+        self._polls = polls
+        self._shard_id = shard_id
+        self._position = position
+        self._iterator: str | None = None
+        """None: to be opened at the position."""
+
+    def open(self) -> None:
+        self._opened()
+
+    def read(self, limit: int) -> Page | PollRefusal:
+        reply = self._polls.poll(self._opened(), limit)
+        if isinstance(reply, PollRefusal):
+            if reply is PollRefusal.ITERATOR_EXPIRED:
+                self._iterator = None
+            return reply
+        self._iterator = reply.next_iterator
+        if reply.page.records:
+            self._position = after(reply.page.records[-1].sequence_number)
+        return reply.page
+
+    def _opened(self) -> str:
+        if self._iterator is None:
+            self._iterator = self._polls.open(self._shard_id, self._position)
+        return self._iterator
