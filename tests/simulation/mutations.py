@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.polling import PolledStream, PollingReader
-from sublet.ports import Applied, LeaseTable, PollRefusal, Refused, ShardReader, Stream
+from sublet.ports import Applied, LeaseTable, PollRefusal, Refused, ShardReader
 from sublet.protocol import lease_row as columns
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.conditions import AllOf, Clause

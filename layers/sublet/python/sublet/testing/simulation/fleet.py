@@ -13,6 +13,7 @@ from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.errors import SubletError
 from sublet.handler import Handler
+from sublet.polling import PolledStream
 from sublet.ports import LeaseTable, Ports, Stream
 from sublet.testing.simulation.handlers import SimHandler
 from sublet.testing.simulation.ports import (
@@ -45,7 +46,7 @@ class Wiring:
     """What stands between a lease worker and the world: nothing, unless a test puts something there."""
 
     table: Callable[[LeaseTable], LeaseTable] = lambda table: table
-    stream: Callable[[Stream, LeaseTable], Stream] = lambda stream, _: stream
+    stream: Callable[[PolledStream, LeaseTable], Stream] = lambda stream, _: stream
     handler: Callable[[World, Process], Handler] = SimHandler
 
 
