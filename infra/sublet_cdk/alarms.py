@@ -112,8 +112,8 @@ def _under_provisioned(watched: Watched, at: AlarmThresholds) -> dict[str, Alarm
             watched.metric(Metric.UNCLAIMED_LEASES, "Minimum"),
             at.unclaimed_minutes,
             "Under-provisioned: some leases have nobody to read them, and no worker is sent for them. A "
-            "shard's children wait like this for its last record. Otherwise raise what caps the fleet: max_leases, "
-            "leases_to_acquire, or, beside a KCL fleet, worker_count.",
+            "shard's children wait like this for its last record. Otherwise raise what caps the "
+            "fleet: max_leases_for_worker, leases_to_acquire, or, beside a KCL fleet, worker_count.",
         ),
     }
 

@@ -7,21 +7,24 @@ the property types that an editor shows, and a test holds them to it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import timedelta
-from typing import Any, TypedDict, get_type_hints
+from typing import Any, TypedDict
 
 from aws_cdk import Duration, Token
 from aws_cdk import aws_kinesis as kinesis
 from sublet.errors import SettingsError
 from sublet.settings import (
+    DEFINITIONS,
     PREFIX,
     HashRangeFilter,
+    LogExceptions,
     Mode,
+    Only,
     Settings,
     StartPosition,
     check_window_fits,
     parse_setting,
+    unknown_setting,
 )
 
 KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
@@ -33,13 +36,10 @@ APPLICATION_MAX = 64
 STATED_OTHERWISE = ("application", "stream", "stream_arn", "handler")
 """Settings that the construct takes as properties of its own."""
 
-FOR_OTHER_RUNTIMES = ("worker_id",)
-"""A long-lived process has one worker id of its own; a deployment has `worker_count` of them."""
-
 
 class SettingProperties(TypedDict, total=False):
-    """Every other setting, by its name in `sublet.settings.Settings`, which documents it and holds its
-    default.
+    """Every other setting of a deployment, by its name in `sublet.settings.Settings`, which documents it and
+    holds its default. Written out, because editors and type checkers read only what is written.
     """
 
     mode: Mode
@@ -49,10 +49,10 @@ class SettingProperties(TypedDict, total=False):
     worker_count: int
     leases_per_worker: int
     leases_to_acquire: int
-    max_leases: int
-    leases_to_steal: int
+    max_leases_for_worker: int
+    max_leases_to_steal_at_one_time: int
     fair_share: bool
-    priority_assignment: bool
+    enable_priority_lease_assignment: bool
     window: timedelta
     window_margin: timedelta
     windows_per_execution: int
@@ -60,7 +60,7 @@ class SettingProperties(TypedDict, total=False):
     poll_interval: timedelta
     idle_poll_interval: timedelta
     poll_limit: int
-    max_batch_records: int
+    batch_size: int
     max_bytes_in_flight: int
     max_records_in_flight: int
     checkpoint_interval: timedelta
@@ -70,13 +70,17 @@ class SettingProperties(TypedDict, total=False):
     handler_backoff_max: timedelta
     handler_concurrency: int
     hash_range_filter: HashRangeFilter
+    log_exceptions: LogExceptions
     metrics_by_shard: bool
 
 
 def setting_names() -> list[str]:
-    """The settings that are given as properties under their own name."""
-    excluded = STATED_OTHERWISE + FOR_OTHER_RUNTIMES
-    return [field.name for field in fields(Settings) if field.name not in excluded]
+    """The settings that are given as properties under their own name: not those that are for a process."""
+    return [
+        name
+        for name, definition in DEFINITIONS.items()
+        if name not in STATED_OTHERWISE and definition.only is not Only.PROCESS
+    ]
 
 
 def as_setting(name: str, value: object) -> object:
@@ -84,10 +88,8 @@ def as_setting(name: str, value: object) -> object:
     duration.
     """
     if name not in setting_names():
-        raise SettingsError(
-            name, value, f"no such setting; the settings are {', '.join(sorted(setting_names()))}"
-        )
-    kind: Any = get_type_hints(Settings)[name]
+        raise unknown_setting(name, value, setting_names())
+    kind = DEFINITIONS[name].kind
     if type(value) is kind:
         return value
     if isinstance(value, str):

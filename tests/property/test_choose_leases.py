@@ -61,10 +61,10 @@ settings_of = st.builds(
         CONTINUOUS,
         mode=mode,
         leases_to_acquire=acquire,
-        max_leases=most,
-        leases_to_steal=steal,
+        max_leases_for_worker=most,
+        max_leases_to_steal_at_one_time=steal,
         fair_share=fair,
-        priority_assignment=priority,
+        enable_priority_lease_assignment=priority,
     ),
     st.sampled_from(Mode),
     st.integers(1, 12),
@@ -108,14 +108,21 @@ def test_only_what_may_be_taken_is_chosen(
     )
     for worker_id, count in Counter(choice.worker_id for choice in chosen).items():
         assert count <= settings.leases_to_acquire
-        assert held[worker_id] + count <= settings.max_leases
-        assert sum(choice.worker_id == worker_id for choice in stolen) <= settings.leases_to_steal
+        assert held[worker_id] + count <= settings.max_leases_for_worker
+        assert (
+            sum(choice.worker_id == worker_id for choice in stolen)
+            <= settings.max_leases_to_steal_at_one_time
+        )
 
 
 @given(st.lists(st.sampled_from(["us", "w1", "w2", "w3"]), max_size=30), st.integers(1, 20), st.booleans())
-def test_stealing_narrows_the_spread(owners: list[str], leases_to_steal: int, fair_share: bool) -> None:
+def test_stealing_narrows_the_spread(
+    owners: list[str], max_leases_to_steal_at_one_time: int, fair_share: bool
+) -> None:
     leases = _owned_by(owners)
-    settings = replace(CONTINUOUS, leases_to_steal=leases_to_steal, fair_share=fair_share)
+    settings = replace(
+        CONTINUOUS, max_leases_to_steal_at_one_time=max_leases_to_steal_at_one_time, fair_share=fair_share
+    )
     before = Counter(owners)
     chosen = choose_leases(leases, {}, NOW, Random(7), settings, ["us"])
     after = Counter(owners)
@@ -138,11 +145,13 @@ def test_stealing_narrows_the_spread(owners: list[str], leases_to_steal: int, fa
     st.integers(0, 2**32),
 )
 def test_a_quiet_fleet_balances_and_then_stops_moving(
-    workers: int, owners: list[int | None], leases_to_steal: int, fair_share: bool, seed: int
+    workers: int, owners: list[int | None], max_leases_to_steal_at_one_time: int, fair_share: bool, seed: int
 ) -> None:
     fleet = [f"w{n}" for n in range(workers)]
     table = dict(enumerate(_owned_by([None if n is None else fleet[n % workers] for n in owners])))
-    settings = replace(CONTINUOUS, leases_to_steal=leases_to_steal, fair_share=fair_share)
+    settings = replace(
+        CONTINUOUS, max_leases_to_steal_at_one_time=max_leases_to_steal_at_one_time, fair_share=fair_share
+    )
     chance = Random(seed)
     moved = -1
     for _ in range(2 * len(owners) + 2):

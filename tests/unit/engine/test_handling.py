@@ -14,6 +14,7 @@ from sublet.metric_names import Metric
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.settings import LogExceptions
 
 from tests.doubles.engine_world import (
     CONTINUOUS,
@@ -148,7 +149,7 @@ def test_between_its_calls_the_wait_doubles_up_to_the_longest() -> None:
 def test_a_handler_that_fails_for_ever_has_its_lease_given_back_right_after_the_last_finished_record() -> (
     None
 ):
-    world = EngineWorld(replace(NO_WAITING, max_batch_records=1))
+    world = EngineWorld(replace(NO_WAITING, batch_size=1))
     (good, *_) = world.put("good", "bad", "never")
     world.handler.script = lambda batch: raising(ValueError())() if batch.records[0].data == b"bad" else None
     report = world.window()
@@ -231,6 +232,17 @@ def test_a_failure_is_in_the_log_as_python_prints_it_and_its_text_is_nowhere_els
     assert "test_handling.py" in str(line.fields["frames"])
     assert line.fields["error"] == "ValueError"
     assert "customer" not in f"{report} {world.metrics.measurements}"
+
+
+def test_where_the_log_may_not_have_its_text_a_failure_is_its_type_and_frames() -> None:
+    world = EngineWorld(replace(NO_WAITING, handler_attempts=1, log_exceptions=LogExceptions.FRAMES))
+    world.put("a")
+    world.handler.script = failing(1, ValueError("no such customer"))
+    world.window()
+    (line,) = [line for line in world.log.lines if line.message == "handler failed"]
+    assert line.fields["error"] == "ValueError"
+    assert "test_handling.py" in str(line.fields["frames"])
+    assert "customer" not in str(world.log.lines)
 
 
 def test_a_failure_that_quotes_a_whole_batch_still_fits_into_one_line_of_the_log() -> None:

@@ -35,7 +35,7 @@ def keep_putting(world: EngineWorld, seconds: int) -> None:
 
 def test_at_the_deadline_the_last_checkpoint_and_the_release_happen_within_the_margin() -> None:
     """A page may hold an hour's work: after the deadline no new batch is begun, so that Lambda need not kill us."""
-    settings = replace(NO_WAITING, max_batch_records=1, checkpoint_interval=HOUR)
+    settings = replace(NO_WAITING, batch_size=1, checkpoint_interval=HOUR)
     world = EngineWorld(settings)
     numbers = world.put(*map(str, range(100)))
     world.handler.script = lambda _: world.tasks.sleep(7 * SECOND)
@@ -49,7 +49,7 @@ def test_at_the_deadline_the_last_checkpoint_and_the_release_happen_within_the_m
 
 
 def test_the_next_window_goes_on_after_the_last_finished_record() -> None:
-    world = EngineWorld(replace(NO_WAITING, max_batch_records=1))
+    world = EngineWorld(replace(NO_WAITING, batch_size=1))
     world.put(*map(str, range(30)))
     world.handler.script = lambda _: world.tasks.sleep(7 * SECOND)
     while only(world.window()).outcome is Outcome.WINDOW_ENDED:

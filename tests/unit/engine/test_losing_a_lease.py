@@ -172,7 +172,7 @@ def test_a_lease_lost_that_fails_is_called_once_and_changes_nothing() -> None:
 
 def test_a_process_that_was_paused_confirms_its_lease_before_the_next_handler_call() -> None:
     """A frozen Lambda wakes up an hour later in the middle of a page, with the lease long in other hands."""
-    world = EngineWorld(replace(NO_WAITING, max_batch_records=1, checkpoint_interval=timedelta(days=1)))
+    world = EngineWorld(replace(NO_WAITING, batch_size=1, checkpoint_interval=timedelta(days=1)))
     world.put("a", "b", "c")
 
     def freeze(_: Batch) -> None:
@@ -186,7 +186,7 @@ def test_a_process_that_was_paused_confirms_its_lease_before_the_next_handler_ca
 
 
 def test_a_process_that_was_paused_goes_on_if_nobody_took_its_lease() -> None:
-    world = EngineWorld(replace(NO_WAITING, max_batch_records=1))
+    world = EngineWorld(replace(NO_WAITING, batch_size=1))
     world.put("a", "b")
     world.handler.script = lambda _: (world.clock.advance(HOUR), None)[1]
     assert only(world.window(lasts=3 * HOUR)).outcome is Outcome.CAUGHT_UP

@@ -11,16 +11,23 @@ from typing import Any
 import pytest
 from sublet.errors import SettingsError
 from sublet.settings import (
+    DEFINITIONS,
+    POLLS_PER_SECOND_MAX,
     PREFIX,
+    Definition,
     HashRangeFilter,
+    LogExceptions,
     Mode,
+    Only,
     Settings,
     StartKind,
     StartPosition,
     check_window_fits,
     duration_text,
     parse_duration,
+    parse_setting,
 )
+from sublet.settings.reasons import reasons
 
 PLAIN = Settings(application="orders", stream="events")
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
@@ -43,9 +50,9 @@ def refused(error: SettingsError, name: str, value: object, allowed: str) -> Non
         ("application", "", "3 to 200"),
         ("stream", "", "1 to 128"),
         ("stream", "events/1", "1 to 128"),
-        ("stream", ARN, "give the ARN as stream_arn"),
+        ("stream", ARN, "an ARN goes to stream_arn"),
         ("stream_arn", ARN + "2", "the ARN of the stream events"),
-        ("stream_arn", "events", "the ARN of the stream events"),
+        ("stream_arn", "events", "the ARN of the setting stream"),
         ("handler", "orders", "module:function"),
         ("handler", "orders:handle()", "module:function"),
         ("handler", "1orders:handle", "module:function"),
@@ -55,12 +62,12 @@ def refused(error: SettingsError, name: str, value: object, allowed: str) -> Non
         ("worker_count", 101, "from 1 to 100"),
         ("leases_per_worker", 0, "from 1 to 200"),
         ("leases_to_acquire", 0, "from 1 to 10,000"),
-        ("max_leases", 0, "from 1 to 1,000,000"),
-        ("leases_to_steal", -1, "from 0 to 1,000"),
+        ("max_leases_for_worker", 0, "from 1 to 1,000,000"),
+        ("max_leases_to_steal_at_one_time", -1, "from 0 to 1,000"),
         ("windows_per_execution", 51, "from 1 to 50"),
         ("poll_limit", 0, "from 1 to 10,000"),
         ("poll_limit", 10_001, "from 1 to 10,000"),
-        ("max_batch_records", 0, "from 1 to 1,000,000"),
+        ("batch_size", 0, "from 1 to 1,000,000"),
         ("max_bytes_in_flight", 10 * 2**20, "a whole number from 20,971,520"),
         ("max_records_in_flight", 9_999, "from 10,000"),
         ("handler_attempts", 0, "from 1 to 1,000"),
@@ -126,20 +133,47 @@ def test_a_value_of_another_type_is_refused(name: str, value: object, kind: str)
     refused(error.value, name, value, f"a value of type {kind}")
 
 
-def test_every_number_and_duration_has_limits() -> None:
+@pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=lambda each: each.name)
+def test_every_number_duration_and_text_has_limits(definition: Definition) -> None:
     """A new setting without limits would take any value from the environment."""
-    for field in fields(Settings):
-        value = getattr(PLAIN, field.name)
-        if isinstance(value, bool):
-            continue
-        absurd: Any = None
-        if isinstance(value, int):
-            absurd = -1
-        elif isinstance(value, timedelta):
-            absurd = -SECOND
-        if absurd is not None:
-            with pytest.raises(SettingsError):
-                replace(PLAIN, **{field.name: absurd})
+    absurd: Any = {int: -1, timedelta: -SECOND, str: "\n"}.get(definition.kind)
+    if absurd is not None:
+        with pytest.raises(SettingsError) as error:
+            replace(PLAIN, **{definition.name: absurd})
+        assert error.value.allowed == str(definition.allowed)
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=lambda each: each.name)
+def test_every_setting_has_a_reason_and_a_default_that_its_text_brings_back(definition: Definition) -> None:
+    assert reasons()[definition.name].endswith(".")
+    if definition.default_text:
+        parsed = parse_setting(definition.name, definition.kind, definition.default_text)
+        assert parsed == definition.default == getattr(PLAIN, definition.name)
+
+
+def test_a_definition_is_what_its_field_says() -> None:
+    settings = DEFINITIONS["failover_time"]
+    assert (settings.kind, settings.default, settings.only) == (timedelta, 30 * SECOND, None)
+    assert (settings.default_text, str(settings.allowed)) == ("30s", "3s to 1d")
+    assert settings.elsewhere.kcl == "failoverTimeMillis"
+    assert DEFINITIONS["stream"].is_required
+    assert not DEFINITIONS["stream_arn"].is_required
+    assert DEFINITIONS["stream_arn"].kind is str, "or None"
+    assert str(DEFINITIONS["mode"].allowed) == "one of catch_up, continuous"
+    assert str(DEFINITIONS["fair_share"].allowed) == "true or false"
+    only = {name: definition.only for name, definition in DEFINITIONS.items() if definition.only}
+    assert only == {
+        "worker_count": Only.LAMBDA,
+        "windows_per_execution": Only.LAMBDA,
+        "worker_id": Only.PROCESS,
+    }
+
+
+def test_the_least_poll_interval_is_what_kinesis_allows() -> None:
+    least = SECOND / POLLS_PER_SECOND_MAX
+    replace(PLAIN, poll_interval=least)
+    with pytest.raises(SettingsError):
+        replace(PLAIN, poll_interval=least - SECOND / 1000)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +215,7 @@ ENVIRONMENT = {PREFIX + "APPLICATION": "orders", PREFIX + "STREAM": "events"}
 @pytest.mark.parametrize(
     ("variable", "text", "allowed"),
     [
-        ("FAILOVER_TIMEOUT", "30s", "no such setting; the settings are application,"),
+        ("FAILOVER_TIMEOUT", "30s", "no such setting; did you mean SUBLET_FAILOVER_TIME?"),
         ("MODE", "streaming", "one of catch_up, continuous"),
         ("HASH_RANGE_FILTER", "on", "one of kcl, off"),
         ("FAILOVER_TIME", "30", "a number and a unit"),
@@ -205,9 +239,12 @@ def test_a_wrong_variable_is_refused(variable: str, text: str, allowed: str) -> 
 
 def test_an_unknown_setting_is_refused_by_its_name_and_its_value() -> None:
     """In Python too, where a TypeError would name neither the value nor what is allowed."""
-    given: Any = {"application": "orders", "stream": "events", "failover": 30}
-    with pytest.raises(SettingsError, match=r"failover = 30: no such setting; the settings are application,"):
-        Settings(**given)
+    named: dict[str, Any] = {"application": "orders", "stream": "events"}
+    near, far = {**named, "failover": 30}, {**named, "retries": 30}
+    with pytest.raises(SettingsError, match=r"failover = 30: no such setting; did you mean failover_time\?"):
+        Settings(**near)
+    with pytest.raises(SettingsError, match=r"retries = 30: no such setting; the settings are application,"):
+        Settings(**far)
 
 
 def test_settings_survive_pickling_and_copying() -> None:
@@ -244,10 +281,10 @@ def test_every_setting_survives_the_environment() -> None:
         worker_id="orders-process-1",
         leases_per_worker=7,
         leases_to_acquire=8,
-        max_leases=9,
-        leases_to_steal=0,
+        max_leases_for_worker=9,
+        max_leases_to_steal_at_one_time=0,
         fair_share=False,
-        priority_assignment=False,
+        enable_priority_lease_assignment=False,
         window=timedelta(minutes=3),
         window_margin=timedelta(milliseconds=1234),
         windows_per_execution=5,
@@ -255,7 +292,7 @@ def test_every_setting_survives_the_environment() -> None:
         poll_interval=timedelta(milliseconds=250),
         idle_poll_interval=timedelta(seconds=90),
         poll_limit=11,
-        max_batch_records=12,
+        batch_size=12,
         max_bytes_in_flight=33 * 2**20,
         max_records_in_flight=44_000,
         checkpoint_interval=timedelta(hours=2),
@@ -265,6 +302,7 @@ def test_every_setting_survives_the_environment() -> None:
         handler_backoff_max=timedelta(minutes=1),
         handler_concurrency=4,
         hash_range_filter=HashRangeFilter.OFF,
+        log_exceptions=LogExceptions.FRAMES,
         metrics_by_shard=False,
     )
     assert {f.name for f in fields(Settings) if getattr(unusual, f.name) == f.default} == set(), "all differ"
@@ -310,4 +348,4 @@ def test_names_derived_from_the_application() -> None:
 def test_only_continuous_steals() -> None:
     assert not PLAIN.steals
     assert replace(PLAIN, mode=Mode.CONTINUOUS).steals
-    assert not replace(PLAIN, mode=Mode.CONTINUOUS, leases_to_steal=0).steals
+    assert not replace(PLAIN, mode=Mode.CONTINUOUS, max_leases_to_steal_at_one_time=0).steals

@@ -54,7 +54,7 @@ def test_every_record_is_handled_and_checkpointed() -> None:
 def test_records_of_one_key_come_in_order() -> None:
     handler = Remembering()
     sent = [b"%d" % number for number in range(50)]
-    consume(handler, [("customer-7", data) for data in sent], shards=4, max_batch_records=7)
+    consume(handler, [("customer-7", data) for data in sent], shards=4, batch_size=7)
     assert handler.data == sent
 
 

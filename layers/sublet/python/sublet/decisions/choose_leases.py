@@ -127,13 +127,13 @@ def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tup
     rest: deque[tuple[Lease, ClaimReason]] = deque()
     for one in market.available:
         first = not settings.fair_share or (
-            settings.priority_assignment and one[0].lease_key in market.very_old
+            settings.enable_priority_lease_assignment and one[0].lease_key in market.very_old
         )
         (urgent if first else rest).append(one)
     chosen: list[Choice] = []
     for turn, worker_id in enumerate(worker_ids):
         before = market.held[worker_id]
-        limit = min(before + settings.leases_to_acquire, settings.max_leases)
+        limit = min(before + settings.leases_to_acquire, settings.max_leases_for_worker)
         for pool, most in ((urgent, limit), (rest, min(target, limit))):
             share = min(most, _even_share(market, worker_ids[turn:], len(pool)))
             while pool and market.held[worker_id] < share:
@@ -154,14 +154,15 @@ def _target(market: _Market, settings: Settings) -> int:
     leases in play count.
     """
     return min(
-        _ceil_divide(market.held.total() + len(market.available), len(market.held)), settings.max_leases
+        _ceil_divide(market.held.total() + len(market.available), len(market.held)),
+        settings.max_leases_for_worker,
     )
 
 
 def _steal(
     market: _Market, chance: Chance, settings: Settings, worker_ids: Sequence[str]
 ) -> tuple[Choice, ...]:
-    """Per worker id up to `leases_to_steal` of the busiest worker that is not ours (a tie: first by name)."""
+    """Per worker id up to `max_leases_to_steal_at_one_time` of the busiest worker that is not ours (a tie: first by name)."""
     chosen: list[Choice] = []
     target = _target(market, settings)
     for worker_id in worker_ids:
@@ -187,7 +188,10 @@ def _how_many_to_steal(mine: int, theirs: int, target: int, settings: Settings) 
     short of it.
     """
     room = min(
-        settings.leases_to_steal, settings.leases_to_acquire, settings.max_leases - mine, (theirs - mine) // 2
+        settings.max_leases_to_steal_at_one_time,
+        settings.leases_to_acquire,
+        settings.max_leases_for_worker - mine,
+        (theirs - mine) // 2,
     )
     if settings.fair_share:
         need = target - mine

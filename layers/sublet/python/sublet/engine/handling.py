@@ -15,7 +15,7 @@ from sublet.handler import Batch, Handler
 from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
 from sublet.protocol.records import UserRecord
-from sublet.settings import Settings
+from sublet.settings import LogExceptions, Settings
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -105,7 +105,8 @@ class Handling:
         self.problem = f"{type(failure).__name__} in {where}"
         self.ports.metrics.put(Metric.HANDLER_FAILURES, 1)
         self.ports.log.error(
-            "handler failed", shard_id=self.shard_id, call=where, failures=self.failures, **exception_fields(failure)
+            "handler failed", shard_id=self.shard_id, call=where, failures=self.failures,
+            **exception_fields(failure, with_text=self.settings.log_exceptions is LogExceptions.FULL),
         )  # fmt: skip
 
     def tell(self, what: str, call: Callable[[], None], once: bool = False) -> bool:

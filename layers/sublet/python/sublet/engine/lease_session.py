@@ -33,7 +33,7 @@ from sublet.settings import HashRangeFilter, Settings
 DEAGGREGATED_AT_ONCE = 2**20
 """About as many bytes of stream records are deaggregated together. A page of 10 MB may hold 100,000 user records, which
 need far more memory; some 10,000 of 100 bytes at a time stay near the CPU's cache, and a handler call takes no more anyway
-(max_batch_records)."""
+(batch_size)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +197,8 @@ class LeaseSession:
             result = deaggregate(stream_records, self.inside)
         self._note(result.dropped_out_of_range, result.delivered_whole)
         records = tuple(not_yet_handled(result.user_records, self.progress.finished))
-        for start in range(0, len(records), self.shared.settings.max_batch_records):
-            batch = records[start : start + self.shared.settings.max_batch_records]
+        for start in range(0, len(records), self.shared.settings.batch_size):
+            batch = records[start : start + self.shared.settings.batch_size]
             if not self.handling.handle(batch, millis_behind_latest):
                 return False
             self.count = replace(self.count, user_records=self.count.user_records + len(batch))

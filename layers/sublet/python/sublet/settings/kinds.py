@@ -27,6 +27,13 @@ class HashRangeFilter(StrEnum):
     OFF = "off"
 
 
+class LogExceptions(StrEnum):
+    """What the worker's log tells of a handler's exception. Its text may hold what the record held."""
+
+    FULL = "full"
+    FRAMES = "frames"
+
+
 class StartKind(StrEnum):
     TRIM_HORIZON = "TRIM_HORIZON"
     LATEST = "LATEST"

@@ -1,11 +1,15 @@
 """Settings as text, as they stand in the environment and on a command line.
 
 A duration is a number and a unit (`200ms`, `10s`, `5m`, `2h`, `1d`); a moment is ISO 8601 with its time zone.
+
+msgspec, which is there for other reasons, could convert numbers and enums, but reads durations only as `PT10S`, knows ranges only
+of numbers, and names neither the setting's value nor what is allowed; and loading it here would cost more than this file.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
@@ -27,7 +31,7 @@ def parse_duration(name: str, text: str) -> timedelta:
     """`200ms`, `10s`, `5m`, `2h`, `1d`; a number without its unit is refused rather than guessed."""
     match = _DURATION.fullmatch(text)
     if not match:
-        raise SettingsError(name, text, "a number and a unit: 200ms, 10s, 5m, 2h or 1d")
+        raise SettingsError(name, text, kind_text(timedelta))
     try:
         return float(match[1]) * _UNITS[match[2]]
     except OverflowError:
@@ -44,28 +48,40 @@ def duration_text(duration: timedelta) -> str:
 
 
 def setting_text(value: object) -> str:
-    """A setting's value as `from_environment` reads it."""
+    """A setting's value as `parse_setting` reads it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return duration_text(value) if isinstance(value, timedelta) else str(value)
 
 
+def kind_text(kind: Any) -> str:
+    """What `parse_setting` takes for the type."""
+    if kind is timedelta:
+        return "a number and a unit: 200ms, 10s, 5m, 2h or 1d"
+    if kind is StartPosition:
+        return "TRIM_HORIZON, LATEST or AT_TIMESTAMP:<ISO 8601 with time zone>"
+    if members := _members(kind):
+        return " or ".join(members) if kind is bool else f"one of {', '.join(members)}"
+    return "a whole number" if kind is int else "text"
+
+
 def parse_setting(name: str, kind: Any, text: str) -> object:
     """A setting's text as a value of its declared type, or SettingsError."""
+    if kind is str:
+        return text
     if kind is timedelta:
         return parse_duration(name, text)
     if kind is StartPosition:
         return StartPosition.parse(text)
-    if kind is bool:
-        if text not in ("true", "false"):
-            raise SettingsError(name, text, "true or false")
-        return text == "true"
-    if kind is int:
-        if not re.fullmatch(r"\d{1,12}", text):
-            raise SettingsError(name, text, "a whole number")
+    if kind is int and re.fullmatch(r"\d{1,12}", text):
         return int(text)
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        if text not in [member.value for member in kind]:
-            raise SettingsError(name, text, f"one of {', '.join(kind)}")
-        return kind(text)
-    return text
+    if text in (members := _members(kind)):
+        return members[text]
+    raise SettingsError(name, text, kind_text(kind))
+
+
+def _members(kind: Any) -> Mapping[str, object]:
+    """By their text, for a type of a few values."""
+    if kind is bool:
+        return {"true": True, "false": False}
+    return {member.value: member for member in kind} if issubclass(kind, StrEnum) else {}

@@ -1,18 +1,22 @@
-"""Every setting of a deployment: one frozen, validated value, with a reason for each default.
+"""Every setting of a deployment: one frozen, validated value.
 
-CDK properties become environment variables (`SUBLET_FAILOVER_TIME=30s`), and those become Settings.
+A field is the one place of a setting: its name, type, what is allowed and whom it is for (in its annotation), its default, and
+below it its reason. What is derived: the checks, the environment's variables (`SUBLET_FAILOVER_TIME=30s`), the options of
+`sublet run`, the table in docs/settings.md, and the construct's properties, which become those variables.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: the annotations are read when the class is made, as what they stand for.
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any, Self, get_type_hints
+from typing import Annotated, Any, Self
 
 from sublet.errors import SettingsError
-from sublet.settings.kinds import TRIM_HORIZON, HashRangeFilter, Mode, StartPosition
-from sublet.settings.limits import POLL_LIMIT_MAX, check
+from sublet.settings.allowed import Between, Elsewhere, Matching, Only, lasting
+from sublet.settings.definition import Definition, definitions_of
+from sublet.settings.kinds import TRIM_HORIZON, HashRangeFilter, LogExceptions, Mode, StartPosition
+from sublet.settings.limits import POLL_LIMIT_MAX, check_together
 from sublet.settings.text import parse_setting, setting_text
 
 PREFIX = "SUBLET_"
@@ -22,104 +26,163 @@ PREFIX = "SUBLET_"
 class Settings:
     """A deployment's settings. Creating one validates it whole; SettingsError names the setting, value and what is allowed."""
 
-    application: str
+    application: Annotated[
+        str,
+        Matching(r"[A-Za-z0-9_.-]{3,200}", "3 to 200 of A-Z a-z 0-9 _ . - (it names a DynamoDB table)"),
+        Elsewhere(kcl="applicationName", difference="also KCL's tableName"),
+    ]
     """The consumer group. Names the lease table (KCL's own convention) and prefixes the worker ids."""
 
-    stream: str
+    stream: Annotated[
+        str,
+        Matching(
+            r"[A-Za-z0-9_.-]{1,128}",
+            "a stream name, 1 to 128 of A-Z a-z 0-9 _ . - (an ARN goes to stream_arn)",
+        ),
+        Elsewhere(kcl="streamName"),
+    ]
     """The stream's name (not its ARN)."""
 
-    stream_arn: str | None = None
+    stream_arn: Annotated[
+        str | None,
+        Matching(
+            r"arn:[\w-]+:kinesis:[\w-]+:\d{12}:stream/[A-Za-z0-9_.-]{1,128}", "the ARN of the setting stream"
+        ),
+        Elsewhere(esm="EventSourceArn"),
+    ] = None
     """Passed with every Kinesis call when given, which makes policies scoped to one stream work for iterators too."""
 
-    handler: str = ""
-    """`module:function`, the user's. Only the lease worker needs it."""
+    handler: Annotated[
+        str, Matching(r"([A-Za-z_][\w.]*:[A-Za-z_]\w*)?", "module:function, such as orders.handler:handle")
+    ] = ""
+    """Your code: the name of a module, and of the function or object in it. Only the lease worker needs it."""
 
     mode: Mode = Mode.CATCH_UP
-    """catch_up costs nothing while nothing arrives; continuous is for low latency and beside a live KCL fleet."""
+    """catch_up: a worker leaves when it is at the tip, and the next tick sends one again. continuous: leases are held from window
+    to window, for low latency and beside a live KCL fleet.
+    """
 
-    start_position: StartPosition = TRIM_HORIZON
+    start_position: Annotated[
+        StartPosition,
+        Elsewhere(
+            kcl="initialPositionInStreamExtended",
+            esm="StartingPosition",
+            difference="KCL's own default is LATEST",
+        ),
+    ] = TRIM_HORIZON
     """TRIM_HORIZON loses nothing by default. Only a shard without a lease or leased ancestors starts from here."""
 
-    failover_time: timedelta = timedelta(seconds=30)
+    failover_time: Annotated[timedelta, lasting("3s", "1d"), Elsewhere(kcl="failoverTimeMillis")] = timedelta(
+        seconds=30
+    )
     """A lease whose counter stood still this long has lost its owner. In a mixed fleet: the KCL fleet's failoverTimeMillis."""
 
-    heartbeat_interval: timedelta = timedelta(seconds=10)
-    """At most a third of failover_time, so that two lost heartbeats do not lose the lease. The seed's 10 s: 6 writes a minute."""
+    heartbeat_interval: Annotated[timedelta, lasting("1s", "1d")] = timedelta(seconds=10)
+    """At most a third of failover_time, so that two lost heartbeats do not lose the lease. 10 s cost 6 writes a minute."""
 
-    worker_count: int = 1
+    worker_count: Annotated[int, Between(1, 100), Only.LAMBDA] = 1
     """How many workers this deployment counts as in KCL's fair share: `<application>-lambda-<n>`, stable for ever."""
 
-    worker_id: str | None = None
+    worker_id: Annotated[
+        str | None,
+        Matching(r"[A-Za-z0-9_.:-]{1,200}", "1 to 200 of A-Z a-z 0-9 _ . : -"),
+        Only.PROCESS,
+        Elsewhere(kcl="workerIdentifier"),
+    ] = None
     """One worker id of its own instead: for a long-lived process or a Spark query beside the Lambda deployment."""
 
-    leases_per_worker: int = 10
-    """Leases one worker Lambda consumes at once. Ten in 512 MB cost a tenth of one in each (see the README's cost table)."""
+    leases_per_worker: Annotated[int, Between(1, 200)] = 10
+    """Leases that one window consumes at once. Ten in a worker Lambda of 512 MB cost a tenth of one in each."""
 
-    leases_to_acquire: int = 1_000
-    """The most leases that one worker id is sent for in one tick (the seed's). Large: Lambda has room for all at once."""
+    leases_to_acquire: Annotated[int, Between(1, 10_000)] = 1_000
+    """The most leases that one worker id is sent for in one tick. Large: Lambda has room for all at once."""
 
-    max_leases: int = 10_000
-    """The most leases that one worker id holds (KCL's maxLeasesForWorker, the seed's max_leases)."""
+    max_leases_for_worker: Annotated[int, Between(1, 1_000_000), Elsewhere(kcl="maxLeasesForWorker")] = 10_000
+    """The most leases that one worker id holds."""
 
-    leases_to_steal: int = 1
-    """Per worker id and tick, in continuous mode (KCL's maxLeasesToStealAtOneTime). 0 never steals."""
+    max_leases_to_steal_at_one_time: Annotated[
+        int, Between(0, 1_000), Elsewhere(kcl="maxLeasesToStealAtOneTime")
+    ] = 1
+    """Per worker id and tick, in continuous mode. 0 never steals."""
 
     fair_share: bool = True
-    """KCL 2.x: take no more than ceil(leases / workers) while other workers live. False takes whatever is free (the seed)."""
+    """KCL 2.x: take no more than ceil(leases / workers) while other workers live. False takes whatever is free."""
 
-    priority_assignment: bool = True
-    """KCL 2.x's enablePriorityLeaseAssignment: a lease idle for over 3 x failover_time is taken whatever the fair share."""
+    enable_priority_lease_assignment: Annotated[bool, Elsewhere(kcl="enablePriorityLeaseAssignment")] = True
+    """A lease idle for over 3 x failover_time is taken whatever the fair share."""
 
-    window: timedelta = timedelta(minutes=14)
-    """How long one worker Lambda goes on at most. The default leaves a minute of Lambda's fifteen."""
+    window: Annotated[timedelta, lasting("1s", "7d")] = timedelta(minutes=14)
+    """How long one worker goes on at most. The default leaves a minute of Lambda's fifteen."""
 
-    window_margin: timedelta = timedelta(seconds=30)
+    window_margin: Annotated[timedelta, lasting("100ms", "10m")] = timedelta(seconds=30)
     """Kept free at a window's end for the handler's last batch, the last checkpoints and the releases."""
 
-    windows_per_execution: int = 40
+    windows_per_execution: Annotated[int, Between(1, 50), Only.LAMBDA] = 40
     """Continuous mode: windows before an execution ends and a tick starts afresh: its history stays under 25,000 events."""
 
-    linger: timedelta = timedelta(seconds=2)
+    linger: Annotated[timedelta, lasting("0s", "1d")] = timedelta(seconds=2)
     """catch_up: leave after being at the tip this long, also when each poll still brings a few records."""
 
-    poll_interval: timedelta = timedelta(milliseconds=200)
-    """Between polls of one shard that brings records: Kinesis allows 5 calls a second (the seed's pace)."""
+    poll_interval: Annotated[
+        timedelta, lasting("200ms", "1m"), Elsewhere(kcl="idleTimeBetweenReadsInMillis")
+    ] = timedelta(milliseconds=200)
+    """Between polls of one shard that brings records: Kinesis allows 5 calls a second, shared by all readers."""
 
-    idle_poll_interval: timedelta = timedelta(seconds=2)
-    """Between polls of a shard that brought none (the seed's pace)."""
+    idle_poll_interval: Annotated[
+        timedelta,
+        lasting("200ms", "4m"),
+        Elsewhere(kcl="idleTimeBetweenReadsInMillis", difference="KCL has one pace for both"),
+    ] = timedelta(seconds=2)
+    """Between polls of a shard that brought none."""
 
-    poll_limit: int = POLL_LIMIT_MAX
-    """Records asked for in one poll."""
+    poll_limit: Annotated[int, Between(1, POLL_LIMIT_MAX), Elsewhere(kcl="maxRecords")] = POLL_LIMIT_MAX
+    """Stream records asked for in one poll. Called so because a batch and what is in flight have their own limits."""
 
-    max_batch_records: int = 10_000
+    batch_size: Annotated[
+        int,
+        Between(1, 1_000_000),
+        Elsewhere(esm="BatchSize", difference="counts user records, after deaggregation"),
+    ] = 10_000
     """User records in one handler call at most (a stream record's user records stay together up to this)."""
 
-    max_bytes_in_flight: int = 96 * 2**20
+    max_bytes_in_flight: Annotated[int, Between(20 * 2**20, 8 * 2**30)] = 96 * 2**20
     """Fetched and not yet handled, in one worker over all its leases. A poll's reply counts as 10 MB before it is seen."""
 
-    max_records_in_flight: int = 400_000
+    max_records_in_flight: Annotated[int, Between(POLL_LIMIT_MAX, 10_000_000)] = 400_000
     """The same, in stream records."""
 
-    checkpoint_interval: timedelta = timedelta(seconds=10)
+    checkpoint_interval: Annotated[timedelta, lasting("0s", "1d")] = timedelta(seconds=10)
     """Finished batches are checkpointed at most this often, and always at the end; a checkpoint is a heartbeat too."""
 
-    handover_wait: timedelta = timedelta(seconds=10)
-    """After stealing from a live owner: time for it to checkpoint late, before the row is read again (the seed's)."""
+    handover_wait: Annotated[timedelta, lasting("0s", "5m")] = timedelta(seconds=10)
+    """After stealing from a live owner: time for it to checkpoint late, before the row is read again."""
 
-    handler_attempts: int = 5
+    handler_attempts: Annotated[
+        int,
+        Between(1, 1_000),
+        Elsewhere(
+            esm="MaximumRetryAttempts",
+            difference="counts the first call too; afterwards the batch waits for the next tick, nothing is dropped",
+        ),
+    ] = 5
     """Calls with the same batch before the lease is given back and the next tick decides. Nothing is ever skipped."""
 
-    handler_backoff: timedelta = timedelta(seconds=1)
+    handler_backoff: Annotated[timedelta, lasting("0s", "5m")] = timedelta(seconds=1)
     """Before the second call; doubles up to handler_backoff_max."""
 
-    handler_backoff_max: timedelta = timedelta(seconds=30)
+    handler_backoff_max: Annotated[timedelta, lasting("0s", "10m")] = timedelta(seconds=30)
     """The longest pause between two calls with the same batch."""
 
-    handler_concurrency: int = 1
+    handler_concurrency: Annotated[int, Between(1, 100)] = 1
     """Handler calls at once in one process. More needs a handler that is safe to call from several threads."""
 
     hash_range_filter: HashRangeFilter = HashRangeFilter.KCL
     """Drop-in for KCL by default, with a metric for what it dropped."""
+
+    log_exceptions: LogExceptions = LogExceptions.FULL
+    """What the worker's log tells of a handler's exception: its text and traceback, or, where the text may hold what nobody may
+    read, only its type and the frames.
+    """
 
     metrics_by_shard: bool = True
     """Off: only the application's metrics, which the alarms watch. Spares $0.90 a shard and month; the dashboard's graphs by
@@ -128,15 +191,14 @@ class Settings:
 
     def __new__(cls, **given: object) -> Self:
         """Only to refuse what is no setting as SettingsError, and not as Python does it, with a TypeError."""
-        known = cls.__dataclass_fields__
-        for name in given.keys() - known.keys():
-            raise SettingsError(
-                name, given[name], f"no such setting; the settings are {', '.join(sorted(known))}"
-            )
+        for name in given.keys() - DEFINITIONS.keys():
+            raise unknown_setting(name, given[name], DEFINITIONS)
         return object.__new__(cls)  # super() knows the class without its slots
 
     def __post_init__(self) -> None:
-        check(self)
+        for name, definition in DEFINITIONS.items():
+            definition.check(getattr(self, name))
+        check_together(self)
 
     @property
     def lease_table(self) -> str:
@@ -157,31 +219,46 @@ class Settings:
     @property
     def steals(self) -> bool:
         """catch_up never steals: it would give the lease back seconds later."""
-        return self.mode is Mode.CONTINUOUS and self.leases_to_steal > 0
+        return self.mode is Mode.CONTINUOUS and self.max_leases_to_steal_at_one_time > 0
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Read every SUBLET_* variable; one that is no setting is refused, and so is a missing application or stream."""
-        known = {PREFIX + f.name.upper(): f.name for f in fields(cls)}
-        hints = get_type_hints(cls)
+        known = {variable_of(name): definition for name, definition in DEFINITIONS.items()}
         given: dict[str, Any] = {}
         for variable, text in environment.items():
             if not variable.startswith(PREFIX):
                 continue
             if variable not in known:
-                raise SettingsError(
-                    variable, text, f"no such setting; the settings are {', '.join(sorted(known.values()))}"
-                )
-            given[known[variable]] = parse_setting(known[variable], hints[known[variable]], text)
-        for name in ("application", "stream"):
-            if name not in given:
-                raise SettingsError(name, None, f"required; set {PREFIX}{name.upper()}")
+                raise unknown_setting(variable, text, known)
+            given[known[variable].name] = parse_setting(known[variable].name, known[variable].kind, text)
+        for name, definition in DEFINITIONS.items():
+            if definition.is_required and name not in given:
+                raise SettingsError(name, None, f"required; set {variable_of(name)}")
         return cls(**given)
 
     def to_environment(self) -> dict[str, str]:
         """The variables that `from_environment` reads this back from."""
         return {
-            PREFIX + f.name.upper(): setting_text(v)
-            for f in fields(self)
-            if (v := getattr(self, f.name)) not in (None, "")
+            variable_of(name): setting_text(value)
+            for name in DEFINITIONS
+            if (value := getattr(self, name)) not in (None, "")
         }
+
+
+DEFINITIONS: Mapping[str, Definition] = definitions_of(fields(Settings))
+"""Every setting by its name."""
+
+
+def variable_of(name: str) -> str:
+    """A setting's name in the environment."""
+    return PREFIX + name.upper()
+
+
+def unknown_setting(name: str, value: object, known: Iterable[str]) -> SettingsError:
+    """With the name that was probably meant, or else all names."""
+    from difflib import get_close_matches  # noqa: PLC0415 -- 3 ms, which only a mistake needs to take
+
+    if near := get_close_matches(name, known, n=1):
+        return SettingsError(name, value, f"no such setting; did you mean {near[0]}?")
+    return SettingsError(name, value, f"no such setting; the settings are {', '.join(sorted(known))}")

@@ -81,7 +81,7 @@ class Options:
             stream_arn=self.stream_arn,
             worker_id=f"{self.application}-spark",
             mode=Mode.CONTINUOUS,
-            leases_to_steal=0,
+            max_leases_to_steal_at_one_time=0,
             start_position=self.start_position,
             failover_time=self.failover_time,
             heartbeat_interval=self.failover_time / HEARTBEATS_PER_FAILOVER,

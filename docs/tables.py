@@ -1,0 +1,86 @@
+"""The documents' tables, made from the code. `python docs/tables.py` writes each between its marks, in whichever document has
+them: `<!-- settings -->` and `<!-- /settings -->`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from sublet.metric_names import Metric
+from sublet.settings import DEFINITIONS, Definition
+from sublet.settings.reasons import reasons
+from sublet.spark.options import OPTIONS
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+
+def settings() -> str:
+    rows = [
+        (f"`{each.name}`", _default(each), str(each.allowed), each.only or "", reasons()[each.name])
+        for each in DEFINITIONS.values()
+    ]
+    return _table(("setting", "default", "allowed", "only for", "what, and why"), rows)
+
+
+def settings_elsewhere() -> str:
+    """The settings that KCL or Lambda's event source mapping have too."""
+    rows = [
+        (_code(each.elsewhere.kcl), _code(each.elsewhere.esm), f"`{each.name}`", each.elsewhere.difference)
+        for each in DEFINITIONS.values()
+        if each.elsewhere.kcl or each.elsewhere.esm
+    ]
+    return _table(("KCL", "ESM", "sublet", "where it differs"), rows)
+
+
+def metrics() -> str:
+    rows = [
+        (f"`{each}`", each.unit.value, each.per.value, each.put_by.value, each.meaning) for each in Metric
+    ]
+    return _table(("metric", "unit", "dimensions", "put by", "meaning"), rows)
+
+
+def options() -> str:
+    """Of the Spark data source."""
+    rows = [
+        (f"`{each.name}`", _code(each.default or ""), ", ".join(each.uses), each.meaning) for each in OPTIONS
+    ]
+    return _table(("option", "default", "for", "meaning"), rows)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "settings": settings,
+    "settings elsewhere": settings_elsewhere,
+    "metrics": metrics,
+    "options": options,
+}
+
+
+def with_tables(text: str) -> str:
+    """A document with those of the tables that it has marks for."""
+    for name, table in TABLES.items():
+        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        if begin in text:
+            before, _, rest = text.partition(begin)
+            _, _, after = rest.partition(end)
+            text = f"{before}{begin}\n{table()}\n{end}{after}"
+    return text
+
+
+def _default(setting: Definition) -> str:
+    return "required" if setting.is_required else _code(setting.default_text) or "none"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    return "\n".join(lines + [f"| {' | '.join(cells)} |" for cells in rows])
+
+
+if __name__ == "__main__":
+    for document in DOCUMENTS:
+        document.write_text(with_tables(document.read_text()))

@@ -1,0 +1,26 @@
+"""Each setting's reason: the text below its field, which Python itself forgets. For documents and help, not for cold starts."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping
+from functools import cache
+
+from sublet.settings import value
+
+
+@cache
+def reasons() -> Mapping[str, str]:
+    """By the setting's name, on one line each; empty where sublet is installed without its source."""
+    try:
+        module = ast.parse(inspect.getsource(value))
+    except OSError:
+        return {}
+    (settings,) = (node for node in module.body if isinstance(node, ast.ClassDef))
+    found = {}
+    for statement, following in zip(settings.body, settings.body[1:], strict=False):
+        match statement, following:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = " ".join(text.split())
+    return found
