@@ -11,18 +11,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sublet.testing.batches import batch, checkpointed
     from sublet.testing.memory_consumer import Consumed, MemoryConsumer, consume
+    from sublet.testing.simulation.deliveries import (
+        Delivery,
+        SimulatedRun,
+        Simulation,
+        SimulationFailed,
+        simulate,
+    )
 
 __all__ = [
     "Consumed",
+    "Delivery",
     "MemoryConsumer",
+    "SimulatedRun",
+    "Simulation",
+    "SimulationFailed",
     "batch",
     "checkpointed",
     "consume",
+    "simulate",
 ]
 
 _NAMES = {
     "sublet.testing.batches": "batch checkpointed",
     "sublet.testing.memory_consumer": "Consumed MemoryConsumer consume",
+    "sublet.testing.simulation.deliveries": "Delivery SimulatedRun Simulation SimulationFailed simulate",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 

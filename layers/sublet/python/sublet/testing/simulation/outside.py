@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sublet.protocol import lease_row as columns
@@ -15,6 +16,13 @@ from sublet.testing.simulation.world import Reshard, World
 
 OPEN_SHARDS_MAX = 6
 
+Data = Callable[[int, int], bytes]
+"""What a user record holds, by the number of its put and its place in the aggregate."""
+
+
+def put_number(put: int, _: int) -> bytes:
+    return f"{put}".encode()
+
 
 @dataclass(slots=True)
 class Producer:
@@ -26,6 +34,7 @@ class Producer:
     """Between two puts, in microseconds, on average."""
     reshards: int
     """How many more times it splits or merges."""
+    data: Data
     put: int = 0
 
     def prepare(self, records: int, reshards: int) -> None:
@@ -67,10 +76,9 @@ class Producer:
             log for log in world.stream.logs if log.is_open and hash_key(keys[0], None) in log.hash_key_range
         )
         keys = [key for key in keys if hash_key(key, None) in log.hash_key_range]
-        data = f"{self.put}".encode()
-        if len(keys) > 1:
-            data = aggregate([(key, None, data) for key in keys])
-        number = int(world.stream.put(keys[0], data))
+        texts = [self.data(self.put, sub) for sub in range(len(keys))]
+        data = aggregate([(key, None, text) for key, text in zip(keys, texts, strict=True)])
+        number = int(world.stream.put(keys[0], data if len(keys) > 1 else texts[0]))
         truth = world.ledger.shards[log.shard_id]
         for sub in range(len(keys)):
             truth.put((number, sub), world.scheduler.now_us)

@@ -14,7 +14,7 @@ from sublet.memory.clock import BEGINNING
 from sublet.protocol.lease import Lease
 from sublet.settings import Mode, Settings, StartKind, StartPosition
 from sublet.testing.simulation.fleet import Fleet, Wiring
-from sublet.testing.simulation.outside import Operator, Producer
+from sublet.testing.simulation.outside import Data, Operator, Producer, put_number
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Scheduler
 from sublet.testing.simulation.weather import Fault, draw_weather
 from sublet.testing.simulation.world import World
@@ -54,10 +54,11 @@ def play(
     wiring: Wiring = PLAIN,
     neighbours: Callable[[Random, Settings], Neighbours | None] = lambda *_: None,
     without: frozenset[Fault] = frozenset(),
+    data: Data = put_number,
     **settings: Any,
 ) -> Result:
     """Run the seed's world to its end, or to the first broken invariant. `settings` take the place of drawn ones."""
-    run = _Run(seed, is_recorded, wiring, neighbours, without, settings)
+    run = _Run(seed, is_recorded, wiring, neighbours, without, data, settings)
     try:
         run.play()
     finally:
@@ -73,6 +74,7 @@ class _Run:
         wiring: Wiring,
         neighbours: Callable[[Random, Settings], Neighbours | None],
         without: frozenset[Fault],
+        data: Data,
         given: dict[str, Any],
     ) -> None:
         chance = Random(seed)
@@ -100,6 +102,7 @@ class _Run:
             until=int(CALM_FROM * chance.uniform(0.5, 1.1)),
             pause=int(chance.choice((1.5, 5, 20)) * SECOND),
             reshards=chance.choice((0, 1, 2, 4, 6)),
+            data=data,
         )
 
     def _without(self, settings: Settings) -> frozenset[Fault]:

@@ -14,9 +14,14 @@ from random import Random
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from greenlet import getcurrent, greenlet
-
 from sublet.memory.clock import BEGINNING
+
+try:
+    from greenlet import getcurrent, greenlet
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "sublet.testing.simulate needs greenlet: pip install 'sublet[testing]'", name=missing.name
+    ) from missing
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

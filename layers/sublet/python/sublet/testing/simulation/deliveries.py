@@ -1,0 +1,176 @@
+"""A user's handler in many worlds: what came to it, in what order, and what came more than once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import count
+from typing import Any
+
+from sublet.handler import Handler
+from sublet.handlers.load import handler_of
+from sublet.protocol.records import UserRecord
+from sublet.settings import StartKind, StartPosition
+from sublet.testing.simulation.fleet import Wiring
+from sublet.testing.simulation.run import Result, play
+from sublet.testing.simulation.scheduler import SECOND, Process
+from sublet.testing.simulation.user_handler import Call, Calls, SimulatedHandler
+from sublet.testing.simulation.weather import Fault
+from sublet.testing.simulation.world import World
+
+BY_HAND = frozenset((Fault.ROW_DELETED, Fault.ROW_GONE_BAD))
+"""What an operator does to lease rows is no test of a handler."""
+
+FROM_THE_START = StartPosition(StartKind.TRIM_HORIZON)
+
+SHOWN_MAX = 10
+"""Repeated records that a report tells of, of one seed."""
+
+
+class SimulationFailed(AssertionError):
+    """A world did not end well. Its seed is in the text; what the handler raised last, if it did, is its cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One record in one call of the handler."""
+
+    seconds: float
+    """Since the world began."""
+    worker: str
+    """Which invocation: another one's memory is not this one's."""
+    shard_id: str
+    record: UserRecord
+    is_finished: bool
+    """Whether the call got to say that the record is done. If not, it crashed or failed, and the record comes again."""
+
+
+@dataclass(frozen=True)
+class SimulatedRun:
+    """One seed's world, from its first record to its last."""
+
+    seed: int
+    records: int
+    deliveries: tuple[Delivery, ...]
+    """In the order of the calls."""
+    faults: Mapping[str, int]
+    history: tuple[str, ...]
+    """Each step of it, if there is only this one seed."""
+
+    @cached_property
+    def repeated(self) -> tuple[tuple[Delivery, ...], ...]:
+        """The deliveries of each record that came more than once, in their order; records in the order of their first."""
+        of_record: dict[tuple[str, str, int], list[Delivery]] = defaultdict(list)
+        for delivery in self.deliveries:
+            record = delivery.record
+            of_record[delivery.shard_id, record.sequence_number, record.sub_sequence_number].append(delivery)
+        return tuple(tuple(several) for several in of_record.values() if len(several) > 1)
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}: {len(self.repeated)} of {self.records} records came more than once"]
+        for several in self.repeated[:SHOWN_MAX]:
+            record, ways = several[0].record, " | ".join(map(_told, several))
+            lines.append(f"  {several[0].shard_id} {record.checkpoint} {record.data[:40]!r}: {ways}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """All of them."""
+
+    runs: tuple[SimulatedRun, ...]
+
+    @property
+    def repeating(self) -> tuple[SimulatedRun, ...]:
+        """Those in which any record came more than once."""
+        return tuple(run for run in self.runs if run.repeated)
+
+    def __str__(self) -> str:
+        """Which seed shows it best: the one with the fewest repeated records is the easiest to read."""
+        records, repeated = (
+            sum(run.records for run in self.runs),
+            sum(len(run.repeated) for run in self.runs),
+        )
+        said = f"{len(self.runs)} seeds, {records} records, {repeated} of them more than once, in {len(self.repeating)} seeds"
+        best = min(self.repeating, key=lambda run: len(run.repeated), default=None)
+        return said if best is None else f"{said}\n{best}"
+
+
+def simulate(
+    handler: object,
+    seeds: int | Iterable[int] = 100,
+    *,
+    data: Callable[[int], bytes] = lambda number: f"{number}".encode(),
+    check: Callable[[SimulatedRun], object] = lambda _: None,
+    **settings: Any,
+) -> Simulation:
+    """Run the handler in `seeds` worlds, in which workers crash, stand still and lose replies, and shards split and merge.
+
+    handler    as for `consume`. A class is instantiated anew for each worker process, as its memory dies with it; anything
+               else is shared by all processes of a world, as a database is
+    seeds      how many, from 0 on, or which. The same seed is the same world, call for call
+    data       the number-th record's data: 0, 1, 2, ... in the order of their puts
+    check      called after each world, when every record has been handled: raise what is wrong with your results, and
+               forget them
+    settings   any of Settings, by name; what is not given is drawn from the seed
+
+    Raises SimulationFailed if a world does not end: mostly since the handler fails for ever. What `check` raises gets a
+    note that tells the seed.
+    """
+    chosen = tuple(range(seeds) if isinstance(seeds, int) else seeds)
+    runs = [_run(handler, seed, data, settings, is_recorded=len(chosen) == 1, check=check) for seed in chosen]
+    return Simulation(tuple(runs))
+
+
+def _run(
+    handler: object,
+    seed: int,
+    data: Callable[[int], bytes],
+    settings: Mapping[str, Any],
+    *,
+    is_recorded: bool,
+    check: Callable[[SimulatedRun], object],
+) -> SimulatedRun:
+    calls, numbers = Calls(), count()
+    result = play(
+        seed,
+        is_recorded=is_recorded,
+        wiring=Wiring(handler=partial(_wired, handler, calls)),
+        without=BY_HAND,
+        data=lambda *_: data(next(numbers)),
+        **{"start_position": FROM_THE_START, **settings},
+    )
+    _check_end(result, calls)
+    run = SimulatedRun(seed, result.records, tuple(_deliveries(calls.made)), result.faults, result.history)
+    try:
+        check(run)
+    except BaseException as wrong:
+        wrong.add_note(f"seed {seed}; the same world again: simulate(handler, seeds=[{seed}])")
+        raise
+    return run
+
+
+def _wired(handler: object, calls: Calls, world: World, process: Process) -> Handler:
+    own = handler() if isinstance(handler, type) else handler
+    return SimulatedHandler(world, process, handler_of(own), calls)
+
+
+def _check_end(result: Result, calls: Calls) -> None:
+    if result.violation is not None:
+        said = (
+            f"seed {result.seed}: {result.violation}; its history: simulate(handler, seeds=[{result.seed}])"
+        )
+        end = "\n".join(result.history[-40:])
+        raise SimulationFailed(f"{said}\n{end}".strip()) from (calls.failures[-1] if calls.failures else None)
+
+
+def _deliveries(calls: Iterable[Call]) -> Iterable[Delivery]:
+    for call in calls:
+        for place, record in enumerate(call.records):
+            yield Delivery(call.at_us / SECOND, call.worker, call.shard_id, record, place < call.finished)
+
+
+def _told(delivery: Delivery) -> str:
+    return f"{delivery.seconds:.1f} s {delivery.worker}{'' if delivery.is_finished else ' (not finished)'}"

@@ -1,0 +1,120 @@
+"""A user's own handler in the simulation: called as the engine calls it, and cut off as a crash cuts it off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec import structs
+
+from sublet.handler import Batch, Handler
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.records import UserRecord
+from sublet.testing.simulation.handlers import HandlerFailed
+from sublet.testing.simulation.ledger import OrderBroken
+from sublet.testing.simulation.scheduler import SECOND, Process
+from sublet.testing.simulation.weather import Fault
+from sublet.testing.simulation.world import World
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of `handle`."""
+
+    at_us: int
+    worker: str
+    shard_id: str
+    records: Sequence[UserRecord]
+    finished: int = 0
+    """How many of the records, from the first, it got to say are done: by a checkpoint, or by returning."""
+
+
+@dataclass(slots=True)
+class Calls:
+    """What is known of one world's calls."""
+
+    made: list[Call] = field(default_factory=list)
+    failures: list[BaseException] = field(default_factory=list)
+    """What the user's code raised by itself."""
+
+
+class SimulatedHandler:
+    """The Handler port of one process. It may die before a call, in the middle of one at a checkpoint, or right after one."""
+
+    def __init__(self, world: World, process: Process, handler: Handler, calls: Calls) -> None:
+        self._world = world
+        self._process = process
+        self._handler = handler
+        self._calls = calls
+
+    def handle(self, batch: Batch) -> None:
+        world = self._world
+        self._check_order(batch)
+        world.step(self._process)
+        call = Call(world.scheduler.now_us, self._process.name, batch.shard_id, batch.records)
+        self._calls.made.append(call)
+        world.note(self._process.name, f"calls the handler with {batch}")
+
+        def checkpoint(record: UserRecord) -> None:
+            self._finish_up_to(call, record)
+            batch.checkpoint(record)
+
+        try:
+            self._handler.handle(structs.replace(batch, checkpoint=checkpoint))
+        except Exception as failure:
+            self._calls.failures.append(failure)
+            raise
+        self._take_time()
+        self._fail_at_times("after the handler has returned")
+        self._finish(call, len(batch.records))
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+        self._handler.lease_acquired(shard_id, checkpoint)
+        self._after("lease_acquired")
+
+    def lease_releasing(self, shard_id: str) -> None:
+        self._handler.lease_releasing(shard_id)
+        self._after("lease_releasing")
+
+    def lease_lost(self, shard_id: str) -> None:
+        self._handler.lease_lost(shard_id)
+        self._after("lease_lost")
+
+    def shard_ended(self, shard_id: str) -> None:
+        self._handler.shard_ended(shard_id)
+        self._after("shard_ended")
+
+    def _check_order(self, batch: Batch) -> None:
+        world = self._world
+        world.scheduler.check_alive()
+        try:
+            stored = world.watch.checkpoints.get(batch.shard_id)
+            world.ledger.check_batch(self._process, batch.shard_id, batch.records, stored)
+        except OrderBroken as broken:
+            world.fail(f"handler called for {batch.shard_id}: {broken}")
+
+    def _finish_up_to(self, call: Call, record: UserRecord) -> None:
+        """Told to the ledger before the checkpoint is written. A record of another batch is the engine's to refuse."""
+        for place, known in enumerate(call.records):
+            if known is record:
+                self._finish(call, place + 1)
+
+    def _finish(self, call: Call, count: int) -> None:
+        for record in call.records[call.finished : count]:
+            self._world.ledger.finish(self._process, call.shard_id, record)
+        call.finished = max(call.finished, count)
+
+    def _take_time(self) -> None:
+        """As the user's code would, which takes none here. Long enough at times for a lease to change hands meanwhile."""
+        self._world.step(self._process)
+        if self._world.strikes(Fault.HANDLER_SLOW):
+            self._world.scheduler.sleep(int(self._world.chance.uniform(1, 60) * SECOND))
+
+    def _after(self, what: str) -> None:
+        self._world.step(self._process)
+        self._fail_at_times(f"after {what} has returned")
+
+    def _fail_at_times(self, when: str) -> None:
+        if self._world.strikes(Fault.HANDLER_FAILS):
+            self._world.note(self._process.name, f"fails {when}")
+            raise HandlerFailed(f"the simulation fails {when}")

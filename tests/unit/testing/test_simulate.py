@@ -1,0 +1,146 @@
+"""A user's handler in worlds of crashes, pauses and reshards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+import pytest
+from sublet import Batch, Mode
+from sublet.testing import SimulatedRun, SimulationFailed, simulate
+
+SEEDS = 12
+
+
+def ignore(_: Batch) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def runs() -> tuple[SimulatedRun, ...]:
+    return simulate(ignore, SEEDS).runs
+
+
+def test_every_record_is_finished_by_some_call(runs: tuple[SimulatedRun, ...]) -> None:
+    for run in runs:
+        finished = {delivery.record.data for delivery in run.deliveries if delivery.is_finished}
+        assert finished == {b"%d" % number for number in range(run.records)}
+
+
+def test_each_keys_records_come_first_in_the_order_of_their_puts(runs: tuple[SimulatedRun, ...]) -> None:
+    for run in runs:
+        first: dict[str, list[int]] = defaultdict(list)
+        for delivery in run.deliveries:
+            number = int(delivery.record.data)
+            if number not in first[delivery.record.partition_key]:
+                first[delivery.record.partition_key].append(number)
+        for numbers in first.values():
+            assert all(before < after for before, after in pairwise(numbers))
+
+
+def test_what_came_twice_is_told_with_its_seed_and_in_its_order() -> None:
+    simulation = simulate(ignore, SEEDS)
+    assert simulation.repeating
+    for run in simulation.repeating:
+        again = Counter(delivery.record.data for delivery in run.deliveries)
+        assert len(run.repeated) == sum(times > 1 for times in again.values())
+        for several in run.repeated:
+            assert [one.seconds for one in several] == sorted(one.seconds for one in several)
+    easiest = min(simulation.repeating, key=lambda run: len(run.repeated))
+    assert f"seed {easiest.seed}: {len(easiest.repeated)} of {easiest.records} records" in str(simulation)
+
+
+def test_a_seed_alone_is_the_same_world_with_its_history(runs: tuple[SimulatedRun, ...]) -> None:
+    (again,) = simulate(ignore, [3]).runs
+    assert again.deliveries == runs[3].deliveries
+    assert any("calls the handler with <Batch of memory" in line for line in again.history)
+    assert runs[3].history == ()
+
+
+def test_what_a_batch_checkpoints_does_not_come_again() -> None:
+    def one_by_one(batch: Batch) -> None:
+        batch.checkpoint(batch.records[0])
+        if len(batch.records) > 1:
+            raise TimeoutError("the rest later")
+
+    for run in simulate(one_by_one, [0, 1], handler_attempts=4).runs:
+        finished = [delivery for delivery in run.deliveries if delivery.is_finished]
+        assert {delivery.record.data for delivery in finished} == {b"%d" % n for n in range(run.records)}
+
+
+def test_a_class_is_made_anew_for_each_process_and_a_function_is_shared() -> None:
+    made: list[object] = []
+
+    class Forgetful:
+        def __init__(self) -> None:
+            made.append(self)
+
+        def handle(self, batch: Batch) -> None: ...
+
+    (run,) = simulate(Forgetful, [1]).runs
+    workers = {delivery.worker for delivery in run.deliveries}
+    assert len(made) >= len(workers) > 1
+
+
+def test_a_check_that_fails_tells_the_seed() -> None:
+    total = 0
+
+    def add_up(batch: Batch) -> None:
+        """Not idempotent: what comes twice counts twice."""
+        nonlocal total
+        total += len(batch.records)
+
+    def check(run: SimulatedRun) -> None:
+        nonlocal total
+        counted, total = total, 0
+        assert counted == run.records
+
+    with pytest.raises(AssertionError) as wrong:
+        simulate(add_up, SEEDS, check=check)
+    assert any(note.startswith("seed ") for note in wrong.value.__notes__)
+
+
+def test_a_handler_for_which_a_redelivery_changes_nothing_passes_it() -> None:
+    stored: set[bytes] = set()
+
+    def store(batch: Batch) -> None:
+        stored.update(record.data for record in batch.records)
+
+    def check(run: SimulatedRun) -> None:
+        assert len(stored) == run.records
+        stored.clear()
+
+    simulate(store, SEEDS, check=check)
+
+
+def test_a_handler_that_fails_for_ever_is_the_cause() -> None:
+    def handle(batch: Batch) -> None:
+        if any(record.data == b"3" for record in batch.records):
+            raise ValueError("three")
+
+    with pytest.raises(SimulationFailed, match=r"^seed 0: not drained") as failed:
+        simulate(handle, 1)
+    assert repr(failed.value.__cause__) == "ValueError('three')"
+
+
+def test_data_and_settings_are_the_tests() -> None:
+    def handle(batch: Batch) -> None:
+        assert all(record.data.startswith(b'{"id": ') for record in batch.records)
+        assert len(batch.records) <= 2
+
+    simulation = simulate(
+        handle, 2, data=lambda number: b'{"id": %d}' % number, mode=Mode.CATCH_UP, max_batch_records=2
+    )
+    assert all(run.records for run in simulation.runs)
+
+
+def test_without_greenlet_it_says_what_to_install() -> None:
+    program = "import sys; sys.modules['greenlet'] = None; from sublet.testing import consume, simulate"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (
+        "ModuleNotFoundError: sublet.testing.simulate needs greenlet: pip install 'sublet[testing]'"
+        in done.stderr
+    )
