@@ -246,12 +246,15 @@ def test_where_the_log_may_not_have_its_text_a_failure_is_its_type_and_frames() 
 
 
 def test_a_failure_that_quotes_a_whole_batch_still_fits_into_one_line_of_the_log() -> None:
-    fields = exception_fields(ValueError("x" * 10**6))
+    fields = exception_fields(ValueError("x" * 10**6), LogExceptions.FULL)
     assert len(fields["traceback"]) < 33_000
 
 
 def test_without_its_text_a_failure_is_a_type_and_frames() -> None:
-    assert exception_fields(ValueError("secret"), with_text=False) == {"error": "ValueError", "frames": ""}
+    assert exception_fields(ValueError("secret"), LogExceptions.FRAMES) == {
+        "error": "ValueError",
+        "frames": "",
+    }
 
 
 # batch.checkpoint

@@ -130,7 +130,7 @@ def test_data_and_settings_are_the_tests() -> None:
         assert len(batch.records) <= 2
 
     simulation = simulate(
-        handle, 2, data=lambda number: b'{"id": %d}' % number, mode=Mode.CATCH_UP, max_batch_records=2
+        handle, 2, data=lambda number: b'{"id": %d}' % number, mode=Mode.CATCH_UP, batch_size=2
     )
     assert all(run.records for run in simulation.runs)
 

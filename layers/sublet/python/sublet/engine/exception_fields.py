@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from traceback import format_exception
 
+from sublet.settings import LogExceptions
+
 FRAMES_MAX = 5
 
 TEXT_MAX = 32_000
 """Characters. CloudWatch refuses an event of more than 256 KB, and a message may quote a whole batch."""
 
 
-def exception_fields(failure: BaseException, with_text: bool = True) -> dict[str, str]:
-    """Fields for one log line: its type and frames, and, `with_text`, the traceback as Python prints it."""
+def exception_fields(failure: BaseException, how: LogExceptions) -> dict[str, str]:
+    """Fields for one log line: its type and frames, and, if all is wanted, the traceback as Python prints it."""
     fields = {"error": type(failure).__name__, "frames": frames_of(failure)}
-    return {**fields, "traceback": _shortened("".join(format_exception(failure)))} if with_text else fields
+    if how is LogExceptions.FRAMES:
+        return fields
+    return {**fields, "traceback": _shortened("".join(format_exception(failure)))}
 
 
 def frames_of(failure: BaseException) -> str:

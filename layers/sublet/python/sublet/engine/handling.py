@@ -15,7 +15,7 @@ from sublet.handler import Batch, Handler
 from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
 from sublet.protocol.records import UserRecord
-from sublet.settings import LogExceptions, Settings
+from sublet.settings import Settings
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -106,7 +106,7 @@ class Handling:
         self.ports.metrics.put(Metric.HANDLER_FAILURES, 1)
         self.ports.log.error(
             "handler failed", shard_id=self.shard_id, call=where, failures=self.failures,
-            **exception_fields(failure, with_text=self.settings.log_exceptions is LogExceptions.FULL),
+            **exception_fields(failure, self.settings.log_exceptions),
         )  # fmt: skip
 
     def tell(self, what: str, call: Callable[[], None], once: bool = False) -> bool:

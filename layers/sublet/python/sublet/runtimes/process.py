@@ -73,7 +73,9 @@ class ConsumerProcess:
         try:
             self._run_windows(item)
         except Exception as fault:  # noqa: BLE001 - a process outlives one window's fault
-            self.ports.log.error("window failed", item_id=item.item_id, **exception_fields(fault))
+            self.ports.log.error(
+                "window failed", item_id=item.item_id, **exception_fields(fault, self.settings.log_exceptions)
+            )
         finally:
             self._windows.pop(item.item_id, None)
 
