@@ -14,7 +14,7 @@ from tests.simulation.mutations import UNCHANGED, Mutation
 
 
 def simulate(seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED) -> Result:
-    """Run the seed's world to its end, or to the first broken invariant."""
+    """Run this random seed's world to its end, or to the first broken invariant."""
     return play(seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_java)
 
 

@@ -1,4 +1,4 @@
-"""A handler that writes down every call and fails at random, by a hash of the seed, the batch's first record and the attempt.
+"""A handler that writes down every call and fails at random: by a hash of the random seed, its first record and the attempt.
 
 It fails in three ways: before the first record, in the middle, and in the middle after `batch.checkpoint` of what it has done.
 Each process has a journal of its own in one folder, `<pid>-<start>.jsonl`, which tests/chaos/journal.py reads. What is done is

@@ -36,7 +36,7 @@ def gaps(polls: list[tuple[datetime, str]]) -> list[timedelta]:
 
 
 def test_after_records_the_next_poll_comes_after_200_ms_and_when_idle_after_2_s() -> None:
-    """The seed's pace."""
+    """`poll_interval` and `idle_poll_interval`, at their defaults."""
     world = EngineWorld(replace(CONTINUOUS, poll_limit=1))
     world.put("a", "b", "c")
     world.window(lasts=10 * SECOND)

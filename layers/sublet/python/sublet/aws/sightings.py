@@ -1,7 +1,7 @@
 """The SightingStore port over a DynamoDB table of its own (key: `chunk`, a string).
 
 Ten thousand sightings are some hundred kilobytes when compressed: one item, not ten thousand. An item is only written
-when it differs from what this process last read or wrote there, so an idle fleet costs nothing.
+when it differs from what this process last read or wrote there, so an idle fleet writes nothing here.
 """
 
 from __future__ import annotations

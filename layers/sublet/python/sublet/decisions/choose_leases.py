@@ -1,4 +1,4 @@
-"""Which leases to send workers for: KCL 2.x's lease taker (`fair_share`), or the seed's greedy one.
+"""Which leases to send workers for: KCL 2.x's lease taker (`fair_share`), or greedily whatever is free.
 
 Both take what is free or expired, and steal from the busiest worker only when there is nothing of the kind.
 All sums are per worker id: our own are dealt with in turn, each seeing what the ones before it chose.

@@ -96,7 +96,7 @@ def has_caught_up(page: Page, tip: AtTip, now: datetime, settings: Settings) -> 
 
 
 def next_poll_at(last_poll_at: datetime, page: Page | None, settings: Settings) -> datetime:
-    """The seed's pace: 200 ms after a poll that brought records or is behind, 2 s after one at the tip that brought none."""
+    """`poll_interval` after a poll that brought records or is behind, `idle_poll_interval` after an empty one at the tip."""
     if page is None or page.records or page.millis_behind_latest > 0:
         return last_poll_at + settings.poll_interval
     return last_poll_at + settings.idle_poll_interval

@@ -127,7 +127,7 @@ def checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
 
 
 def late_checkpoint(lease_key: str, to: Checkpoint) -> LeaseWrite:
-    """By one who has lost the lease, for what its handler had already finished (the seed's rule).
+    """By one who has lost the lease, for what its handler had already finished: it need not be handled again by the next.
 
     Guarded by the position alone. It leaves the counter untouched, so that the new owner's fence holds; a Java owner's next
     checkpoint overwrites it, so in a mixed fleet it saves repeated work but promises nothing.
@@ -155,7 +155,7 @@ def set_children(lease: Lease, child_shard_ids: frozenset[str]) -> LeaseWrite:
 def end(lease: Lease) -> LeaseWrite:
     """SHARD_END, and nobody's: the last write of a lease's life. Its children's leases exist by now.
 
-    KCL keeps the owner; we leave at once, and an owner who never heartbeats again would look like a dead worker (the seed).
+    KCL keeps the owner; we leave at once, and an owner who never heartbeats again would look like a dead worker.
     """
     return LeaseWrite(
         WriteKind.END,
@@ -235,7 +235,7 @@ def _holder_stands(lease: Lease) -> Clause:
 
 
 def _names(attribute: str, who: str | None) -> Condition:
-    """Nobody is an absent attribute; some clients write NULL instead (the seed), or empty text."""
+    """Nobody is an absent attribute; clients other than KCL write NULL instead, or empty text."""
     if who:
         return Equal(attribute, text(who))
     return any_of(Absent(attribute), *(Equal(attribute, none) for none in ({"NULL": True}, text(""))))

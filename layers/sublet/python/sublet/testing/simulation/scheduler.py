@@ -1,7 +1,7 @@
 """Simulated time and processes: one task runs at a time, and a task stops only where it sleeps or waits.
 
-Who runs next is a matter of simulated time, and time is a matter of the seed: whoever calls a port sleeps for a latency
-drawn from the seed's chance. So every interleaving of port calls can happen, and the same seed repeats it exactly.
+Who runs next is a matter of simulated time, and time is a matter of the random seed: whoever calls a port sleeps for a latency
+drawn from its chance. So every interleaving of port calls can happen, and the same seed repeats it exactly.
 """
 
 from __future__ import annotations
