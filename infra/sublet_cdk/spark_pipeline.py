@@ -67,7 +67,7 @@ class SparkPipeline(Construct):
     application, leases     whose lease table, and what to do with it: none, or follow its checkpoints
     start                   where the first run begins
     options, spark          more options of the source (docs/spark.md), and of the Spark session
-    schedule                each hour by default; with longer gaps than alarm_thresholds' silence_hours, raise those
+    schedule                an expression, or its text; with longer gaps than alarm_thresholds' silence_hours, raise those
     run_timeout             a run that takes longer is ended, and has failed; the next goes on where it was
     driver, executor, executors_max   the workers of a run
     vpc                     a network that reaches Kinesis: EMR Serverless's own does not reach the internet
@@ -98,7 +98,7 @@ class SparkPipeline(Construct):
         start: StartPosition | None = None,
         options: Mapping[str, str] | None = None,
         spark: Mapping[str, str] | None = None,
-        schedule: scheduler.ScheduleExpression | None = None,
+        schedule: scheduler.ScheduleExpression | str = "rate(1 hour)",
         run_timeout: Duration | None = None,
         driver: WorkerSize | None = None,
         executor: WorkerSize | None = None,
@@ -150,7 +150,7 @@ class SparkPipeline(Construct):
         )
         self.schedule = add_schedule(
             self,
-            schedule or scheduler.ScheduleExpression.rate(Duration.hours(1)),
+            schedule,
             self._start(assets, python, spark or {}),
             self.application.attr_arn,
             self.job_role,
@@ -170,7 +170,7 @@ class SparkPipeline(Construct):
         of = emr.CfnApplication
         cores, memory, disk = self.fleet.capacity
         log = of.CloudWatchLoggingConfigurationProperty(enabled=True, log_group_name=self.log.log_group_name)
-        return of(
+        application = of(
             self,
             "Application",
             name=self.arguments.name,
@@ -181,9 +181,6 @@ class SparkPipeline(Construct):
             if image_uri
             else None,
             maximum_capacity=of.MaximumAllowedResourcesProperty(cpu=cores, memory=memory, disk=disk),
-            scheduler_configuration=of.SchedulerConfigurationProperty(
-                max_concurrent_runs=1, queue_timeout_minutes=int(QUEUE_TIMEOUT.to_minutes())
-            ),
             auto_start_configuration=of.AutoStartConfigurationProperty(enabled=True),
             auto_stop_configuration=of.AutoStopConfigurationProperty(
                 enabled=True, idle_timeout_minutes=int(IDLE_TIMEOUT.to_minutes())
@@ -193,6 +190,10 @@ class SparkPipeline(Construct):
             ),
             network_configuration=self._network(vpc) if vpc else None,
         )
+        # An override: the oldest CDK that this works with does not know the property.
+        queue = {"MaxConcurrentRuns": 1, "QueueTimeoutMinutes": QUEUE_TIMEOUT.to_minutes()}
+        application.add_property_override("SchedulerConfiguration", queue)
+        return application
 
     def _network(self, vpc: ec2.IVpc) -> emr.CfnApplication.NetworkConfigurationProperty:
         """Private subnets, since EMR Serverless gives its workers no public address; nothing may come in."""

@@ -22,7 +22,7 @@ START_ATTEMPTS = 5
 
 def add_schedule(
     scope: Construct,
-    expression: scheduler.ScheduleExpression,
+    expression: scheduler.ScheduleExpression | str,
     start: Mapping[str, Any],
     application_arn: str,
     job_role: iam.IRole,
@@ -32,6 +32,7 @@ def add_schedule(
     name.)
     """
     stack, of = Stack.of(scope), scheduler.CfnSchedule
+    zone = None if isinstance(expression, str) else expression.time_zone
     target = of.TargetProperty(
         arn=f"arn:{stack.partition}:scheduler:::aws-sdk:emrserverless:startJobRun",
         role_arn=_role(scope, application_arn, job_role, dead_letters).role_arn,
@@ -46,8 +47,8 @@ def add_schedule(
         scope,
         "Schedule",
         description=f"sublet: runs of the pipeline {start['Name']}",
-        schedule_expression=expression.expression_string,
-        schedule_expression_timezone=expression.time_zone.timezone_name if expression.time_zone else None,
+        schedule_expression=expression if isinstance(expression, str) else expression.expression_string,
+        schedule_expression_timezone=zone.timezone_name if zone else None,
         flexible_time_window=of.FlexibleTimeWindowProperty(mode="OFF"),
         target=target,
     )

@@ -17,7 +17,6 @@ from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
-from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 from sublet.pipeline.settings import Sink
@@ -100,7 +99,7 @@ class PipelineStack(Stack):
             "start": StartPosition.parse(start) if start else None,
             "options": texts_by_name(self.context, "options"),
             "spark": texts_by_name(self.context, "spark"),
-            "schedule": scheduler.ScheduleExpression.expression(self.context["every"]),
+            "schedule": self.context["every"],
             "architecture": one_of(self.context, "architecture", architectures),
         } | ({"executors_max": executors} if executors is not None else {})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from aws_cdk import RemovalPolicy, Token
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
@@ -15,17 +17,20 @@ def lease_table(
 ) -> dynamodb.ITable:
     """The existing one, if it has the application's name; otherwise a new one, with KCL's key."""
     if existing is None:
-        return dynamodb.Table(
+        table = dynamodb.Table(
             scope,
             "Leases",
             table_name=settings.lease_table,
             partition_key=dynamodb.Attribute(name="leaseKey", type=dynamodb.AttributeType.STRING),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
-                point_in_time_recovery_enabled=True
-            ),
             removal_policy=removal,
         )
+        # The L2 has two properties for it: one that newer CDKs deprecate, and one that older ones lack.
+        recovery = dynamodb.CfnTable.PointInTimeRecoverySpecificationProperty(
+            point_in_time_recovery_enabled=True
+        )
+        cast("dynamodb.CfnTable", table.node.default_child).point_in_time_recovery_specification = recovery
+        return table
     if not Token.is_unresolved(existing.table_name) and existing.table_name != settings.lease_table:
         raise SettingsError(
             "lease_table",

@@ -10,6 +10,8 @@ from pathlib import Path
 from sublet_cdk.wheels import uv
 
 ROOT = Path(__file__).resolve().parents[2]
+LOCKED = ROOT / "requirements" / "dev.txt"
+LAYER = ROOT / "requirements" / "layer.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +39,15 @@ def build(folder: Path) -> Distributions:
     return Distributions(sdist, wheel)
 
 
-def environment_with(wheel: Path, folder: Path, *extras: str, more: tuple[str, ...] = ()) -> Path:
-    """A fresh virtual environment in `folder` with the wheel, its extras and `more`, at the locked versions; its Python."""
+def environment_with(
+    wheel: Path, folder: Path, *extras: str, more: tuple[str, ...] = (), locked: Path = LOCKED
+) -> Path:
+    """A fresh virtual environment in `folder` with the wheel, its extras and `more`; its Python. `locked` pins versions."""
     python = folder / "bin" / "python"
     run([uv(), "venv", "--quiet", str(folder)])
-    locked = ROOT / "requirements" / "dev.txt"
     what = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-    run(
-        [
-            uv(),
-            "pip",
-            "install",
-            "--quiet",
-            "--python",
-            str(python),
-            "--constraints",
-            str(locked),
-            what,
-            *more,
-        ]
-    )
+    into = ["--python", str(python), "--constraints", str(locked)]
+    run([uv(), "pip", "install", "--quiet", *into, what, *more])
     return python
 
 
