@@ -123,8 +123,11 @@ def test_malformed_rows_are_reported_and_other_entities_skipped(bench: Bench) ->
     bench.put_row(encode_row(HELD))
     bench.put_row({"leaseKey": {"S": "broken"}, "checkpoint": {"S": "LATEST"}})
     bench.put_row({"leaseKey": {"S": "Leader"}, "entityType": {"S": "LEADER"}, "lut": {"N": "1"}})
+    theirs = "123456789012:orders:1700000000:shardId-000000000001"
+    bench.put_row(encode_row(HELD) | {"leaseKey": {"S": theirs}})
     scan = bench.table.scan()
     assert scan.leases == (HELD,)
+    assert scan.multi_stream == (theirs,)
     assert [row.lease_key for row in scan.malformed] == ["broken"]
     assert isinstance(bench.table.get("broken"), MalformedRow)
     assert bench.table.get("Leader") is None

@@ -227,6 +227,27 @@ def test_a_malformed_row_is_reported_and_left_untouched_and_its_shard_alone_wait
     assert world.table.real.rows()[SHARD_1] == broken
 
 
+def test_leases_of_a_multi_stream_kcl_are_left_alone_and_told_of() -> None:
+    world = EngineWorld(leases=False)
+    world.put("a")
+    theirs = {
+        "leaseKey": {"S": "123456789012:orders:1700000000:shardId-000000000009"},
+        "streamName": {"S": "123456789012:orders:1700000000"},
+        "shardId": {"S": "shardId-000000000009"},
+        "leaseCounter": {"N": "4"},
+        "checkpoint": {"S": "17"},
+    }
+    world.table.real.put_row(theirs)
+    report = world.manager().tick()
+    assert (report.malformed_rows, report.created, report.deleted) == (0, 1, 0)
+    assert world.metrics.values(Metric.MALFORMED_ROWS) == [0]
+    (line,) = [line for line in world.log.lines if line.level == "warning"]
+    assert line.fields["first"] == theirs["leaseKey"]["S"]
+    run_dispatched(world)
+    assert world.handler.data() == [b"a"]
+    assert world.table.real.rows()[theirs["leaseKey"]["S"]] == theirs
+
+
 def test_the_children_of_a_shard_whose_row_is_malformed_wait_too() -> None:
     world = EngineWorld()
     children = world.shards.split(SHARD)

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 from sublet.protocol.checkpoint import AT_TIMESTAMP, SHARD_END, Checkpoint
-from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
-from sublet.protocol.lease_row import decode_row, encode_row
+from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_row import decode_row, encode_row, scan_of
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX
 
 JAVA_2: dict[str, AttributeValue] = {
@@ -145,10 +145,17 @@ def test_a_row_that_kcl_could_not_have_written(broken: dict[str, AttributeValue 
     assert said in problem.problem
 
 
-def test_a_lease_of_a_multi_stream_kcl_is_reported_and_left_alone() -> None:
+def test_a_lease_of_a_multi_stream_kcl_is_none_of_ours_and_not_malformed() -> None:
     """Its key is no shard of ours: taken for garbage it would be deleted, and with it another stream's checkpoint."""
     key = "123456789012:orders:1700000000:shardId-000000000001"
-    problem = decode_row(JAVA_2 | {"leaseKey": {"S": key}, "streamName": {"S": key.rpartition(":")[0]}})
+    theirs = JAVA_2 | {"leaseKey": {"S": key}, "streamName": {"S": key.rpartition(":")[0]}}
+    assert decode_row(theirs) is None
+    ours = decode_row(JAVA_2)
+    assert isinstance(ours, Lease)
+    assert scan_of([theirs, JAVA_2]) == LeaseScan((ours,), (), (key,))
+
+
+def test_a_key_that_only_looks_like_a_multi_stream_one_is_malformed() -> None:
+    problem = decode_row(JAVA_2 | {"leaseKey": {"S": "orders:shardId-000000000001"}})
     assert isinstance(problem, MalformedRow)
-    assert problem.lease_key == key
-    assert "multi-stream" in problem.problem
+    assert "names no shard" in problem.problem

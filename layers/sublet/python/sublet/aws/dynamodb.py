@@ -16,7 +16,7 @@ from sublet.aws.write_request import write_request
 from sublet.errors import LeaseTableKeyUnexpected
 from sublet.ports import Applied, Refused
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_row import LEASE_KEY, decode_row
+from sublet.protocol.lease_row import LEASE_KEY, decode_row, scan_of
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
 if TYPE_CHECKING:
@@ -39,19 +39,15 @@ class DynamoDbLeaseTable:
         keep_raw_json(client, "Scan")
 
     def scan(self) -> LeaseScan:
-        leases: list[Lease] = []
-        malformed: list[MalformedRow] = []
         with self._named_errors():
-            for item in self._items():
-                if LEASE_KEY not in item:
-                    because = f"a row has no {LEASE_KEY}"
-                    raise LeaseTableKeyUnexpected(other_key(WHAT, self._table, LEASE_KEY, because))
-                match decode_row(item):
-                    case Lease() as lease:
-                        leases.append(lease)
-                    case MalformedRow() as row:
-                        malformed.append(row)
-        return LeaseScan(tuple(leases), tuple(malformed))
+            return scan_of(map(self._with_key, self._items()))
+
+    def _with_key(self, item: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
+        """Every row of a lease table has one; so a row without is no damage but another table's."""
+        if LEASE_KEY not in item:
+            because = f"a row has no {LEASE_KEY}"
+            raise LeaseTableKeyUnexpected(other_key(WHAT, self._table, LEASE_KEY, because))
+        return item
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
         with self._named_errors():

@@ -86,7 +86,7 @@ def _look(
     malformed: Collection[str],
 ) -> _Market:
     ours = frozenset(worker_ids)
-    unfinished = {lease.lease_key for lease in leases if not lease.is_ended}.union(malformed)
+    unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(malformed)
     available: list[tuple[Lease, ClaimReason]] = []
     stealable: dict[str, list[Lease]] = {}
     held = Counter(dict.fromkeys(ours, 0))

@@ -43,17 +43,17 @@ def plan_lease_cleanup(
 
     A chain of completed leases goes one generation a tick, oldest first: each waits until its parent's row is
     really gone. `shards` is the full listing. If it is empty or its open shards leave hash keys out, it is no
-    evidence that a shard is gone, and nothing is garbage. `malformed` are the lease keys of unreadable rows:
+    evidence that a shard is gone, and nothing is garbage. `malformed` are the shard ids of unreadable rows:
     they stand, and are not under way.
     """
-    by_key = {lease.lease_key: lease for lease in leases}
-    standing = by_key.keys() | frozenset(malformed)
+    by_shard = {lease.shard_id: lease for lease in leases}
+    standing = by_shard.keys() | frozenset(malformed)
     children = children_by_parent(shards)
     listed = {shard.shard_id for shard in shards}
     whole = not gaps(shard.hash_key_range for shard in shards if shard.is_open)
     deletions: list[Deletion] = []
     for lease in leases:
-        if _is_completed(lease, by_key, standing, children):
+        if _is_completed(lease, by_shard, standing, children):
             deletions.append(Deletion(lease, DeleteReason.COMPLETED))
         elif whole and lease.shard_id not in listed:
             deletions.append(Deletion(lease, DeleteReason.GARBAGE))
@@ -62,7 +62,7 @@ def plan_lease_cleanup(
 
 def _is_completed(
     lease: Lease,
-    by_key: Mapping[str, Lease],
+    by_shard: Mapping[str, Lease],
     standing: AbstractSet[str],
     children: Mapping[str, frozenset[str]],
 ) -> bool:
@@ -73,7 +73,7 @@ def _is_completed(
     if not lease.is_ended or not standing.isdisjoint(lease.parent_shard_ids):
         return False
     of_lease = lease.child_shard_ids or children.get(lease.shard_id, frozenset())
-    return bool(of_lease) and all(_is_under_way(by_key.get(child)) for child in of_lease)
+    return bool(of_lease) and all(_is_under_way(by_shard.get(child)) for child in of_lease)
 
 
 def _is_under_way(child: Lease | None) -> bool:

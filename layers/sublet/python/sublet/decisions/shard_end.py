@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON
-from sublet.protocol.lease import Lease, MalformedRow
+from sublet.protocol.lease import Lease, MalformedRow, lease_key_of
 from sublet.protocol.shard import ChildShard
 
 
@@ -49,7 +49,7 @@ def _child_lease(parent: Lease, child: ChildShard) -> Lease:
     """At TRIM_HORIZON, as KCL. Only a parent that ended before its AT_TIMESTAMP moment was reached passes that moment on."""
     waits_for_moment = parent.checkpoint == AT_TIMESTAMP and parent.start_at is not None
     return Lease(
-        lease_key=child.shard_id,
+        lease_key=lease_key_of(child.shard_id),
         checkpoint=AT_TIMESTAMP if waits_for_moment else TRIM_HORIZON,
         start_at=parent.start_at if waits_for_moment else None,
         parent_shard_ids=child.parent_shard_ids,

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from sublet.decisions.hash_range_audit import gaps, holes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, lease_key_of
 from sublet.protocol.shard import HashKeyRange, Shard, creation_order
 from sublet.settings import StartKind, StartPosition
 
@@ -70,18 +70,18 @@ def plan_shard_sync(
 
     shards      the full listing; for an empty table those that were open at the start position (ListShards'
                 ShardFilter)
-    malformed   lease keys of unreadable rows. Each counts as a lease that has not ended: it is not created
+    malformed   shard ids of unreadable rows. Each counts as a lease that has not ended: it is not created
                 again, and its descendants wait for it
     """
     inconsistent = _inconsistent(shards)
     if not leases and not malformed:
         return _plan_first_leases(shards, inconsistent, start_position)
     listed = {shard.shard_id: shard for shard in shards}
-    leased = {lease.lease_key for lease in leases}.union(malformed)
-    ended = {lease.lease_key for lease in leases if lease.is_ended}
+    leased = {lease.shard_id for lease in leases}.union(malformed)
+    ended = {lease.shard_id for lease in leases if lease.is_ended}
     skipped = frozenset(inconsistent)
     whys = dict.fromkeys(_to_repair(listed, leased, ended, skipped), CreateReason.REPAIR)
-    unfinished = {lease.lease_key for lease in leases}.difference(ended)
+    unfinished = {lease.shard_id for lease in leases}.difference(ended)
     waited_for = _waited_for(listed, leased, unfinished, skipped)
     whys |= _leading_nowhere(listed, leased.union(whys), waited_for, skipped, start_position)
     new = sorted((listed[shard_id] for shard_id in whys), key=creation_order)
@@ -223,7 +223,7 @@ def _new_lease(shard: Shard, why: CreateReason, start_position: StartPosition) -
     else:
         checkpoint = Checkpoint.parse(start_position.kind.value)
     lease = Lease(
-        lease_key=shard.shard_id,
+        lease_key=lease_key_of(shard.shard_id),
         checkpoint=checkpoint,
         parent_shard_ids=shard.parent_shard_ids,
         hash_key_range=shard.hash_key_range,

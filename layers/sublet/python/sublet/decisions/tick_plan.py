@@ -14,7 +14,7 @@ from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cl
 from sublet.decisions.liveness import Sighting, is_expired, observe
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
-from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.lease import Lease, LeaseScan, shard_id_of
 from sublet.protocol.shard import HashKeyRange, Shard
 from sublet.settings import Settings
 
@@ -48,23 +48,23 @@ class TickPlan(Struct, frozen=True):
 
 def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> TickPlan:
     """Leases created by this tick are chosen by this tick: another manager that creates them first creates the same."""
-    malformed = frozenset(row.lease_key for row in look.scan.malformed)
+    malformed = frozenset(shard_id_of(row.lease_key) for row in look.scan.malformed)
     sync = plan_shard_sync(look.scan.leases, malformed, look.shards, settings.start_position)
     deletions = plan_lease_cleanup(look.scan.leases, look.shards, malformed) if look.scan.leases else ()
     doomed = {deletion.lease.lease_key for deletion in deletions}
     suspected = {
-        d.lease.lease_key for d in deletions if d.why is DeleteReason.GARBAGE and not d.lease.is_ended
+        d.lease.shard_id for d in deletions if d.why is DeleteReason.GARBAGE and not d.lease.is_ended
     }
     leases = [lease for lease in look.scan.leases if lease.lease_key not in doomed] + [
         new.lease for new in sync.create
     ]
     sightings = observe(look.sightings, look.scan.leases, now)
-    ended = frozenset(lease.lease_key for lease in leases if lease.is_ended)
+    ended = frozenset(lease.shard_id for lease in leases if lease.is_ended)
     # A suspect may yet prove to exist: until the tick has asked, its children wait for it as for an unreadable row.
     waits = malformed | suspected
     choices = choose_leases(leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits)
     chosen = {choice.lease.lease_key for choice in choices}
-    unfinished = {lease.lease_key for lease in leases if not lease.is_ended}
+    unfinished = {lease.shard_id for lease in leases if not lease.is_ended}
     in_play = [shard for shard in look.shards if shard.is_open or shard.shard_id in unfinished]
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
     return TickPlan(

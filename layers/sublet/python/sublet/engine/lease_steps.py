@@ -17,7 +17,7 @@ from sublet.decisions.tick_plan import Look
 from sublet.engine.held_lease import HeldLease
 from sublet.metric_names import Metric
 from sublet.ports import Applied, LeaseTable, Ports
-from sublet.protocol.lease import Lease, LeaseFence, MalformedRow
+from sublet.protocol.lease import Lease, LeaseFence, MalformedRow, lease_key_of
 from sublet.protocol.lease_writes import acquire, create, delete, end, pin, set_children
 from sublet.protocol.shard import ChildShard
 from sublet.settings import Settings, StartPosition
@@ -79,7 +79,7 @@ def begin(held: HeldLease, ports: Ports, start: StartPosition, now: datetime) ->
 def _parents(lease: Lease, table: LeaseTable) -> list[Lease | MalformedRow | None]:
     if lease.is_ended or lease.checkpoint.is_sequence_number:
         return []  # nobody asks any more
-    return [table.get(parent) for parent in sorted(lease.parent_shard_ids)]
+    return [table.get(lease_key_of(parent)) for parent in sorted(lease.parent_shard_ids)]
 
 
 def plan_end(lease: Lease, children: Sequence[ChildShard], ports: Ports) -> EndShard | Blocked:
@@ -96,7 +96,7 @@ def plan_end(lease: Lease, children: Sequence[ChildShard], ports: Ports) -> EndS
 
 
 def _is_missing(parent: str, ports: Ports) -> bool:
-    return ports.table.get(parent) is None and ports.stream.has_shard(parent)
+    return ports.table.get(lease_key_of(parent)) is None and ports.stream.has_shard(parent)
 
 
 def end_shard(held: HeldLease, plan: EndShard, ports: Ports) -> bool:

@@ -28,7 +28,7 @@ from sublet.errors import StreamError, TransientError
 from sublet.handler import Handler
 from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal, Task
-from sublet.protocol.lease import Lease, LeaseFence, MalformedRow
+from sublet.protocol.lease import Lease, LeaseFence, MalformedRow, lease_key_of
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings
 
@@ -213,7 +213,7 @@ class _Window:
         for shard in shards:
             if parent not in shard.parent_shard_ids:
                 continue
-            child = self.shared.ports.table.get(shard.shard_id)
+            child = self.shared.ports.table.get(lease_key_of(shard.shard_id))
             if child is None:
                 unstarted += self._take_over_below(shard.shard_id, shards)
             elif isinstance(child, Lease) and child.is_ended:
@@ -236,7 +236,7 @@ class _Window:
         """How many could begin, were there room. Those that an earlier attempt at this item ended are gone through to theirs."""
         unstarted = 0
         for child_shard_id in sorted(parent.child_shard_ids):
-            child = self.shared.ports.table.get(child_shard_id)
+            child = self.shared.ports.table.get(lease_key_of(child_shard_id))
             if isinstance(child, Lease) and child.is_ended:
                 unstarted += self._start_children(child)
             elif isinstance(child, Lease) and self._may_begin(child):
@@ -266,5 +266,6 @@ class _Window:
         if child.lease_owner is not None and not self._is_of_this_item(child):
             return False
         return may_begin(
-            child, [self.shared.ports.table.get(parent) for parent in sorted(child.parent_shard_ids)]
+            child,
+            [self.shared.ports.table.get(lease_key_of(parent)) for parent in sorted(child.parent_shard_ids)],
         )

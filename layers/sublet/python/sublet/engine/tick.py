@@ -73,6 +73,12 @@ class LeaseManager:
                 lease_key=row.lease_key,
                 problem=row.problem,
             )
+        if seen.scan.multi_stream:
+            self.ports.log.warning(
+                "leases of a multi-stream KCL in this table: left alone; this application consumes one stream",
+                leases=len(seen.scan.multi_stream),
+                first=min(seen.scan.multi_stream),
+            )
         for shard_id in plan.sync.inconsistent:
             self.ports.log.warning(
                 "open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from sublet.ports import Applied, Refused
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_row import LEASE_KEY, decode_row, encode_row
+from sublet.protocol.lease_row import LEASE_KEY, decode_row, encode_row, scan_of
 from sublet.protocol.lease_writes import LeaseWrite, apply_to
 
 
@@ -23,11 +23,8 @@ class MemoryLeaseTable:
 
     def scan(self) -> LeaseScan:
         with self._lock:
-            decoded = [decode_row(row) for row in self._rows.values()]
-        return LeaseScan(
-            leases=tuple(row for row in decoded if isinstance(row, Lease)),
-            malformed=tuple(row for row in decoded if isinstance(row, MalformedRow)),
-        )
+            rows = list(self._rows.values())
+        return scan_of(rows)
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
         with self._lock:

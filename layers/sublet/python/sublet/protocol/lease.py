@@ -25,6 +25,18 @@ class LeaseFence(NamedTuple):
     lease_counter: int
 
 
+def lease_key_of(shard_id: str) -> str:
+    """The key of a shard's lease. In a single-stream application, as all of ours are, KCL takes the shard's id as it is; in a
+    multi-stream one `account:stream:creation epoch:` comes before it.
+    """
+    return shard_id
+
+
+def shard_id_of(lease_key: str) -> str:
+    """The shard of a lease, by its key; see `lease_key_of`."""
+    return lease_key
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """KCL's columns in snake case. Immutable: a write yields a new Lease.
@@ -59,8 +71,8 @@ class Lease:
 
     @property
     def shard_id(self) -> str:
-        """Single-stream KCL: the lease key is the shard id."""
-        return self.lease_key
+        """Of the shard that it is the right to consume."""
+        return shard_id_of(self.lease_key)
 
     @property
     def fence(self) -> LeaseFence:
@@ -84,7 +96,12 @@ class MalformedRow(Struct, frozen=True):
 
 
 class LeaseScan(Struct, frozen=True):
-    """The lease table as one scan saw it; each row is a lease or malformed (rows of another entityType are neither)."""
+    """The lease table as one scan saw it. Rows of another entityType are in none of these.
+
+    multi_stream   lease keys of a multi-stream KCL application: well formed, and not of this application's one stream.
+                   They are left alone
+    """
 
     leases: tuple[Lease, ...]
     malformed: tuple[MalformedRow, ...] = ()
+    multi_stream: tuple[str, ...] = ()

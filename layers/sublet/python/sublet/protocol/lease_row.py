@@ -7,14 +7,14 @@ Attributes unknown to us are kept in `Lease.other`, so that reading and writing 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sublet.errors import MalformedCheckpoint
 from sublet.protocol.checkpoint import Checkpoint, Sentinel
-from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
+from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow, shard_id_of
 from sublet.protocol.shard import HashKeyRange
 
 T = TypeVar("T")
@@ -65,6 +65,7 @@ _KNOWN = frozenset(
     }
 )
 _SHARD_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_MULTI_STREAM_KEY = re.compile(r"\d{12}:[A-Za-z0-9_.-]{1,128}:\d{1,18}:[A-Za-z0-9_.-]{1,128}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -96,9 +97,36 @@ def is_lease_row(item: Mapping[str, AttributeValue]) -> bool:
     return item.get(ENTITY_TYPE, text(LEASE_ENTITY)).get("S") == LEASE_ENTITY
 
 
+def is_multi_stream(item: Mapping[str, AttributeValue]) -> bool:
+    """Whether it is a lease of a multi-stream KCL: its key names account, stream and the stream's creation before the shard."""
+    return (
+        is_lease_row(item) and _MULTI_STREAM_KEY.fullmatch(item.get(LEASE_KEY, {}).get("S", "")) is not None
+    )
+
+
+def scan_of(items: Iterable[Mapping[str, AttributeValue]]) -> LeaseScan:
+    """What a table's rows are."""
+    leases: list[Lease] = []
+    malformed: list[MalformedRow] = []
+    multi_stream: list[str] = []
+    for item in items:
+        match decode_row(item):
+            case Lease() as lease:
+                leases.append(lease)
+            case MalformedRow() as row:
+                malformed.append(row)
+            case None if is_multi_stream(item):
+                multi_stream.append(item[LEASE_KEY]["S"])
+    return LeaseScan(tuple(leases), tuple(malformed), tuple(multi_stream))
+
+
 def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | None:
-    """The lease in a row; None for a row of another entityType; MalformedRow for one that KCL could not have written."""
-    if not is_lease_row(item):
+    """The lease in a row; MalformedRow for one that KCL could not have written.
+
+    None for a row that is none of this application's leases: one of another entityType, or of a multi-stream KCL. Taken for
+    garbage the latter would be deleted, and with it another stream's checkpoint.
+    """
+    if not is_lease_row(item) or is_multi_stream(item):
         return None
     try:
         return _decode(item)
@@ -114,7 +142,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         start_at = _EPOCH + sub * _MILLISECOND  # kcl-rust's way of keeping the moment
     pending = _text(item, PENDING_CHECKPOINT)
     return Lease(
-        lease_key=_shard_id(_required(_text(item, LEASE_KEY), LEASE_KEY)),
+        lease_key=_lease_key(_required(_text(item, LEASE_KEY), LEASE_KEY)),
         checkpoint=Checkpoint.parse(_required(stored, CHECKPOINT), sub),
         lease_counter=_required(_number(item, LEASE_COUNTER), LEASE_COUNTER),
         lease_owner=_text(item, LEASE_OWNER) or None,
@@ -166,13 +194,10 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
     return row | {name: value for name, value in optional.items() if value}
 
 
-def _shard_id(lease_key: str) -> str:
-    """The key of a single-stream lease is its shard's id; a multi-stream KCL puts account, stream and epoch before it."""
-    if not _SHARD_ID.fullmatch(lease_key):
-        raise _Unreadable(
-            f"lease key {lease_key!r:.200} is no shard id; leases of a multi-stream KCL are not ours to take"
-        )
-    return lease_key
+def _lease_key(text: str) -> str:
+    if not _SHARD_ID.fullmatch(shard_id_of(text)):
+        raise _Unreadable(f"lease key {text!r:.200} names no shard")
+    return text
 
 
 def _required(value: T | None, name: str) -> T:
