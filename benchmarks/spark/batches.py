@@ -15,6 +15,7 @@ from sublet.spark.options import Use, parse_options
 from sublet.spark.plan.offsets import Offset
 from sublet.spark.read.pace import Pace
 from sublet.spark.source.driver import QueryDriver
+from sublet.spark.source.whole_stream import WholeStream
 
 from benchmarks.spark.batch_sources import EmptySource, TrickleSource
 from benchmarks.spark.memory import STREAM, Identified, LeapingClock, connection
@@ -59,7 +60,8 @@ def plans() -> dict[str, dict[str, Any]]:
     inner = MemoryStream(SHARDS, clock=clock, name=STREAM)
     stream = Identified(inner, LATENCY)
     options = parse_options({"stream": STREAM}, Use.STREAM)
-    driver = QueryDriver(connection(stream, clock, Pace.of_driver(clock, clock.sleep)), options)
+    way = connection(stream, clock, Pace.of_driver(clock, clock.sleep))
+    driver = QueryDriver(way, options, WholeStream(way, options, None))
     found: dict[str, dict[str, Any]] = {}
 
     def timed(name: str, start: Offset) -> Offset:

@@ -37,7 +37,7 @@ SPARK = {
 INHERITED = ("HOME", "JAVA_HOME", "LANG", "PATH", "TMPDIR")
 
 LEAVES_WITHIN = 20.0
-"""Seconds for Spark's other processes, and the keeper of the leases, to end after the pipeline itself."""
+"""Seconds for Spark's other processes, the source with the keeper of its leases too, to end after the pipeline itself."""
 
 BATCH_WITHIN = 120.0
 """Seconds for the batch under way, on a busy machine."""

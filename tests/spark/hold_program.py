@@ -20,9 +20,20 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tests.spark.processes import kill_session
+from tests.spark.processes import kill_session, session_members
 
 FAILOVER = "6s"
+
+READER = "python_streaming_source_runner"
+"""The source's process on the driver."""
+
+JVM = "org.apache.spark.deploy.SparkSubmit"
+
+SIGNALS = {
+    "kill_jvm": (JVM, signal.SIGKILL),
+    "kill_reader": (READER, signal.SIGKILL),
+    "terminate_reader": (READER, signal.SIGTERM),
+}
 
 
 def main() -> None:
@@ -34,7 +45,7 @@ def main() -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
-    program = Program(Path(folder), application, ending, bool(trigger))
+    program = Program(Path(folder), ending, bool(trigger))
     options = {"leases": "hold", "failoverTime": FAILOVER, "listInterval": "1s", "patience": "20s"}
     if ending != "stop_blind":
         options["checkpointLocation"] = f"{folder}/checkpoint"
@@ -55,8 +66,8 @@ def main() -> None:
 
 
 class Program:
-    def __init__(self, folder: Path, application: str, ending: str, is_idle: bool) -> None:
-        self.folder, self.application, self.ending, self.is_idle = folder, application, ending, is_idle
+    def __init__(self, folder: Path, ending: str, is_idle: bool) -> None:
+        self.folder, self.ending, self.is_idle = folder, ending, is_idle
         self.in_last_batch = threading.Event()
 
     def write(self, rows: DataFrame, batch: int) -> None:
@@ -95,13 +106,11 @@ class Program:
                 spark.stop()
             case "interrupt":
                 os.kill(os.getpid(), signal.SIGINT)
-            case "kill":
-                kill_session(os.getsid(0))
-            case "kill_reader":
-                os.kill(reader_of(self.application), signal.SIGKILL)
             case "kill_everything":
-                os.kill(keeper_of(self.application), signal.SIGKILL)
                 kill_session(os.getsid(0))
+            case ending if ending in SIGNALS:
+                what, number = SIGNALS[ending]
+                os.kill(member(what), number)
         query.awaitTermination()
 
 
@@ -109,24 +118,13 @@ def fail(_: object) -> NoReturn:
     raise ValueError("a task has failed")
 
 
-def keeper_of(application: str) -> int:
-    """The process that keeps the application's leases for this session's query."""
-    wanted = f"SUBLET_APPLICATION={application}\0".encode()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                if (
-                    b"keeper_process" in (entry / "cmdline").read_bytes()
-                    and wanted in (entry / "environ").read_bytes()
-                ):
-                    return int(entry.name)
-    raise LookupError(f"nobody keeps the leases of {application}")
-
-
-def reader_of(application: str) -> int:
-    """The source's process on the driver: the keeper's parent."""
-    stat = Path(f"/proc/{keeper_of(application)}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[1])
+def member(what: str) -> int:
+    """This session's process with that in its command line."""
+    for pid in session_members(os.getsid(0)):
+        with suppress(OSError):
+            if what.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+    raise LookupError(f"no {what} in this session")
 
 
 def say(what: str, detail: str) -> None:

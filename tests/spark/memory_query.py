@@ -19,14 +19,16 @@ from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartPosition
-from sublet.spark.keeper.keeper_messages import Keeping
+from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.options import Options, Use, parse_options
 from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.pace import Pace
 from sublet.spark.read.peeks import NO_LIMIT, Share
 from sublet.spark.read.reading import Task, read_range
-from sublet.spark.source.driver import QueryDriver
+from sublet.spark.source.driver import Portion, QueryDriver
+from sublet.spark.source.leased_shards import LeasedShards
+from sublet.spark.source.whole_stream import WholeStream
 from sublet.system.clock import SystemClock
 
 ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
@@ -146,7 +148,13 @@ class MemoryQuery:
         """A new process: what was remembered is gone, and a shard's second of calls has passed."""
         self.clock.sleep(timedelta(seconds=2))
         pace = Pace.of_driver(self.clock, self.clock.sleep)
-        self.driver = QueryDriver(self.connection(pace), self.options, self.leases, self.keeper)
+        connection = self.connection(pace)
+        self.driver = QueryDriver(connection, self.options, self._portion(connection))
+
+    def _portion(self, connection: Connection) -> Portion:
+        if self.keeper is None:
+            return WholeStream(connection, self.options, self.leases)
+        return LeasedShards(self.keeper, connection, self.options)
 
     def offset(self, batch: int) -> Offset:
         """At which the batch ended. Spark asks for the initial one each time that it plans batch 0."""

@@ -42,7 +42,7 @@ def test_ctrl_c_while_spark_holds_the_leases_leaves_nothing_running(tmp_path: Pa
         demo.wait_until_it_says("flights-spark has every lease", within=500)
         running = demo.processes().values()
         assert any("java" in what for what in running)
-        assert any("keeper_process" in what for what in running)
+        assert any("python_streaming_source_runner" in what for what in running)
         demo.stop(signal.SIGINT)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.errors import MalformedCheckpoint, RecordsLost
+from sublet.errors import DataGap, MalformedCheckpoint
 from sublet.handler import Batch
 from sublet.handlers.load import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
@@ -184,5 +184,5 @@ def test_a_checkpoint_past_retention_is_a_loss_unless_the_shard_was_caught_up(ca
     if caught_up:
         assert [row.data for row in query.run()] == [b"new"]
     else:
-        with pytest.raises(RecordsLost):
+        with pytest.raises(DataGap):
             query.run()

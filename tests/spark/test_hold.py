@@ -10,10 +10,10 @@ from typing import NoReturn
 
 import pytest
 from sublet.errors import (
+    DataGap,
     LeaseHeldElsewhere,
     LeaseTableUnavailable,
     OffsetMalformed,
-    RecordsLost,
     SettingsError,
 )
 from sublet.memory import MemoryLeaseTable, MemoryStream
@@ -23,6 +23,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, acquire, checkpoint, release
+from sublet.spark.keeper.keeper import ASKED_WITHIN, FIRST_PLAN_WITHIN
 from sublet.system.clock import SystemClock
 
 from tests.spark.held_query import WORKER, HeldQuery
@@ -347,6 +348,49 @@ def test_available_now_waits_for_the_leases_of_a_run_that_was_killed() -> None:
     assert len(held.drain(idle=1)) == 10
 
 
+@pytest.mark.parametrize("owner", ["java-1", WORKER])
+def test_available_now_that_can_read_nothing_because_of_other_owners_fails(owner: str) -> None:
+    """Another run of the query, which lives, is another owner. Ended without error, it would look as if nothing was there."""
+    held = held_query()
+    put(held, 10)
+    stop = beating(held, Lease(shard_id(0), TRIM_HORIZON, lease_owner=owner, lease_counter=5))
+    held.query.restart()
+    held.query.driver.set_targets()
+    with pytest.raises(LeaseHeldElsewhere, match=f"{shard_id(0)} by {owner} at TRIM_HORIZON"):
+        held.query.plan()
+    stop()
+    held.start()
+    held.query.driver.set_targets()
+    assert len(held.drain(idle=1)) == 10
+
+
+@pytest.mark.parametrize("has_planned", [True, False])
+def test_a_query_that_asks_nothing_any_more_lets_its_leases_go(has_planned: bool) -> None:
+    """Of a query that fails between its sources' preparations Spark stops no source. Asked again, the keeper takes them anew."""
+    held = held_query()
+    numbers = put(held, 5)
+    if has_planned:
+        held.drain()
+    else:
+        assert held.keeper.has_settled()
+    bound = ASKED_WITHIN if has_planned else FIRST_PLAN_WITHIN
+    for _ in range(10):
+        held.query.clock.sleep(bound / 10)
+        assert row(held.table, shard_id(0)).lease_owner == WORKER
+        held.keeper.work()
+    held.query.clock.sleep(SECOND)
+    held.keeper.work()
+    held.query.clock.sleep(timedelta(minutes=5))
+    held.keeper.work()
+    assert row(held.table, shard_id(0)).lease_owner is None
+    assert row(held.table, shard_id(0)).checkpoint == (
+        Checkpoint(numbers[-1]) if has_planned else TRIM_HORIZON
+    )
+    put(held, 5, first=5)
+    rows = [row for _ in range(5) for row in wait_a_second(held)]
+    assert len(rows) == (5 if has_planned else 10)
+
+
 def test_two_applications_and_a_query_without_leases_read_one_stream_whole_each() -> None:
     held = held_query(3)
     other = HeldQuery(held.query.stream, held.query.clock, MemoryLeaseTable(), application="orders-mail")
@@ -432,7 +476,7 @@ def test_a_shard_that_is_past_retention_unread(fails: bool) -> None:
     held.query.clock.sleep(5 * SECOND)
     held.start()
     if fails:
-        with pytest.raises(RecordsLost, match=f"shard {shard_id(0)} is gone.*failOnDataLoss"):
+        with pytest.raises(DataGap, match=f"shard {shard_id(0)} is gone.*failOnDataLoss"):
             held.drain()
         assert row(held.table, shard_id(0)).checkpoint.is_sequence_number
     else:

@@ -166,7 +166,7 @@ class Producing:
         self._thread.join()
 
 
-ENDINGS = ["stop", "handler", "task", "spark_stop", "interrupt", "kill", "kill_reader"]
+ENDINGS = ["stop", "handler", "task", "spark_stop", "interrupt", "kill_jvm"]
 
 
 @pytest.mark.slow
@@ -209,7 +209,7 @@ def test_there_and_back(embedded_aws: EmbeddedAws, tmp_path: Path, rounds: int) 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("ending", ["stop", "kill", "stop_blind"])
+@pytest.mark.parametrize("ending", ["stop", "kill_jvm", "stop_blind"])
 def test_the_last_batch_is_committed_and_spark_never_says_so(
     embedded_aws: EmbeddedAws, tmp_path: Path, ending: str
 ) -> None:
@@ -227,13 +227,18 @@ def test_the_last_batch_is_committed_and_spark_never_says_so(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_when_the_keeper_is_killed_too_the_last_batch_may_come_again(
-    embedded_aws: EmbeddedAws, tmp_path: Path
+@pytest.mark.parametrize("ending", ["kill_reader", "terminate_reader", "kill_everything"])
+def test_when_the_source_itself_is_killed_the_last_batch_may_come_again(
+    embedded_aws: EmbeddedAws, tmp_path: Path, ending: str
 ) -> None:
-    world = World(embedded_aws, tmp_path, "everything")
+    """Its leases expire, or are given back before Spark commits the batch under way. Nothing is missed."""
+    world = World(embedded_aws, tmp_path, f"source-{ending.replace('_', '-')}")
     with Producing(world.stream):
-        world.run_spark("kill_everything", batches=4)
-    assert any(lease.lease_owner for lease in world.leases().values()), "nothing was handed back"
+        world.run_spark(ending, batches=4)
+        if ending == "terminate_reader":
+            world.wait_until_released()
+    if ending == "kill_everything":
+        assert any(lease.lease_owner for lease in world.leases().values()), "nothing was handed back"
     world.fleet()
     missing, repeated = world.verdict()
     assert missing == []
@@ -250,7 +255,7 @@ def test_from_one_run_to_the_next_however_each_ends(embedded_aws: EmbeddedAws, t
     """Runs with one checkpoint folder, and the fleet between two of them, while data flows and shards split and merge."""
     world = World(embedded_aws, tmp_path, "runs")
     with Producing(world.stream, reshard_every=10):
-        for ending in ("kill", "stop", "kill_reader"):
+        for ending in ("kill_jvm", "stop", "handler"):
             world.run_spark(ending, batches=3)
             world.wait_until_released()
             world.fleet(within=5)
@@ -261,7 +266,7 @@ def test_from_one_run_to_the_next_however_each_ends(embedded_aws: EmbeddedAws, t
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_over_connect(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
-    """The keeper is beside the server's driver; the client has only a socket."""
+    """The source, and so the keeper, is beside the server's driver; the client has only a socket."""
     world = World(embedded_aws, tmp_path, "connect-hold")
     world.stream.produce()
     environment = {**os.environ, **embedded_aws.environment, "PYSPARK_PYTHON": sys.executable}

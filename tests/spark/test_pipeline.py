@@ -271,7 +271,7 @@ def test_a_schema_that_cannot_be_used_is_refused_by_its_reason(
             "[STREAM_FAILED]\nTraceback:\nKeyError: 'a'\nDuring handling\nmine.OrderError: no such order\n\tat java",
             "OrderError: no such order",
         ),
-        ("x\nsublet.errors.RecordsLost: 5 records\nValueError: after it\n", "RecordsLost: 5 records"),
+        ("x\nsublet.errors.DataGap: 5 records\nValueError: after it\n", "DataGap: 5 records"),
         ("[STREAM_FAILED] the JVM's own words\n\tat java", "[STREAM_FAILED] the JVM's own words"),
         ("", "RuntimeError"),
     ],

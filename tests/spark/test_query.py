@@ -7,7 +7,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.errors import RecordsLost, StreamRecreated, StreamUnavailable
+from sublet.errors import DataGap, StreamRecreated, StreamUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
@@ -256,7 +256,7 @@ def trimmed_in_the_middle(**given: str) -> tuple[MemoryQuery, list[bytes]]:
 def test_records_trimmed_unread_fail_the_query() -> None:
     query, _ = trimmed_in_the_middle()
     query.plan()
-    with pytest.raises(RecordsLost, match=r"past retention.*failOnDataLoss"):
+    with pytest.raises(DataGap, match=r"past retention.*failOnDataLoss"):
         query.run()
 
 
@@ -276,7 +276,7 @@ def test_a_batch_whose_end_is_trimmed_before_it_is_read_fails() -> None:
     query.clock.sleep(timedelta(hours=30))
     put(query, 5, first=5)
     query.stream.inner.trim(query.clock.now() - timedelta(hours=24))
-    with pytest.raises(RecordsLost, match="the last of this batch"):
+    with pytest.raises(DataGap, match="the last of this batch"):
         query.run()
 
 
@@ -309,7 +309,7 @@ def test_a_shard_that_is_gone_unread(fails: bool) -> None:
     query.clock.sleep(5 * SECOND)
     query.restart()
     if fails:
-        with pytest.raises(RecordsLost, match="is gone"):
+        with pytest.raises(DataGap, match="is gone"):
             query.run_all()
     else:
         assert sorted(row.data for row in query.run_all()) == sorted(wanted)

@@ -19,13 +19,13 @@
     │   ├── StreamKeyUnavailable the stream's KMS key is disabled, deleted or denied to us
     │   ├── StreamAccessDenied   the role lacks a Kinesis permission
     │   ├── StreamRecreated      Spark: the stream is not the one that the query's checkpoint is of
-    │   └── RecordsLost          Spark: records that the query has not read are past retention
+    │   └── DataGap              Spark: records that the query has not read are past retention
     └── LeaseTableError          the lease table said no, and asking again will not help, unless it is a TransientError
         ├── LeaseTableNotFound   there is no such table
         ├── LeaseTableKeyUnexpected  the table's key is not KCL's `leaseKey`
         ├── LeaseTableAccessDenied   the role lacks a DynamoDB permission
-        ├── LeaseHeldElsewhere   Spark: a batch that has to be done again waits for a lease that another keeps
-        └── LeaseKeeperGone      Spark: the process that keeps the query's leases has ended
+        ├── LeaseHeldElsewhere   Spark: a query cannot go on, or has nothing to read, because others keep the leases
+        └── LeaseKeeperGone      Spark: nobody keeps the query's leases any more
 
 Whether an error is transient is asked of its type (`except TransientError`) and nowhere decided by a list of names.
 Expected outcomes (a lost race, a throttled poll, an expired iterator, a malformed row) are values, not errors.
@@ -121,7 +121,7 @@ class StreamRecreated(StreamError):
     """A stream of this name exists, but it is not the one whose positions the query's checkpoint holds."""
 
 
-class RecordsLost(StreamError):
+class DataGap(StreamError):
     """Records that a Spark query has not read are past retention. `failOnDataLoss=false` warns instead, and goes on."""
 
 
@@ -146,11 +146,12 @@ class LeaseTableAccessDenied(LeaseTableError):
 
 
 class LeaseHeldElsewhere(LeaseTableError):
-    """A batch of a Spark query has to be done again, and another owner holds a shard's lease without getting past the batch."""
+    """A batch of a Spark query has to be done again, and another owner holds a shard's lease without getting past the batch; or
+    a run for what is there would end without having read anything, since others hold all leases."""
 
 
 class LeaseKeeperGone(LeaseTableError):
-    """The process that keeps a Spark query's leases has ended before the query."""
+    """The thread that keeps a Spark query's leases has ended before the query."""
 
 
 class LeaseTableUnavailable(LeaseTableError, TransientError):

@@ -1,6 +1,6 @@
 """The keeper of a query's leases.
 
-keeper, held_leases, taking                    what it is asked, its writes, how it comes by leases
-keeper_process, keeper_link, keeper_messages   the keeper as a process, the way to it, and what is said
-checkpoint_folder, query_life                  what Spark committed last, and until when it may commit more
+keeper, held_leases, taking   what it is asked, its writes, how it comes by leases
+keeper_thread                 the keeper on a thread of the source's process, and the ways in which that ends
+checkpoint_folder             what Spark committed last
 """

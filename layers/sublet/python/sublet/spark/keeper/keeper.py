@@ -1,7 +1,7 @@
 """The keeper of a query's leases: it takes them, heartbeats, checkpoints what Spark has committed, ends shards in KCL's order,
 and gives everything back when the query is over.
 
-It lives in a process of its own (`keeper_process`), because Spark kills the source's without a word. One thread calls it.
+Nothing here knows of threads: one calls it all (`keeper_thread`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
+from typing import Protocol
 
 from sublet.decisions.chance import Chance
+from sublet.decisions.read_position import SHORTEST_RETENTION
 from sublet.errors import (
     LeaseTableError,
     SettingsError,
@@ -24,13 +26,32 @@ from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 from sublet.spark.keeper.checkpoint_folder import Commits
 from sublet.spark.keeper.held_leases import HeldLeases
-from sublet.spark.keeper.taking import AGAIN, Taker
+from sublet.spark.keeper.taking import Taker
 from sublet.spark.plan.holding import read_on
 from sublet.spark.plan.offsets import Ended, Offset, ShardOffset
 from sublet.spark.read.pace import Sleep
 
 WRITES_AT_ONCE = 16
 PAUSE = timedelta(milliseconds=500)
+
+ASKED_WITHIN = SHORTEST_RETENTION / 2
+"""A batch may take long, and so may the wait for the next trigger. A query that has asked nothing for so long lets its leases
+go: whoever is next has as long again before the first unread record is past retention."""
+
+FIRST_PLAN_WITHIN = timedelta(minutes=10)
+"""Before a query's first plan there is neither."""
+
+
+class Keeping(Protocol):
+    """What a source asks: a keeper, or the way to one."""
+
+    def held(self, committed: Offset) -> Mapping[str, Lease]: ...
+
+    def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]: ...
+
+    def planned(self, end: Offset) -> None: ...
+
+    def has_settled(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -51,11 +72,13 @@ class Keeper:
     _planned: Offset | None = None
     """The end of the batch that is under way, or may have been committed by now."""
     _is_checked: bool = False
+    _asked_at: datetime = field(init=False)
     _held: HeldLeases = field(init=False)
     _taker: Taker = field(init=False)
     _pool: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, WRITES_AT_ONCE))
 
     def __post_init__(self) -> None:
+        self._asked_at = self.clock.now()
         self._held = HeldLeases(self.table, self.stream, self.clock, self.log, self.settings, self._pool)
         self._taker = Taker(
             self.table, self.stream, self.clock, self.chance, self.log, self.settings, self._held, self.holder, self._pool,
@@ -68,9 +91,10 @@ class Keeper:
         """Spark has committed everything up to `committed`: it is checkpointed, and what has ended is ended. Then the leases
         whose shards may be read in the next batch, by shard id.
 
-        Raises SettingsError when the checkpoint folder is not this query's, RecordsLost, and what LeaseTable and Stream raise;
+        Raises SettingsError when the checkpoint folder is not this query's, DataGap, and what LeaseTable and Stream raise;
         but once it has looked, not because they are out of reach for a while.
         """
+        self._asked_at = self.clock.now()
         self._check_folder(committed)
         self._commit(committed)
         self._write_due()
@@ -86,28 +110,28 @@ class Keeper:
 
     def planned(self, end: Offset) -> None:
         """A batch that ends there is about to be run."""
-        self._planned = end
+        self._asked_at, self._planned = self.clock.now(), end
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
         """Leases as they stand, whoever holds them; one that has no row, or no readable one, is left out."""
         rows = self._pool.map(self.table.get, shard_ids)
         return {row.lease_key: row for row in rows if isinstance(row, Lease)}
 
-    def settle(self) -> None:
-        """Wait until of every lease it is known that its owner lives, or it is ours: for a query that reads what is there, and
-        ends. Raises what `held` raises."""
-        until = self.clock.now() + self.settings.failover_time + 3 * AGAIN
+    def has_settled(self) -> bool:
+        """Take what is there; whether it is known by now of every lease that its owner lives, or that it is ours. Raises what
+        `held` raises."""
+        self._asked_at = self.clock.now()
         self._taker.look_and_take(self._write_due)
-        while self._taker.undecided and self.clock.now() < until:
-            self.sleep(AGAIN)
-            self._write_due()
-            self._taker.look_and_take(self._write_due)
+        return not self._taker.undecided
 
     # What goes on without it.
 
     def work(self) -> None:
         """What is due: heartbeats, checkpoints that failed before, and after the first look, which is for who asks, another.
         Wants to be called at least ten times in a heartbeat_interval. What is refused is logged: who asks is told."""
+        if self._is_forgotten():
+            self._let_go()
+            return
         if self._planned is not None and self._held.is_heartbeat_due and self.commits.has(self._planned):
             self._commit(self._planned)
         self._write_due()
@@ -120,6 +144,22 @@ class Keeper:
 
     def finish(self) -> None:
         """The query is over: checkpoint exactly what it committed, and release everything, for at most failover_time."""
+        self._give_back()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _is_forgotten(self) -> bool:
+        """Whether the query may be over although nobody has said so: Spark stops no source of a query that failed between its
+        sources' preparations and its first plan."""
+        bound = FIRST_PLAN_WITHIN if self._committed is None else ASKED_WITHIN
+        return self.clock.now() - self._asked_at > bound
+
+    def _let_go(self) -> None:
+        """Until it is asked again, which takes leases anew."""
+        if self._held.keys:
+            self.log.warning("leases given back: the query has long asked nothing", since=str(self._asked_at))
+            self._give_back()
+
+    def _give_back(self) -> None:
         if self._planned is not None:
             is_committed = self.commits.has(self._planned)
             if is_committed is None:
@@ -132,7 +172,6 @@ class Keeper:
             if self._held.keys:
                 self.sleep(PAUSE)
         self._held.give_up(self._held.keys)  # whoever is next reads some of it again, and need not wait
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     @property
     def _offsets(self) -> Mapping[str, ShardOffset]:

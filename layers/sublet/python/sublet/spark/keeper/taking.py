@@ -18,7 +18,7 @@ from sublet.decisions.liveness import Sighting
 from sublet.decisions.read_position import needs_pin
 from sublet.decisions.shard_end import may_begin
 from sublet.decisions.tick_plan import Look, plan_tick
-from sublet.errors import RecordsLost
+from sublet.errors import DataGap
 from sublet.ports import Applied, Clock, LeaseTable, Log, Stream
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import acquire, create, delete, pin
@@ -63,7 +63,7 @@ class Taker:
     def look_and_take(self, meanwhile: Callable[[], None]) -> None:
         """Look, and take what is there to be taken; `meanwhile` is called as long as the look lasts.
 
-        Raises RecordsLost, and what LeaseTable and Stream raise.
+        Raises DataGap, and what LeaseTable and Stream raise.
         """
         self.begin_look()
         while self._looking is not None and not wait([self._looking], timeout=AGAIN.total_seconds()).done:
@@ -115,7 +115,7 @@ class Taker:
         if key in self.held or (deletion.why is DeleteReason.GARBAGE and self.stream.has_shard(key)):
             return
         if is_loss and self.fail_on_data_loss:
-            raise RecordsLost(
+            raise DataGap(
                 f"shard {key} is gone, which was handled up to {lease.checkpoint} by its lease: what was left is past "
                 "retention. Set failOnDataLoss to false to delete the lease and go on"
             )

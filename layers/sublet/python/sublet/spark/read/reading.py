@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.errors import RecordsLost, ShardNotFound, StreamUnavailable
+from sublet.errors import DataGap, ShardNotFound, StreamUnavailable
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import POLL_LIMIT_MAX
@@ -43,7 +43,7 @@ class Task:
 def read_range(connection: Connection, task: Task) -> Iterator[pa.RecordBatch]:
     """The range's rows, in order.
 
-    Raises RecordsLost, StreamUnavailable when its end does not come within our patience, and what Stream raises.
+    Raises DataGap, StreamUnavailable when its end does not come within our patience, and what Stream raises.
     """
     shard_id = task.range.shard_id
     rows = Rows(task.stream, shard_id, keys_inside(task.range.hash_key_range))
@@ -182,5 +182,5 @@ def _is_past(page: Page, wanted: ShardRange, connection: Connection) -> bool:
 def _lost(connection: Connection, task: Task, what: str) -> None:
     message = f"stream {task.stream}, shard {task.range.shard_id}: {what}"
     if task.fail_on_data_loss:
-        raise RecordsLost(f"{message}. Set failOnDataLoss to false to go on with what is left")
+        raise DataGap(f"{message}. Set failOnDataLoss to false to go on with what is left")
     connection.log.warning("records lost", what=message)

@@ -11,7 +11,7 @@ from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.put_records import KinesisWriter
 from sublet.errors import SettingsError
 from sublet.ports import LeaseTable
-from sublet.spark.keeper.keeper_link import connect_keeper
+from sublet.spark.keeper.keeper_thread import connect_keeper
 from sublet.spark.options import Leases, Options, Use, parse_options
 from sublet.spark.read.connection import Connection, connect_driver, connect_task
 from sublet.spark.read.rows import ARROW_SCHEMA, SCHEMA_DDL

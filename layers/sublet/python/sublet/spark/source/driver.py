@@ -6,19 +6,17 @@ available-now run: Spark asks for those once at each start of the query.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Protocol
 
-from sublet.errors import RecordsLost, StreamUnavailable
-from sublet.ports import LeaseTable
+from sublet.errors import DataGap
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import HashRangeFilter
-from sublet.spark.keeper.keeper_messages import Keeping
 from sublet.spark.options import Options
-from sublet.spark.plan.follow import followed_positions
 from sublet.spark.plan.offsets import (
     Ended,
     Offset,
@@ -31,38 +29,63 @@ from sublet.spark.plan.planning import (
     Begin,
     Peek,
     ShardRange,
-    beginning_shards,
     check_application,
     check_identity,
-    first_positions,
     next_offset,
     plan_ranges,
 )
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.peeks import NO_LIMIT, Peeker, Share
 from sublet.spark.read.reading import Task
-from sublet.spark.source.query_leases import QueryLeases
 
 LOOKS_AT_ONCE = 32
-LISTING_ATTEMPTS = 5
+
+
+class Portion(Protocol):
+    """What of the stream is the query's to read: `whole_stream`, `leased_shards`.
+
+    application   whose leases it goes by; None: nobody's
+    """
+
+    @property
+    def application(self) -> str | None: ...
+
+    def settle(self) -> None:
+        """Before the targets of an available-now run are set."""
+
+    def committed(self, start: Offset) -> None:
+        """Spark has committed everything up to `start`. Before each plan."""
+
+    def planned(self, end: Offset) -> None:
+        """A batch up to there is about to be run."""
+
+    def is_ours(self, shard_id: str) -> bool: ...
+
+    def is_unlisted(self, listed: Mapping[str, Shard]) -> bool:
+        """Whether something is ours to read that is not in the listing."""
+
+    def beginning(
+        self,
+        start: Offset,
+        listed: Mapping[str, Shard],
+        list_again: Callable[[], Iterable[Shard]],
+        now: datetime,
+    ) -> Mapping[str, ShardOffset]:
+        """The shards that a batch from `start` begins with anew, and where."""
+
+    def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
+        """Those of the closed shards that may not be read to their end yet, only to their last record."""
+
+    def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
+        """What is left to read of a batch that may be one of the log, to be done again."""
 
 
 class QueryDriver:
     """What Spark asks of a streaming source, in our own values."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        options: Options,
-        leases: LeaseTable | None = None,
-        keeper: Keeping | None = None,
-    ) -> None:
-        """`leases`: the table whose checkpoints the query begins at, if it follows an application. `keeper`: of its leases, if
-        it holds them."""
+    def __init__(self, connection: Connection, options: Options, portion: Portion) -> None:
         self._connection = connection
-        self._leases = leases
-        self._held = None if keeper is None else QueryLeases(keeper, connection, options)
-        self._application = None if keeper is None else options.application
+        self._portion = portion
         self._stream = connection.stream
         self._options = options
         self._peeker = Peeker(connection)
@@ -77,12 +100,11 @@ class QueryDriver:
 
     def initial_offset(self) -> Offset:
         """Before the first plan. Spark asks again when it plans batch 0 again."""
-        return Offset(self._options.stream, self._stream.identity(), application=self._application)
+        return Offset(self._options.stream, self._stream.identity(), application=self._portion.application)
 
     def set_targets(self) -> None:
         """Trigger.AvailableNow: from now on nothing is planned beyond what is there now."""
-        if self._held is not None:
-            self._held.settle()
+        self._portion.settle()
         self._list()
         shards = list(self._shards.values())
         with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
@@ -92,21 +114,20 @@ class QueryDriver:
     def latest_offset(self, start: Offset, limit: Share = NO_LIMIT) -> Offset:
         """Where a batch that begins at `start` ends: `start` itself when there is nothing to read.
 
-        limit: of the whole batch. Raises StreamRecreated, RecordsLost, and what Stream raises.
+        limit: of the whole batch. Raises StreamRecreated, DataGap, and what Stream raises.
         """
         for shard_id in self._called:
             self._connection.pace.date_last_call(shard_id)
         self._called = ()
         self._check(start)
-        if self._held is not None:
-            self._held.committed(start)
+        self._portion.committed(start)
         now = self._connection.clock.now()
-        listed_now = now >= self._list_at or not start.shards or self._has_unlisted_leases()
+        listed_now = now >= self._list_at or not start.shards or self._portion.is_unlisted(self._shards)
         if listed_now:
             self._list()
             self._check(start)
         beginning = self._beginning(start, now)
-        if self._held is not None and not start.shards and not beginning:
+        if not start.shards and not beginning:
             return start
         gone = self._gone(start) if listed_now else []
         peeks = self._peek_all(
@@ -116,8 +137,8 @@ class QueryDriver:
             self._list_at = now  # its children are wanted next
         self.lag = {shard_id: peek.lag for shard_id, peek in peeks.items()}
         end = next_offset(start, beginning, peeks, gone, now)
-        if self._held is not None and end is not start:
-            self._held.planned(end)
+        if end is not start:
+            self._portion.planned(end)
         return end
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
@@ -128,9 +149,8 @@ class QueryDriver:
         ranges = {}
         if self._options.hash_range_filter is HashRangeFilter.KCL:
             ranges = {shard_id: shard.hash_key_range for shard_id, shard in self._shards.items()}
-        planned: Sequence[ShardRange] = plan_ranges(start, end, ranges, self._connection.clock.now())
-        if self._held is not None:
-            planned = self._held.resume(planned, start, end)
+        whole = plan_ranges(start, end, ranges, self._connection.clock.now())
+        planned = self._portion.resume(whole, start, end)
         pace = self._connection.pace
         for each in planned:
             pace.wait_for_call(each.shard_id)
@@ -140,52 +160,21 @@ class QueryDriver:
             Task(end.stream, each, loss, pace.debt(each.shard_id), first_call_waited=True) for each in planned
         ]
 
-    def _list(self) -> None:
+    def _list(self) -> Iterable[Shard]:
         self._shards = {shard.shard_id: shard for shard in self._stream.list_shards()}
         self._identity = self._stream.identity()
         self._list_at = self._connection.clock.now() + self._options.list_interval
-
-    def _is_ours(self, shard_id: str) -> bool:
-        """Whether it is this query that reads the shard."""
-        return self._held is None or shard_id in self._held.held
-
-    def _has_unlisted_leases(self) -> bool:
-        return self._held is not None and not self._held.held.keys() <= self._shards.keys()
+        return self._shards.values()
 
     def _check(self, offset: Offset) -> None:
         if self._identity is None:
             self._identity = self._stream.identity()
         check_identity(offset, self._options.stream, self._identity)
-        check_application(offset, self._application)
+        check_application(offset, self._portion.application)
 
     def _beginning(self, start: Offset, now: datetime) -> dict[str, ShardOffset]:
-        if self._held is not None:
-            fresh = self._held.joining(start, now)
-        elif not start.shards:
-            return self._first(now)
-        else:
-            fresh = beginning_shards(start, list(self._shards.values()))
+        fresh = self._portion.beginning(start, self._shards, self._list, now)
         return {s: o for s, o in fresh.items() if self._targets is None or s in self._targets}
-
-    def _first(self, now: datetime) -> dict[str, ShardOffset]:
-        """Listed again while hash keys are missing: a listing caught in mid-reshard."""
-        position = self._options.start_position
-        for attempt in range(1, LISTING_ATTEMPTS + 1):
-            scan = (
-                self._leases.scan() if self._leases is not None else None
-            )  # leases first: a new shard has none yet
-            open_at_start = self._stream.list_shards(position)
-            self._list()
-            listed = list(self._shards.values())
-            try:
-                if scan is not None and (scan.leases or scan.malformed):
-                    return followed_positions(scan, listed, position, now)
-                return first_positions(listed, open_at_start, position, now)
-            except StreamUnavailable:
-                if attempt == LISTING_ATTEMPTS:
-                    raise
-                self._connection.sleep(timedelta(seconds=1))
-        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _gone(self, start: Offset) -> list[str]:
         """Shards of the offset that the service denies. Unread ones are lost records, unless they are another's to read."""
@@ -193,7 +182,7 @@ class QueryDriver:
         gone = [shard_id for shard_id in unlisted if not self._stream.has_shard(shard_id)]
         for shard_id in gone:
             position = start.shards[shard_id].position
-            if not isinstance(position, Ended) and self._is_ours(shard_id):
+            if not isinstance(position, Ended) and self._portion.is_ours(shard_id):
                 self._lost(shard_id, position)
         return gone
 
@@ -203,17 +192,15 @@ class QueryDriver:
             "of it is past retention"
         )
         if self._options.fail_on_data_loss:
-            raise RecordsLost(
-                f"{message}. Set failOnDataLoss to false to go on with the shards that are left"
-            )
+            raise DataGap(f"{message}. Set failOnDataLoss to false to go on with the shards that are left")
         self._connection.log.warning("records lost", what=message)
 
     def _peek_all(self, positions: Mapping[str, Begin], limit: Share) -> dict[str, Peek]:
         """A look into every unfinished shard that is listed, and ours to read, many at once."""
         listed = sorted(positions.keys() & self._shards.keys())
-        shards = [self._shards[shard_id] for shard_id in listed if self._is_ours(shard_id)]
+        shards = [self._shards[shard_id] for shard_id in listed if self._portion.is_ours(shard_id)]
         share = Share(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
-        blocked = frozenset[str]() if self._held is None else self._held.blocked(shards, self._shards)
+        blocked = self._portion.blocked(shards, self._shards)
         with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(shards) or 1)) as pool:
             peeks = pool.map(
                 lambda shard: (

@@ -21,17 +21,19 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from sublet.ports import LeaseTable
-from sublet.spark.keeper.keeper_messages import Keeping
+from sublet.spark.keeper.keeper_thread import KeeperThread
 from sublet.spark.options import Options
 from sublet.spark.plan.offsets import offset_from_json, offset_to_json
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.peeks import NO_LIMIT, Share
 from sublet.spark.read.reading import Task, read_range
-from sublet.spark.source.driver import QueryDriver
+from sublet.spark.source.driver import Portion, QueryDriver
+from sublet.spark.source.leased_shards import LeasedShards
+from sublet.spark.source.whole_stream import WholeStream
 
 Connect = Callable[[Options], Connection]
 ConnectLeases = Callable[[Options], LeaseTable | None]
-ConnectKeeper = Callable[[Options], Keeping | None]
+ConnectKeeper = Callable[[Options], KeeperThread | None]
 
 BY_SPAN = ReadMaxRows(sys.maxsize)
 """Spark has no read limit by arrival time. This one, which limits nothing, comes back when ours is to be applied."""
@@ -62,6 +64,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connect_driver = connect_driver
         self._connect_task = connect_task
         self._driver: QueryDriver | None = None
+        self._keeper: KeeperThread | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return offset_to_json(self._query().initial_offset())
@@ -101,12 +104,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, TaskPartition)
         return read_range(self._connect_task(self._options), partition.task)
 
+    def stop(self) -> None:
+        """Spark calls this last, however the query ends, as long as this process lives."""
+        if self._keeper is not None:
+            self._keeper.stop()
+
     def _query(self) -> QueryDriver:
         if self._driver is None:
-            options = self._options
-            keeper, leases = self._connect_keeper(options), self._connect_leases(options)
-            self._driver = QueryDriver(self._connect_driver(options), options, leases, keeper)
+            connection = self._connect_driver(self._options)
+            self._driver = QueryDriver(connection, self._options, self._portion(connection))
         return self._driver
+
+    def _portion(self, connection: Connection) -> Portion:
+        self._keeper = self._connect_keeper(self._options)
+        if self._keeper is not None:
+            return LeasedShards(self._keeper, connection, self._options)
+        return WholeStream(connection, self._options, self._connect_leases(self._options))
 
     def _share(self, limit: ReadLimit) -> Share:
         """ReadAllAvailable (Trigger.Once) overrides our own limits: so Spark's contract has it."""

@@ -1,14 +1,14 @@
-"""A query's leases as its driver sees them: what it asks its keeper, and what the answers mean for a plan."""
+"""A query that shares an application's leases: it reads the shards whose leases its keeper holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sublet.errors import LeaseHeldElsewhere
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
-from sublet.spark.keeper.keeper_messages import Keeping
+from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.options import Options
 from sublet.spark.plan.joining import joining_positions, resume_ranges
 from sublet.spark.plan.offsets import Offset, ShardOffset, offset_to_json
@@ -18,40 +18,64 @@ from sublet.spark.read.connection import Connection
 WITHOUT_LEASES = timedelta(milliseconds=500)
 """Between two looks of a query that waits for leases."""
 
+LOOK_AGAIN = timedelta(seconds=1)
+"""Between two looks at whether a lease's owner lives."""
 
-class QueryLeases:
+
+class LeasedShards:
     """`held`: by shard id, as of the last plan. Of other shards nothing is read, and their places in the offset stay put."""
 
     def __init__(self, keeper: Keeping, connection: Connection, options: Options) -> None:
+        self.application = options.application
         self.held: Mapping[str, Lease] = {}
         self._keeper = keeper
         self._connection = connection
         self._options = options
         self._planned: Offset | None = None
+        self._takes_what_is_there = False
 
     def settle(self) -> None:
-        """See `Keeper.settle`."""
-        self._keeper.settle()
+        """Wait until of every lease it is known that its owner lives, or it is ours."""
+        self._takes_what_is_there = True
+        clock, sleep = self._connection.clock, self._connection.sleep
+        until = clock.now() + self._options.failover_time + 3 * LOOK_AGAIN
+        while not self._keeper.has_settled() and clock.now() < until:
+            sleep(LOOK_AGAIN)
 
     def committed(self, start: Offset) -> None:
         """Spark plans the batch after `start`: so that is committed."""
         self.held = self._keeper.held(start)
 
     def planned(self, end: Offset) -> None:
-        """A batch up to there is about to be run. Told before Spark knows of it, so that the keeper knows of each that runs."""
+        """Told before Spark knows of it, so that the keeper knows of each batch that runs."""
         self._planned = end
         self._keeper.planned(end)
 
-    def joining(self, start: Offset, now: datetime) -> dict[str, ShardOffset]:
-        """The shards that a batch from `start` begins with anew; waits a little when there is nothing at all to read."""
+    def is_ours(self, shard_id: str) -> bool:
+        return shard_id in self.held
+
+    def is_unlisted(self, listed: Mapping[str, Shard]) -> bool:
+        return not self.held.keys() <= listed.keys()
+
+    def beginning(
+        self,
+        start: Offset,
+        listed: Mapping[str, Shard],
+        list_again: Callable[[], Iterable[Shard]],  # noqa: ARG002
+        now: datetime,
+    ) -> Mapping[str, ShardOffset]:
+        """Waits a little when there is nothing at all to read. Raises LeaseHeldElsewhere when a run that takes what is there, and
+        ends, would end without having read anything because of other owners."""
+        if self._takes_what_is_there and self._planned is None and not self.held:
+            self._refuse_to_read_nothing(listed)
         joining = joining_positions(start, self.held, now)
         if not joining and not start.shards:
             self._connection.sleep(WITHOUT_LEASES)
         return joining
 
     def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
-        """Closed shards that cannot be ended yet, because a merge's other parent has no lease (KCL): their child would start
-        without its records. They are read to their last record, which can be checkpointed, and ended later."""
+        """A merge's other parent has no lease (KCL): the child would start without its records. They are read to their last
+        record, which can be checkpointed, and ended later."""
         others = {
             shard.shard_id: other_listed_parents(shard.shard_id, listed.values()) & listed.keys()
             for shard in shards
@@ -62,8 +86,8 @@ class QueryLeases:
         return frozenset(shard_id for shard_id, parents in others.items() if parents & missing)
 
     def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
-        """The ranges of a batch: as they are when this process planned it. One of the log is done again: what is left of it,
-        once each of its leases is ours or past it.
+        """As they are when this process planned them. A batch of the log is done again: what is left of it, once each of its
+        leases is ours or past it.
 
         Raises LeaseHeldElsewhere when that takes longer than two failover times and our patience.
         """
@@ -79,12 +103,21 @@ class QueryLeases:
                 self.planned(end)
                 return resumed.ranges
             if self._connection.clock.now() > until:
-                holders = (
-                    f"{key} by {others[key].actual_owner} at {others[key].checkpoint}"
-                    for key in resumed.waiting
-                )
                 raise LeaseHeldElsewhere(
                     f"a batch has to be done again, and for {patience} others have held leases of it without getting past it: "
-                    f"{', '.join(holders)}. Stop them, or start the query again when they are"
+                    f"{_owners(others[key] for key in resumed.waiting)}. Stop them, or start the query again when they are"
                 )
             self._connection.sleep(WITHOUT_LEASES)
+
+    def _refuse_to_read_nothing(self, listed: Mapping[str, Shard]) -> None:
+        rows = self._keeper.rows(sorted(listed)).values()
+        others = [row for row in rows if row.actual_owner is not None and not row.is_ended]
+        if others:
+            raise LeaseHeldElsewhere(
+                f"a run for what is there has nothing to read, because other owners hold the leases: {_owners(others)}. Stop "
+                f"them, and start it again. {self.application}-spark is another query of this application, which lives"
+            )
+
+
+def _owners(rows: Iterable[Lease]) -> str:
+    return ", ".join(f"{row.lease_key} by {row.actual_owner} at {row.checkpoint}" for row in rows)

@@ -1,0 +1,162 @@
+"""The keeper on a thread of its own, in the source's process on the driver.
+
+That process ends in these ways, as was tried on Spark 4.3:
+
+    query.stop(), spark.stop(), Ctrl-C, a failed task or sink   SIGTERM and the end of its input, when the last commit is written
+    the reader raises, prepareForTriggerAvailableNow too        Spark's runner calls the reader's `stop()`, in `finally`
+    SIGKILL or SIGTERM of the JVM                               the end of its input
+
+At the end of the input the runner calls `stop()` too. Without a handler SIGTERM would be quicker than that. Beside these the
+thread watches whose child the process is, since a call to AWS may keep the main thread from its input for long. After SIGKILL
+of the process itself its leases expire.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from random import SystemRandom
+from types import FrameType
+from typing import TypeVar
+
+from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client
+from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis import KinesisStream
+from sublet.errors import LeaseKeeperGone
+from sublet.ports import Tasks
+from sublet.protocol.lease import Lease
+from sublet.spark.keeper.checkpoint_folder import commits_in
+from sublet.spark.keeper.keeper import Keeper
+from sublet.spark.options import Leases, Options
+from sublet.spark.plan.offsets import Offset
+from sublet.spark.python_log import PythonLog
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
+
+CHECKS_PER_INTERVAL = 10
+"""Due heartbeats are looked for this often within a heartbeat_interval."""
+
+ANSWER_WAIT = 1.0
+"""Seconds between two looks at whether the keeper that is to answer still lives."""
+
+T = TypeVar("T")
+
+
+class KeeperThread:
+    """Asked by the source's main thread. It gives everything back when it is stopped or terminated, or sees that the query is
+    over."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        tasks: Tasks,
+        is_over: Callable[[], bool],
+        exit_process: Callable[[int], object] = os._exit,
+    ) -> None:
+        """`is_over`: whether the query is, though nobody has said so."""
+        self._keeper = keeper
+        self._is_over = is_over
+        self._exit_process = exit_process
+        self._exit_code: int | None = None
+        self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._has_ended = tasks.signal()
+        self._keeping = tasks.spawn(self._keep)
+
+    def held(self, committed: Offset) -> Mapping[str, Lease]:
+        return self._ask(partial(self._keeper.held, committed))
+
+    def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
+        return self._ask(partial(self._keeper.rows, shard_ids))
+
+    def planned(self, end: Offset) -> None:
+        self._ask(partial(self._keeper.planned, end))
+
+    def has_settled(self) -> bool:
+        return self._ask(self._keeper.has_settled)
+
+    def stop(self) -> None:
+        """The query is over. Returns when everything is given back, or raises what the keeper failed of."""
+        self._inbox.put(None)
+        self._keeping.result()
+
+    def terminate(self, number: int, _: FrameType | None = None) -> None:
+        """Signal handlers may call this, whatever the main thread is at: it waits for nothing. Once everything is given back, the
+        process ends, as the signal meant it to."""
+        self._exit_code = 128 + number
+        self._inbox.put(None)
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Raises what the keeper refuses with, and LeaseKeeperGone."""
+        answer: Future[T] = Future()
+        self._inbox.put(partial(_answer, question, answer))
+        while not wait([answer], timeout=ANSWER_WAIT).done:
+            if self._has_ended.is_set():
+                raise LeaseKeeperGone(
+                    "nobody keeps the query's leases any more (the driver's log may say why). What is left of them expires by "
+                    "itself; start the query again"
+                )
+        return answer.result()
+
+    def _keep(self) -> None:
+        """Answer, and see to what is due, until the query is over; then give everything back."""
+        pause = (self._keeper.settings.heartbeat_interval / CHECKS_PER_INTERVAL).total_seconds()
+        try:
+            while not self._is_over():
+                with suppress(Empty):
+                    question = self._inbox.get(timeout=pause)
+                    if question is None:
+                        break
+                    question()
+                self._keeper.work()
+        except Exception as failure:
+            self._keeper.log.error(
+                "the keeper of the query's leases has failed", error=type(failure).__name__
+            )
+            raise
+        finally:
+            self._has_ended.set()
+            self._keeper.finish()
+            if self._exit_code is not None:
+                self._exit_process(self._exit_code)
+
+
+def _answer(question: Callable[[], T], answer: Future[T]) -> None:
+    try:
+        answer.set_result(question())
+    except Exception as refusal:  # noqa: BLE001 - whatever it is, it is for who asked
+        answer.set_exception(refusal)
+
+
+def connect_keeper(options: Options) -> KeeperThread | None:
+    """A keeper of the query's own; None when it holds no leases. Called on the main thread, which signals come to."""
+    if options.leases is not Leases.HOLD:
+        return None
+    jvm = os.getppid()
+    thread = KeeperThread(_keeper(options), ThreadTasks(), lambda: os.getppid() != jvm)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, thread.terminate)
+    return thread
+
+
+def _keeper(options: Options) -> Keeper:
+    settings, region, endpoint_url = options.keeper_settings, options.region, options.endpoint_url
+    clients = (kinesis_client(region, endpoint_url), kinesis_poll_client(region, endpoint_url))
+    return Keeper(
+        DynamoDbLeaseTable(dynamodb_client(region), settings.lease_table),
+        KinesisStream(*clients, settings),
+        commits_in(options.checkpoint_location, region),
+        SystemClock(),
+        ThreadTasks().signal().wait,
+        SystemRandom(),
+        PythonLog("sublet.spark.keeper"),
+        settings,
+        holder=f"spark/{uuid.uuid4()}",
+        fail_on_data_loss=options.fail_on_data_loss,
+    )

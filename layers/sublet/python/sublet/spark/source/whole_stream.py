@@ -1,0 +1,78 @@
+"""A query that reads the whole stream: every shard is its own, from `startPosition` on or from an application's checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from sublet.errors import StreamUnavailable
+from sublet.ports import LeaseTable
+from sublet.protocol.shard import Shard
+from sublet.spark.options import Options
+from sublet.spark.plan.follow import followed_positions
+from sublet.spark.plan.offsets import Offset, ShardOffset
+from sublet.spark.plan.planning import ShardRange, beginning_shards, first_positions
+from sublet.spark.read.connection import Connection
+
+LISTING_ATTEMPTS = 5
+
+
+class WholeStream:
+    """`leases`: the table whose checkpoints the query begins at, if it follows an application."""
+
+    application: str | None = None
+
+    def __init__(self, connection: Connection, options: Options, leases: LeaseTable | None) -> None:
+        self._connection = connection
+        self._options = options
+        self._leases = leases
+
+    def settle(self) -> None:
+        """Nothing is shared with anybody."""
+
+    def committed(self, start: Offset) -> None:
+        """Spark's own checkpoint is all there is."""
+
+    def planned(self, end: Offset) -> None:
+        """And nobody has to know."""
+
+    def is_ours(self, shard_id: str) -> bool:  # noqa: ARG002
+        return True
+
+    def is_unlisted(self, listed: Mapping[str, Shard]) -> bool:  # noqa: ARG002
+        return False
+
+    def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:  # noqa: ARG002
+        return frozenset()
+
+    def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:  # noqa: ARG002
+        return ranges
+
+    def beginning(
+        self,
+        start: Offset,
+        listed: Mapping[str, Shard],
+        list_again: Callable[[], Iterable[Shard]],
+        now: datetime,
+    ) -> Mapping[str, ShardOffset]:
+        if start.shards:
+            return beginning_shards(start, list(listed.values()))
+        return self._first(list_again, now)
+
+    def _first(self, list_again: Callable[[], Iterable[Shard]], now: datetime) -> dict[str, ShardOffset]:
+        """Listed again while hash keys are missing: a listing caught in mid-reshard."""
+        position, stream = self._options.start_position, self._connection.stream
+        for attempt in range(1, LISTING_ATTEMPTS + 1):
+            # Leases first: a new shard has none yet.
+            scan = self._leases.scan() if self._leases is not None else None
+            open_at_start = stream.list_shards(position)
+            listed = list(list_again())
+            try:
+                if scan is not None and (scan.leases or scan.malformed):
+                    return followed_positions(scan, listed, position, now)
+                return first_positions(listed, open_at_start, position, now)
+            except StreamUnavailable:
+                if attempt == LISTING_ATTEMPTS:
+                    raise
+                self._connection.sleep(timedelta(seconds=1))
+        raise AssertionError("unreachable: the last attempt returns or raises")

@@ -1,0 +1,185 @@
+"""The keeper on its thread, and each way in which the source's process ends: its leases are given back, at what was committed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+from sublet.errors import LeaseKeeperGone, LeaseTableUnavailable, StreamUnavailable
+from sublet.memory import MemoryLeaseTable, MemoryStream
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease, LeaseScan
+from sublet.spark.keeper.keeper_thread import KeeperThread
+from sublet.spark.read.connection import Connection
+from sublet.spark.read.pace import Pace
+from sublet.spark.source.stream_read import StreamReader
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
+
+from tests.spark.held_query import WORKER, HeldQuery
+from tests.spark.memory_query import RealClock, WatchedStream
+from tests.spark.test_follow import shard_id
+
+SHARD = shard_id(0)
+
+
+def held_query(shards: int = 1) -> HeldQuery:
+    clock = RealClock()
+    stream = WatchedStream(MemoryStream(shards, clock=SystemClock(), name="orders"), clock)
+    return HeldQuery(stream, clock, MemoryLeaseTable(), failoverTime="3s")
+
+
+def row(held: HeldQuery) -> Lease:
+    lease = held.table.get(SHARD)
+    assert isinstance(lease, Lease)
+    return lease
+
+
+def soon(happens: Callable[[], bool], within: float = 5) -> bool:
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        if happens():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class Ended:
+    """How a thread's query ends. `code`: what the process was ended with."""
+
+    def __init__(self, held: HeldQuery) -> None:
+        self.is_over = False
+        self.code: int | None = None
+        self.thread = KeeperThread(held.keeper, ThreadTasks(), lambda: self.is_over, self._exit)
+
+    def _exit(self, code: int) -> None:
+        self.code = code
+
+    def stop(self) -> None:
+        self.thread.stop()
+        self.thread.stop()  # changes nothing
+
+    def terminate(self) -> None:
+        self.thread.terminate(15)
+        assert soon(lambda: self.code == 128 + 15), "as SIGTERM ends a process, but later"
+
+    def lose_the_jvm(self) -> None:
+        self.is_over = True
+
+
+@pytest.mark.parametrize("ending", [Ended.stop, Ended.terminate, Ended.lose_the_jvm])
+def test_it_gives_everything_back_at_what_was_committed(ending: Callable[[Ended], None]) -> None:
+    held = held_query()
+    ends = Ended(held)
+    held.query.keeper = ends.thread
+    held.query.restart()
+    number = held.query.stream.inner.put("k", b"x")
+    assert held.query.plan()
+    assert row(held).lease_owner == WORKER
+    counter = row(held).lease_counter
+    assert soon(lambda: row(held).lease_counter > counter), "it heartbeats"
+    held.run()
+    ending(ends)
+    assert soon(lambda: row(held).lease_owner is None)
+    assert row(held).checkpoint == Checkpoint(number)
+    with pytest.raises(LeaseKeeperGone, match="start the query again"):
+        held.query.plan()
+
+
+def test_what_it_refuses_is_raised_where_it_was_asked() -> None:
+    held = held_query()
+    thread = Ended(held).thread
+
+    def unreachable() -> NoReturn:
+        raise LeaseTableUnavailable("down")
+
+    held.table.scan = unreachable  # type: ignore[method-assign]
+    with pytest.raises(LeaseTableUnavailable, match="down"):
+        thread.held(held.query.driver.initial_offset())
+    thread.stop()
+
+
+def test_a_keeper_that_fails_says_so_and_gives_back_what_it_can() -> None:
+    held = held_query()
+    ends = Ended(held)
+    assert ends.thread.held(held.query.driver.initial_offset()).keys() == {SHARD}
+
+    def broken() -> NoReturn:
+        raise RuntimeError("a bug")
+
+    held.table.scan = broken  # type: ignore[method-assign]
+    assert soon(lambda: row(held).lease_owner is None)
+    with pytest.raises(RuntimeError, match="a bug"):
+        ends.thread.stop()
+    assert held.query.memory_log.messages("error") == ["the keeper of the query's leases has failed"]
+
+
+class Source:
+    """The reader as Spark's runner has it, over memory."""
+
+    def __init__(self, held: HeldQuery) -> None:
+        self.held = held
+        held.start()
+        self.reader = StreamReader(
+            held.query.options,
+            connect_driver=self._connect,
+            connect_leases=lambda _: None,
+            connect_keeper=lambda _: KeeperThread(held.keeper, ThreadTasks(), lambda: False),
+            connect_task=self._connect,
+        )
+
+    def _connect(self, _: object) -> Connection:
+        clock = self.held.query.clock
+        return self.held.query.connection(Pace.of_driver(clock, clock.sleep))
+
+    def run_what_is_there(self) -> int:
+        """As Spark's runner does it: how many shards the batch reads; `stop()` in `finally`."""
+        reader = self.reader
+        try:
+            reader.prepareForTriggerAvailableNow()
+            start = reader.initialOffset()
+            end = reader.latestOffset(start, reader.getDefaultReadLimit())
+            return len(reader.partitions(start, end))
+        finally:
+            reader.stop()
+
+
+def test_a_query_that_fails_while_it_is_prepared_leaves_its_leases_free_and_the_next_run_reads() -> None:
+    held = held_query(2)
+    held.query.stream.inner.put_all((str(n), b"%d" % n) for n in range(100))
+    identity = held.query.stream.identity
+
+    def denied() -> NoReturn:
+        raise StreamUnavailable("not authorized to perform: kinesis:DescribeStreamSummary")
+
+    held.query.stream.identity = denied  # type: ignore[method-assign]
+    with pytest.raises(StreamUnavailable, match="not authorized"):
+        Source(held).run_what_is_there()
+    leases = held.table.scan().leases
+    assert len(leases) == 2
+    assert [lease.lease_owner for lease in leases] == [None, None]
+    held.query.stream.identity = identity  # type: ignore[method-assign]
+    assert Source(held).run_what_is_there() == 2
+
+
+def test_its_main_thread_can_be_told_to_end_while_it_waits_for_an_answer() -> None:
+    """What a signal's handler does, it does between any two steps of the main thread: here from another one."""
+    held = held_query()
+    ends = Ended(held)
+    began, scan = threading.Event(), held.table.scan
+
+    def slow() -> LeaseScan:
+        began.set()
+        time.sleep(0.5)
+        return scan()
+
+    held.table.scan = slow  # type: ignore[method-assign]
+    committed = held.query.driver.initial_offset()
+    asking = ThreadTasks().spawn(lambda: ends.thread.held(committed))
+    assert began.wait(5)
+    ends.terminate()
+    assert asking.result().keys() == {SHARD}
+    assert row(held).lease_owner is None
