@@ -68,7 +68,7 @@ class Handler(Protocol):
         """Before the first batch of a lease in this window."""
 
     def lease_releasing(self, shard_id: str) -> None:
-        """The lease, still ours, is about to be given up before its shard's end: flush what is kept for it. A
+        """The lease, still ours, is about to be released before its shard's end: flush what is kept for it. A
         `batch.checkpoint(record)` made in here, of any batch of this lease, still gets written."""
 
     def lease_lost(self, shard_id: str) -> None:

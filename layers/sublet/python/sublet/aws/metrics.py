@@ -2,6 +2,9 @@
 
 Every number has the dimension `application`. One of a shard is written twice: for the application alone, which is what
 alarms over all shards look at, and for the shard, unless `by_shard` is off: CloudWatch bills each set of dimensions.
+
+Powertools serializes; its Metrics class is not used, since it collects for one set of dimensions at a time, in state shared by
+the process and not safe for threads, while a window's sessions put numbers of many shards at once.
 """
 
 from __future__ import annotations

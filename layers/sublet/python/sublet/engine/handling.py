@@ -34,7 +34,7 @@ class Handling:
     deadline: datetime
     failures: int = field(default=0, init=False)
     problem: str | None = field(default=None, init=False)
-    gave_up: bool = field(default=False, init=False)
+    retries_exhausted: bool = field(default=False, init=False)
     """It failed handler_attempts times in a row, or once with no time left for another call."""
 
     @property
@@ -42,7 +42,7 @@ class Handling:
         return self.held.lease.shard_id
 
     def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
-        """Hand over `records` until all are finished. False: given up, stopped, or past the deadline; see `progress` for how far.
+        """Hand over `records` until all are finished. False: retries exhausted, stopped, or past the deadline; see `progress` for how far.
 
         No call begins after the deadline, so that only the one under way and the last writes need the window's margin.
         """
@@ -67,8 +67,8 @@ class Handling:
     def _may_retry(self, attempt: int) -> bool:
         backoff = handler_backoff(attempt, self.settings)
         in_time = self.ports.clock.now() + backoff < self.deadline
-        self.gave_up = attempt >= self.settings.handler_attempts or not in_time
-        return not self.gave_up and not self.stop.wait(backoff)
+        self.retries_exhausted = attempt >= self.settings.handler_attempts or not in_time
+        return not self.retries_exhausted and not self.stop.wait(backoff)
 
     def _call(self, records: Sequence[UserRecord], millis_behind_latest: int, attempt: int) -> int:
         """One handler call; how many of the records, from the first, are finished."""

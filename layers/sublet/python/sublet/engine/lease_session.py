@@ -85,7 +85,7 @@ class LeaseSession:
         self.meter = LeaseMetrics(self.shard_id, shared.ports.metrics, shared.ports.clock)
 
     def run(self) -> LeaseReport:
-        """Consume, then leave. Whatever happens in between, what is finished gets written and the lease given back."""
+        """Consume, then release. Whatever happens in between, what is finished gets written and the lease released."""
         try:
             outcome, problem = self._consume(), None
         except (StreamError, LeaseTableError) as refused:
@@ -94,9 +94,9 @@ class LeaseSession:
                 "service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem
             )
         except BaseException:  # a fault that nobody planned: give the lease back, and let it be seen
-            self._leave(Outcome.SERVICE_FAILED, None)
+            self._finish(Outcome.SERVICE_FAILED, None)
             raise
-        return self._leave(outcome, problem)
+        return self._finish(outcome, problem)
 
     def stop_early(self) -> None:
         """End the window early, and keep nothing for a next one."""
@@ -126,7 +126,7 @@ class LeaseSession:
             "lease_acquired",
             partial(shared.handler.lease_acquired, self.shard_id, self.held.lease.checkpoint),
         ):
-            return self._gave_up()
+            return self._not_handled()
         self.is_announced = True
         feed = PageFeed(
             self.shard_id, position, shared.ports, shared.settings, shared.budget, self.stop, shared.deadline
@@ -150,7 +150,7 @@ class LeaseSession:
                 seen_records = True
                 self._check_gap(page.records[0], now)
             if not self._handle(page):
-                return self._gave_up()
+                return self._not_handled()
             if page.millis_behind_latest == 0:
                 self.caught_up_at = feed.polled_at
             if page.is_shard_end:
@@ -162,9 +162,13 @@ class LeaseSession:
     def _stopped(self) -> Outcome:
         return Outcome.WINDOW_ENDED if self.held.tenure is Tenure.HELD else Outcome.LEASE_LOST
 
-    def _gave_up(self) -> Outcome:
-        """The handler did not finish: it failed too often, unless we were stoped or out of time."""
-        return Outcome.HANDLER_FAILED if self.handling.gave_up and not self.stop.is_set() else self._stopped()
+    def _not_handled(self) -> Outcome:
+        """The handler did not finish: it failed too often, unless we were stopped or out of time."""
+        return (
+            Outcome.HANDLER_FAILED
+            if self.handling.retries_exhausted and not self.stop.is_set()
+            else self._stopped()
+        )
 
     def _check_gap(self, first: StreamRecord, now: datetime) -> None:
         lease = self.held.lease
@@ -230,10 +234,10 @@ class LeaseSession:
         if self.stop.is_set() or self.progress.is_unwritten:
             return self._stopped()
         if not self.handling.tell("shard_ended", partial(shared.handler.shard_ended, self.shard_id)):
-            return self._gave_up()
+            return self._not_handled()
         return Outcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports) else self._stopped()
 
-    def _leave(self, outcome: Outcome, problem: str | None) -> LeaseReport:
+    def _finish(self, outcome: Outcome, problem: str | None) -> LeaseReport:
         """The handler's flush and the last checkpoint; then release or keep the lease, or tell the handler that it is gone."""
         shared = self.shared
         keep = self.keep and outcome is Outcome.WINDOW_ENDED

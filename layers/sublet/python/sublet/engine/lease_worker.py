@@ -46,7 +46,7 @@ class LeaseWorker:
     ) -> WindowReport:
         """Consume the item's leases until `deadline`, or until `stop` is set, which ends the window early.
 
-        `invocation_id` is unique to this attempt. Raises only what nobody planned, and then after every lease is given back.
+        `invocation_id` is unique to this attempt. Raises only what nobody planned, and then after every lease is released.
         """
         settings, tasks = self.settings, self.ports.tasks
         shared = WindowShared(
@@ -170,7 +170,10 @@ class _Window:
         finally:
             del self.sessions[row.lease_key]
         log.info(
-            "lease left", lease_key=row.lease_key, outcome=report.outcome, user_records=report.user_records
+            "lease session ended",
+            lease_key=row.lease_key,
+            outcome=report.outcome,
+            user_records=report.user_records,
         )
         return report, session.held.lease
 

