@@ -50,6 +50,10 @@ test: lint ## lint, then every test
 	@if [ -n "$(PYTEST_ARGS)" ]; then :; elif java -version 2>/dev/null; then $(MAKE) --no-print-directory test-spark SPARK_TESTS='-m "not slow"'; \
 	else $(say) "No Java here: not tested on Spark (it needs 17 or newer)"; fi
 
+.PHONY: check
+check: setup ## in twenty seconds: lint, types of what differs from main, the fast tests (TEST=tests/unit/engine/test_tick.py for one file)
+	@$(PY) -m tests.check $(TEST)
+
 .PHONY: test-spark
 test-spark: setup .local/spark/.installed ## only the tests on Spark, with twenty kills (needs Java 17 or newer)
 	@$(say) "Tests on Spark"

@@ -16,6 +16,7 @@ from infra.local import embedded_aws as start_embedded_aws
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=5_000, print_blob=True)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)  # `make check`
 settings.load_profile("repeatable")
 
 

@@ -189,6 +189,7 @@ def _peak_bytes() -> int:
     return int(status.read_text().partition("VmHWM:")[2].split()[0]) * 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "megabytes"),
     [

@@ -7,6 +7,8 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import sys
 
@@ -21,6 +23,7 @@ def test_it_is_registered() -> None:
     assert entry.value == "sublet.testing.pytest_plugin"
 
 
+@pytest.mark.slow
 def test_a_users_test_finds_the_fixture(tmp_path: Path) -> None:
     (tmp_path / "test_orders.py").write_text(
         "def test_orders(memory_consumer):\n"
