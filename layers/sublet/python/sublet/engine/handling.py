@@ -42,7 +42,7 @@ class Handling:
         return self.held.lease.shard_id
 
     def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
-        """Hand over `records` until all are finished. False: retries exhausted, stopped, or past the deadline (`progress`: how far).
+        """Hand over `records` until all are finished. False: retries exhausted, stopped, or past the deadline (see `progress`).
 
         No call begins after the deadline, so that only the one under way and the last writes need the window's margin.
         """
