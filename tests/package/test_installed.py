@@ -34,6 +34,60 @@ def handle(batch: Batch) -> None:
         data: bytes = record.data
         print(batch.shard_id, record.partition_key, len(data))
 """,
+    "process.py": """
+from datetime import timedelta
+
+from sublet import Batch, Consumer
+from sublet.memory import MemoryStream, memory_ports
+
+seen: list[bytes] = []
+
+
+class Audit:
+    def handle(self, batch: Batch) -> None:
+        attempt: int = batch.attempt
+        region: str | None = batch.region
+        left: int = batch.remaining_time_in_millis()
+        print(attempt, region, left)
+        batch.checkpoint(batch.records[0])
+        seen.extend(record.data for record in batch.records)
+
+    def lease_releasing(self, shard_id: str) -> None:
+        print(shard_id)
+
+
+consumer = Consumer("audit", "orders", Audit(), ports=memory_ports(MemoryStream(2)), failover_time=timedelta(seconds=9))
+consumer.stop()
+consumer.run(until_signalled=True)
+""",
+    "test_handler.py": """
+from sublet import Batch, Checkpoint, UserRecord
+from sublet.testing import MemoryConsumer, SimulatedRun, batch, checkpointed, consume, simulate
+
+from handler import handle
+
+
+def test_one_batch() -> None:
+    given: Batch = batch([b"a", ("customer-7", b"b")])
+    handle(given)
+    done: list[UserRecord] = checkpointed(given)
+    assert done == []
+
+
+def test_all(memory_consumer: MemoryConsumer) -> None:
+    checkpoints: dict[str, Checkpoint] = memory_consumer.checkpoints
+    retries: int = consume(handle, [b"a"], shards=2, handler_attempts=1).retries
+    assert not checkpoints
+    assert not retries
+
+
+def test_crashes() -> None:
+    def check(run: SimulatedRun) -> None:
+        seconds: list[float] = [delivery.seconds for delivery in run.deliveries]
+        assert seconds
+
+    print(simulate(handle, seeds=10, check=check).repeating)
+""",
     "app.py": """
 from datetime import timedelta
 
@@ -92,7 +146,7 @@ def test_a_users_files_are_checked_against_the_installed_types(
     for name, text in PROJECT.items():
         (tmp_path / name).write_text(text)
     check = [str(python), "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
-    run([*check, "handler.py", "app.py"], tmp_path)
+    run([*check, "handler.py", "process.py", "test_handler.py", "app.py"], tmp_path)
     with pytest.raises(AssertionError) as found:
         run([*check, "wrong.py"], tmp_path)
     assert 'expression has type "bytes"' in str(found.value)

@@ -136,7 +136,9 @@ def test_data_and_settings_are_the_tests() -> None:
 
 
 def test_without_greenlet_it_says_what_to_install() -> None:
-    program = "import sys; sys.modules['greenlet'] = None; from sublet.testing import consume, simulate"
+    program = (
+        "import sys; sys.modules['greenlet'] = None; from sublet.testing import simulate; simulate(print)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )

@@ -11,14 +11,15 @@ __version__ = "0.1.0"
 """Here and nowhere else: the distribution's version is read from this line, and a Lambda layer has no other."""
 
 _PUBLIC = {
+    "sublet.consumer.consumer": "Consumer",
     "sublet.errors": (
-        "AwsNotConfigured EventError HandlerNotLoadable LeaseTableError MalformedCheckpoint SettingsError StreamError "
-        "SubletError TransientError"
+        "AwsNotConfigured EventError HandlerContractBroken HandlerNotLoadable LeaseTableError MalformedCheckpoint "
+        "SettingsError StreamError SubletError TransientError"
     ),
     "sublet.handler": "Batch Handler",
     "sublet.protocol.checkpoint": "Checkpoint",
     "sublet.protocol.records": "StreamRecord UserRecord",
-    "sublet.settings": "HashRangeFilter Mode Settings StartKind StartPosition",
+    "sublet.settings": "HashRangeFilter LogExceptions Mode Settings StartKind StartPosition",
 }
 """Every public name, by the module that it is loaded from."""
 
@@ -27,8 +28,10 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605 -- made from the one list
 
 if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these lines to it
+    from sublet.consumer.consumer import Consumer as Consumer
     from sublet.errors import AwsNotConfigured as AwsNotConfigured
     from sublet.errors import EventError as EventError
+    from sublet.errors import HandlerContractBroken as HandlerContractBroken
     from sublet.errors import HandlerNotLoadable as HandlerNotLoadable
     from sublet.errors import LeaseTableError as LeaseTableError
     from sublet.errors import MalformedCheckpoint as MalformedCheckpoint
@@ -42,6 +45,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these line
     from sublet.protocol.records import StreamRecord as StreamRecord
     from sublet.protocol.records import UserRecord as UserRecord
     from sublet.settings import HashRangeFilter as HashRangeFilter
+    from sublet.settings import LogExceptions as LogExceptions
     from sublet.settings import Mode as Mode
     from sublet.settings import Settings as Settings
     from sublet.settings import StartKind as StartKind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import SystemRandom
 
 from sublet.aws import clients
@@ -10,6 +11,7 @@ from sublet.aws.kinesis import KinesisStream
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.errors import StreamAccessDenied
 from sublet.ports import Ports
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock
@@ -30,3 +32,17 @@ def aws_ports(settings: Settings, service: str) -> Ports:
         metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
         log=PowertoolsLog(service),
     )
+
+
+def with_stream_arn(settings: Settings) -> Settings:
+    """For a process that was given a stream's name alone: the ARN, which batches tell, asked of Kinesis once.
+
+    A role that may not ask (kinesis:DescribeStreamSummary) goes on without it. Raises StreamNotFound and StreamUnavailable.
+    """
+    if settings.stream_arn is not None:
+        return settings
+    stream = KinesisStream(clients.kinesis_client(), clients.kinesis_poll_client(), settings)
+    try:
+        return replace(settings, stream_arn=stream.identity().arn)
+    except StreamAccessDenied:
+        return settings

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 
+from sublet.consumer.defaults import process_defaults
 from sublet.errors import SubletError
 from sublet.pipeline import command as pipeline
 from sublet.protocol.lease import LeaseScan
-from sublet.settings import PREFIX, Mode, Settings
+from sublet.settings import PREFIX, Settings
+from sublet.settings.text import setting_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,28 +63,23 @@ def settings_of(options: argparse.Namespace, environment: Mapping[str, str]) -> 
     stated |= {PREFIX + name.upper(): value for name, value in given.items()}
     application = stated.get(f"{PREFIX}APPLICATION", "")
     defaults = {
-        f"{PREFIX}MODE": Mode.CONTINUOUS.value,
-        f"{PREFIX}WORKER_ID": f"{application}-{socket.gethostname()}",
+        PREFIX + name.upper(): setting_text(value) for name, value in process_defaults(application).items()
     }
     return Settings.from_environment({**defaults, **stated})
 
 
 def run_consumer(settings: Settings) -> int:
-    from sublet.aws.ports import aws_ports
+    from sublet.aws.ports import aws_ports, with_stream_arn
     from sublet.handlers.load import load_handler
-    from sublet.runtimes.process import ConsumerProcess
+    from sublet.runtimes.process import ConsumerProcess, stop_at_signals
     from sublet.system.garbage_collection import collect_seldom
 
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
+    handler, settings = load_handler(settings.handler), with_stream_arn(settings)
     ports = aws_ports(settings, "consumer_process")
     stop = ports.tasks.signal()
-
-    def stop_on(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop_on)
-    process = ConsumerProcess(ports, load_handler(settings.handler), settings, stop)
+    stop_at_signals(stop)
+    process = ConsumerProcess(ports, handler, settings, stop)
     collect_seldom()
     process.run()
     return 0

@@ -24,6 +24,6 @@ class StreamArn(Struct, frozen=True):
 
     @classmethod
     def parse(cls, arn: str) -> StreamArn:
-        """Of text that is an ARN: the settings, or Kinesis, have seen to that."""
-        _, partition, _, region, account, resource = arn.split(":", maxsplit=5)
-        return cls(partition, region, account, resource.partition("/")[2])
+        """Of a stream's ARN; whether it is a good one is for the settings to say."""
+        _, partition, _, region, account, resource = (arn + ":::::").split(":", maxsplit=5)
+        return cls(partition, region, account, resource.rstrip(":").partition("/")[2])

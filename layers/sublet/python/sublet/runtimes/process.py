@@ -5,11 +5,13 @@ The same leases, checkpoints and handlers as on Lambda, and in the same lease ta
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from types import FrameType
 
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next
@@ -92,3 +94,13 @@ class ConsumerProcess:
             item = report.item
         if report.next is Next.PROMPT:
             self._prompt.set()
+
+
+def stop_at_signals(stop: Signal) -> None:
+    """Have SIGTERM and SIGINT set it. Only in the main thread, as Python's signal handlers are."""
+
+    def set_stop(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, set_stop)

@@ -14,7 +14,11 @@ Given = bytes | tuple[str, bytes]
 
 SHARD = "shardId-000000000000"
 STREAM = "memory"
-ARN = f"arn:aws:kinesis:us-east-1:123456789012:stream/{STREAM}"
+
+
+def arn_of(stream: str) -> str:
+    """Of a stream in memory: a handler may look at the region and account."""
+    return f"arn:aws:kinesis:us-east-1:123456789012:stream/{stream}"
 
 
 class _Checkpoints:
@@ -46,7 +50,16 @@ def batch(
     if not made:
         raise ValueError("a batch has at least one record")
     left = remaining // timedelta(milliseconds=1)
-    return Batch(STREAM, shard_id, made, millis_behind_latest, _Checkpoints(made), ARN, attempt, lambda: left)
+    return Batch(
+        STREAM,
+        shard_id,
+        made,
+        millis_behind_latest,
+        _Checkpoints(made),
+        arn_of(STREAM),
+        attempt,
+        lambda: left,
+    )
 
 
 def checkpointed(batch: Batch) -> list[UserRecord]:

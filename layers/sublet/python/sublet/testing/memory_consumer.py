@@ -31,7 +31,7 @@ from sublet.memory import (
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.settings import Settings
-from sublet.testing.batches import STREAM, Given, keyed
+from sublet.testing.batches import STREAM, Given, arn_of, keyed
 from sublet.testing.turn_taking import TurnTaking
 
 TICK = timedelta(minutes=1)
@@ -74,7 +74,8 @@ class MemoryConsumer:
     """
 
     def __init__(self, *, shards: int = 1, **settings: Any) -> None:
-        self.settings = Settings(**{"application": "tested", "stream": STREAM, **settings})
+        arn = arn_of(settings.get("stream", STREAM))
+        self.settings = Settings(**{"application": "tested", "stream": STREAM, "stream_arn": arn, **settings})
         self.clock = FakeClock()
         self.stream = MemoryStream(shards, clock=self.clock, name=self.settings.stream)
         self.table = MemoryLeaseTable()

@@ -5,25 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import count
+from functools import cached_property
 from typing import Any
 
-from sublet.handler import Handler
-from sublet.handlers.load import handler_of
 from sublet.protocol.records import UserRecord
-from sublet.settings import StartKind, StartPosition
-from sublet.testing.simulation.fleet import Wiring
-from sublet.testing.simulation.run import Result, play
-from sublet.testing.simulation.scheduler import SECOND, Process
-from sublet.testing.simulation.user_handler import Call, Calls, SimulatedHandler
-from sublet.testing.simulation.weather import Fault
-from sublet.testing.simulation.world import World
-
-BY_HAND = frozenset((Fault.ROW_DELETED, Fault.ROW_GONE_BAD))
-"""What an operator does to lease rows is no test of a handler."""
-
-FROM_THE_START = StartPosition(StartKind.TRIM_HORIZON)
 
 SHOWN_MAX = 10
 """Repeated records that a report tells of, of one seed."""
@@ -119,57 +104,19 @@ def simulate(
     Raises SimulationFailed if a world does not end: mostly since the handler fails for ever. What `check` raises gets a
     note that tells the seed.
     """
+    from sublet.testing.simulation.handler_world import play_handler  # which needs greenlet
+
     chosen = tuple(range(seeds) if isinstance(seeds, int) else seeds)
-    runs = [_run(handler, seed, data, settings, is_recorded=len(chosen) == 1, check=check) for seed in chosen]
+    runs = []
+    for seed in chosen:
+        run = play_handler(handler, seed, data, settings, is_recorded=len(chosen) == 1)
+        try:
+            check(run)
+        except BaseException as wrong:
+            wrong.add_note(f"seed {seed}; the same world again: simulate(handler, seeds=[{seed}])")
+            raise
+        runs.append(run)
     return Simulation(tuple(runs))
-
-
-def _run(
-    handler: object,
-    seed: int,
-    data: Callable[[int], bytes],
-    settings: Mapping[str, Any],
-    *,
-    is_recorded: bool,
-    check: Callable[[SimulatedRun], object],
-) -> SimulatedRun:
-    calls, numbers = Calls(), count()
-    result = play(
-        seed,
-        is_recorded=is_recorded,
-        wiring=Wiring(handler=partial(_wired, handler, calls)),
-        without=BY_HAND,
-        data=lambda *_: data(next(numbers)),
-        **{"start_position": FROM_THE_START, **settings},
-    )
-    _check_end(result, calls)
-    run = SimulatedRun(seed, result.records, tuple(_deliveries(calls.made)), result.faults, result.history)
-    try:
-        check(run)
-    except BaseException as wrong:
-        wrong.add_note(f"seed {seed}; the same world again: simulate(handler, seeds=[{seed}])")
-        raise
-    return run
-
-
-def _wired(handler: object, calls: Calls, world: World, process: Process) -> Handler:
-    own = handler() if isinstance(handler, type) else handler
-    return SimulatedHandler(world, process, handler_of(own), calls)
-
-
-def _check_end(result: Result, calls: Calls) -> None:
-    if result.violation is not None:
-        said = (
-            f"seed {result.seed}: {result.violation}; its history: simulate(handler, seeds=[{result.seed}])"
-        )
-        end = "\n".join(result.history[-40:])
-        raise SimulationFailed(f"{said}\n{end}".strip()) from (calls.failures[-1] if calls.failures else None)
-
-
-def _deliveries(calls: Iterable[Call]) -> Iterable[Delivery]:
-    for call in calls:
-        for place, record in enumerate(call.records):
-            yield Delivery(call.at_us / SECOND, call.worker, call.shard_id, record, place < call.finished)
 
 
 def _told(delivery: Delivery) -> str:

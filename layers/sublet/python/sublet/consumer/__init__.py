@@ -1,0 +1,1 @@
+"""A consumer as an object, in your own program: `sublet.Consumer`."""

@@ -1,0 +1,67 @@
+"""One seed's world around a user's handler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import count
+from typing import Any
+
+from sublet.handler import Handler
+from sublet.handlers.load import handler_of
+from sublet.settings import StartKind, StartPosition
+from sublet.testing.batches import STREAM, arn_of
+from sublet.testing.simulation.deliveries import Delivery, SimulatedRun, SimulationFailed
+from sublet.testing.simulation.fleet import Wiring
+from sublet.testing.simulation.run import Result, play
+from sublet.testing.simulation.scheduler import SECOND, Process
+from sublet.testing.simulation.user_handler import Call, Calls, SimulatedHandler
+from sublet.testing.simulation.weather import Fault
+from sublet.testing.simulation.world import World
+
+BY_HAND = frozenset((Fault.ROW_DELETED, Fault.ROW_GONE_BAD))
+"""What an operator does to lease rows is no test of a handler."""
+
+FROM_THE_START = StartPosition(StartKind.TRIM_HORIZON)
+
+
+def play_handler(
+    handler: object,
+    seed: int,
+    data: Callable[[int], bytes],
+    settings: Mapping[str, Any],
+    *,
+    is_recorded: bool,
+) -> SimulatedRun:
+    """Raises SimulationFailed if the world does not end well."""
+    calls, numbers = Calls(), count()
+    result = play(
+        seed,
+        is_recorded=is_recorded,
+        wiring=Wiring(handler=partial(_wired, handler, calls)),
+        without=BY_HAND,
+        data=lambda *_: data(next(numbers)),
+        **{"start_position": FROM_THE_START, "stream_arn": arn_of(STREAM), **settings},
+    )
+    _check_end(result, calls)
+    return SimulatedRun(seed, result.records, tuple(_deliveries(calls.made)), result.faults, result.history)
+
+
+def _wired(handler: object, calls: Calls, world: World, process: Process) -> Handler:
+    own = handler() if isinstance(handler, type) else handler
+    return SimulatedHandler(world, process, handler_of(own), calls)
+
+
+def _check_end(result: Result, calls: Calls) -> None:
+    if result.violation is not None:
+        said = (
+            f"seed {result.seed}: {result.violation}; its history: simulate(handler, seeds=[{result.seed}])"
+        )
+        end = "\n".join(result.history[-40:])
+        raise SimulationFailed(f"{said}\n{end}".strip()) from (calls.failures[-1] if calls.failures else None)
+
+
+def _deliveries(calls: Iterable[Call]) -> Iterable[Delivery]:
+    for call in calls:
+        for place, record in enumerate(call.records):
+            yield Delivery(call.at_us / SECOND, call.worker, call.shard_id, record, place < call.finished)

@@ -1,0 +1,172 @@
+"""A consumer in three lines, over memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from sublet import Batch, Consumer, HandlerNotLoadable, Mode, SettingsError
+from sublet.aws.ports import with_stream_arn
+from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
+from sublet.ports import Ports
+from sublet.protocol.lease import Lease
+from sublet.settings import Settings
+
+PATIENCE = 10.0
+FAST = {"failover_time": timedelta(seconds=3), "heartbeat_interval": timedelta(seconds=1)}
+ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
+
+
+@pytest.fixture
+def stream() -> MemoryStream:
+    stream = MemoryStream(2, name="orders")
+    stream.put("customer-7", b"a")
+    stream.put("customer-8", b"b")
+    return stream
+
+
+@pytest.fixture
+def ports(stream: MemoryStream) -> Ports:
+    return memory_ports(stream)
+
+
+@pytest.fixture
+def in_background() -> Iterator[Callable[[Consumer], threading.Thread]]:
+    """Run one in a thread; whatever became of the test, it is stopped."""
+    started: list[tuple[Consumer, threading.Thread]] = []
+
+    def run(consumer: Consumer) -> threading.Thread:
+        thread = threading.Thread(target=consumer.run)
+        thread.start()
+        started.append((consumer, thread))
+        return thread
+
+    yield run
+    for consumer, thread in started:
+        consumer.stop()
+        thread.join(PATIENCE)
+
+
+def test_a_handler_may_stop_it_and_everything_is_checkpointed_and_released(ports: Ports) -> None:
+    seen: list[bytes] = []
+
+    def handle(batch: Batch) -> None:
+        seen.extend(record.data for record in batch.records)
+        if len(seen) == 2:
+            consumer.stop()
+
+    consumer = Consumer("orders-audit", "orders", handle, ports=ports)
+    consumer.run()
+    assert sorted(seen) == [b"a", b"b"]
+    for lease in ports.table.scan().leases:
+        assert lease.lease_owner is None
+
+
+def test_another_thread_may_stop_it(
+    ports: Ports, in_background: Callable[[Consumer], threading.Thread]
+) -> None:
+    class Handler:
+        def __init__(self) -> None:
+            self.handled = threading.Event()
+            self.released: list[str] = []
+
+        def handle(self, batch: Batch) -> None:
+            assert batch.records
+            self.handled.set()
+
+        def lease_releasing(self, shard_id: str) -> None:
+            self.released.append(shard_id)
+
+    handler = Handler()
+    consumer = Consumer("orders-audit", "orders", handler, ports=ports, **FAST)
+    thread = in_background(consumer)
+    assert handler.handled.wait(PATIENCE)
+    consumer.stop()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert len(handler.released) == 2
+
+
+def test_one_that_was_stopped_before_it_ran_leaves_everything_alone(ports: Ports) -> None:
+    consumer = Consumer("orders-audit", "orders", print, ports=ports)
+    consumer.stop()
+    consumer.run()
+    assert ports.table.scan().leases == ()
+
+
+def test_two_of_them_share_a_stream(
+    stream: MemoryStream, in_background: Callable[[Consumer], threading.Thread]
+) -> None:
+    table, seen, both = MemoryLeaseTable(), set[bytes](), threading.Event()
+
+    def handle(batch: Batch) -> None:
+        seen.update(record.data for record in batch.records)
+        if len(seen) == 2:
+            both.set()
+
+    for number in range(2):
+        in_background(
+            Consumer(
+                "orders-audit",
+                "orders",
+                handle,
+                ports=memory_ports(stream, table),
+                worker_id=f"process-{number}",
+                **FAST,
+            )
+        )
+    assert both.wait(PATIENCE)
+    assert all(isinstance(row, Lease) for row in table.scan().leases)
+
+
+def test_a_signal_stops_it_if_that_is_wanted(ports: Ports) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def handle(_: Batch) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        Consumer("orders-audit", "orders", handle, ports=ports).run(until_signalled=True)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_process_is_continuous_and_a_worker_of_its_own_unless_told_otherwise(ports: Ports) -> None:
+    settings = Consumer("orders-audit", "orders", print, ports=ports).settings
+    assert settings.mode is Mode.CONTINUOUS
+    assert settings.worker_id == f"orders-audit-{socket.gethostname()}"
+    told = Consumer("orders-audit", "orders", print, ports=ports, mode=Mode.CATCH_UP, worker_id="me").settings
+    assert (told.mode, told.worker_id) == (Mode.CATCH_UP, "me")
+
+
+def test_a_stream_may_be_given_by_its_arn(ports: Ports) -> None:
+    settings = Consumer("orders-audit", ARN, print, ports=ports).settings
+    assert (settings.stream, settings.stream_arn) == ("orders", ARN)
+
+
+@pytest.mark.parametrize(
+    "stream", ["", "no stream", "arn:aws:kinesis", "arn:aws:sqs:eu-west-1:123456789012:orders"]
+)
+def test_what_is_no_stream_is_refused(stream: str) -> None:
+    with pytest.raises(SettingsError, match="setting stream"):
+        Consumer("orders-audit", stream, print)
+
+
+def test_what_is_no_handler_is_refused_before_anything_runs() -> None:
+    async def handle(batch: Batch) -> None: ...
+
+    with pytest.raises(HandlerNotLoadable):
+        Consumer("orders-audit", "orders", handle)
+    with pytest.raises(SettingsError, match="handler_atempts"):
+        Consumer("orders-audit", "orders", print, handler_atempts=3)
+
+
+def test_an_arn_that_is_known_is_not_asked_for() -> None:
+    settings = Settings(application="orders-audit", stream="orders", stream_arn=ARN)
+    assert with_stream_arn(settings) is settings
