@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
 from sublet.decisions.window import Outcome
-from sublet.protocol.lease_writes import WriteKind
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
-from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, EngineWorld, most_in, outcomes
+from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, EngineWorld, Result, most_in, outcomes
 
 TEN_LEASES = 10
 
@@ -73,3 +74,36 @@ def test_one_lease_that_is_lost_does_not_end_the_heartbeats_of_the_others() -> N
     world.at(5 * SECOND, world.steal)
     report = world.window(lasts=2 * MINUTE)
     assert list(outcomes(report).values()) == [Outcome.LEASE_LOST] + [Outcome.WINDOW_ENDED] * (TEN_LEASES - 1)
+
+
+def test_what_nobody_planned_in_one_leases_heartbeat_is_that_leases_trouble_alone() -> None:
+    """An expired token, a denied permission, a bug: the others are heartbeaten on, and this one again when it has passed."""
+    world = EngineWorld(CONTINUOUS, shards=2)
+    odd, failures = "shardId-000000000000", 2
+
+    def disturb(write: LeaseWrite, apply: Callable[[], Result]) -> Result:
+        nonlocal failures
+        if write.kind is WriteKind.HEARTBEAT and write.lease_key == odd and failures > 0:
+            failures -= 1
+            raise ZeroDivisionError
+        return apply()
+
+    world.table.disturb = disturb
+    report = world.window(lasts=3 * MINUTE)
+    assert set(outcomes(report).values()) == {Outcome.WINDOW_ENDED}
+    assert world.table.kinds(odd).count(WriteKind.HEARTBEAT) >= 14
+    assert "ZeroDivisionError" in str([line.fields for line in world.log.lines if line.level == "error"])
+
+
+def test_a_lease_whose_heartbeats_go_on_failing_is_lost_once_another_may_have_it() -> None:
+    world = EngineWorld(CONTINUOUS, shards=2)
+    odd = "shardId-000000000000"
+
+    def disturb(write: LeaseWrite, apply: Callable[[], Result]) -> Result:
+        if write.kind is not WriteKind.ACQUIRE and write.lease_key == odd:
+            raise ZeroDivisionError
+        return apply()
+
+    world.table.disturb = disturb
+    report = world.window(lasts=3 * MINUTE)
+    assert outcomes(report) == {odd: Outcome.LEASE_LOST, "shardId-000000000001": Outcome.WINDOW_ENDED}

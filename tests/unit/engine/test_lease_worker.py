@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +15,7 @@ from sublet.engine.page_feed import POLL_REPLY_MAX
 from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable, StreamUnavailable
 from sublet.handler import Batch
 from sublet.metric_names import Metric
-from sublet.ports import PollRefusal
+from sublet.ports import PollRefusal, Task
 from sublet.protocol.checkpoint import SHARD_END
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
 from sublet.protocol.records import Polled
@@ -400,19 +401,41 @@ def test_a_fault_that_nobody_planned_is_raised_when_every_lease_has_been_given_b
     assert all(lease.lease_owner is None for lease in world.table.scan().leases)
 
 
-def test_a_handler_that_exits_the_interpreter_has_failed_like_any_other() -> None:
+def test_a_thread_that_cannot_be_started_ends_the_window_with_every_lease_released() -> None:
+    """Sessions left running past their invocation would call the handler with nobody to heartbeat them."""
+    world = EngineWorld(CONTINUOUS, shards=3)
+    spawn, calls = world.tasks.spawn, iter(range(100))
+
+    def spawn_four(work: Callable[[], object]) -> Task[object]:
+        if next(calls) >= 4:
+            raise RuntimeError("can't start new thread")
+        return spawn(work)
+
+    world.tasks.spawn = spawn_four  # type: ignore[method-assign, assignment]
+    with pytest.raises(RuntimeError, match="new thread"):
+        world.window(lasts=10 * MINUTE)
+    assert world.seconds() < 5
+    assert all(lease.lease_owner is None for lease in world.table.scan().leases)
+
+
+@pytest.mark.parametrize("failure", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit])
+def test_a_handler_that_raises_what_is_no_exception_has_failed_like_any_other(
+    failure: type[BaseException],
+) -> None:
+    """Its siblings go on, and are heartbeaten."""
     world = EngineWorld(shards=2)
     world.put("bad", shard=0, of=2)
     world.put("good", shard=1, of=2)
 
     def script(batch: Batch) -> None:
         if batch.records[0].data == b"bad":
-            raise SystemExit(1)
+            raise failure
 
     world.handler.script = script
     report = world.window()
     assert outcomes(report) == {SHARD: Outcome.HANDLER_FAILED, CHILD_1: Outcome.CAUGHT_UP}
     assert world.handler.data() == [b"good"]
+    assert len(world.metrics.values(Metric.HANDLER_FAILURES)) == world.settings.handler_attempts
 
 
 def test_metrics_are_flushed_and_worker_leases_counted_each_minute_of_a_long_window() -> None:
@@ -420,7 +443,13 @@ def test_metrics_are_flushed_and_worker_leases_counted_each_minute_of_a_long_win
     world = EngineWorld(CONTINUOUS, shards=2)
     world.window(lasts=5 * MINUTE)
     assert world.metrics.flushes >= 5
-    assert world.metrics.values(Metric.WORKER_LEASES)[:6] == [1, 1, 2, 2, 2, 2]
+    assert world.metrics.values(Metric.WORKER_LEASES) == [2] * 5, "each lease once a minute"
+
+
+def test_a_window_shorter_than_a_minute_shows_its_leases_once() -> None:
+    world = EngineWorld(shards=3)
+    world.window()
+    assert world.metrics.values(Metric.WORKER_LEASES) == [3]
 
 
 def test_an_item_without_claims_is_a_window_without_leases() -> None:

@@ -42,7 +42,8 @@ class Handling:
         return self.held.lease.shard_id
 
     def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
-        """Hand over `records` until all are finished. False: retries exhausted, stopped, or past the deadline (see `progress`).
+        """Hand over `records` until all are finished. False: retries exhausted, stopped, or past the deadline; `progress` knows
+        how far it came.
 
         No call begins after the deadline, so that only the one under way and the last writes need the window's margin.
         """
@@ -91,7 +92,7 @@ class Handling:
         )  # fmt: skip
         try:
             self.handler.handle(batch)
-        except (Exception, SystemExit) as failure:  # noqa: BLE001 - whatever the user's code raises
+        except BaseException as failure:  # noqa: BLE001 - whatever the user's code raises: CancelledError and SystemExit too
             self._failed(failure, f"handle, after {finished} records of {count} from {first}")
             return finished
         self.progress.finish(last)
@@ -117,7 +118,7 @@ class Handling:
                 with self.slots:
                     call()
                 return True
-            except (Exception, SystemExit) as failure:  # noqa: BLE001 - whatever the user's code raises
+            except BaseException as failure:  # noqa: BLE001 - as in a call of `handle`
                 attempt += 1
                 self._failed(failure, what)
             if once or not self._may_retry(attempt):

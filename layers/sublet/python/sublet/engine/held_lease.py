@@ -71,7 +71,7 @@ class HeldLease:
         sent_at = self._ports.clock.now()
         try:
             result = self._ports.table.apply(write)
-        except LeaseTableError as problem:
+        except Exception as problem:  # noqa: BLE001 - an expired token, a bug: this lease's trouble, not that of its neighbours
             self._failed(write, problem)
             return None
         applied = isinstance(result, Applied)
@@ -88,13 +88,21 @@ class HeldLease:
         self._become(after.holding)
         return after
 
-    def _failed(self, write: LeaseWrite, problem: LeaseTableError) -> None:
-        """An exception here would end the heartbeats of other leases."""
-        is_transient = isinstance(problem, TransientError)
+    def _failed(self, write: LeaseWrite, problem: Exception) -> None:
+        """Only what the table says for good is final. What nobody planned may pass, and if it does not, the lease is lost when
+        another may have it."""
+        is_transient = isinstance(problem, TransientError) or not isinstance(problem, LeaseTableError)
         self._become(after_failure(self._holding, is_transient, self._ports.clock.now(), self._failover_time))
-        say = self._ports.log.error if self.is_lost else self._ports.log.warning
+        is_planned = isinstance(problem, LeaseTableError)
+        say = self._ports.log.warning if is_planned and not self.is_lost else self._ports.log.error
         message = "lease lost with its table" if self.is_lost else "lease table unavailable"
-        say(message, lease_key=write.lease_key, write=write.kind, problem=str(problem))
+        say(
+            message,
+            lease_key=write.lease_key,
+            write=write.kind,
+            error=type(problem).__name__,
+            problem=str(problem),
+        )
 
     def _become(self, holding: Holding) -> None:
         self._holding = holding

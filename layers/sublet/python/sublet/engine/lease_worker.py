@@ -8,7 +8,7 @@ act      consume until caught up, ended, lost or out of time; one more task hear
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -83,24 +83,40 @@ class _Window:
     """Claims whose rows are gone."""
     started: list[Task[LeaseReport]] = field(default_factory=list)
     sessions: dict[str, LeaseSession] = field(default_factory=dict)
+    is_stopping: bool = False
+    acquired: int = 0
+    shown: bool = False
 
     def run(self) -> list[LeaseReport]:
         tasks, done = self.shared.ports.tasks, self.shared.ports.tasks.signal()
-        beside = [
-            tasks.spawn(lambda: keep_heartbeating(self._progress, self.shared.settings, done)),
-            tasks.spawn(lambda: self._keep_showing(done)),
-        ]
-        if self.stop is not None:
-            beside.append(tasks.spawn(partial(self._pass_on, self.stop, done)))
-        with self.lock:
-            for claim in self.item.claims:
-                self._start(LeaseFence(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why)
+        beside: list[Task[None]] = []
         try:
+            beside.append(tasks.spawn(lambda: keep_heartbeating(self._progress, self.shared.settings, done)))
+            beside.append(tasks.spawn(lambda: self._keep_showing(done)))
+            if self.stop is not None:
+                beside.append(tasks.spawn(partial(self._pass_on, self.stop, done)))
+            self._start_claims()
             return self._reports()
         finally:
             done.set()
             for task in beside:
                 task.result()
+            if not self.shown and self.acquired:
+                self.shared.ports.metrics.put(Metric.WORKER_LEASES, self.acquired)
+
+    def _start_claims(self) -> None:
+        """Raises what starting a task raises (a machine may be out of threads), once what has been started has ended."""
+        try:
+            with self.lock:
+                for claim in self.item.claims:
+                    self._start(
+                        LeaseFence(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why
+                    )
+        except BaseException:
+            self._stop_sessions()
+            with suppress(BaseException):  # the first fault is the one to be seen
+                self._reports()
+            raise
 
     def _reports(self) -> list[LeaseReport]:
         """Of every lease, in the order of their start. One that failed unplanned is raised only when all have ended."""
@@ -108,15 +124,16 @@ class _Window:
         for task in self.started:  # may grow while we wait; a task adds to it only before it ends itself
             try:
                 reports.append(task.result())
-            except Exception as fault:  # noqa: BLE001 - raised below, when the others have ended
+            except BaseException as fault:  # noqa: BLE001 - raised below, when the others have ended
                 faults.append(fault)
         if faults:
             raise faults[0]
         return reports
 
     def _keep_showing(self, done: Signal) -> None:
-        """A window may last for many minutes, and an alarm looks at each of them."""
+        """A window may last for many minutes, and an alarm looks at each of them; one that is shorter shows at its end."""
         while not done.wait(SHOWN_EVERY):
+            self.shown = True
             self.shared.ports.metrics.put(Metric.WORKER_LEASES, len(self.sessions))
             self.shared.ports.metrics.flush()
 
@@ -126,8 +143,13 @@ class _Window:
     def _pass_on(self, stop: Signal, done: Signal) -> None:
         while not done.wait(STOP_NOTICED_WITHIN):
             if stop.is_set():
-                for session in list(self.sessions.values()):
-                    session.stop_early()
+                self._stop_sessions()
+
+    def _stop_sessions(self) -> None:
+        """Those to come too: one may be acquiring its lease just now."""
+        self.is_stopping = True
+        for session in list(self.sessions.values()):
+            session.stop_early()
 
     def _start(self, seen: LeaseFence, why: ClaimReason) -> None:
         """Begin with a lease, unless this window already has or had it. The caller holds the lock."""
@@ -184,7 +206,9 @@ class _Window:
             self.shared, held, stop, why, keep=keeps_leases(self.item, self.shared.settings)
         )
         self.sessions[lease.lease_key] = session
-        ports.metrics.put(Metric.WORKER_LEASES, 1)
+        if self.is_stopping:
+            session.stop_early()
+        self.acquired += 1
         return session
 
     def _acquire(self, seen: LeaseFence) -> Lease | MalformedRow | None:
