@@ -18,7 +18,7 @@ DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 def settings() -> str:
     rows = [
-        (f"`{each.name}`", _default(each), str(each.allowed), each.only or "", reasons()[each.name])
+        (f"`{each.name}`", _default(each), each.allowed.described, each.only or "", reasons()[each.name])
         for each in DEFINITIONS.values()
     ]
     return _table(("setting", "default", "allowed", "only for", "what, and why"), rows)

@@ -140,7 +140,7 @@ def test_every_number_duration_and_text_has_limits(definition: Definition) -> No
     if absurd is not None:
         with pytest.raises(SettingsError) as error:
             replace(PLAIN, **{definition.name: absurd})
-        assert error.value.allowed == str(definition.allowed)
+        assert error.value.allowed == definition.allowed.described
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=lambda each: each.name)
@@ -154,13 +154,13 @@ def test_every_setting_has_a_reason_and_a_default_that_its_text_brings_back(defi
 def test_a_definition_is_what_its_field_says() -> None:
     settings = DEFINITIONS["failover_time"]
     assert (settings.kind, settings.default, settings.only) == (timedelta, 30 * SECOND, None)
-    assert (settings.default_text, str(settings.allowed)) == ("30s", "3s to 1d")
+    assert (settings.default_text, settings.allowed.described) == ("30s", "3s to 1d")
     assert settings.elsewhere.kcl == "failoverTimeMillis"
     assert DEFINITIONS["stream"].is_required
     assert not DEFINITIONS["stream_arn"].is_required
     assert DEFINITIONS["stream_arn"].kind is str, "or None"
-    assert str(DEFINITIONS["mode"].allowed) == "one of catch_up, continuous"
-    assert str(DEFINITIONS["fair_share"].allowed) == "true or false"
+    assert DEFINITIONS["mode"].allowed.described == "one of catch_up, continuous"
+    assert DEFINITIONS["fair_share"].allowed.described == "true or false"
     only = {name: definition.only for name, definition in DEFINITIONS.items() if definition.only}
     assert only == {
         "worker_count": Only.LAMBDA,

@@ -1,16 +1,14 @@
 """Every setting of a deployment.
 
 value       Settings itself: each setting's name, type, default, range and reason, in this one place
-allowed     what an annotation there may say: ranges, patterns, whom a setting is for, its name elsewhere
-definition  a setting as data, read from its field
+definition  what an annotation there may say (ranges, patterns, whom a setting is for, its name elsewhere), and that as data
 kinds       what settings are made of beside numbers and durations
 limits      settings that depend on each other
 text        settings as text: in the environment, on a command line
 reasons     each setting's reason, for documents and help
 """
 
-from sublet.settings.allowed import Only
-from sublet.settings.definition import Definition
+from sublet.settings.definition import Definition, Only
 from sublet.settings.kinds import HashRangeFilter, LogExceptions, Mode, StartKind, StartPosition
 from sublet.settings.limits import POLL_LIMIT_MAX, POLLS_PER_SECOND_MAX, check_window_fits
 from sublet.settings.text import duration_text, parse_duration, parse_setting, setting_text

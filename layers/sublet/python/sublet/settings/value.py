@@ -13,8 +13,15 @@ from datetime import timedelta
 from typing import Annotated, Any, Self
 
 from sublet.errors import SettingsError
-from sublet.settings.allowed import Between, Elsewhere, Matching, Only, lasting
-from sublet.settings.definition import Definition, definitions_of
+from sublet.settings.definition import (
+    Definition,
+    Elsewhere,
+    Only,
+    between,
+    definitions_of,
+    lasting,
+    matching,
+)
 from sublet.settings.kinds import TRIM_HORIZON, HashRangeFilter, LogExceptions, Mode, StartPosition
 from sublet.settings.limits import POLL_LIMIT_MAX, check_together
 from sublet.settings.text import parse_setting, setting_text
@@ -28,14 +35,14 @@ class Settings:
 
     application: Annotated[
         str,
-        Matching(r"[A-Za-z0-9_.-]{3,200}", "3 to 200 of A-Z a-z 0-9 _ . - (it names a DynamoDB table)"),
+        matching(r"[A-Za-z0-9_.-]{3,200}", "3 to 200 of A-Z a-z 0-9 _ . - (it names a DynamoDB table)"),
         Elsewhere(kcl="applicationName", difference="also KCL's tableName"),
     ]
     """The consumer group. Names the lease table (KCL's own convention) and prefixes the worker ids."""
 
     stream: Annotated[
         str,
-        Matching(
+        matching(
             r"[A-Za-z0-9_.-]{1,128}",
             "a stream name, 1 to 128 of A-Z a-z 0-9 _ . - (an ARN goes to stream_arn)",
         ),
@@ -45,7 +52,7 @@ class Settings:
 
     stream_arn: Annotated[
         str | None,
-        Matching(
+        matching(
             r"arn:[\w-]+:kinesis:[\w-]+:\d{12}:stream/[A-Za-z0-9_.-]{1,128}", "the ARN of the setting stream"
         ),
         Elsewhere(esm="EventSourceArn"),
@@ -53,7 +60,7 @@ class Settings:
     """Passed with every Kinesis call when given, which makes policies scoped to one stream work for iterators too."""
 
     handler: Annotated[
-        str, Matching(r"([A-Za-z_][\w.]*:[A-Za-z_]\w*)?", "module:function, such as orders.handler:handle")
+        str, matching(r"([A-Za-z_][\w.]*:[A-Za-z_]\w*)?", "module:function, such as orders.handler:handle")
     ] = ""
     """Your code: the name of a module, and of the function or object in it. Only the lease worker needs it."""
 
@@ -80,28 +87,28 @@ class Settings:
     heartbeat_interval: Annotated[timedelta, lasting("1s", "1d")] = timedelta(seconds=10)
     """At most a third of failover_time, so that two lost heartbeats do not lose the lease. 10 s cost 6 writes a minute."""
 
-    worker_count: Annotated[int, Between(1, 100), Only.LAMBDA] = 1
+    worker_count: Annotated[int, between(1, 100), Only.LAMBDA] = 1
     """How many workers this deployment counts as in KCL's fair share: `<application>-lambda-<n>`, stable for ever."""
 
     worker_id: Annotated[
         str | None,
-        Matching(r"[A-Za-z0-9_.:-]{1,200}", "1 to 200 of A-Z a-z 0-9 _ . : -"),
+        matching(r"[A-Za-z0-9_.:-]{1,200}", "1 to 200 of A-Z a-z 0-9 _ . : -"),
         Only.PROCESS,
         Elsewhere(kcl="workerIdentifier"),
     ] = None
     """One worker id of its own instead: for a long-lived process or a Spark query beside the Lambda deployment."""
 
-    leases_per_worker: Annotated[int, Between(1, 200)] = 10
+    leases_per_worker: Annotated[int, between(1, 200)] = 10
     """Leases that one window consumes at once. Ten in a worker Lambda of 512 MB cost a tenth of one in each."""
 
-    leases_to_acquire: Annotated[int, Between(1, 10_000)] = 1_000
+    leases_to_acquire: Annotated[int, between(1, 10_000)] = 1_000
     """The most leases that one worker id is sent for in one tick. Large: Lambda has room for all at once."""
 
-    max_leases_for_worker: Annotated[int, Between(1, 1_000_000), Elsewhere(kcl="maxLeasesForWorker")] = 10_000
+    max_leases_for_worker: Annotated[int, between(1, 1_000_000), Elsewhere(kcl="maxLeasesForWorker")] = 10_000
     """The most leases that one worker id holds."""
 
     max_leases_to_steal_at_one_time: Annotated[
-        int, Between(0, 1_000), Elsewhere(kcl="maxLeasesToStealAtOneTime")
+        int, between(0, 1_000), Elsewhere(kcl="maxLeasesToStealAtOneTime")
     ] = 1
     """Per worker id and tick, in continuous mode. 0 never steals."""
 
@@ -117,7 +124,7 @@ class Settings:
     window_margin: Annotated[timedelta, lasting("100ms", "10m")] = timedelta(seconds=30)
     """Kept free at a window's end for the handler's last batch, the last checkpoints and the releases."""
 
-    windows_per_execution: Annotated[int, Between(1, 50), Only.LAMBDA] = 40
+    windows_per_execution: Annotated[int, between(1, 50), Only.LAMBDA] = 40
     """Continuous mode: windows before an execution ends and a tick starts afresh: its history stays under 25,000 events."""
 
     linger: Annotated[timedelta, lasting("0s", "1d")] = timedelta(seconds=2)
@@ -135,20 +142,20 @@ class Settings:
     ] = timedelta(seconds=2)
     """Between polls of a shard that brought none."""
 
-    poll_limit: Annotated[int, Between(1, POLL_LIMIT_MAX), Elsewhere(kcl="maxRecords")] = POLL_LIMIT_MAX
+    poll_limit: Annotated[int, between(1, POLL_LIMIT_MAX), Elsewhere(kcl="maxRecords")] = POLL_LIMIT_MAX
     """Stream records asked for in one poll. Called so because a batch and what is in flight have their own limits."""
 
     batch_size: Annotated[
         int,
-        Between(1, 1_000_000),
+        between(1, 1_000_000),
         Elsewhere(esm="BatchSize", difference="counts user records, after deaggregation"),
     ] = 10_000
     """User records in one handler call at most (a stream record's user records stay together up to this)."""
 
-    max_bytes_in_flight: Annotated[int, Between(20 * 2**20, 8 * 2**30)] = 96 * 2**20
+    max_bytes_in_flight: Annotated[int, between(20 * 2**20, 8 * 2**30)] = 96 * 2**20
     """Fetched and not yet handled, in one worker over all its leases. A poll's reply counts as 10 MB before it is seen."""
 
-    max_records_in_flight: Annotated[int, Between(POLL_LIMIT_MAX, 10_000_000)] = 400_000
+    max_records_in_flight: Annotated[int, between(POLL_LIMIT_MAX, 10_000_000)] = 400_000
     """The same, in stream records."""
 
     checkpoint_interval: Annotated[timedelta, lasting("0s", "1d")] = timedelta(seconds=10)
@@ -159,7 +166,7 @@ class Settings:
 
     handler_attempts: Annotated[
         int,
-        Between(1, 1_000),
+        between(1, 1_000),
         Elsewhere(
             esm="MaximumRetryAttempts",
             difference="counts the first call too; afterwards the batch waits for the next tick, nothing is dropped",
@@ -173,7 +180,7 @@ class Settings:
     handler_backoff_max: Annotated[timedelta, lasting("0s", "10m")] = timedelta(seconds=30)
     """The longest pause between two calls with the same batch."""
 
-    handler_concurrency: Annotated[int, Between(1, 100)] = 1
+    handler_concurrency: Annotated[int, between(1, 100)] = 1
     """Handler calls at once in one process. More needs a handler that is safe to call from several threads."""
 
     hash_range_filter: HashRangeFilter = HashRangeFilter.KCL
