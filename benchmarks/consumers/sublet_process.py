@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-from sublet import Batch, Mode, Settings
-from sublet.cli.main import run_consumer
+from sublet import Batch
+from sublet.cli.main import main
 
 from benchmarks.consumers.tally import Order, Tally
 
@@ -18,11 +16,6 @@ def handle(batch: Batch) -> None:
 
 
 if __name__ == "__main__":
-    given = {
-        "SUBLET_APPLICATION": ORDER.application,
-        "SUBLET_STREAM": ORDER.stream,
-        "SUBLET_HANDLER": "benchmarks.consumers.sublet_process:handle",
-        "SUBLET_MODE": Mode.CONTINUOUS.value,
-        "SUBLET_WORKER_ID": "benchmark",
-    }
-    raise SystemExit(run_consumer(Settings.from_environment({**os.environ, **given})))
+    command = ["run", "--application", ORDER.application, "--stream", ORDER.stream]
+    command += ["--handler", "benchmarks.consumers.sublet_process:handle", "--worker-id", "benchmark"]
+    raise SystemExit(main(command))

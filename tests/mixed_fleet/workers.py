@@ -79,13 +79,13 @@ class Employer:
     def sublet(self, name: str) -> Worker:
         worker_id = f"sublet-{name}"
         settings = {
-            "worker_id": worker_id,
-            "failover_time": f"{FAILOVER_SECONDS}s",
-            "heartbeat_interval": f"{FAILOVER_SECONDS // 3}s",
-            "start_position": self.start_position,
-            "idle_poll_interval": "500ms",
+            "--worker-id": worker_id,
+            "--failover-time": f"{FAILOVER_SECONDS}s",
+            "--heartbeat-interval": f"{FAILOVER_SECONDS // 3}s",
+            "--start-position": self.start_position,
+            "--idle-poll-interval": "500ms",
         }
-        pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        pairs = [word for option in settings.items() for word in option]
         command = [sys.executable, "-m", "sublet", "run", "--application", self.application]
         command += ["--stream", self.stream, "--handler", "recorder:handle", *pairs]
         path = str(ROOT / "tests" / "e2e" / "handlers")

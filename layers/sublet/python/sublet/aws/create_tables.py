@@ -1,0 +1,131 @@
+"""The tables of an application that has none yet, as the stack makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from botocore.exceptions import ClientError, WaiterError
+
+from sublet.aws import sightings
+from sublet.aws.dynamodb import WHAT as LEASE_TABLE
+from sublet.aws.faults import code_of
+from sublet.aws.table_errors import named_table_errors
+from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
+from sublet.ports import Signal
+from sublet.protocol.lease_row import LEASE_KEY
+from sublet.settings import Settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+ACTIVE_WITHIN = 60
+"""Attempts, two seconds apart: a table takes some ten seconds."""
+
+BACKED_UP_WITHIN = 15
+"""Attempts, two seconds apart: DynamoDB prepares backups after the table is active."""
+
+PAUSE = timedelta(seconds=2)
+
+
+class Table(NamedTuple):
+    """`key` is its partition key, a string. A table that is made anew within a tick needs no backup."""
+
+    what: str
+    name: str
+    key: str
+    is_backed_up: bool
+
+
+def tables_of(settings: Settings) -> tuple[Table, ...]:
+    return (
+        Table(LEASE_TABLE, settings.lease_table, LEASE_KEY, is_backed_up=True),
+        Table(sightings.WHAT, settings.sightings_table, sightings.KEY, is_backed_up=False),
+    )
+
+
+def missing_tables(client: DynamoDBClient, settings: Settings) -> Iterator[Table]:
+    """Found by reading, which a consumer may do anyway, not by DescribeTable. One that is just being made counts as missing."""
+    for table in tables_of(settings):
+        try:
+            with named_table_errors(table.what, table.name, table.key):
+                client.scan(TableName=table.name, Select="COUNT", Limit=1)
+        except LeaseTableNotFound:
+            yield table
+
+
+def require_tables(client: DynamoDBClient, settings: Settings) -> None:
+    """Raises LeaseTableNotFound."""
+    for table in missing_tables(client, settings):
+        raise LeaseTableNotFound(
+            f"there is no {table.what} {table.name} in this account and region; "
+            "check AWS_REGION and the account, or run without --no-create to make it"
+        )
+
+
+def create_tables(
+    client: DynamoDBClient, settings: Settings, stop: Signal, say: Callable[[str], None]
+) -> None:
+    """Make those that are missing, and wait until they can be used. Whoever makes the same at the same time is waited for."""
+    for table in missing_tables(client, settings):
+        with named_table_errors(table.what, table.name, table.key):
+            is_ours = _create(client, table, settings.application)
+            _wait_until_active(client, table)
+            if not is_ours:
+                say(f"{table.what} {table.name}: another has just created it")
+            elif not table.is_backed_up:
+                say(f"created {table.what} {table.name}, paid per request")
+            elif problem := _back_up(client, table, stop):
+                say(
+                    f"created {table.what} {table.name}, paid per request; no point-in-time recovery: {problem}"
+                )
+            else:
+                say(f"created {table.what} {table.name}, paid per request, with point-in-time recovery")
+
+
+def _create(client: DynamoDBClient, table: Table, application: str) -> bool:
+    """False if another does it."""
+    try:
+        client.create_table(
+            TableName=table.name,
+            KeySchema=[{"AttributeName": table.key, "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": table.key, "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+            Tags=[{"Key": "sublet:application", "Value": application}],
+        )
+    except ClientError as error:
+        if code_of(error) != "ResourceInUseException":
+            raise
+        return False
+    return True
+
+
+def _wait_until_active(client: DynamoDBClient, table: Table) -> None:
+    try:
+        client.get_waiter("table_exists").wait(
+            TableName=table.name,
+            WaiterConfig={"Delay": int(PAUSE.total_seconds()), "MaxAttempts": ACTIVE_WITHIN},
+        )
+    except WaiterError as late:
+        raise LeaseTableUnavailable(
+            f"{table.what} {table.name} does not become active: {late}; try again"
+        ) from late
+
+
+def _back_up(client: DynamoDBClient, table: Table, stop: Signal) -> str | None:
+    """What is in the way, if anything is: a consumer can do without backups, if somebody is told."""
+    for _ in range(BACKED_UP_WITHIN):
+        try:
+            client.update_continuous_backups(
+                TableName=table.name,
+                PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+            )
+        except ClientError as error:
+            if code_of(error) != "ContinuousBackupsUnavailableException":
+                return str(error)
+        else:
+            return None
+        if stop.wait(PAUSE):
+            return "stopped while DynamoDB prepared it"
+    return "DynamoDB is still preparing it; switch it on later"

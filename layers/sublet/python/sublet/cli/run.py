@@ -1,0 +1,74 @@
+"""`sublet run`: a consumer in this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from pathlib import Path
+
+from sublet.cli.command import Command
+from sublet.cli.settings_options import add_settings, settings_of
+from sublet.ports import Signal
+from sublet.settings import Settings
+
+DESCRIPTION = """\
+Consume a stream in this process, until SIGTERM or Ctrl-C; then every lease is checkpointed and released.
+
+As many processes as you like share an application's leases, with Lambda deployments of sublet and with KCL fleets. The
+application's tables are made if there are none: the lease table, which has KCL's own format, and <application>-sightings.
+
+Each setting can also stand in the environment: --failover-time 10s is SUBLET_FAILOVER_TIME=10s."""
+
+EXAMPLES = """\
+examples:
+  sublet run --application orders-audit --stream orders --handler orders:handle
+  SUBLET_STREAM=orders sublet run --application orders-audit --handler orders:handle --failover-time 10s --no-create"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = RawDescriptionHelpFormatter
+    parser.usage = f"{parser.prog} --application TEXT --stream TEXT --handler MODULE:FUNCTION [options]"
+    parser.add_argument(
+        "--no-create", action="store_true", help="refuse to run when a table is missing, instead of making it"
+    )
+    add_settings(parser)
+
+
+def run_consumer(options: Namespace) -> int:
+    from sublet.aws.ports import aws_ports, with_stream_arn
+    from sublet.handlers.load import load_handler
+    from sublet.runtimes.process import ConsumerProcess, stop_at_signals
+    from sublet.system.garbage_collection import collect_seldom
+    from sublet.system.threads import ThreadTasks
+
+    settings = settings_of(options, os.environ)
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
+    handler = load_handler(settings.handler)
+    stop = ThreadTasks().signal()
+    stop_at_signals(stop)
+    settings = with_stream_arn(settings)  # before the tables: none is made for a stream that is not there
+    _see_to_tables(settings, stop, may_create=not options.no_create)
+    ports = aws_ports(settings, "consumer_process")
+    collect_seldom()
+    ConsumerProcess(ports, handler, settings, stop).run()
+    return 0
+
+
+def _see_to_tables(settings: Settings, stop: Signal, *, may_create: bool) -> None:
+    from sublet.aws import clients
+    from sublet.aws.create_tables import create_tables, require_tables
+
+    client = clients.dynamodb_client()
+    if may_create:
+        create_tables(
+            client, settings, stop, lambda line: print(f"sublet: {line}", file=sys.stderr, flush=True)
+        )
+    else:
+        require_tables(client, settings)
+
+
+COMMAND = Command(
+    "run", "consume a stream in this process until SIGTERM or Ctrl-C", add_arguments, run_consumer
+)

@@ -1,0 +1,66 @@
+"""Settings as options of a command: made from their definitions, so that a new setting has one too."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace, _ArgumentGroup
+from collections.abc import Mapping
+from datetime import timedelta
+
+from sublet.consumer.defaults import process_defaults
+from sublet.errors import SettingsError
+from sublet.settings import DEFINITIONS, PREFIX, Definition, Only, Settings, StartPosition, setting_text
+from sublet.settings.reasons import reasons
+from sublet.settings.value import variable_of
+
+METAVARS = {int: "NUMBER", timedelta: "DURATION", bool: "true|false", StartPosition: "POSITION", str: "TEXT"}
+
+FIRST = ("application", "stream", "handler")
+"""What every run is told."""
+
+
+def add_settings(parser: ArgumentParser) -> None:
+    """An option for each setting that a process has."""
+    first, others = parser.add_argument_group("what to consume"), parser.add_argument_group("settings")
+    for name in FIRST:
+        add_setting(first, DEFINITIONS[name])
+    for name, definition in DEFINITIONS.items():
+        if name not in FIRST and definition.only is not Only.LAMBDA:
+            add_setting(others, definition)
+
+
+def add_setting(parser: ArgumentParser | _ArgumentGroup, definition: Definition) -> None:
+    own = process_defaults("<application>").get(definition.name)
+    default = definition.default_text if own is None else setting_text(own)
+    allowed = definition.allowed.described + (f"; default: {default}" if default else "")
+    parser.add_argument(
+        option_of(definition.name),
+        metavar=METAVARS.get(definition.kind, "NAME"),
+        help=f"{reasons().get(definition.name, '')} [{allowed}]".replace("%", "%%"),
+    )
+
+
+def settings_of(options: Namespace, environment: Mapping[str, str]) -> Settings:
+    """The options, then the environment's SUBLET_* variables, then a process's own defaults."""
+    stated = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
+    given = {
+        variable_of(name): text for name in DEFINITIONS if (text := getattr(options, name, None)) is not None
+    }
+    application = (stated | given).get(variable_of("application"), "")
+    own = {variable_of(name): setting_text(value) for name, value in process_defaults(application).items()}
+    return Settings.from_environment({**own, **stated, **given})
+
+
+def variable_or_option(definition: Definition, options: Namespace, environment: Mapping[str, str]) -> str:
+    """One setting alone, of type str, for a command that needs no more."""
+    text = getattr(options, definition.name)
+    text = environment.get(variable_of(definition.name)) if text is None else text
+    if text is None:
+        how = f"required; give {option_of(definition.name)}, or set {variable_of(definition.name)}"
+        raise SettingsError(definition.name, None, how)
+    definition.check(text)
+    return text
+
+
+def option_of(name: str) -> str:
+    """A setting's name on the command line."""
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,79 @@
+"""`sublet run` and `sublet leases` as somebody starts them, on an AWS that has the stream and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import boto3
+import pytest
+
+from infra.local import EmbeddedAws
+
+pytestmark = pytest.mark.emulator
+
+HANDLER = """
+def handle(batch):
+    with open("handled", "ab") as handled:
+        for record in batch.records:
+            handled.write(record.data)
+"""
+
+
+@pytest.fixture
+def aws(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Its variables, here and for a command."""
+    for name, value in embedded_aws.environment.items():
+        monkeypatch.setenv(name, value)
+    return {"PATH": os.environ["PATH"], **embedded_aws.environment}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "sublet", *arguments]
+
+
+def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, str], tmp_path: Path) -> None:
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    kinesis = boto3.client("kinesis")
+    kinesis.create_stream(StreamName=name, ShardCount=1)
+    kinesis.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 1})
+    kinesis.put_record(StreamName=name, Data=b"first order", PartitionKey="a")
+    (tmp_path / "orders.py").write_text(HANDLER)
+    named = ("--application", name, "--stream", name, "--handler", "orders:handle")
+
+    refused = subprocess.run(
+        command("run", *named, "--no-create"),
+        env=aws, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"sublet: there is no lease table {name} in this account and region")
+
+    running = subprocess.Popen(
+        command("run", *named), env=aws, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    until = time.monotonic() + 60
+    while not (tmp_path / "handled").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGTERM)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+    assert (tmp_path / "handled").read_bytes() == b"first order"
+    assert [line.split(",")[0] for line in said.decode().splitlines()] == [
+        f"sublet: created lease table {name}",
+        f"sublet: created sightings table {name}-sightings",
+    ]
+
+    shown = subprocess.run(
+        command("leases", "--application", name),
+        env=aws, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    header, lease = (line.split() for line in shown.stdout.splitlines())
+    assert header == ["lease", "owner", "counter", "checkpoint"]
+    assert lease[0] == "shardId-000000000000"
+    assert lease[1] == "-", "released"
+    assert lease[3] != "TRIM_HORIZON", "checkpointed"

@@ -1,0 +1,184 @@
+"""`sublet run` makes the tables that are missing, as the stack does, and a consumer can use them at once."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sublet.aws.clients import dynamodb_client
+from sublet.aws.create_tables import create_tables, missing_tables, require_tables
+from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.decisions.liveness import Sighting
+from sublet.errors import LeaseTableAccessDenied, LeaseTableNotFound
+from sublet.memory.clock import BEGINNING
+from sublet.ports import Applied
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_writes import create
+from sublet.settings import Settings
+from sublet.system.threads import ThreadTasks
+
+from tests.contract.scripted_service import Reply, ScriptedService, error
+
+
+def orders() -> Settings:
+    return Settings(application=f"orders-{uuid.uuid4().hex[:8]}", stream="events")
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("moto", marks=pytest.mark.emulator),
+        pytest.param("embedded", marks=pytest.mark.emulator),
+    ]
+)
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    if request.param == "moto":
+        request.getfixturevalue("moto_aws")
+    else:
+        for name, value in request.getfixturevalue("embedded_aws").environment.items():
+            monkeypatch.setenv(name, value)
+    return dynamodb_client()
+
+
+def created(client: Any, settings: Settings) -> list[str]:
+    said: list[str] = []
+    create_tables(client, settings, ThreadTasks().signal(), said.append)
+    return said
+
+
+def test_both_are_made_and_said_and_the_second_time_there_is_nothing_to_do(client: Any) -> None:
+    settings = orders()
+    assert created(client, settings) == [
+        f"created lease table {settings.lease_table}, paid per request, with point-in-time recovery",
+        f"created sightings table {settings.sightings_table}, paid per request",
+    ]
+    assert created(client, settings) == []
+    require_tables(client, settings)
+
+
+def test_they_are_as_the_stack_makes_them(client: Any) -> None:
+    settings = orders()
+    created(client, settings)
+    for name, key in ((settings.lease_table, "leaseKey"), (settings.sightings_table, "chunk")):
+        table = client.describe_table(TableName=name)["Table"]
+        assert table["KeySchema"] == [{"AttributeName": key, "KeyType": "HASH"}]
+        assert table["AttributeDefinitions"] == [{"AttributeName": key, "AttributeType": "S"}]
+        assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
+        tags = client.list_tags_of_resource(ResourceArn=table["TableArn"])["Tags"]
+        assert {"Key": "sublet:application", "Value": settings.application} in tags
+    backups = client.describe_continuous_backups(TableName=settings.lease_table)
+    recovery = backups["ContinuousBackupsDescription"]["PointInTimeRecoveryDescription"]
+    assert recovery["PointInTimeRecoveryStatus"] == "ENABLED"
+
+
+def test_a_consumer_can_use_them_at_once(client: Any) -> None:
+    settings = orders()
+    created(client, settings)
+    table = DynamoDbLeaseTable(dynamodb_client(), settings.lease_table)
+    assert isinstance(table.apply(create(Lease("shardId-0", TRIM_HORIZON, 0))), Applied)
+    assert [lease.lease_key for lease in table.scan().leases] == ["shardId-0"]
+    store = DynamoDbSightingStore(dynamodb_client, settings.sightings_table)
+    store.save({"shardId-0": Sighting(1, None, BEGINNING)})
+    assert list(store.load()) == ["shardId-0"]
+
+
+def test_a_table_of_kcl_is_left_as_it_is(client: Any) -> None:
+    settings = orders()
+    client.create_table(
+        TableName=settings.lease_table,
+        KeySchema=[{"AttributeName": "leaseKey", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "leaseKey", "AttributeType": "S"}],
+        ProvisionedThroughput={"ReadCapacityUnits": 5, "WriteCapacityUnits": 5},
+    )
+    client.get_waiter("table_exists").wait(TableName=settings.lease_table, WaiterConfig={"Delay": 1})
+    assert [table.name for table in missing_tables(client, settings)] == [settings.sightings_table]
+    assert len(created(client, settings)) == 1
+    table = client.describe_table(TableName=settings.lease_table)["Table"]
+    assert table["ProvisionedThroughput"]["ReadCapacityUnits"] == 5
+
+
+def test_without_leave_to_create_it_says_what_is_missing(client: Any) -> None:
+    settings = orders()
+    with pytest.raises(LeaseTableNotFound) as refused:
+        require_tables(client, settings)
+    assert str(refused.value) == (
+        f"there is no lease table {settings.lease_table} in this account and region; "
+        "check AWS_REGION and the account, or run without --no-create to make it"
+    )
+    assert len(list(missing_tables(client, settings))) == 2
+
+
+class Waits:
+    """A Signal that counts how often it was waited for, and is set from the given wait on."""
+
+    def __init__(self, set_after: int = 1_000) -> None:
+        self.waits: list[timedelta] = []
+        self.set_after = set_after
+
+    def set(self) -> None: ...
+
+    def is_set(self) -> bool:
+        return False
+
+    def wait(self, timeout: timedelta) -> bool:
+        self.waits.append(timeout)
+        return len(self.waits) >= self.set_after
+
+
+@pytest.fixture
+def no_lease_table(service: ScriptedService) -> ScriptedService:
+    """The sightings' is there."""
+    service.will("Scan", error("ResourceNotFoundException"), {"Count": 0, "ScannedCount": 0})
+    service.will("CreateTable", {"TableDescription": {"TableStatus": "CREATING"}})
+    service.will("DescribeTable", {"Table": {"TableStatus": "ACTIVE"}})
+    service.will("UpdateContinuousBackups", {})
+    return service
+
+
+def said_with(stop: Waits) -> list[str]:
+    said: list[str] = []
+    create_tables(dynamodb_client(), Settings(application="orders", stream="events"), stop, said.append)
+    return said
+
+
+def test_one_that_another_process_makes_at_the_same_time_is_waited_for(
+    no_lease_table: ScriptedService,
+) -> None:
+    no_lease_table.will("CreateTable", error("ResourceInUseException"))
+    assert said_with(Waits()) == ["lease table orders: another has just created it"]
+    assert no_lease_table.asked("DescribeTable")
+    assert not no_lease_table.asked("UpdateContinuousBackups")
+
+
+def test_backups_are_asked_for_until_dynamodb_is_ready_for_them(no_lease_table: ScriptedService) -> None:
+    unready = error("ContinuousBackupsUnavailableException")
+    no_lease_table.will("UpdateContinuousBackups", unready, unready, {})
+    stop = Waits()
+    assert said_with(stop) == ["created lease table orders, paid per request, with point-in-time recovery"]
+    assert len(stop.waits) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "stop", "why"),
+    [
+        (error("AccessDeniedException", "not yours"), Waits(), "not yours"),
+        (error("ContinuousBackupsUnavailableException"), Waits(), "switch it on later"),
+        (error("ContinuousBackupsUnavailableException"), Waits(set_after=1), "stopped"),
+    ],
+)
+def test_a_consumer_runs_without_backups_but_not_without_a_word(
+    no_lease_table: ScriptedService, reply: Reply, stop: Waits, why: str
+) -> None:
+    no_lease_table.will("UpdateContinuousBackups", reply)
+    (said,) = said_with(stop)
+    assert "no point-in-time recovery: " in said
+    assert why in said
+
+
+def test_a_role_that_may_not_create_is_told_so(no_lease_table: ScriptedService) -> None:
+    no_lease_table.will("CreateTable", error("AccessDeniedException", "not authorized: dynamodb:CreateTable"))
+    with pytest.raises(LeaseTableAccessDenied, match=r"lease table orders: .*dynamodb:CreateTable.*grant it"):
+        said_with(Waits())

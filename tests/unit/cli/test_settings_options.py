@@ -1,0 +1,86 @@
+"""Which settings a process ends up with: options before the environment, and that before a process's own defaults."""
+
+from __future__ import annotations
+
+import socket
+from datetime import timedelta
+
+import pytest
+from sublet.cli.main import parser
+from sublet.cli.settings_options import option_of, settings_of
+from sublet.errors import SettingsError
+from sublet.settings import DEFINITIONS, Mode, Only, Settings
+
+NAMED = ("--application", "orders", "--stream", "events")
+
+
+def settings(*arguments: str, **environment: str) -> Settings:
+    return settings_of(parser().parse_args(["run", *arguments]), environment)
+
+
+def test_a_process_is_continuous_and_a_worker_of_its_own() -> None:
+    given = settings(*NAMED)
+    assert given.mode is Mode.CONTINUOUS
+    assert given.worker_id == f"orders-{socket.gethostname()}"
+
+
+def test_options_go_before_the_environment_and_that_before_the_defaults() -> None:
+    options = ("--application", "orders", "--handler", "orders:handle", "--failover-time", "60s")
+    given = settings(
+        *options,
+        SUBLET_APPLICATION="audit",
+        SUBLET_STREAM="events",
+        SUBLET_MODE="catch_up",
+        SUBLET_FAILOVER_TIME="2m",
+        HOME="/",
+    )
+    assert (given.application, given.stream, given.handler) == ("orders", "events", "orders:handle")
+    assert given.mode is Mode.CATCH_UP
+    assert given.failover_time == timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=lambda each: each.name)
+def test_each_setting_of_a_process_is_an_option(
+    capsys: pytest.CaptureFixture[str],
+    definition: object,
+) -> None:
+    setting = DEFINITIONS[str(getattr(definition, "name", ""))]
+    text = setting.default_text or {"stream_arn": "arn:aws:kinesis:eu-west-1:123456789012:stream/events"}.get(
+        setting.name, "events"
+    )
+    arguments = [*NAMED, option_of(setting.name), "m:f" if setting.name == "handler" else text]
+    if setting.only is Only.LAMBDA:
+        with pytest.raises(SystemExit):
+            settings(*arguments)
+    else:
+        assert getattr(settings(*arguments), setting.name) in (setting.default, "events", "m:f", text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--failover-time", "60"), "setting failover_time = '60': a number and a unit"),
+        (("--failover-time", "2d"), "setting failover_time = '2d': 3s to 1d"),
+        (("--mode", "continous"), "setting mode = 'continous': one of catch_up, continuous"),
+        (("--fair-share", "yes"), "setting fair_share = 'yes': true or false"),
+    ],
+)
+def test_a_wrong_value_is_refused_as_anywhere_else(arguments: tuple[str, ...], says: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings(*NAMED, *arguments)
+    assert says in str(refused.value)
+
+
+def test_a_wrong_variable_is_refused_with_the_one_that_was_meant() -> None:
+    with pytest.raises(SettingsError, match=r"did you mean SUBLET_FAILOVER_TIME\?"):
+        settings(*NAMED, SUBLET_FAILOVERTIME="10s")
+
+
+def test_the_help_has_type_range_default_and_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        settings("--help")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--failover-time DURATION A lease whose counter stood still this long" in said
+    assert "[3s to 1d; default: 30s]" in said
+    assert "default: continuous]" in said, "a process's own default, not the deployment's"
+    assert "--worker-count" not in said, "it is for Lambda deployments only"
