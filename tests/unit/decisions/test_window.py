@@ -14,6 +14,7 @@ from sublet.decisions.window import (
     Next,
     Outcome,
     after_window,
+    batch_ends,
     handler_backoff,
     has_caught_up,
     keeps_leases,
@@ -21,7 +22,7 @@ from sublet.decisions.window import (
     throttled_until,
 )
 from sublet.protocol.lease import LeaseFence
-from sublet.protocol.records import Page, StreamRecord
+from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.settings import Settings
 
 from tests.doubles.engine_world import CONTINUOUS, SECOND, moment
@@ -122,3 +123,31 @@ def test_another_window_is_for_exactly_the_leases_that_were_kept() -> None:
 )
 def test_after_a_window_without_kept_leases(because: str, reports: list[LeaseReport], expected: Next) -> None:
     assert after_window(item(), reports).next is expected, because
+
+
+def of(*sizes: int) -> list[UserRecord]:
+    """User records of stream records that hold so many each."""
+    found = []
+    for number, size in enumerate(sizes):
+        whole = StreamRecord(str(number), b"", "k", NOW)
+        found += [UserRecord(b"", "k", sub, whole) for sub in range(size)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ends"),
+    [
+        ((), []),
+        ((1, 1, 1), [3]),
+        ((1,) * 11, [10, 11]),
+        ((8, 8), [8, 16]),
+        ((4, 4, 4, 4), [8, 16]),
+        ((10, 10), [10, 20]),
+        ((25, 3), [10, 20, 28]),  # more than a batch alone: what is left of it goes with the next ones
+        ((3, 25), [3, 13, 23, 28]),
+    ],
+)
+def test_user_records_of_one_stream_record_stay_together_up_to_the_batch_size(
+    sizes: tuple[int, ...], ends: list[int]
+) -> None:
+    assert list(batch_ends(of(*sizes), 10)) == ends

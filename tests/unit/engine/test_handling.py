@@ -418,3 +418,15 @@ def test_a_lease_acquired_that_fails_is_called_again_like_handle(failures: int, 
     world.handler.on_acquired = fail
     assert only(world.window()).outcome is outcome
     assert world.handler.data() == ([b"a"] if outcome is Outcome.CAUGHT_UP else [])
+
+
+def test_what_was_checkpointed_before_a_failure_counts_as_handled() -> None:
+    world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
+    world.put(*"abcde")
+
+    def script(batch: Batch) -> None:
+        batch.checkpoint(batch.records[2])
+        raise ValueError
+
+    world.handler.script = script
+    assert only(world.window()).user_records == 3

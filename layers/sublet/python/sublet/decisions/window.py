@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -10,7 +10,7 @@ from enum import StrEnum
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.protocol.lease import LeaseFence
-from sublet.protocol.records import Page
+from sublet.protocol.records import Page, UserRecord
 from sublet.settings import Mode, Settings
 
 RUNS_MAX = 50
@@ -93,6 +93,20 @@ def has_caught_up(page: Page, tip: AtTip, now: datetime, settings: Settings) -> 
     if settings.mode is not Mode.CATCH_UP or tip.since is None:
         return False
     return not page.records or now - tip.since >= settings.linger
+
+
+def batch_ends(records: Sequence[UserRecord], batch_size: int) -> Iterator[int]:
+    """Where each batch ends, in order. One stream record's user records stay together, unless they are more than a batch."""
+    start = 0
+    while start < len(records):
+        end = min(start + batch_size, len(records))
+        if end < len(records):
+            whole = end
+            while whole > start and records[whole].stream_record is records[whole - 1].stream_record:
+                whole -= 1
+            end = whole if whole > start else end
+        yield end
+        start = end
 
 
 def next_poll_at(last_poll_at: datetime, page: Page | None, settings: Settings) -> datetime:

@@ -32,6 +32,8 @@ class Handling:
     slots: AbstractContextManager[object]
     stop: Signal
     deadline: datetime
+    handled: int = field(default=0, init=False)
+    """User records that the handler has finished: by returning, or by checkpointing them before it failed."""
     failures: int = field(default=0, init=False)
     problem: str | None = field(default=None, init=False)
     retries_exhausted: bool = field(default=False, init=False)
@@ -53,6 +55,7 @@ class Handling:
                 if not self._may_call():
                     return False
                 finished = self._call(left, millis_behind_latest, attempt)
+            self.handled += finished
             left = left[finished:]
             if not left:
                 return True

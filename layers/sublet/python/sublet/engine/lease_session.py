@@ -12,7 +12,7 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.held_lease import Tenure
 from sublet.decisions.read_position import may_have_lost, not_yet_handled, read_position
 from sublet.decisions.shard_end import Blocked
-from sublet.decisions.window import AtTip, LeaseReport, Outcome, has_caught_up
+from sublet.decisions.window import AtTip, LeaseReport, Outcome, batch_ends, has_caught_up
 from sublet.engine.handling import Handling
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.lease_metrics import LeaseMetrics
@@ -189,6 +189,7 @@ class LeaseSession:
             self.count,
             stream_records=self.count.stream_records + len(page.records),
             bytes=self.count.bytes + page.data_bytes,
+            user_records=self.handling.handled,
             millis_behind_latest=page.millis_behind_latest,
         )
         self.meter.show_if_due(self.count)
@@ -201,12 +202,12 @@ class LeaseSession:
             result = deaggregate(stream_records, self.inside)
         self._note(result.dropped_out_of_range, result.delivered_whole)
         records = tuple(not_yet_handled(result.user_records, self.progress.finished))
-        for start in range(0, len(records), self.shared.settings.batch_size):
-            batch = records[start : start + self.shared.settings.batch_size]
-            if not self.handling.handle(batch, millis_behind_latest):
+        start = 0
+        for end in batch_ends(records, self.shared.settings.batch_size):
+            if not self.handling.handle(records[start:end], millis_behind_latest):
                 return False
-            self.count = replace(self.count, user_records=self.count.user_records + len(batch))
             self.progress.write_if_due()
+            start = end
         self.progress.finish(Checkpoint(stream_records[-1].sequence_number))
         return True
 
@@ -257,6 +258,7 @@ class LeaseSession:
             outcome=outcome,
             kept=self.held.lease.fence if keep else None,
             checkpoint=str(self.held.lease.checkpoint),
+            user_records=self.handling.handled,
             handler_failures=self.handling.failures,
             problem=problem or self.handling.problem,
         )
