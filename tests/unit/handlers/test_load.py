@@ -82,6 +82,23 @@ def test_a_callable_object_is_a_function_too(module: Write) -> None:
     load_handler("orders:handle").handle(BATCH)
 
 
+def test_an_object_of_the_module_brings_its_own_functions(module: Write) -> None:
+    module(
+        orders="""
+class Audit:
+    def __init__(self): self.calls = []
+    def handle(self, batch): self.calls.append("handle")
+    def lease_releasing(self, shard_id): self.calls.append("releasing " + shard_id)
+audit = Audit()
+def lease_releasing(shard_id): audit.calls.append("the module's")
+"""
+    )
+    handler = load_handler("orders:audit")
+    handler.handle(BATCH)
+    handler.lease_releasing("s")
+    assert sys.modules["orders"].audit.calls == ["handle", "releasing s"]
+
+
 @pytest.mark.parametrize(
     ("reference", "source", "sentence"),
     [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 
 from sublet.errors import HandlerNotLoadable
 from sublet.handler import Batch
@@ -54,7 +54,7 @@ def handler_of(handler: object) -> HandlerFunctions:
     if isinstance(handler, str):
         return load_handler(handler)
     name = getattr(handler, "__qualname__", None) or getattr(handler, "__name__", type(handler).__name__)
-    if callable(getattr(handler, "handle", None)) and not inspect.isclass(handler):
+    if _has_handle(handler):
         return _functions(handler, "handle", f"handler {name}: {name}")
     if callable(handler):
         return HandlerFunctions(_checked(handler, "handle", f"handler {name}: it"))
@@ -62,17 +62,27 @@ def handler_of(handler: object) -> HandlerFunctions:
 
 
 def load_handler(reference: str) -> HandlerFunctions:
-    """Import `module:function`; the optional functions of the same module are called if they are there.
+    """Import `module:function` or `module:object`; the optional functions are the module's, or the object's.
 
     Raises HandlerNotLoadable, in one sentence that says which part of the reference is wrong.
     """
-    module_name, _, function_name = reference.partition(":")
-    if not module_name or not function_name:
+    module_name, _, name = reference.partition(":")
+    if not module_name or not name:
         raise HandlerNotLoadable(
             f"handler {reference!r} is not of the form module:function, such as orders.handler:handle"
         )
+    module = _imported(module_name, reference)
+    if not hasattr(module, name):
+        raise HandlerNotLoadable(f"handler {reference!r}: module {module_name} has no function {name}")
+    named = getattr(module, name)
+    if _has_handle(named):
+        return _functions(named, "handle", f"handler {reference!r}: {module_name}.{name}")
+    return _functions(module, name, f"handler {reference!r}: {module_name}")
+
+
+def _imported(module_name: str, reference: str) -> ModuleType:
     try:
-        module = importlib.import_module(module_name)
+        return importlib.import_module(module_name)
     except ModuleNotFoundError as missing:
         if missing.name and (module_name == missing.name or module_name.startswith(f"{missing.name}.")):
             raise HandlerNotLoadable(
@@ -85,11 +95,11 @@ def load_handler(reference: str) -> HandlerFunctions:
         raise HandlerNotLoadable(
             f"handler {reference!r}: importing {module_name} raised {type(failure).__name__}: {failure}"
         ) from failure
-    if not hasattr(module, function_name):
-        raise HandlerNotLoadable(
-            f"handler {reference!r}: module {module.__name__} has no function {function_name}"
-        )
-    return _functions(module, function_name, f"handler {reference!r}: {module.__name__}")
+
+
+def _has_handle(value: object) -> bool:
+    """An object or a module, and not a class: its functions would lack their `self`."""
+    return callable(getattr(value, "handle", None)) and not isinstance(value, type)
 
 
 def _functions(owner: object, function_name: str, said: str) -> HandlerFunctions:
