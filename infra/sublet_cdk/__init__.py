@@ -9,14 +9,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sublet_cdk.alarms import AlarmThresholds
     from sublet_cdk.kinesis_consumer import KinesisConsumer
+    from sublet_cdk.monitoring import ConsumerMonitoring
     from sublet_cdk.spark_alarms import PipelineThresholds
     from sublet_cdk.spark_job import WorkerSize
     from sublet_cdk.spark_pipeline import SparkPipeline
 
-__all__ = ["AlarmThresholds", "KinesisConsumer", "PipelineThresholds", "SparkPipeline", "WorkerSize"]
+__all__ = [
+    "AlarmThresholds",
+    "ConsumerMonitoring",
+    "KinesisConsumer",
+    "PipelineThresholds",
+    "SparkPipeline",
+    "WorkerSize",
+]
 
 _MODULE_OF = {
     "AlarmThresholds": "sublet_cdk.alarms",
+    "ConsumerMonitoring": "sublet_cdk.monitoring",
     "KinesisConsumer": "sublet_cdk.kinesis_consumer",
     "PipelineThresholds": "sublet_cdk.spark_alarms",
     "SparkPipeline": "sublet_cdk.spark_pipeline",

@@ -53,22 +53,33 @@ class AlarmThresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """What the alarms and the dashboard look at."""
+class Deployment:
+    """What an application on Lambda consists of, beside its own metrics."""
 
-    application: str
     manager: lambda_.IFunction
     worker: lambda_.IFunction
     state_machine: sfn.IStateMachine
     dead_letters: sqs.IQueue
 
-    def metric(self, metric: Metric, statistic: str, period: Duration = MINUTE) -> cloudwatch.Metric:
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What the alarms and the dashboard look at. `deployment` is None where a process or container consumes."""
+
+    application: str
+    deployment: Deployment | None = None
+
+    def metric(
+        self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None
+    ) -> cloudwatch.Metric:
+        """Over all shards and workers, or of one shard."""
+        shard = {"shard_id": shard_id} if shard_id else {}
         return cloudwatch.Metric(
             namespace=NAMESPACE,
             metric_name=metric.value,
             statistic=statistic,
             period=period,
-            dimensions_map={"application": self.application},
+            dimensions_map={"application": self.application, **shard},
         )
 
 
@@ -93,7 +104,8 @@ def specs(watched: Watched, thresholds: AlarmThresholds, *, math: bool) -> dict[
     alarms = (
         _under_provisioned(watched, thresholds)
         | _data_loss(watched, thresholds)
-        | _broken(watched, thresholds)
+        | _handler_failing(watched, thresholds)
+        | (_broken(watched.deployment, thresholds) if watched.deployment else {})
     )
     return alarms | (_on_metric_math(watched, thresholds) if math else {})
 
@@ -145,7 +157,7 @@ def _data_loss(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
     }
 
 
-def _broken(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
+def _handler_failing(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
     return {
         "HandlerFailing": AlarmSpec(
             watched.metric(Metric.HANDLER_FAILURES, "Sum"),
@@ -154,34 +166,39 @@ def _broken(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
             "the failing batch and lag grows. The lease worker's log has the traceback and the sequence "
             "numbers.",
         ),
+    }
+
+
+def _broken(deployment: Deployment, at: AlarmThresholds) -> dict[str, AlarmSpec]:
+    return {
         "WorkerCrashing": AlarmSpec(
-            watched.worker.metric_errors(statistic="Sum", period=MINUTE),
+            deployment.worker.metric_errors(statistic="Sum", period=MINUTE),
             3,
             "The lease worker crashes, times out or runs out of memory. Its items run again, three times in "
             "a row at most. See its log (REPORT lines have the memory used), and lower leases_per_worker or "
             "max_bytes_in_flight, or give it more memory.",
         ),
         "WorkerThrottled": AlarmSpec(
-            watched.worker.metric_throttles(statistic="Sum", period=MINUTE),
+            deployment.worker.metric_throttles(statistic="Sum", period=MINUTE),
             at.unclaimed_minutes,
             "Under-provisioned: Lambda refuses to start lease workers; their leases wait for the next tick. "
             "Raise worker_reserved_concurrency or the account's limit, or raise leases_per_worker.",
         ),
         "ManagerFailing": AlarmSpec(
-            watched.manager.metric_errors(statistic="Sum", period=MINUTE),
+            deployment.manager.metric_errors(statistic="Sum", period=MINUTE),
             3,
             "The lease manager fails tick after tick: no new lease is created or handed out. Its log names "
             "the cause: the lease table, the stream, its key, or a permission.",
         ),
         "TicksMissing": AlarmSpec(
-            watched.manager.metric_invocations(statistic="Sum", period=MINUTE),
+            deployment.manager.metric_invocations(statistic="Sum", period=MINUTE),
             at.silence_minutes,
             "The lease manager has not been invoked. Is the rule enabled, and does its schedule have longer "
             "gaps than this alarm allows (silence_minutes)? Undelivered ticks are in the dead-letter queue.",
             below=True,
         ),
         "DeadLetters": AlarmSpec(
-            watched.dead_letters.metric_approximate_number_of_messages_visible(
+            deployment.dead_letters.metric_approximate_number_of_messages_visible(
                 statistic="Maximum", period=MINUTE
             ),
             1,
@@ -189,7 +206,7 @@ def _broken(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
             "over. Read the message for the cause, then purge the queue: later ticks have made up for it.",
         ),
         "ExecutionsFailing": AlarmSpec(
-            watched.state_machine.metric_failed(statistic="Sum", period=MINUTE),
+            deployment.state_machine.metric_failed(statistic="Sum", period=MINUTE),
             1,
             "An execution has failed, although every error of an item is caught inside. The leases it held "
             "expire after failover_time and the next tick hands them out again. See the execution's "

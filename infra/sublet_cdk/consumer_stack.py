@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from aws_cdk import CfnOutput, RemovalPolicy, Stack
+from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
@@ -24,6 +24,7 @@ from sublet_cdk import roles
 from sublet_cdk.consumer_settings import SettingProperties, setting_names
 from sublet_cdk.context import context_of, is_true, number, one_of, stream_arn, texts_by_name
 from sublet_cdk.kinesis_consumer import KinesisConsumer
+from sublet_cdk.outputs import add_outputs
 
 CONTEXT = {
     "application": "the consumer group, and the lease table's name",
@@ -90,10 +91,10 @@ class ConsumerStack(Stack):
             assert role is not None  # it is ours; imported functions alone may lack one
             statement = roles.allow(HANDLER_ON_TABLE, table_arn)
             role.attach_inline_policy(iam.Policy(self, "HandlerTable", statements=[statement]))
-        self._outputs()
+        add_outputs(self, self.consumer.names())
 
     def _removal(self) -> RemovalPolicy:
-        policies = {"retain": RemovalPolicy.RETAIN, "destroy": RemovalPolicy.DESTROY}
+        policies = {"retain": RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, "destroy": RemovalPolicy.DESTROY}
         return one_of(self.context, "removal", policies)
 
     def _stream(self) -> kinesis.IStream:
@@ -130,17 +131,3 @@ class ConsumerStack(Stack):
             "SettingProperties",
             {name: self.context[name] for name in setting_names() if name in self.context},
         )
-
-    def _outputs(self) -> None:
-        consumer = self.consumer
-        for name, value in {
-            "StreamName": consumer.stream.stream_name,
-            "LeaseTable": consumer.lease_table.table_name,
-            "SightingsTable": consumer.sightings_table.table_name,
-            "LeaseManager": consumer.manager.function_name,
-            "LeaseWorker": consumer.worker.function_name,
-            "StateMachineArn": consumer.state_machine.state_machine_arn,
-            "DeadLettersUrl": consumer.dead_letters.queue_url,
-            "DashboardName": consumer.dashboard.dashboard_name,
-        }.items():
-            CfnOutput(self, name, value=value)

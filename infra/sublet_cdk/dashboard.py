@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 from sublet.metric_names import NAMESPACE, Metric
-from sublet_cdk.alarms import MINUTE, Watched
+from sublet_cdk.alarms import MINUTE, Deployment, Watched
 
 FLEET: Mapping[str, Mapping[Metric, str]] = {
     "Leases": {
@@ -51,19 +51,23 @@ def add_dashboard(
     dashboard.add_widgets(
         *(_graph(f"{metric} by shard", [_by_shard(watched, metric)]) for metric in PER_SHARD)
     )
-    dashboard.add_widgets(
-        _graph("Ticks", [watched.manager.metric_invocations(), watched.manager.metric_errors()]),
-        _graph(
-            "Windows",
-            [
-                watched.worker.metric_invocations(),
-                watched.worker.metric_errors(),
-                watched.worker.metric_throttles(),
-            ],
-        ),
-        _graph("Executions", [watched.state_machine.metric_started(), watched.state_machine.metric_failed()]),
-    )
+    if watched.deployment is not None:
+        dashboard.add_widgets(*_deployment_graphs(watched.deployment))
     return dashboard
+
+
+def _deployment_graphs(deployment: Deployment) -> list[cloudwatch.GraphWidget]:
+    manager, worker, machine = deployment.manager, deployment.worker, deployment.state_machine
+    windows: list[cloudwatch.IMetric] = [
+        worker.metric_invocations(),
+        worker.metric_errors(),
+        worker.metric_throttles(),
+    ]
+    return [
+        _graph("Ticks", [manager.metric_invocations(), manager.metric_errors()]),
+        _graph("Windows", windows),
+        _graph("Executions", [machine.metric_started(), machine.metric_failed()]),
+    ]
 
 
 def _fleet_metrics(watched: Watched, metrics: Mapping[Metric, str]) -> list[cloudwatch.IMetric]:

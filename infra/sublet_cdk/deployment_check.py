@@ -27,7 +27,7 @@ def add_deployment_check(
     resource.
     """
     invoke = {"invoke": roles.allow(["lambda:InvokeFunction"], worker.function_arn)}
-    bare = replace(shape, layers=(), environment=None)
+    bare = replace(shape, layers=(), environment=None, tracing=lambda_.Tracing.DISABLED)
     check = add_function(
         scope, "DeploymentCheck", bare, FunctionSize(256, Duration.seconds(90)), CODE, invoke
     )

@@ -6,19 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration, RemovalPolicy, Size
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet_cdk import roles
+from sublet_cdk.code_folder import NOT_SHIPPED
 from sublet_cdk.dependencies import LAYER, built
-from sublet_cdk.handler_asset import NOT_SHIPPED
 from sublet_cdk.nag import acknowledge
+from sublet_cdk.wheels import Platform
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 EXCLUDE = [f"**/{pattern}" for pattern in NOT_SHIPPED]
+LAYERS_MAX = 5
+"""Lambda's, for one function. Two are ours."""
+
+OLD_LINUX = {"3.11"}
+"""Lambda's Pythons on Amazon Linux 2; the newer ones are on Amazon Linux 2023, with glibc 2.34."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +37,37 @@ class FunctionShape:
     log_retention: logs.RetentionDays
     layers: Sequence[lambda_.ILayerVersion] = ()
     environment: Mapping[str, str] | None = None
+    runtime: lambda_.Runtime = RUNTIME
+    tracing: lambda_.Tracing = lambda_.Tracing.DISABLED
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSize:
-    """`memory` in MiB; `concurrency` is what is reserved, None for nothing."""
+    """`memory` in MiB; `concurrency` is what is reserved, None for nothing; `storage` is of /tmp, None for 512 MiB."""
 
     memory: int
     timeout: Duration
     concurrency: int | None = None
+    storage: Size | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Where in a VPC a function is: in its private subnets and a security group of its own, if nothing is said."""
+
+    vpc: ec2.IVpc
+    security_groups: Sequence[ec2.ISecurityGroup] | None = None
+    subnets: ec2.SubnetSelection | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What one function has to itself."""
+
+    variables: Mapping[str, str] | None = None
+    layers: Sequence[lambda_.ILayerVersion] = ()
+    role: iam.IRole | None = None
+    network: Network | None = None
 
 
 def add_function(
@@ -48,60 +77,103 @@ def add_function(
     size: FunctionSize,
     code: Path,
     duties: Mapping[str, iam.PolicyStatement | None],
-    own_variables: Mapping[str, str] | None = None,
+    own: Own | None = None,
 ) -> lambda_.Function:
     """A function that may do its `duties` and write its own log, and nothing else."""
+    own = own or Own()
     log = logs.LogGroup(
         scope, f"{name}Log", retention=shape.log_retention, removal_policy=RemovalPolicy.DESTROY
     )
     duties = {**duties, "log": roles.write_log(log.log_group_arn)}
+    if own.network is not None:
+        duties["network"] = roles.allow(roles.LAMBDA_ON_NETWORK, "*")
+    role = own.role or roles.role_of(scope, f"{name}Role", "lambda.amazonaws.com", duties)
+    network = own.network
     function = lambda_.Function(
         scope,
         name,
         description=f"sublet: {name} of {shape.application}",
         code=lambda_.Code.from_asset(str(code), exclude=EXCLUDE),
         handler="app.lambda_handler",
-        runtime=RUNTIME,
+        runtime=shape.runtime,
         architecture=shape.architecture,
-        layers=list(shape.layers),
-        environment={**(shape.environment or {}), **(own_variables or {})},
-        role=roles.role_of(scope, f"{name}Role", "lambda.amazonaws.com", duties),
+        layers=[*shape.layers, *own.layers],
+        environment={**(shape.environment or {}), **(own.variables or {})},
+        role=role,
         log_group=log,
         memory_size=size.memory,
+        ephemeral_storage_size=size.storage,
         timeout=size.timeout,
         reserved_concurrent_executions=size.concurrency,
+        tracing=shape.tracing,
+        vpc=network.vpc if network else None,
+        vpc_subnets=network.subnets if network else None,
+        security_groups=list(network.security_groups) if network and network.security_groups else None,
     )
-    acknowledge(
-        function, "L1", "Python 3.13: what the dependencies layer is built for and the library is tested with"
-    )
+    if own.role is not None:
+        function.node.add_dependency(roles.add_duties(scope, f"{name}Duties", own.role, duties))
+    _acknowledge(function, role, shape, own)
     return function
+
+
+def _acknowledge(function: lambda_.Function, role: iam.IRole, shape: FunctionShape, own: Own) -> None:
+    acknowledge(
+        function, "L1", "The dependencies layer is built for this Python, and the library is tested with it"
+    )
+    if own.network is not None or shape.tracing is not lambda_.Tracing.DISABLED:
+        acknowledge(
+            role, "IAM5[Resource::*]", "Network interfaces and traces have no names before they exist"
+        )
+
+
+def check_runtime(runtime: lambda_.Runtime) -> None:
+    """Raises SettingsError for one that the library's layers are not for."""
+    if python_of(runtime) not in LAYER.python_versions:
+        allowed = ", ".join(f"python{version}" for version in LAYER.python_versions)
+        raise SettingsError("runtime", runtime.name, f"one of {allowed}")
+
+
+def python_of(runtime: lambda_.Runtime) -> str:
+    return runtime.name.removeprefix("python")
+
+
+def platform_of(runtime: lambda_.Runtime, architecture: lambda_.Architecture) -> Platform:
+    version = python_of(runtime)
+    glibc = "manylinux2014" if version in OLD_LINUX else "manylinux_2_28"
+    return Platform(architecture.name, version, glibc)
 
 
 def add_layers(
     scope: Construct,
     architecture: lambda_.Architecture,
+    runtime: lambda_.Runtime,
     library: Path,
     dependencies: lambda_.ILayerVersion | str | Path | None,
 ) -> list[lambda_.ILayerVersion]:
     """The library's layer and its dependencies': a layer version, the folder of one, or by default the locked wheels."""
-    own = _layer(scope, "Library", architecture, library, "sublet")
+    own = _layer(scope, "Library", architecture, runtime, library, "sublet")
     if dependencies is not None and not isinstance(dependencies, str | Path):
         return [own, dependencies]
     folder = Path(dependencies) if dependencies else built(LAYER, architecture.name)
     if not (folder / "python").is_dir():
         raise SettingsError("dependencies_layer", str(folder), "a layer's folder, with `python` in it")
     what = "What sublet depends on, but for boto3, which Lambda has"
-    return [own, _layer(scope, "Dependencies", architecture, folder, what)]
+    return [own, _layer(scope, "Dependencies", architecture, runtime, folder, what)]
 
 
 def _layer(
-    scope: Construct, name: str, architecture: lambda_.Architecture, folder: Path, description: str
+    scope: Construct,
+    name: str,
+    architecture: lambda_.Architecture,
+    runtime: lambda_.Runtime,
+    folder: Path,
+    description: str,
 ) -> lambda_.LayerVersion:
     return lambda_.LayerVersion(
         scope,
         name,
         code=lambda_.Code.from_asset(str(folder), exclude=EXCLUDE),
-        compatible_runtimes=[RUNTIME],
+        compatible_runtimes=[runtime],
         compatible_architectures=[architecture],
         description=description,
     )

@@ -6,33 +6,32 @@ from __future__ import annotations
 
 import ast
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from sublet.errors import SettingsError
+from sublet_cdk.code_folder import copy_code
+from sublet_cdk.wheels import Platform, install
 
 ENTRY_POINT = "app.py"
-NOT_SHIPPED = (
-    "__pycache__",
-    "*.pyc",
-    ".git",
-    ".venv",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".pytest_cache",
-    ".DS_Store",
-    "cdk.out",
-)
+REQUIREMENTS = "requirements.txt"
 
 ANYTHING = "*"
 """What `from module import *` defines, as far as can be told without running it."""
 
 
-def stage_handler(handler_code: Path, handler: str, entry_point: Path, target: Path) -> Path:
-    """Fill `target` with the handler directory and the entry point, and return it.
+def stage_handler(
+    handler_code: Path,
+    handler: str,
+    entry_point: Path,
+    target: Path,
+    platform: Platform,
+    dot_files: Collection[str] = (),
+) -> Path:
+    """Fill `target` with the handler directory, what its requirements.txt asks for, and the entry point, and return it.
 
-    Raises SettingsError when the directory is none, has a file of the entry point's name, or does not define
-    `handler`.
+    Raises SettingsError when the directory is none, has a file of the entry point's name, does not define
+    `handler`, or has a link that leaves it; PackagesNotInstalled when its requirements have no wheels for the platform.
     """
     if not handler_code.is_dir():
         raise SettingsError("handler_code", str(handler_code), "a directory with the handler's module in it")
@@ -44,7 +43,9 @@ def stage_handler(handler_code: Path, handler: str, entry_point: Path, target: P
         )
     check_handler_exists(handler_code, handler)
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(handler_code, target, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
+    if (handler_code / REQUIREMENTS).is_file():
+        install(handler_code / REQUIREMENTS, platform, target, locked=False)
+    copy_code(handler_code, target, "handler_code", dot_files)
     shutil.copyfile(entry_point, target / ENTRY_POINT)
     return target
 

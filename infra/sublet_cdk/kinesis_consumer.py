@@ -13,12 +13,14 @@ a wrong one is refused at synth, by its name. The handler's own permissions: `co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack, Tags
+from aws_cdk import ArnFormat, Duration, RemovalPolicy, Size, Stack, Tags
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -27,23 +29,33 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
-from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from sublet.errors import SettingsError
-from sublet.metric_names import NAMESPACE
+from sublet.metric_names import NAMESPACE, Metric
 from sublet.settings import PREFIX, Settings
 from sublet_cdk import roles, tables
-from sublet_cdk.alarms import AlarmThresholds, Watched, add_alarms
+from sublet_cdk.alarms import MINUTE, AlarmThresholds, Deployment
 from sublet_cdk.consumer_settings import SettingProperties, environment_of, settings_of
-from sublet_cdk.dashboard import add_dashboard
 from sublet_cdk.deployment_check import add_deployment_check
-from sublet_cdk.functions import FunctionShape, FunctionSize, add_function, add_layers
+from sublet_cdk.executions import add_state_machine
+from sublet_cdk.functions import (
+    LAYERS_MAX,
+    RUNTIME,
+    FunctionShape,
+    FunctionSize,
+    Network,
+    Own,
+    add_function,
+    add_layers,
+    check_runtime,
+    platform_of,
+)
 from sublet_cdk.handler_asset import stage_handler
 from sublet_cdk.library import stage_folder, stage_library
-from sublet_cdk.nag import acknowledge
+from sublet_cdk.monitoring import ConsumerMonitoring
+from sublet_cdk.outputs import add_outputs
 from sublet_cdk.queues import add_queue
 from sublet_cdk.shipped import shipped
-from sublet_cdk.state_machine import Functions, definition
 
 LEASE_MANAGER_CODE = shipped("functions/lease_manager")
 LEASE_WORKER_ENTRY_POINT = shipped("functions/lease_worker/app.py")
@@ -68,10 +80,13 @@ class KinesisConsumer(Construct):
 
     application             names the lease table (KCL's convention) and prefixes all else that has a name
     stream                  new, or imported by its ARN
-    handler_code, handler   a directory, and the `module:function` in it
+    handler_code, handler   a directory, and the `module:function` in it. Its requirements.txt is installed from wheels
+                            of the function's platform, without Docker. No file with a dot before its name is shipped,
+                            but for those named in handler_dot_files
     lease_table             KCL's own, to go on from its checkpoints: a table named `application`. Otherwise
                             one is made
-    lease_table_removal     its checkpoints outlive the stack by default. To use it again: `lease_table`
+    lease_table_removal     its checkpoints outlive the stack by default, but for a first deployment that failed, which
+                            leaves none behind. To use it again: `lease_table`
     schedule                of the ticks, each minute by default. With longer gaps than alarm_thresholds'
                             silence_minutes, raise those
     worker_memory           of one lease worker, in MiB
@@ -83,8 +98,17 @@ class KinesisConsumer(Construct):
                             manager 1 is correct but slower: a prompt during a tick is throttled, and
                             Lambda delivers it some seconds later
     worker_environment      more variables, for the handler
+    worker_role             a role that there is already, which gets what the worker needs; by default one is made
+    worker_layers           up to three more layers, for the handler
+    ephemeral_storage       of the worker's /tmp; Lambda's 512 MiB by default
+    vpc, vpc_subnets, security_groups
+                            of the worker, whose handler may need what is inside. It needs a way out to Kinesis and
+                            DynamoDB (endpoints or a NAT). The manager runs none of your code, and stays outside
+    runtime                 of the functions: Python 3.11 to 3.14
+    tracing                 of the functions, by X-Ray
     stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
     alarm_topic             is told when an alarm fires and when it is over
+    outputs                 the names of what was made, as the stack's outputs
     deployment_check        the deployment fails when the deployed worker cannot import its handler
     dependencies_layer      a layer of yours with what sublet depends on, or a folder for one; by default it is made of
                             the locked wheels when it is first needed, without Docker
@@ -100,56 +124,86 @@ class KinesisConsumer(Construct):
         handler_code: str | Path,
         handler: str,
         lease_table: dynamodb.ITable | None = None,
-        lease_table_removal: RemovalPolicy = RemovalPolicy.RETAIN,
+        lease_table_removal: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         schedule: events.Schedule | None = None,
         worker_memory: int = 512,
         worker_timeout: Duration | None = None,
         worker_reserved_concurrency: int | None = None,
         manager_reserved_concurrency: int | None = None,
         worker_environment: Mapping[str, str] | None = None,
+        worker_role: iam.IRole | None = None,
+        worker_layers: Sequence[lambda_.ILayerVersion] = (),
+        ephemeral_storage: Size | None = None,
+        vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
+        handler_dot_files: Collection[str] = (),
+        runtime: lambda_.Runtime = RUNTIME,
         architecture: lambda_.Architecture = lambda_.Architecture.ARM_64,
+        tracing: lambda_.Tracing = lambda_.Tracing.DISABLED,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         stream_key: kms.IKey | None = None,
         alarm_topic: sns.ITopic | None = None,
         alarm_thresholds: AlarmThresholds | None = None,
         deployment_check: bool = True,
+        outputs: bool = False,
         dependencies_layer: lambda_.ILayerVersion | str | Path | None = None,
         **settings: Unpack[SettingProperties],
     ) -> None:
         super().__init__(scope, construct_id)
         timeout = worker_timeout or Duration.minutes(15)
-        self.stream = stream
+        self.stream, self.stream_key = stream, stream_key or stream.encryption_key
         self.settings = settings_of(application, stream, handler, settings, timeout)
         _check_memory(self.settings, worker_memory)
+        check_runtime(runtime)
         library = stage_library(self)
         self.shape = FunctionShape(
             application,
             architecture,
             log_retention,
-            add_layers(self, architecture, library, dependencies_layer),
+            add_layers(self, architecture, runtime, library, dependencies_layer),
             environment_of(self.settings, stream) | {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE},
+            runtime,
+            tracing,
         )
         self.lease_table = tables.lease_table(self, self.settings, lease_table, lease_table_removal)
         self.sightings_table = tables.sightings_table(self, self.settings)
         self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
-        code = self._worker_code(Path(handler_code))
-        self.worker = self._worker(
+        code = self._worker_code(Path(handler_code), handler_dot_files)
+        self.worker = add_function(
+            self,
+            "LeaseWorker",
+            self.shape,
+            FunctionSize(worker_memory, timeout, worker_reserved_concurrency, ephemeral_storage),
             code,
-            FunctionSize(worker_memory, timeout, worker_reserved_concurrency),
-            _own_variables(worker_environment or {}),
-            stream_key or stream.encryption_key,
+            self._worker_duties(),
+            Own(
+                _own_variables(worker_environment or {}),
+                _own_layers(worker_layers),
+                worker_role,
+                _network(vpc, security_groups, vpc_subnets),
+            ),
         )
         self.manager = self._manager(manager_reserved_concurrency)
-        self.state_machine = self._state_machine(timeout)
+        seconds = int(timeout.to_seconds())
+        self.state_machine = add_state_machine(
+            self, self.state_machine_name, self.worker, self.manager, seconds, log_retention
+        )
         self.rule = self._rule(schedule or events.Schedule.rate(Duration.minutes(1)))
         if deployment_check:
             check = add_deployment_check(self, self.worker, [code, library], self.settings, self.shape)
             self.rule.node.add_dependency(check)  # no tick before the handler is known to be there
-        watched = Watched(application, self.manager, self.worker, self.state_machine, self.dead_letters)
-        self.alarms = add_alarms(
-            Construct(self, "Alarms"), watched, alarm_thresholds or AlarmThresholds(), alarm_topic
+        self.monitoring = ConsumerMonitoring(
+            self,
+            "Default",  # which adds nothing to the names of what is in it
+            application=application,
+            alarm_topic=alarm_topic,
+            alarm_thresholds=alarm_thresholds,
+            deployment=Deployment(self.manager, self.worker, self.state_machine, self.dead_letters),
         )
-        self.dashboard = add_dashboard(self, watched, self.alarms)
+        self.alarms, self.dashboard = self.monitoring.alarms, self.monitoring.dashboard
+        if outputs:
+            add_outputs(Construct(self, "Outputs"), self.names())
         Tags.of(self).add("sublet:application", application)
 
     @property
@@ -169,19 +223,60 @@ class KinesisConsumer(Construct):
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
 
-    def _worker_code(self, handler_code: Path) -> Path:
-        target = stage_folder(self) / f"handler-{self.node.addr}"
-        return stage_handler(handler_code, self.settings.handler, LEASE_WORKER_ENTRY_POINT, target)
+    def names(self) -> dict[str, str]:
+        """What was made, by the names that its outputs have."""
+        return {
+            "StreamName": self.stream.stream_name,
+            "LeaseTable": self.lease_table.table_name,
+            "SightingsTable": self.sightings_table.table_name,
+            "LeaseManager": self.manager.function_name,
+            "LeaseWorker": self.worker.function_name,
+            "StateMachineArn": self.state_machine.state_machine_arn,
+            "DeadLettersUrl": self.dead_letters.queue_url,
+            "DashboardName": self.dashboard.dashboard_name,
+        }
 
-    def _worker(
-        self, code: Path, size: FunctionSize, own_variables: Mapping[str, str], key: kms.IKey | None
-    ) -> lambda_.Function:
-        duties = {
+    def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
+        """To look at the leases: `sublet leases`."""
+        return roles.grant(grantee, roles.READER_ON_LEASES, self.lease_table.table_arn)
+
+    def grant_prompt(self, grantee: iam.IGrantable) -> iam.Grant:
+        """To invoke the lease manager, for a tick at once."""
+        return roles.grant(grantee, ["lambda:InvokeFunction"], self.manager.function_arn)
+
+    def grant_worker(self, grantee: iam.IGrantable) -> None:
+        """What a lease worker does, but for its log and its network: for a role that was imported as immutable."""
+        for statement in self._worker_duties().values():
+            if statement is not None:
+                roles.grant(grantee, statement.actions, *statement.resources)
+
+    def grant_process(self, grantee: iam.IGrantable) -> None:
+        """What `sublet run` and `sublet.Consumer` do, beside this deployment and on the same leases."""
+        roles.grant(grantee, roles.PROCESS_ON_LEASES, self.lease_table.table_arn)
+        roles.grant(grantee, roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn)
+        roles.grant(grantee, roles.PROCESS_ON_STREAM, self.stream.stream_arn)
+        if self.stream_key is not None:
+            roles.grant(grantee, ["kms:Decrypt"], self.stream_key.key_arn)
+
+    def metric(
+        self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None
+    ) -> cloudwatch.Metric:
+        """Any metric of `sublet.metric_names`. The usual ones: `monitoring.metric_lag()`, `metric_records()`, ..."""
+        return self.monitoring.metric(metric, statistic, period, shard_id)
+
+    def _worker_code(self, handler_code: Path, dot_files: Collection[str]) -> Path:
+        target = stage_folder(self) / f"handler-{self.node.addr}"
+        platform = platform_of(self.shape.runtime, self.shape.architecture)
+        handler = self.settings.handler
+        return stage_handler(handler_code, handler, LEASE_WORKER_ENTRY_POINT, target, platform, dot_files)
+
+    def _worker_duties(self) -> dict[str, iam.PolicyStatement | None]:
+        key = self.stream_key
+        return {
             "leases": roles.allow(roles.LEASE_WORKER_ON_LEASES, self.lease_table.table_arn),
             "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
             "stream-key": roles.allow(["kms:Decrypt"], key.key_arn) if key else None,
         }
-        return add_function(self, "LeaseWorker", self.shape, size, code, duties, own_variables)
 
     def _manager(self, concurrency: int | None) -> lambda_.Function:
         duties: dict[str, iam.PolicyStatement | None] = {
@@ -193,7 +288,7 @@ class KinesisConsumer(Construct):
         }
         own = {STATE_MACHINE_VARIABLE: self.state_machine_arn}
         size = FunctionSize(MANAGER_MEMORY, MANAGER_TIMEOUT, concurrency)
-        manager = add_function(self, "LeaseManager", self.shape, size, LEASE_MANAGER_CODE, duties, own)
+        manager = add_function(self, "LeaseManager", self.shape, size, LEASE_MANAGER_CODE, duties, Own(own))
         # What was delivered but failed, twice retried. (L1: the L2 would also grant reading the queue's
         # attributes.)
         lambda_.CfnEventInvokeConfig(
@@ -210,37 +305,6 @@ class KinesisConsumer(Construct):
             ),
         )
         return manager
-
-    def _state_machine(self, worker_timeout: Duration) -> sfn.StateMachine:
-        log = logs.LogGroup(
-            self, "ExecutionsLog", retention=self.shape.log_retention, removal_policy=RemovalPolicy.DESTROY
-        )
-        invoke = roles.allow(["lambda:InvokeFunction"], self.worker.function_arn, self.manager.function_arn)
-        role = roles.role_of(self, "ExecutionsRole", "states.amazonaws.com", {"invoke": invoke})
-        partition, seconds = Stack.of(self).partition, int(worker_timeout.to_seconds())
-        asl = definition(Functions(self.worker.function_arn, self.manager.function_arn, seconds, partition))
-        machine = sfn.StateMachine(
-            self,
-            "LeaseWorkers",
-            state_machine_name=self.state_machine_name,
-            definition_body=sfn.DefinitionBody.from_string(Stack.of(self).to_json_string(asl)),
-            role=role,
-            logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ERROR, include_execution_data=False),
-        )
-        acknowledge(
-            machine,
-            "SF1",
-            "Every event is in the execution's own history for 90 days; only errors are worth a log's price",
-        )
-        acknowledge(
-            machine, "SF2", "One invocation per window: a trace would show nothing that the history does not"
-        )
-        acknowledge(
-            role,
-            "IAM5[Resource::*]",
-            "Delivering logs takes permissions that AWS does not scope to a resource",
-        )
-        return machine
 
     def _rule(self, schedule: events.Schedule) -> events.Rule:
         """A rule rather than EventBridge Scheduler: it is free, needs no role, and every emulator has it."""
@@ -268,6 +332,25 @@ def _own_variables(variables: Mapping[str, str]) -> Mapping[str, str]:
                 "worker_environment", name, f"{value!r} as the construct's property; {PREFIX} is for settings"
             )
     return variables
+
+
+def _own_layers(layers: Sequence[lambda_.ILayerVersion]) -> Sequence[lambda_.ILayerVersion]:
+    most = LAYERS_MAX - 2
+    if len(layers) > most:
+        raise SettingsError("worker_layers", len(layers), f"at most {most}: a function has {LAYERS_MAX}")
+    return layers
+
+
+def _network(
+    vpc: ec2.IVpc | None,
+    security_groups: Sequence[ec2.ISecurityGroup] | None,
+    subnets: ec2.SubnetSelection | None,
+) -> Network | None:
+    if vpc is not None:
+        return Network(vpc, security_groups, subnets)
+    if security_groups or subnets:
+        raise SettingsError("vpc", None, "the network of security_groups and vpc_subnets")
+    return None
 
 
 def _check_memory(settings: Settings, worker_memory: int) -> None:

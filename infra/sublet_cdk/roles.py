@@ -1,7 +1,7 @@
 """Who may do what: one role for each function, every action spelled out, every resource named.
 
-No `grant_*`: CDK's grants give more than is used (`grant_read` on a stream includes what our code never
-calls).
+None of CDK's `grant_*` of tables and streams: they give more than is used (`grant_read` on a stream includes what our
+code never calls).
 """
 
 from __future__ import annotations
@@ -20,6 +20,21 @@ LEASE_MANAGER_ON_SIGHTINGS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:Del
 LEASE_MANAGER_ON_STREAM = ["kinesis:ListShards", "kinesis:GetShardIterator"]
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
 LEASE_WORKER_ON_STREAM = ["kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards"]
+
+READER_ON_LEASES = ["dynamodb:Scan", "dynamodb:GetItem"]
+PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
+PROCESS_ON_STREAM = sorted({*LEASE_MANAGER_ON_STREAM, *LEASE_WORKER_ON_STREAM})
+"""A process is manager and worker in one."""
+
+LAMBDA_ON_NETWORK = [
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+]
+"""What Lambda needs of a function's role to put it into a VPC, on any resource (its Developer Guide lists them)."""
 
 PIPELINE_ON_STREAM = [
     "kinesis:DescribeStreamSummary",
@@ -74,3 +89,17 @@ def role_of(
             if statement is not None
         },
     )
+
+
+def add_duties(
+    scope: Construct, construct_id: str, role: iam.IRole, duties: Mapping[str, iam.PolicyStatement | None]
+) -> iam.Policy:
+    """The same for a role that there is already. One that was imported as immutable gets nothing: see `grant_worker`."""
+    statements = [statement for statement in duties.values() if statement is not None]
+    policy = iam.Policy(scope, construct_id, statements=statements)
+    role.attach_inline_policy(policy)
+    return policy
+
+
+def grant(grantee: iam.IGrantable, actions: Sequence[str], *resources: str) -> iam.Grant:
+    return iam.Grant.add_to_principal(grantee=grantee, actions=list(actions), resource_arns=list(resources))

@@ -6,6 +6,7 @@ Zipped by CDK, uploaded at deployment, unpacked by Spark: no Docker, no packed e
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,10 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.pipeline.settings import Sink
+from sublet_cdk.code_folder import copy_code
 from sublet_cdk.functions import EXCLUDE
 from sublet_cdk.handler_asset import check_handler_exists
-from sublet_cdk.library import stage_library
+from sublet_cdk.library import stage_folder, stage_library
 from sublet_cdk.shipped import shipped
 
 ENTRY_POINT = shipped("functions/spark_pipeline/app.py")
@@ -52,7 +54,10 @@ def add_assets(
         "dependencies": (dependencies, leave_out),
     }
     if code is not None:
-        folders["code"] = (code, EXCLUDE)
+        staged = stage_folder(scope) / f"code-{scope.node.addr}"
+        shutil.rmtree(staged, ignore_errors=True)
+        copy_code(code, staged, "code")
+        folders["code"] = (staged, EXCLUDE)
     archives = {
         folder: s3_assets.Asset(scope, folder.capitalize(), path=str(path), exclude=exclude)
         for folder, (path, exclude) in folders.items()

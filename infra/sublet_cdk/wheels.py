@@ -30,9 +30,11 @@ class PackagesNotInstalled(SubletError):
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """architecture      arm64 or x86_64
-    python_version       such as 3.13: a binary is for one of them
-    glibc                the newest wheels that it takes, such as manylinux_2_28
+    """Where packages are to run.
+
+    architecture      arm64 or x86_64
+    python_version    such as 3.13: a binary is for one of them
+    glibc             the newest wheels that it takes, such as manylinux_2_28
     """
 
     architecture: str

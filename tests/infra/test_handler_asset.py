@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from sublet.errors import SettingsError
 from sublet_cdk.handler_asset import stage_handler
+from sublet_cdk.wheels import PackagesNotInstalled, Platform
 
 ENTRY_POINT = Path(__file__).resolve().parents[2] / "functions" / "lease_worker" / "app.py"
+
+PLATFORM = Platform("arm64", "3.13", "manylinux_2_28")
 
 
 @pytest.fixture
@@ -22,6 +25,8 @@ def code(tmp_path: Path) -> Path:
         "broken.py": "def handle(:\n",
         "__pycache__/flat.pyc": "x",
         "cdk.out/asset.1/flat.py": "x",
+        ".env": "PASSWORD=1",
+        "orders/.git/config": "x",
     }
     for name, text in files.items():
         path = tmp_path / "code" / name
@@ -31,7 +36,7 @@ def code(tmp_path: Path) -> Path:
 
 
 def stage(code: Path, handler: str) -> Path:
-    return stage_handler(code, handler, ENTRY_POINT, code.parent / "staged")
+    return stage_handler(code, handler, ENTRY_POINT, code.parent / "staged", PLATFORM)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +50,7 @@ def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(
     assert (staged / "orders" / "handler.py").is_file()
     assert not (staged / "__pycache__").exists()
     assert not (staged / "cdk.out").exists()
+    assert not [path for path in staged.rglob("*") if path.name.startswith(".")]
 
 
 def test_staging_again_leaves_nothing_of_the_time_before(code: Path) -> None:
@@ -80,3 +86,54 @@ def test_a_directory_with_an_app_py_of_its_own_is_refused(code: Path) -> None:
 def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"setting handler_code = .*nowhere"):
         stage(tmp_path / "nowhere", "flat:handle")
+
+
+def test_a_dot_file_is_shipped_if_it_is_asked_for(code: Path) -> None:
+    staged = stage_handler(code, "flat:renamed", ENTRY_POINT, code.parent / "staged", PLATFORM, [".env"])
+    assert (staged / ".env").read_text() == "PASSWORD=1"
+    assert not (staged / "orders" / ".git").exists()
+
+
+def test_a_link_inside_is_shipped_as_what_it_leads_to(code: Path) -> None:
+    (code / "linked.py").symlink_to("flat.py")
+    (code / "linked").symlink_to("orders")
+    staged = stage(code, "linked.handler:handle")
+    assert (staged / "linked.py").read_text() == (code / "flat.py").read_text()
+    assert (staged / "linked" / "handler.py").is_file()
+    assert not [path for path in staged.rglob("*") if path.is_symlink()]
+
+
+@pytest.mark.parametrize(
+    ("link", "leads_to", "says"),
+    [
+        ("secrets", "/etc", "leads to /etc"),
+        ("passwords.py", "../outside.py", "outside.py"),
+        ("orders/again", "..", "a link to a folder that it is in"),
+        ("again", ".", "a link to a folder that it is in"),
+        ("nothing.py", "nowhere.py", "leads nowhere"),
+        ("ring.py", "ring.py", "leads nowhere"),
+    ],
+)
+def test_a_link_that_leaves_the_folder_or_never_ends_is_refused(
+    code: Path, link: str, leads_to: str, says: str
+) -> None:
+    (code.parent / "outside.py").write_text("SECRET = 1\n")
+    (code / link).symlink_to(leads_to)
+    with pytest.raises(SettingsError, match="setting handler_code = ") as refused:
+        stage(code, "flat:renamed")
+    assert says in str(refused.value)
+
+
+def test_requirements_are_installed_for_the_functions_platform(code: Path) -> None:
+    (code / "requirements.txt").write_text("msgspec==0.22.0\n")
+    staged = stage(code, "flat:renamed")
+    (binary,) = (staged / "msgspec").glob("*.so")
+    assert "cpython-313-aarch64" in binary.name
+    assert (staged / "flat.py").is_file()
+
+
+def test_requirements_without_wheels_are_refused_in_one_line(code: Path) -> None:
+    (code / "requirements.txt").write_text("msgspec==\n")
+    with pytest.raises(PackagesNotInstalled, match="cannot be installed for Python 3") as problem:
+        stage(code, "flat:renamed")
+    assert len(str(problem.value).splitlines()) == 1

@@ -1,0 +1,73 @@
+"""`ConsumerMonitoring`: the alarms and the dashboard of one application, wherever it runs.
+
+    ConsumerMonitoring(self, "Monitoring", application="orders-audit", alarm_topic=topic)
+
+KinesisConsumer has one. On its own it is for a process or a container, whose metrics have the same names.
+"""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+from sublet.metric_names import Metric
+from sublet_cdk.alarms import MINUTE, AlarmThresholds, Deployment, Watched, add_alarms
+from sublet_cdk.dashboard import add_dashboard
+
+
+class ConsumerMonitoring(Construct):
+    """application        the consumer group
+    alarm_topic           is told when an alarm fires and when it is over
+    alarm_thresholds      when they fire
+    deployment            the functions, state machine and queue of an application on Lambda, which have alarms too
+
+    `alarms` are by name, as in `monitoring.alarms["Lagging"]`.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        application: str,
+        alarm_topic: sns.ITopic | None = None,
+        alarm_thresholds: AlarmThresholds | None = None,
+        deployment: Deployment | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._watched = Watched(application, deployment)
+        self.alarms = add_alarms(
+            Construct(self, "Alarms"), self._watched, alarm_thresholds or AlarmThresholds(), alarm_topic
+        )
+        self.dashboard = add_dashboard(self, self._watched, self.alarms)
+
+    def metric(
+        self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None
+    ) -> cloudwatch.Metric:
+        """Any metric of `sublet.metric_names`: over all shards and workers, or of one shard."""
+        return self._watched.metric(metric, statistic, period, shard_id)
+
+    def metric_lag(self, statistic: str = "Maximum", period: Duration = MINUTE) -> cloudwatch.Metric:
+        """Milliseconds behind the tip: by default of the most lagging shard."""
+        return self.metric(Metric.MILLIS_BEHIND_LATEST, statistic, period)
+
+    def metric_records(self, period: Duration = MINUTE) -> cloudwatch.Metric:
+        """User records that the handler has done."""
+        return self.metric(Metric.RECORDS, "Sum", period)
+
+    def metric_bytes(self, period: Duration = MINUTE) -> cloudwatch.Metric:
+        """Bytes of the stream records whose user records the handler has done."""
+        return self.metric(Metric.BYTES, "Sum", period)
+
+    def metric_handler_failures(self, period: Duration = MINUTE) -> cloudwatch.Metric:
+        """Calls of the handler that raised."""
+        return self.metric(Metric.HANDLER_FAILURES, "Sum", period)
+
+    def metric_unclaimed_leases(self, period: Duration = MINUTE) -> cloudwatch.Metric:
+        """Leases that nobody holds, and that no worker is sent for."""
+        return self.metric(Metric.UNCLAIMED_LEASES, "Maximum", period)
+
+    def metric_worker_leases(self, period: Duration = MINUTE) -> cloudwatch.Metric:
+        """Leases held."""
+        return self.metric(Metric.WORKER_LEASES, "Sum", period)

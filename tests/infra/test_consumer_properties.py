@@ -1,0 +1,202 @@
+"""What each further property of KinesisConsumer changes in the template, what its grants give, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Size, Stack, Validations
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Template
+from aws_cdk.aws_kinesis import Stream
+from cdk_nag import AwsSolutionsChecks
+from sublet.errors import SettingsError
+from sublet.metric_names import Metric
+from sublet_cdk.alarms import MATH_ALARMS_FLAG
+from sublet_cdk.kinesis_consumer import KinesisConsumer
+from sublet_cdk.monitoring import ConsumerMonitoring
+
+from tests.infra.conftest import STREAM_ARN, Build
+from tests.infra.test_kinesis_consumer import LOG, function, role
+
+LAYER_ARN = "arn:aws:lambda:eu-central-1:123456789012:layer:own:1"
+ROLE_ARN = "arn:aws:iam::123456789012:role/theirs"
+
+
+@pytest.fixture
+def other() -> Stack:
+    """For what is given to the construct, and is not its own."""
+    return Stack(App(), "other")
+
+
+def test_the_worker_alone_is_in_the_network_and_may_have_interfaces(build: Build, other: Stack) -> None:
+    vpc = ec2.Vpc.from_vpc_attributes(
+        other, "Vpc", vpc_id="vpc-1", availability_zones=["a", "b"],
+        private_subnet_ids=["subnet-1", "subnet-2"], isolated_subnet_ids=["subnet-3", "subnet-4"],
+    )  # fmt: skip
+    group = ec2.SecurityGroup.from_security_group_id(other, "Group", "sg-1")
+    isolated = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
+    template = Template.from_stack(build(vpc=vpc, security_groups=[group], vpc_subnets=isolated))
+    assert function(template, "LeaseWorker")["VpcConfig"] == {
+        "SecurityGroupIds": ["sg-1"],
+        "SubnetIds": ["subnet-3", "subnet-4"],
+    }
+    assert "VpcConfig" not in function(template, "LeaseManager")
+    actions, resource = role(template, "LeaseWorker")["network"]
+    assert {action.partition(":")[0] for action in actions} == {"ec2"}
+    assert "ec2:CreateNetworkInterface" in actions
+    assert resource == "*"
+    assert "network" not in role(template, "LeaseManager")
+
+
+def test_a_network_has_private_subnets_and_a_group_of_its_own_by_default(build: Build, other: Stack) -> None:
+    vpc = ec2.Vpc.from_vpc_attributes(
+        other, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+    )
+    template = Template.from_stack(build(vpc=vpc))
+    assert function(template, "LeaseWorker")["VpcConfig"]["SubnetIds"] == ["subnet-1"]
+    template.resource_count_is("AWS::EC2::SecurityGroup", 1)
+
+
+def test_a_role_that_is_there_already_gets_the_workers_duties(tmp_path: Path) -> None:
+    (tmp_path / "layer" / "python").mkdir(parents=True)
+    (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
+    stack = Stack(App(), "orders")
+    KinesisConsumer(
+        stack, "Consumer", application="orders-audit", stream=Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
+        handler_code=tmp_path, handler="orders:handle", dependencies_layer=tmp_path / "layer",
+        worker_role=iam.Role.from_role_arn(stack, "Role", ROLE_ARN),
+    )  # fmt: skip
+    template = Template.from_stack(stack)
+    assert function(template, "LeaseWorker")["Role"] == ROLE_ARN
+    (policy,) = [
+        each["Properties"]
+        for name, each in template.find_resources("AWS::IAM::Policy").items()
+        if "LeaseWorkerDuties" in name
+    ]
+    assert policy["Roles"] == ["theirs"]
+    statements = policy["PolicyDocument"]["Statement"]
+    actions = {action for statement in statements for action in statement["Action"]}
+    assert actions == {
+        "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem",
+        "kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards", *LOG,
+    }  # fmt: skip
+    assert not [name for name in template.find_resources("AWS::IAM::Role") if "LeaseWorkerRole" in name]
+
+
+def test_runtime_layers_storage_and_tracing(build: Build, other: Stack) -> None:
+    own = lambda_.LayerVersion.from_layer_version_arn(other, "Layer", LAYER_ARN)
+    template = Template.from_stack(
+        build(
+            runtime=lambda_.Runtime.PYTHON_3_12,
+            worker_layers=[own],
+            ephemeral_storage=Size.gibibytes(2),
+            tracing=lambda_.Tracing.ACTIVE,
+        )
+    )
+    worker, manager = function(template, "LeaseWorker"), function(template, "LeaseManager")
+    assert worker["Runtime"] == manager["Runtime"] == "python3.12"
+    assert worker["TracingConfig"] == manager["TracingConfig"] == {"Mode": "Active"}
+    assert worker["EphemeralStorage"] == {"Size": 2048}
+    assert worker["Layers"] == [*manager["Layers"], LAYER_ARN]
+    assert "EphemeralStorage" not in manager
+
+
+def test_a_dependencies_layer_may_be_one_that_is_published(build: Build, other: Stack) -> None:
+    published = lambda_.LayerVersion.from_layer_version_arn(other, "Layer", LAYER_ARN)
+    template = Template.from_stack(build(dependencies_layer=published))
+    assert function(template, "LeaseManager")["Layers"][1] == LAYER_ARN
+    template.resource_count_is("AWS::Lambda::LayerVersion", 1)
+
+
+def test_outputs_are_made_if_they_are_wanted(build: Build) -> None:
+    def outputs(**given: Any) -> list[str]:
+        return list(Template.from_stack(build(**given)).to_json()["Outputs"])
+
+    assert len(outputs(outputs=True)) == 2 * len(outputs())  # the repository's own stack has them in any case
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("runtime", {"runtime": lambda_.Runtime.PYTHON_3_9}),
+        ("vpc", {"vpc_subnets": ec2.SubnetSelection()}),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(build: Build, name: str, given: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as refused:
+        build(**given)
+    assert refused.value.name == name
+
+
+def test_more_layers_than_a_function_takes_are_refused(build: Build, other: Stack) -> None:
+    own = lambda_.LayerVersion.from_layer_version_arn(other, "Layer", LAYER_ARN)
+    with pytest.raises(SettingsError, match="worker_layers = 4: at most 3"):
+        build(worker_layers=[own] * 4)
+
+
+def granted(build: Build, grant: str) -> dict[str, set[str]]:
+    """A grant of the construct's, as resource -> actions."""
+    stack = build()
+    somebody = iam.Role(stack, "Somebody", assumed_by=iam.AnyPrincipal())
+    getattr(stack.consumer, grant)(somebody)
+    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
+    (policy,) = [each["Properties"] for name, each in policies.items() if name.startswith("Somebody")]
+    found: dict[str, set[str]] = {}
+    for statement in policy["PolicyDocument"]["Statement"]:
+        resource, action = statement["Resource"], statement["Action"]
+        name = (
+            resource if isinstance(resource, str) else resource["Fn::GetAtt"][0].removeprefix("Consumer")[:-8]
+        )
+        found[name] = {action} if isinstance(action, str) else set(action)
+    return found
+
+
+def test_grants_give_what_is_needed_and_no_more(build: Build) -> None:
+    assert granted(build, "grant_prompt") == {"LeaseManager": {"lambda:InvokeFunction"}}
+    assert granted(build, "grant_read_leases") == {"Leases": {"dynamodb:Scan", "dynamodb:GetItem"}}
+    assert granted(build, "grant_worker") == {
+        "Leases": {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+        STREAM_ARN: {"kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards"},
+    }
+    every = {f"dynamodb:{name}Item" for name in ("Delete", "Get", "Put", "Update")} | {"dynamodb:Scan"}
+    assert granted(build, "grant_process") == {
+        "Leases": every,
+        "Sightings": {"dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"},
+        STREAM_ARN: {"kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards"},
+    }
+
+
+def test_metrics_are_the_applications_own(build: Build) -> None:
+    consumer = build().consumer
+    lag = consumer.monitoring.metric_lag()
+    assert (lag.namespace, lag.metric_name, lag.statistic) == ("sublet", "millis_behind_latest", "Maximum")
+    assert lag.dimensions == {"application": "orders-audit"}
+    of_shard = consumer.metric(Metric.BYTES, "Sum", shard_id="shardId-1")
+    assert of_shard.dimensions == {"application": "orders-audit", "shard_id": "shardId-1"}
+
+
+def test_a_process_has_the_alarms_and_the_dashboard_but_for_lambdas_own() -> None:
+    stack = Stack(App(context={MATH_ALARMS_FLAG: True}), "fleet")
+    monitoring = ConsumerMonitoring(stack, "Monitoring", application="orders-audit")
+    template = Template.from_stack(stack)
+    found = template.find_resources("AWS::CloudWatch::Alarm").values()
+    assert {alarm["Properties"].get("Namespace", "sublet") for alarm in found} == {"sublet"}
+    assert set(monitoring.alarms) == {
+        "Lagging", "UnclaimedLeases", "WorkersGone", "DataGap", "MalformedRows", "HandlerFailing", "HotShard",
+        "LeasesMissing",
+    }  # fmt: skip
+    template.resource_count_is("AWS::CloudWatch::Dashboard", 1)
+
+
+def test_cdk_nag_finds_nothing_in_any_of_it(build: Build, other: Stack) -> None:
+    app = App()
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    vpc = ec2.Vpc.from_vpc_attributes(
+        other, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+    )
+    build({}, app, vpc=vpc, tracing=lambda_.Tracing.ACTIVE, runtime=lambda_.Runtime.PYTHON_3_12)
+    app.synth()  # raises, and prints the findings, if there are any
