@@ -90,13 +90,13 @@ def test_a_wrong_value_is_refused_with_name_value_and_what_is_allowed(
         ("heartbeat_interval", SECOND / 2, "1s to 1d"),
         ("window", SECOND / 2, "1s to 7d"),
         ("window_margin", timedelta(milliseconds=99), "100ms to 10m"),
-        ("linger", -SECOND, "0ms to 1d"),
+        ("linger", -SECOND, "0s to 1d"),
         ("poll_interval", timedelta(milliseconds=199), "200ms to 1m"),
         ("idle_poll_interval", 5 * MINUTE, "200ms to 4m"),
-        ("checkpoint_interval", -SECOND, "0ms to 1d"),
-        ("handover_wait", 6 * MINUTE, "0ms to 5m"),
-        ("handler_backoff", 6 * MINUTE, "0ms to 5m"),
-        ("handler_backoff_max", 11 * MINUTE, "0ms to 10m"),
+        ("checkpoint_interval", -SECOND, "0s to 1d"),
+        ("handover_wait", 6 * MINUTE, "0s to 5m"),
+        ("handler_backoff", 6 * MINUTE, "0s to 5m"),
+        ("handler_backoff_max", 11 * MINUTE, "0s to 10m"),
         ("heartbeat_interval", 11 * SECOND, "at most a third of failover_time (30s)"),
         ("window_margin", 8 * MINUTE, "at most half of window (14m)"),
         ("idle_poll_interval", timedelta(milliseconds=200), "at least poll_interval"),
@@ -245,6 +245,13 @@ def test_an_unknown_setting_is_refused_by_its_name_and_its_value() -> None:
         Settings(**near)
     with pytest.raises(SettingsError, match=r"retries = 30: no such setting; the settings are application,"):
         Settings(**far)
+
+
+def test_shown_are_the_settings_that_differ_from_their_defaults() -> None:
+    assert repr(PLAIN) == "Settings(application='orders', stream='events')"
+    assert repr(replace(PLAIN, window=2 * MINUTE, fair_share=False)) == (
+        "Settings(application='orders', stream='events', fair_share=False, window=datetime.timedelta(seconds=120))"
+    )
 
 
 def test_settings_survive_pickling_and_copying() -> None:

@@ -3,7 +3,7 @@
 Named tuples: a dataclass takes four times as long to make, and these are made at every cold start.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: a named tuple would compile the text of each.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -33,7 +33,7 @@ def between(lowest: int, highest: int) -> Allowed:
 def lasting(shortest: str, longest: str) -> Allowed:
     """Durations, written as in the environment; both ends included."""
     least, most = parse_duration("shortest", shortest), parse_duration("longest", longest)
-    return Allowed(f"{duration_text(least)} to {duration_text(most)}", lambda lasts: least <= lasts <= most)
+    return Allowed(f"{shortest} to {longest}", lambda lasts: least <= lasts <= most)
 
 
 def matching(pattern: str, described: str) -> Allowed:

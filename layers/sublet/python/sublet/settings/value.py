@@ -29,7 +29,7 @@ from sublet.settings.text import parse_setting, setting_text
 PREFIX = "SUBLET_"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings:
     """A deployment's settings. Creating one validates it whole; SettingsError names the setting, value and what is allowed."""
 
@@ -206,6 +206,13 @@ class Settings:
         for name, definition in DEFINITIONS.items():
             definition.check(getattr(self, name))
         check_together(self)
+
+    def __repr__(self) -> str:
+        """What differs from the defaults."""
+        stated = {name: getattr(self, name) for name in DEFINITIONS}
+        return (
+            f"Settings({', '.join(f'{n}={v!r}' for n, v in stated.items() if v != DEFINITIONS[n].default)})"
+        )
 
     @property
     def lease_table(self) -> str:
