@@ -14,6 +14,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
+from sublet.aws.create_tables import tables_of
 from sublet.settings import Settings
 from sublet_cdk.alarms import MATH_ALARMS_FLAG
 
@@ -165,6 +166,19 @@ def test_sightings_have_a_table_of_their_own_that_goes_with_the_stack(template: 
     assert table["Properties"]["TableName"] == "orders-audit-sightings"
     assert table["Properties"]["KeySchema"] == [{"AttributeName": "chunk", "KeyType": "HASH"}]
     assert table["Properties"]["BillingMode"] == "PAY_PER_REQUEST"
+
+
+def test_a_process_makes_the_same_tables_as_the_stack(template: Template) -> None:
+    """What `sublet run` finds missing it makes: a stack or a process may come first."""
+    made = {
+        table["Properties"]["TableName"]: (
+            [(key["AttributeName"], key["KeyType"]) for key in table["Properties"]["KeySchema"]],
+            "PointInTimeRecoverySpecification" in table["Properties"],
+        )
+        for table in template.find_resources("AWS::DynamoDB::Table").values()
+    }
+    by_process = tables_of(Settings(application="orders-audit", stream="orders"))
+    assert made == {table.name: ([(table.key, "HASH")], table.is_backed_up) for table in by_process}
 
 
 def test_an_existing_lease_table_is_used_and_not_made(created_stream: Template) -> None:

@@ -18,13 +18,15 @@ from sublet.aws.kinesis_errors import (
     BAD_ARGUMENT,
     EXPIRED_LISTING,
     NOT_FOUND,
+    no_reply,
     poll_refusal,
     stream_error,
+    stream_not_found,
 )
 from sublet.aws.kinesis_shapes import child_of, child_shards, decode_records_reply, records_reply, shard_of
 from sublet.aws.raw_json import keep_raw_json
 from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError, StreamNotFound, StreamUnavailable
+from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError
 from sublet.polling import PollingReader
 from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.records import Page, Polled
@@ -167,9 +169,7 @@ class KinesisStream:
         except NOT_CONFIGURED as problem:
             raise not_configured(problem) from problem
         except CONNECTION_FAILED as failure:
-            raise StreamUnavailable(
-                f"no reply about stream {self._name}: {failure}; if this lasts, look at the way to Kinesis"
-            ) from failure
+            raise no_reply(self._name, failure) from failure
 
     def _not_found(self, shard_id: str | None) -> StreamError:
         """Which of the two is gone is asked of the stream, not guessed from the message."""
@@ -179,9 +179,7 @@ class KinesisStream:
             return ShardNotFound(
                 f"stream {self._name} has no shard {shard_id}: its records are past retention, and cannot be had"
             )
-        return StreamNotFound(
-            f"there is no stream {self._name} in this account and region; check its name, and AWS_REGION"
-        )
+        return stream_not_found(self._name)
 
 
 def _shard_filter(at: StartPosition) -> dict[str, Any]:

@@ -33,6 +33,19 @@ _KEY_UNAVAILABLE = frozenset(
 )
 
 
+def stream_not_found(stream: str) -> StreamNotFound:
+    return StreamNotFound(
+        f"there is no stream {stream} in this account and region; check its name, and AWS_REGION"
+    )
+
+
+def no_reply(stream: str, failure: Exception) -> StreamUnavailable:
+    """For one of CONNECTION_FAILED."""
+    return StreamUnavailable(
+        f"no reply about stream {stream}: {failure}; if this lasts, look at the way to Kinesis"
+    )
+
+
 def poll_refusal(error: ClientError) -> PollRefusal | None:
     """Why GetRecords brought nothing, if asking again will help.
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.faults import CONNECTION_FAILED, code_of
-from sublet.aws.kinesis_errors import NOT_FOUND, stream_error
-from sublet.errors import StreamNotFound, StreamUnavailable
+from sublet.aws.kinesis_errors import NOT_FOUND, no_reply, stream_error, stream_not_found
+from sublet.errors import StreamUnavailable
 from sublet.protocol.records import NewRecord
 from sublet.settings import Settings
 
@@ -38,15 +39,17 @@ class KinesisWriter:
             reply = self._client.put_records(**self._stream, Records=entries)
         except ClientError as error:
             if code_of(error) == NOT_FOUND:
-                raise StreamNotFound(f"there is no stream {self._name} in this account and region") from error
+                raise stream_not_found(self._name) from error
             named = stream_error(error, self._name)
             if isinstance(named, StreamUnavailable):
                 return [None] * len(entries)
             if named is None:
                 raise
             raise named from error
+        except NOT_CONFIGURED as problem:
+            raise not_configured(problem) from problem
         except CONNECTION_FAILED as failure:
-            raise StreamUnavailable(f"no reply from stream {self._name}: {failure}") from failure
+            raise no_reply(self._name, failure) from failure
         return [None if item.get("ErrorCode") else item["ShardId"] for item in reply["Records"]]
 
 

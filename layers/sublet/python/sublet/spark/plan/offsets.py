@@ -119,7 +119,8 @@ def offset_from_json(data: Mapping[str, Any]) -> Offset:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as damage:
         raise OffsetMalformed(
-            f"the checkpoint's offset {str(data)[:200]!r} is not sublet's ({type(damage).__name__}: {damage})"
+            f"the checkpoint's offset {str(data)[:200]!r} is not sublet's ({type(damage).__name__}: {damage}): "
+            "give the query a new checkpointLocation"
         ) from damage
 
 

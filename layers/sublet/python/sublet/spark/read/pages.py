@@ -53,7 +53,7 @@ class _Reader:
             if connection.clock.now() - since > connection.patience:
                 raise StreamUnavailable(
                     f"polls of shard {self.shard_id} were refused ({reply}) {refusals} times in {connection.patience}: "
-                    "too many consumers on its 2 MB a second, or Kinesis is failing"
+                    "too many consumers on its 2 MB a second, or Kinesis is failing; a longer `patience` waits longer"
                 )
             if reply is PollRefusal.THROTTLED:
                 connection.sleep(throttled_until(connection.clock.now(), refusals) - connection.clock.now())

@@ -94,7 +94,7 @@ def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamReco
         elif connection.clock.now() - progress_at > connection.patience:
             raise StreamUnavailable(
                 f"shard {wanted.shard_id} is at its tip and record {wanted.end} has not come for {connection.patience}, "
-                "though it is there: the task fails rather than finish short"
+                "though it is there: the task fails rather than finish short, and Spark does it again"
             )
     if wanted.end is not None:
         _lost(connection, task, f"the shard ended before record {wanted.end}, the last of this batch")
