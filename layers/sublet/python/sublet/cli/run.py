@@ -9,8 +9,6 @@ from pathlib import Path
 
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_settings, settings_of
-from sublet.ports import Signal
-from sublet.settings import Settings
 
 DESCRIPTION = """\
 Consume a stream in this process, until SIGTERM or Ctrl-C; then every lease is checkpointed and released.
@@ -37,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run_consumer(options: Namespace) -> int:
-    from sublet.aws.ports import aws_ports, with_stream_arn
+    from sublet.consumer.over_aws import over_aws
     from sublet.handlers.load import load_handler
     from sublet.runtimes.process import ConsumerProcess, stop_at_signals
     from sublet.system.garbage_collection import collect_seldom
@@ -48,25 +46,14 @@ def run_consumer(options: Namespace) -> int:
     handler = load_handler(settings.handler)
     stop = ThreadTasks().signal()
     stop_at_signals(stop)
-    settings = with_stream_arn(settings)  # before the tables: none is made for a stream that is not there
-    _see_to_tables(settings, stop, may_create=not options.no_create)
-    ports = aws_ports(settings, "consumer_process")
+    ports, settings = over_aws(settings, stop, may_create=not options.no_create, say=_say)
     collect_seldom()
     ConsumerProcess(ports, handler, settings, stop).run()
     return 0
 
 
-def _see_to_tables(settings: Settings, stop: Signal, *, may_create: bool) -> None:
-    from sublet.aws import clients
-    from sublet.aws.create_tables import create_tables, require_tables
-
-    client = clients.dynamodb_client()
-    if may_create:
-        create_tables(
-            client, settings, stop, lambda line: print(f"sublet: {line}", file=sys.stderr, flush=True)
-        )
-    else:
-        require_tables(client, settings)
+def _say(line: str) -> None:
+    print(f"sublet: {line}", file=sys.stderr, flush=True)
 
 
 COMMAND = Command(

@@ -41,22 +41,22 @@ class Consumer:
         self._ports = ports
         self._stop = (ThreadTasks() if ports is None else ports.tasks).signal()
 
-    def run(self, *, until_signalled: bool = False) -> None:
+    def run(self, *, until_signalled: bool = False, create_tables: bool = True) -> None:
         """Consume until `stop`; then checkpoint and release every lease, so that others go on at once, and return.
 
         `until_signalled`: SIGTERM and SIGINT stop it too, as when a container ends, or at Ctrl-C. Only in the main thread.
+        `create_tables`: over AWS, make the lease table and the sightings' table if there are none, as KCL does.
         Raises what is not transient, such as LeaseTableNotFound or StreamAccessDenied, after everything has been released.
         """
         from sublet.runtimes.process import ConsumerProcess, stop_at_signals
 
-        settings, ports = self.settings, self._ports
-        if ports is None:
-            from sublet.aws.ports import aws_ports, with_stream_arn
-
-            settings = with_stream_arn(settings)
-            ports = aws_ports(settings, "consumer_process")
         if until_signalled:
             stop_at_signals(self._stop)
+        settings, ports = self.settings, self._ports
+        if ports is None:
+            from sublet.consumer.over_aws import over_aws
+
+            ports, settings = over_aws(settings, self._stop, may_create=create_tables)
         ConsumerProcess(ports, self._handler, settings, self._stop).run()
 
     def stop(self) -> None:
