@@ -192,7 +192,7 @@ class Consumer:
         worker = LeaseWorker(memory_ports(self._stream(), self._table(), clock=clock), Idle(), settings)
         before = self._wire.counts()
         for item in items:
-            worker.run_window(item, "invocation", clock.now() + length)
+            worker.run_window(item, "invocation", clock.steady() + length)
         return {name: number / LEASES for name, number in (self._wire.counts() - before).items()}
 
     def _items(self) -> Sequence[WorkerItem]:

@@ -149,5 +149,5 @@ def _functions(
     worker = LeaseWorker(ports, Idle(), settings)
     return (
         lambda: manager.tick().dispatched,
-        lambda item: worker.run_window(item, "invocation", ports.clock.now() + timedelta(minutes=1)),
+        lambda item: worker.run_window(item, "invocation", ports.clock.steady() + timedelta(minutes=1)),
     )

@@ -106,7 +106,7 @@ def _worker(stream: MemoryStream) -> int:
     )
     claim = Claim(SHARD_ID, lease.lease_owner, lease.lease_counter, ClaimReason.FREE)
     item = WorkerItem("item", "worker", (claim,), windows_left=1)
-    [left] = worker.run_window(item, "invocation", ports.clock.now() + timedelta(minutes=5)).leases
+    [left] = worker.run_window(item, "invocation", ports.clock.steady() + timedelta(minutes=5)).leases
     assert left.outcome is Outcome.CAUGHT_UP, left
     return handler.records
 

@@ -225,7 +225,7 @@ class EngineWorld:
 
     def at(self, after: timedelta, do: Callable[[], object]) -> None:
         """Do something when this much time has passed since now, beside whatever runs then."""
-        moment = self.clock.now() + after
+        moment = self.clock.steady() + after
 
         def then() -> None:
             self.tasks.wait(lambda: False, moment)
@@ -277,7 +277,7 @@ class EngineWorld:
     ) -> WindowReport:
         self._windows += 1
         name = invocation or f"invocation-{self._windows}"
-        return self.worker().run_window(item or self.item(), name, self.clock.now() + lasts, stop)
+        return self.worker().run_window(item or self.item(), name, self.clock.steady() + lasts, stop)
 
 
 def lease_of(shard: Shard, checkpoint: Checkpoint = TRIM_HORIZON) -> Lease:

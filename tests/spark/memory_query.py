@@ -43,6 +43,9 @@ class Sleeper(Clock, Protocol):
 class RealClock:
     """For a query beside the library's own threads."""
 
+    def steady(self) -> datetime:
+        return self.now()
+
     def now(self) -> datetime:
         return SystemClock().now()
 

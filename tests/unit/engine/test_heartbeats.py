@@ -7,10 +7,21 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
+import pytest
 from sublet.decisions.window import Outcome
+from sublet.handler import Batch
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
-from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, EngineWorld, Result, most_in, outcomes
+from tests.doubles.engine_world import (
+    CONTINUOUS,
+    MINUTE,
+    SECOND,
+    EngineWorld,
+    Result,
+    most_in,
+    only,
+    outcomes,
+)
 
 TEN_LEASES = 10
 
@@ -107,3 +118,35 @@ def test_a_lease_whose_heartbeats_go_on_failing_is_lost_once_another_may_have_it
     world.table.disturb = disturb
     report = world.window(lasts=3 * MINUTE)
     assert outcomes(report) == {odd: Outcome.LEASE_LOST, "shardId-000000000001": Outcome.WINDOW_ENDED}
+
+
+@pytest.mark.parametrize("by", [-10 * MINUTE, 10 * MINUTE])
+def test_a_wall_clock_that_jumps_stops_neither_heartbeats_nor_polls_nor_the_windows_end(
+    by: timedelta,
+) -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.at(30 * SECOND, lambda: world.clock.jump(by))
+    world.at(90 * SECOND, lambda: world.put("after the jump"))
+    report = world.window(lasts=3 * MINUTE)
+    assert world.seconds() < 3 * 60 + 5 + abs(by.total_seconds()), "by the wall"
+    assert only(report).outcome is Outcome.WINDOW_ENDED
+    assert world.handler.data() == [b"after the jump"]
+    moments = [at for at, _ in world.stream.polls]
+    assert len(moments) > 80
+    assert 17 <= len(world.table.writes) <= 22
+
+
+def test_a_machine_that_was_suspended_asks_before_it_calls_the_handler_again() -> None:
+    """Its steady clock stood still, and says that nothing has happened; the wall clock knows better."""
+    world = EngineWorld(CONTINUOUS)
+    world.put("first")
+
+    def suspended(_: Batch) -> None:
+        world.clock.suspend(10 * MINUTE)
+        world.steal()
+        world.put("another owner's")
+
+    world.handler.script = suspended
+    report = world.window(lasts=3 * MINUTE)
+    assert only(report).outcome is Outcome.LEASE_LOST
+    assert world.handler.data() == [b"first"]

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from sublet.decisions.held_lease import Tenure
-from sublet.engine.held_lease import HeldLease
+from sublet.engine.held_lease import HeldLease, instant
 from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
 from sublet.ports import Applied, Signal
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
@@ -41,7 +41,7 @@ def hold(world: EngineWorld) -> tuple[HeldLease, Signal]:
     acquired = world.table.apply(acquire(world.table.lease().fence, "orders-lambda-0", "item/1"))
     assert isinstance(acquired, Applied)
     stop = world.tasks.signal()
-    return HeldLease(acquired.lease, world.clock.now(), world.ports, FAILOVER, stop), stop
+    return HeldLease(acquired.lease, instant(world.clock), world.ports, FAILOVER, stop), stop
 
 
 def unavailable_once(applied: bool) -> Callable[[LeaseWrite, Callable[[], Result]], Result]:

@@ -239,7 +239,7 @@ def test_all_memory_is_given_back_at_the_end_also_that_of_a_page_nobody_will_han
         world.settings,
         budget,
         world.tasks.signal(),
-        world.clock.now() + MINUTE,
+        world.clock.steady() + MINUTE,
     )
     assert feed.next() is not None
     feed.read_ahead()

@@ -115,9 +115,13 @@ class Dispatcher(Protocol):
 
 
 class Clock(Protocol):
-    """The time, as an argument. `now` is UTC-aware."""
+    """The time, as an argument. Both are UTC-aware, and alike while nobody touches the machine's clock."""
 
-    def now(self) -> datetime: ...
+    def now(self) -> datetime:
+        """The moment, by the wall clock: for what is written down, or compared with other machines' moments. It may jump."""
+
+    def steady(self) -> datetime:
+        """For durations: never set, never back. It stands still while the machine is suspended."""
 
 
 class Signal(Protocol):

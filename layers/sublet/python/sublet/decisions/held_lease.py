@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from sublet.decisions.instant import Instant
 from sublet.decisions.refusal import Verdict, judge_refusal
 from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
@@ -84,20 +85,20 @@ class Holding:
     """`lease`: as our last write left its row; `written_at`: when we sent that."""
 
     lease: Lease
-    written_at: datetime
+    written_at: Instant
     tenure: Tenure = Tenure.HELD
 
     @property
     def may_write(self) -> bool:
         return self.tenure in MAY_WRITE
 
-    def is_unconfirmed(self, now: datetime, failover_time: timedelta) -> bool:
+    def is_unconfirmed(self, now: Instant, failover_time: timedelta) -> bool:
         """So long without a write of ours that another may have taken it by now: not to be acted on until one succeeds."""
-        return now - self.written_at > failover_time
+        return now.at_most_since(self.written_at) > failover_time
 
-    def is_heartbeat_due(self, now: datetime, after: timedelta) -> bool:
+    def is_heartbeat_due(self, now: Instant, after: timedelta) -> bool:
         """Any write of ours counts as a heartbeat."""
-        return self.may_write and now - self.written_at >= after
+        return self.may_write and now.since(self.written_at) >= after
 
 
 class AfterWrite(NamedTuple):
@@ -110,7 +111,7 @@ class AfterWrite(NamedTuple):
 
 
 def after_write(
-    holding: Holding, write: LeaseWrite, row: _Row, applied: bool, sent_at: datetime
+    holding: Holding, write: LeaseWrite, row: _Row, applied: bool, sent_at: Instant
 ) -> AfterWrite:
     """`row`: what stands there now, as our write left it if it was `applied`, and otherwise what refused it."""
     verdict = Verdict.APPLIED if applied else judge_refusal(holding.lease, write, row)
@@ -129,7 +130,7 @@ def after_write(
     )
 
 
-def after_failure(holding: Holding, is_transient: bool, now: datetime, failover_time: timedelta) -> Holding:
+def after_failure(holding: Holding, is_transient: bool, now: Instant, failover_time: timedelta) -> Holding:
     """The table could not be reached, or refused for good. Out of reach for a while is no loss; for longer than
     failover_time the lease may be another's by now.
     """

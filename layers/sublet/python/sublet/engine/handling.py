@@ -65,12 +65,12 @@ class Handling:
         return True
 
     def _may_call(self) -> bool:
-        in_time = not self.stop.is_set() and self.ports.clock.now() < self.deadline
+        in_time = not self.stop.is_set() and self.ports.clock.steady() < self.deadline
         return in_time and self.held.confirm()
 
     def _may_retry(self, attempt: int) -> bool:
         backoff = handler_backoff(attempt, self.settings)
-        in_time = self.ports.clock.now() + backoff < self.deadline
+        in_time = self.ports.clock.steady() + backoff < self.deadline
         self.retries_exhausted = attempt >= self.settings.handler_attempts or not in_time
         return not self.retries_exhausted and not self.stop.wait(backoff)
 
@@ -102,7 +102,7 @@ class Handling:
         return count
 
     def _remaining_time_in_millis(self) -> int:
-        return max(0, (self.deadline - self.ports.clock.now()) // MILLISECOND)
+        return max(0, (self.deadline - self.ports.clock.steady()) // MILLISECOND)
 
     def _failed(self, failure: BaseException, where: str) -> None:
         self.failures += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from sublet.decisions.held_lease import (
     AfterWrite,
@@ -14,9 +14,10 @@ from sublet.decisions.held_lease import (
     after_reading,
     after_write,
 )
+from sublet.decisions.instant import Instant
 from sublet.decisions.refusal import Verdict
 from sublet.errors import LeaseTableError, TransientError
-from sublet.ports import Applied, Ports, Refused, Signal
+from sublet.ports import Applied, Clock, Ports, Refused, Signal
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite, hand_over, heartbeat
 
@@ -26,13 +27,17 @@ ATTEMPTS = 3
 """Of one write that is refused by a write of our own, or by a request to leave: each refusal says what to write instead."""
 
 
+def instant(clock: Clock) -> Instant:
+    return Instant(clock.now(), clock.steady())
+
+
 class HeldLease:
     """All writes to a held lease go through here, one at a time, each fenced by what the one before it left.
 
     `stop` is set as soon as the lease is lost or to be drained, so that whoever waits for records stops waiting.
     """
 
-    def __init__(self, lease: Lease, since: datetime, ports: Ports, failover_time: timedelta, stop: Signal):
+    def __init__(self, lease: Lease, since: Instant, ports: Ports, failover_time: timedelta, stop: Signal):
         self._holding = Holding(lease, since)
         self._ports = ports
         self._failover_time = failover_time
@@ -68,7 +73,7 @@ class HeldLease:
 
     def _write(self, write: LeaseWrite) -> AfterWrite | None:
         """What it came to; None when there was no answer."""
-        sent_at = self._ports.clock.now()
+        sent_at = self._now()
         try:
             result = self._ports.table.apply(write)
         except Exception as problem:  # noqa: BLE001 - an expired token, a bug: this lease's trouble, not that of its neighbours
@@ -92,7 +97,7 @@ class HeldLease:
         """Only what the table says for good is final. What nobody planned may pass, and if it does not, the lease is lost when
         another may have it."""
         is_transient = isinstance(problem, TransientError) or not isinstance(problem, LeaseTableError)
-        self._become(after_failure(self._holding, is_transient, self._ports.clock.now(), self._failover_time))
+        self._become(after_failure(self._holding, is_transient, self._now(), self._failover_time))
         is_planned = isinstance(problem, LeaseTableError)
         say = self._ports.log.warning if is_planned and not self.is_lost else self._ports.log.error
         message = "lease lost with its table" if self.is_lost else "lease table unavailable"
@@ -114,15 +119,18 @@ class HeldLease:
 
         A paused process (a frozen Lambda, a suspended machine) wakes up here, before it calls the handler once more.
         """
-        is_unconfirmed = self._holding.is_unconfirmed(self._ports.clock.now(), self._failover_time)
+        is_unconfirmed = self._holding.is_unconfirmed(self._now(), self._failover_time)
         return not self.is_lost and (not is_unconfirmed or self.write(heartbeat))
 
     def is_heartbeat_due(self, after: timedelta) -> bool:
-        return self._holding.is_heartbeat_due(self._ports.clock.now(), after)
+        return self._holding.is_heartbeat_due(self._now(), after)
 
     def heartbeat_if_due(self, after: timedelta) -> None:
         if self.is_heartbeat_due(after):
             self.write(heartbeat)
+
+    def _now(self) -> Instant:
+        return instant(self._ports.clock)
 
     def read_again(self) -> None:
         """Read the row: the owner before us may have checkpointed late. What it says now is where we start."""

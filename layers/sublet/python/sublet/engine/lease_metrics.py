@@ -19,11 +19,11 @@ class LeaseMetrics:
         self._shard_id = shard_id
         self._metrics = metrics
         self._clock = clock
-        self._shown_at = clock.now()
+        self._shown_at = clock.steady()
         self._bytes = self._records = 0
 
     def show_if_due(self, total: LeaseReport) -> None:
-        if self._clock.now() - self._shown_at >= SHOWN_EVERY:
+        if self._clock.steady() - self._shown_at >= SHOWN_EVERY:
             self.show(total)
 
     def show(self, total: LeaseReport) -> None:
@@ -33,4 +33,4 @@ class LeaseMetrics:
         self._metrics.put(Metric.MILLIS_BEHIND_LATEST, lag, shard_id=shard_id)
         self._metrics.put(Metric.BYTES, total.bytes - self._bytes, shard_id=shard_id)
         self._metrics.put(Metric.RECORDS, total.user_records - self._records, shard_id=shard_id)
-        self._bytes, self._records, self._shown_at = total.bytes, total.user_records, self._clock.now()
+        self._bytes, self._records, self._shown_at = total.bytes, total.user_records, self._clock.steady()

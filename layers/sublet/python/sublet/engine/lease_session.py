@@ -14,7 +14,7 @@ from sublet.decisions.read_position import may_have_lost, not_yet_handled, read_
 from sublet.decisions.shard_end import Blocked
 from sublet.decisions.window import AtTip, LeaseReport, Outcome, batch_ends, has_caught_up
 from sublet.engine.handling import Handling
-from sublet.engine.held_lease import HeldLease
+from sublet.engine.held_lease import HeldLease, instant
 from sublet.engine.lease_metrics import LeaseMetrics
 from sublet.engine.lease_steps import begin, end_shard, plan_end
 from sublet.engine.page_feed import Budget, PageFeed
@@ -141,14 +141,14 @@ class LeaseSession:
         """Page by page until one of them, the deadline or the stop signal ends it."""
         tip, seen_records = AtTip(), False
         while (page := feed.next()) is not None:
-            now = self.shared.ports.clock.now()
-            tip = tip.after(page, now)
-            caught_up = has_caught_up(page, tip, now, self.shared.settings)
+            now = instant(self.shared.ports.clock)
+            tip = tip.after(page, now.steady)
+            caught_up = has_caught_up(page, tip, now.steady, self.shared.settings)
             if page.records and not page.is_shard_end and not caught_up:
                 feed.read_ahead()  # while they are handled
             if page.records and not seen_records:
                 seen_records = True
-                self._check_gap(page.records[0], now)
+                self._check_gap(page.records[0], now.wall)
             if not self._handle(page):
                 return self._not_handled()
             if page.millis_behind_latest == 0:

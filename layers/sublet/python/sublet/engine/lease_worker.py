@@ -14,11 +14,12 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.instant import Instant
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.shard_end import may_begin
 from sublet.decisions.window import LeaseReport, Outcome, WindowReport, after_window, keeps_leases
 from sublet.engine.heartbeats import keep_heartbeating
-from sublet.engine.held_lease import HeldLease
+from sublet.engine.held_lease import HeldLease, instant
 from sublet.engine.lease_metrics import SHOWN_EVERY
 from sublet.engine.lease_session import LeaseSession, WindowShared
 from sublet.engine.lease_steps import acquire_lease, is_held_by
@@ -44,7 +45,7 @@ class LeaseWorker:
     def run_window(
         self, item: WorkerItem, invocation_id: str, deadline: datetime, stop: Signal | None = None
     ) -> WindowReport:
-        """Consume the item's leases until `deadline`, or until `stop` is set, which ends the window early.
+        """Consume the item's leases until `deadline` (by the steady clock), or until `stop` is set, which ends the window early.
 
         `invocation_id` is unique to this attempt. Raises only what nobody planned, and then after every lease is released.
         """
@@ -170,7 +171,7 @@ class _Window:
 
     def _consume(self, seen: LeaseFence, why: ClaimReason) -> tuple[LeaseReport, Lease | None]:
         """The report, and the lease as we left it (None: not acquired)."""
-        log, since = self.shared.ports.log, self.shared.ports.clock.now()
+        log, since = self.shared.ports.log, instant(self.shared.ports.clock)
         try:
             row = self._acquire(seen)
         except TransientError as unavailable:
@@ -199,7 +200,7 @@ class _Window:
         )
         return report, session.held.lease
 
-    def _session(self, lease: Lease, since: datetime, why: ClaimReason) -> LeaseSession:
+    def _session(self, lease: Lease, since: Instant, why: ClaimReason) -> LeaseSession:
         ports, stop = self.shared.ports, self.shared.ports.tasks.signal()
         held = HeldLease(lease, since, ports, self.shared.settings.failover_time, stop)
         session = LeaseSession(
@@ -273,7 +274,7 @@ class _Window:
     def _start_child(self, child: Lease) -> bool:
         with self.lock:
             if child.lease_key not in self.claimed:
-                in_time = self.shared.ports.clock.now() < self.shared.deadline and not (
+                in_time = self.shared.ports.clock.steady() < self.shared.deadline and not (
                     self.stop and self.stop.is_set()
                 )
                 if not in_time or len(self.under_way) >= self.shared.settings.leases_per_worker:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.window import next_poll_at, throttled_until
+from sublet.engine.held_lease import instant
 from sublet.errors import StreamError
 from sublet.ports import PollRefusal, Ports, Signal, Task, Tasks
 from sublet.protocol.records import Page
@@ -67,13 +68,13 @@ class PageFeed:
         self._budget = budget
         self._stop = stop
         self._deadline = deadline
-        self._poll_at = ports.clock.now()
+        self._poll_at = ports.clock.steady()
         self._refusals = 0
         self._ahead: Task[Page | None] | None = None
         self._in_hand = NOTHING
         self._fetched = NOTHING
         self._fetched_at = self.polled_at = ports.clock.now()
-        """`polled_at`: when the poll was made that brought the page in hand."""
+        """`polled_at`: the moment of the poll that brought the page in hand."""
 
     def next(self) -> Page | None:
         """The next page, or None if it was stopped or the deadline came first. Raises what Stream raises."""
@@ -105,7 +106,7 @@ class PageFeed:
 
     def _fetch(self) -> Page | None:
         while self._wait_until(
-            lambda: self._clock.now() >= self._poll_at, lambda: self._poll_at - self._clock.now()
+            lambda: self._clock.steady() >= self._poll_at, lambda: self._poll_at - self._clock.steady()
         ):
             reserved = Size(POLL_REPLY_MAX, self._settings.poll_limit)
             if not self._wait_until(lambda: self._budget.take(reserved), lambda: _FULL):  # noqa: B023 - waits for it right here
@@ -120,29 +121,29 @@ class PageFeed:
         kept = NOTHING
         try:
             self._reader.open()
-            polled_at = self._clock.now()
-            self._poll_at = polled_at + self._settings.poll_interval  # whatever becomes of this one
+            polled_at = instant(self._clock)
+            self._poll_at = polled_at.steady + self._settings.poll_interval  # whatever becomes of this one
             reply = self._reader.read(self._settings.poll_limit)
             if isinstance(reply, PollRefusal):
                 self._refused(reply)
                 return None
             kept = self._fetched = Size(reply.data_bytes, len(reply.records))
-            self._fetched_at = polled_at
+            self._fetched_at = polled_at.wall
         finally:
             self._budget.give_back(Size(reserved.bytes - kept.bytes, reserved.records - kept.records))
         self._refusals = 0
-        self._poll_at = next_poll_at(polled_at, reply, self._settings)
+        self._poll_at = next_poll_at(polled_at.steady, reply, self._settings)
         return reply
 
     def _refused(self, refusal: PollRefusal) -> None:
         if refusal is PollRefusal.THROTTLED:
             self._refusals += 1
-            self._poll_at = throttled_until(self._clock.now(), self._refusals)
+            self._poll_at = throttled_until(self._clock.steady(), self._refusals)
 
     def _wait_until(self, ready: Callable[[], bool], pause: Callable[[], timedelta]) -> bool:
         """Wait until it is ready, unless stopped or at the deadline."""
-        while not self._stop.is_set() and self._clock.now() < self._deadline:
+        while not self._stop.is_set() and self._clock.steady() < self._deadline:
             if ready():
                 return True
-            self._stop.wait(min(pause(), self._deadline - self._clock.now()))
+            self._stop.wait(min(pause(), self._deadline - self._clock.steady()))
         return False

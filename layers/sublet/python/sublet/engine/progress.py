@@ -23,7 +23,7 @@ class Progress:
         self._held = held
         self._settings = settings
         self._clock = clock
-        self._written_at: datetime = clock.now()
+        self._written_at: datetime = clock.steady()
 
     def start_from(self, stored: Checkpoint) -> None:
         """The row has been read again, and another has checkpointed since."""
@@ -39,7 +39,7 @@ class Progress:
 
     def write_if_due(self, slack: timedelta = timedelta(0)) -> None:
         """At most every checkpoint_interval, or `slack` before it is over."""
-        since = self._clock.now() - self._written_at
+        since = self._clock.steady() - self._written_at
         if self.is_unwritten and since + slack >= self._settings.checkpoint_interval:
             self.write()
 
@@ -56,7 +56,7 @@ class Progress:
         to = self.finished
         if self._held.write(partial(checkpoint, to=to)):
             self.written = max(to, self._held.lease.checkpoint)
-            self._written_at = self._clock.now()
+            self._written_at = self._clock.steady()
 
     def write_last(self, table: LeaseTable, log: Log) -> bool:
         """Before we leave, whatever became of the lease. True: written late, without holding the lease any more.

@@ -9,15 +9,27 @@ BEGINNING = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 
 
 class FakeClock:
-    """The Clock port. `now` is whatever was last set; it never goes back."""
+    """The Clock port. Both clocks show whatever was last set, until the wall clock `jump`s; the steady one never goes back."""
 
     def __init__(self, start: datetime = BEGINNING) -> None:
         if start.tzinfo is None:
             raise ValueError(f"start {start!r} has no time zone")
         self._now = start
+        self._wall = start
 
     def now(self) -> datetime:
+        return self._wall
+
+    def steady(self) -> datetime:
         return self._now
+
+    def jump(self, by: timedelta) -> None:
+        """Somebody sets the wall clock, forwards or back."""
+        self._wall += by
+
+    def suspend(self, duration: timedelta) -> None:
+        """The machine stands still, and its steady clock with it."""
+        self._wall += duration
 
     def advance(self, by: timedelta) -> datetime:
         """Move on, and return the new moment."""
@@ -27,5 +39,6 @@ class FakeClock:
         """Move to `moment`, which is not before the present one."""
         if moment < self._now:
             raise ValueError(f"a clock does not go back from {self._now} to {moment}")
+        self._wall += moment - self._now
         self._now = moment
         return moment

@@ -87,7 +87,7 @@ class ConsumerProcess:
         while True:
             number += 1
             report = worker.run_window(
-                item, f"window-{number}", self.ports.clock.now() + self.settings.window, self.stop
+                item, f"window-{number}", self.ports.clock.steady() + self.settings.window, self.stop
             )
             if report.next is not Next.AGAIN:
                 break

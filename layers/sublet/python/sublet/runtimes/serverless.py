@@ -64,7 +64,7 @@ def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
             return {"handler": settings.handler}
         item = item_from_json(event)
         deadline = window_deadline(
-            ports.clock.now(), timedelta(milliseconds=context.get_remaining_time_in_millis()), settings
+            ports.clock.steady(), timedelta(milliseconds=context.get_remaining_time_in_millis()), settings
         )
         return report_to_json(worker.run_window(item, context.aws_request_id, deadline))
 

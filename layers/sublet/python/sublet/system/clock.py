@@ -1,12 +1,20 @@
-"""The real clock: the only place of the library that asks the system for the time."""
+"""The real clocks: the only place of the library that asks the system for the time."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
 
 
 class SystemClock:
-    """The Clock port."""
+    """The Clock port. The steady one began with the wall clock's moment, and goes on by the system's monotonic clock."""
+
+    def __init__(self) -> None:
+        self._began_at = datetime.now(UTC)
+        self._began = time.monotonic()
 
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+    def steady(self) -> datetime:
+        return self._began_at + timedelta(seconds=time.monotonic() - self._began)

@@ -89,7 +89,7 @@ class MemoryConsumer:
 
     def consume(self, handler: object) -> Consumed:
         """Until each record of the stream is handled; or raise what the handler raised, once it has failed for good."""
-        calls, since = _Calls(handler_of(handler)), self.clock.now()
+        calls, since = _Calls(handler_of(handler)), self.clock.steady()
         ports, dispatcher = self._ports(), MemoryDispatcher()
         manager = LeaseManager(ports, dispatcher, self.settings)
         worker = LeaseWorker(ports, calls, self.settings)
@@ -97,12 +97,12 @@ class MemoryConsumer:
         for tick in range(TICKS_MAX):
             manager.tick()
             for item in dispatcher.take():
-                report = worker.run_window(item, f"tick-{tick}", self.clock.now() + self.settings.window)
+                report = worker.run_window(item, f"tick-{tick}", self.clock.steady() + self.settings.window)
                 calls.check(report.leases)
                 read.update(lease.lease_key for lease in report.leases if _is_read(lease))
             if {shard.shard_id for shard in self.stream.list_shards() if shard.is_open} <= read:
                 return Consumed(
-                    self.checkpoints, tuple(calls.batches), calls.failed, self.clock.now() - since
+                    self.checkpoints, tuple(calls.batches), calls.failed, self.clock.steady() - since
                 )
             self.clock.advance(TICK)
         raise AssertionError(

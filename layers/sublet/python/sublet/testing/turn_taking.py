@@ -69,7 +69,7 @@ class TurnTaking:
 
     def after(self, duration: timedelta) -> datetime:
         """The moment after so long."""
-        return self._clock.now() + duration
+        return self._clock.steady() + duration
 
     def wait(self, ready: Callable[[], bool], until: datetime | None = None) -> None:
         if ready():
@@ -95,13 +95,13 @@ class TurnTaking:
             following.turn.release()
             return
         why = "too many turns" if self._turns > TURNS_MAX else "a deadlock"
-        self._stuck = Stuck(f"{why}: {len(self._waiting)} tasks wait at {self._clock.now()}")
+        self._stuck = Stuck(f"{why}: {len(self._waiting)} tasks wait at {self._clock.steady()}")
         for waiting in self._waiting:
             waiting.turn.release()
 
     def _following(self) -> _Waiting | None:
         while True:
-            now = self._clock.now()
+            now = self._clock.steady()
             for waiting in self._waiting:
                 if waiting.can_go_on(now):
                     return waiting

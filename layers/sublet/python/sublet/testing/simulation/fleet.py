@@ -166,7 +166,7 @@ class Fleet:
 
         def window() -> WindowReport:
             world.note(process.name, f"starts with {[claim.lease_key[-4:] for claim in item.claims]}")
-            report = worker.run_window(item, process.name, clock.now() + world.settings.window)
+            report = worker.run_window(item, process.name, clock.steady() + world.settings.window)
             outcomes = {lease.lease_key[-4:]: lease.outcome.value for lease in report.leases}
             world.note(process.name, f"ends with {report.next}: {outcomes}")
             return report

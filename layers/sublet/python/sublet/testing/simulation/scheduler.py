@@ -46,6 +46,8 @@ class Process:
         self.is_java = False
         self.is_dead = False
         self.frozen_until = 0
+        self.suspended = timedelta(0)
+        """For how long its machine has stood still: its steady clock is behind by that."""
         self.tasks: list[SimTask[object]] = []
         self.on_death: list[Callable[[], None]] = []
 
@@ -101,6 +103,8 @@ class Scheduler:
     def now(self) -> datetime:
         """The true time: this is the Clock port of the stream and of the world itself."""
         return BEGINNING + MICROSECOND * self.now_us
+
+    steady = now
 
     def spawn(self, process: Process, work: Callable[[], T]) -> SimTask[T]:
         task: SimTask[T] = SimTask(self, process, work)
@@ -248,7 +252,7 @@ class SimTasks:
 
 
 class SkewedClock:
-    """The Clock port of one process: off by its skew."""
+    """The Clock port of one process: the wall clock is off by its skew."""
 
     def __init__(self, scheduler: Scheduler, process: Process) -> None:
         self._scheduler = scheduler
@@ -256,3 +260,6 @@ class SkewedClock:
 
     def now(self) -> datetime:
         return self._scheduler.now() + self._process.skew
+
+    def steady(self) -> datetime:
+        return self._scheduler.now() - self._process.suspended

@@ -10,6 +10,7 @@ from random import Random
 class Fault(StrEnum):
     CRASH = "crash"
     PAUSE = "pause"
+    CLOCK_JUMP = "clock jump"
     LOST_REQUEST = "lost request"
     LOST_RESPONSE = "lost response"
     STALE_SCAN = "stale scan"
@@ -33,6 +34,7 @@ class Fault(StrEnum):
 _HIGHEST = {
     Fault.CRASH: 0.004,
     Fault.PAUSE: 0.004,
+    Fault.CLOCK_JUMP: 0.002,
     Fault.LOST_REQUEST: 0.05,
     Fault.LOST_RESPONSE: 0.08,
     Fault.STALE_SCAN: 0.5,

@@ -92,7 +92,15 @@ class World:
             elif self.strikes(Fault.PAUSE):
                 pause = int(self.chance.uniform(0.2, 3) * (self.settings.failover_time // MICROSECOND))
                 process.frozen_until = scheduler.now_us + pause
-                self.note(process.name, f"stands still for {pause / SECOND:.1f} s")
+                whole_machine = self.chance.random() < 0.3
+                process.suspended += pause * MICROSECOND * whole_machine
+                self.note(
+                    process.name,
+                    f"stands still for {pause / SECOND:.1f} s{', its machine too' * whole_machine}",
+                )
+            elif process in self.items and self.strikes(Fault.CLOCK_JUMP):
+                process.skew += timedelta(minutes=self.chance.uniform(-10, 10))
+                self.note(process.name, f"its wall clock jumps, and is off by {process.skew}")
         scheduler.sleep(self.latency())
 
     def latency(self) -> int:
