@@ -6,8 +6,8 @@
         start_position=StartPosition(StartKind.LATEST), window=timedelta(minutes=5), worker_memory=1024,
     )
 
-Every setting of `sublet.settings.Settings` is a property too, with the default and the limits written there;
-a wrong one is refused at synth, by its name. The handler's own permissions: `consumer.worker`, as in
+Every setting of `sublet.settings.Settings` that is not only for a process is a property too, with the default
+and the limits written there; a wrong one is refused at synth, by its name. The handler's own permissions: `consumer.worker`, as in
 `table.grant_write_data(consumer.worker)`.
 """
 

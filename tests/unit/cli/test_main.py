@@ -63,7 +63,9 @@ def test_what_is_wrong_is_one_sentence_and_exit_code_2(
 ) -> None:
     monkeypatch.delenv("SUBLET_STREAM", raising=False)
     assert main(["run", "--application", "orders"]) == 2
-    assert capsys.readouterr().err == "sublet: setting stream = None: required; set SUBLET_STREAM\n"
+    assert capsys.readouterr().err == (
+        "sublet: setting stream = None: required; give --stream, or set SUBLET_STREAM\n"
+    )
 
 
 def test_a_machine_that_is_not_set_up_for_aws_is_told_so_in_one_sentence(

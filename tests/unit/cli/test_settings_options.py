@@ -11,7 +11,7 @@ from sublet.cli.settings_options import option_of, settings_of
 from sublet.errors import SettingsError
 from sublet.settings import DEFINITIONS, Mode, Only, Settings
 
-NAMED = ("--application", "orders", "--stream", "events")
+NAMED = ("--application", "orders", "--stream", "events", "--handler", "orders:handle")
 
 
 def settings(*arguments: str, **environment: str) -> Settings:
@@ -22,6 +22,14 @@ def test_a_process_is_continuous_and_a_worker_of_its_own() -> None:
     given = settings(*NAMED)
     assert given.mode is Mode.CONTINUOUS
     assert given.worker_id == f"orders-{socket.gethostname()}"
+
+
+@pytest.mark.parametrize("missing", ["application", "stream", "handler"])
+def test_what_a_run_cannot_do_without_is_asked_for(missing: str) -> None:
+    named = dict(zip(NAMED[::2], NAMED[1::2], strict=True))
+    del named[f"--{missing}"]
+    with pytest.raises(SettingsError, match=f"give --{missing}, or set SUBLET_{missing.upper()}"):
+        settings(*(word for option in named.items() for word in option))
 
 
 def test_options_go_before_the_environment_and_that_before_the_defaults() -> None:

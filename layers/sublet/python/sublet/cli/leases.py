@@ -6,7 +6,7 @@ import os
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
 from sublet.cli.command import Command
-from sublet.cli.settings_options import add_setting, variable_or_option
+from sublet.cli.settings_options import add_setting, one_setting
 from sublet.protocol.lease import LeaseScan
 from sublet.settings import DEFINITIONS
 
@@ -29,7 +29,7 @@ def show_leases(options: Namespace) -> int:
     from sublet.aws import clients
     from sublet.aws.dynamodb import DynamoDbLeaseTable
 
-    application = variable_or_option(DEFINITIONS["application"], options, os.environ)
+    application = one_setting("application", options, os.environ)
     print(lease_lines(DynamoDbLeaseTable(clients.dynamodb_client(), application).scan()))
     return 0
 

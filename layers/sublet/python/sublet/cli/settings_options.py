@@ -45,20 +45,26 @@ def settings_of(options: Namespace, environment: Mapping[str, str]) -> Settings:
     given = {
         variable_of(name): text for name in DEFINITIONS if (text := getattr(options, name, None)) is not None
     }
-    application = (stated | given).get(variable_of("application"), "")
+    for name in FIRST:
+        if variable_of(name) not in stated | given:
+            raise _missing(name)
+    application = (stated | given)[variable_of("application")]
     own = {variable_of(name): setting_text(value) for name, value in process_defaults(application).items()}
     return Settings.from_environment({**own, **stated, **given})
 
 
-def variable_or_option(definition: Definition, options: Namespace, environment: Mapping[str, str]) -> str:
-    """One setting alone, of type str, for a command that needs no more."""
-    text = getattr(options, definition.name)
-    text = environment.get(variable_of(definition.name)) if text is None else text
+def one_setting(name: str, options: Namespace, environment: Mapping[str, str]) -> str:
+    """One of type str alone, for a command that needs no more."""
+    given: str | None = getattr(options, name)
+    text = environment.get(variable_of(name)) if given is None else given
     if text is None:
-        how = f"required; give {option_of(definition.name)}, or set {variable_of(definition.name)}"
-        raise SettingsError(definition.name, None, how)
-    definition.check(text)
+        raise _missing(name)
+    DEFINITIONS[name].check(text)
     return text
+
+
+def _missing(name: str) -> SettingsError:
+    return SettingsError(name, None, f"required; give {option_of(name)}, or set {variable_of(name)}")
 
 
 def option_of(name: str) -> str:
