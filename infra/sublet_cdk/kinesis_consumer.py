@@ -7,8 +7,8 @@
     )
 
 Every setting of `sublet.settings.Settings` that is not only for a process is a property too, with the default
-and the limits written there; a wrong one is refused at synth, by its name. The handler's own permissions: `consumer.worker`, as in
-`table.grant_write_data(consumer.worker)`.
+and the limits written there; a wrong one is refused at synth, by its name. The handler's own permissions:
+`consumer.worker`, as in `table.grant_write_data(consumer.worker)`.
 """
 
 from __future__ import annotations
