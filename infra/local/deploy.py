@@ -11,11 +11,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from sublet_cdk.names import consumer_stack
+
 from infra.local.embedded import ACCOUNT, REGION, ROOT, EmbeddedAws
 from infra.local.guard import end_group
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
-STACK = "sublet-consumer"
 BOOTSTRAP_STACK = "CDKToolkit"
 REPORT_TAIL = 30
 
@@ -45,17 +46,20 @@ def deploy(
     aws: EmbeddedAws,
     context: Mapping[str, str],
     *,
-    stack: str = STACK,
+    stack: str | None = None,
     folder: Path = ROOT,
     report: Report = print,
 ) -> dict[str, str]:
     """Deploy `stack` of the app of cdk.json in `folder` with `-c` for each of `context`, and return its outputs by name.
+
+    The stack is by default the one of the context's application.
 
     Bootstraps first where that has not been done. The emulator runs functions as this machine's own processes, so
     the layer is this machine's architecture.
     report: called with each line of progress. Raises DeploymentFailed.
     """
     bootstrap(aws, report=report)
+    stack = stack or consumer_stack(context["application"])
     with tempfile.TemporaryDirectory(prefix="sublet-cdk-") as scratch:
         outputs = Path(scratch) / "outputs.json"
         command = [
@@ -74,10 +78,11 @@ def deploy(
 
 
 def destroy(
-    aws: EmbeddedAws, context: Mapping[str, str], *, stack: str = STACK, report: Report = print
+    aws: EmbeddedAws, context: Mapping[str, str], *, stack: str | None = None, report: Report = print
 ) -> None:
     """Delete `stack`; what it retains stays. Takes the context that it was deployed with. Raises DeploymentFailed."""
     with tempfile.TemporaryDirectory(prefix="sublet-cdk-") as scratch:
+        stack = stack or consumer_stack(context["application"])
         _cdk(aws, ["destroy", stack, "--force", *_app_arguments(context, scratch)], report)
 
 

@@ -1,5 +1,4 @@
-"""The repository's own stack: one KinesisConsumer, described by CDK context. The demo and the end-to-end
-tests deploy it.
+"""A stack with one KinesisConsumer, described by CDK context. The demo and the end-to-end tests deploy it.
 
     cdk deploy -c application=orders-audit -c stream_arn=arn:... \\
         -c handler_code=handlers/orders -c handler=orders:handle -c mode=continuous -c window=5m
@@ -22,7 +21,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 from sublet_cdk import roles
 from sublet_cdk.consumer_settings import SettingProperties, setting_names
-from sublet_cdk.context import context_of, is_true, number, one_of, stream_arn, texts_by_name
+from sublet_cdk.context import context_of, is_true, number, one_of, required, stream_arn, texts_by_name
 from sublet_cdk.kinesis_consumer import KinesisConsumer
 from sublet_cdk.outputs import add_outputs
 
@@ -45,10 +44,9 @@ CONTEXT = {
 }
 """What `-c` takes beside the settings."""
 
+REQUIRED = ("application", "handler_code", "handler")
+
 DEFAULTS = {
-    "application": "flights",
-    "handler_code": "examples/flights",
-    "handler": "flights:handle",
     "tick": "rate(1 minute)",
     "architecture": "arm64",
     "worker_memory": "512",
@@ -68,22 +66,31 @@ HANDLER_ON_TABLE = [
 
 
 class ConsumerStack(Stack):
-    """The stack. `overrides` go to KinesisConsumer as they are, past the context (tests give a layer of their
-    own).
+    """The stack. `defaults` stand for context that is not given; `overrides` go to KinesisConsumer as they are, past the
+    context (tests give a layer of their own).
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, overrides: Mapping[str, Any] | None = None, **stack: Any
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        defaults: Mapping[str, str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        **stack: Any,
     ) -> None:
         super().__init__(scope, construct_id, **stack)
-        self.context = DEFAULTS | context_of(self, (*CONTEXT, *setting_names()))
+        self.context = {**DEFAULTS, **(defaults or {}), **context_of(self, (*CONTEXT, *setting_names()))}
+        application, handler_code, handler = (
+            required(self.context, name, CONTEXT[name]) for name in REQUIRED
+        )
         self.consumer = KinesisConsumer(
             self,
             "Consumer",
-            application=self.context["application"],
+            application=application,
             stream=self._stream(),
-            handler_code=self.context["handler_code"],
-            handler=self.context["handler"],
+            handler_code=handler_code,
+            handler=handler,
             **cast("Any", self._properties() | dict(overrides or {}) | self._settings()),
         )
         if table_arn := self.context.get("handler_table_arn"):

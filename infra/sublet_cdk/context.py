@@ -43,7 +43,7 @@ def _text(value: object) -> str:
 
 def required(context: Mapping[str, str], name: str, meaning: str) -> str:
     if name not in context:
-        raise SettingsError(name, None, f"required: {meaning} (-c {name}=...)")
+        raise SettingsError(name, None, f"required: {meaning}")
     return context[name]
 
 

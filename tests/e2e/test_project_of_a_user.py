@@ -13,7 +13,9 @@ import pytest
 from infra.local import embedded_aws
 from infra.local.deploy import deploy
 from tests.e2e.deliveries import wait_until
-from tests.package.distributions import build, environment_with, run
+from tests.package.distributions import ROOT, build, environment_with, run
+
+NODE_MODULES = ROOT / "node_modules"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -69,6 +71,17 @@ def test_nothing_of_this_repository_is_on_their_path(project: Path) -> None:
     said = run([str(project / ".venv/bin/python"), "-c", say], project).split()
     assert all(str(project) in path for path in said[:2])
     assert not [path for path in said if str(Path(__file__).resolve().parents[2]) in path]
+
+
+def test_without_a_line_of_cdk_the_command_writes_the_same_template(project: Path) -> None:
+    (project / "node_modules").symlink_to(NODE_MODULES)  # or npx would fetch the CDK's command line from npm
+    own = [
+        *("--application", "orders-audit", "--handler-code", "handlers", "--handler", "orders:handle"),
+        *("--set", "mode=continuous", "--set", "window=5m", "--", "--quiet"),
+    ]
+    run([str(project / ".venv/bin/sublet"), "synth", *own], project)
+    template = json.loads((project / "cdk.out" / "sublet-orders-audit.template.json").read_text())
+    assert {"LeaseTable", "LeaseManager", "StreamName"} <= template["Outputs"].keys()
 
 
 def test_their_stack_is_deployed_and_consumes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,10 @@ from sublet.pipeline.settings import Sink
 from sublet.settings import StartKind
 from sublet.spark.options import Leases
 from sublet_cdk import spark_stack
+from sublet_cdk.app import stack_of
 from sublet_cdk.spark_pipeline import SparkPipeline
 from sublet_cdk.spark_stack import REQUIRED, PipelineStack
 
-from infra.app import stack_of
 from tests.infra.conftest import STREAM_ARN
 
 GIVEN = {
@@ -116,15 +116,15 @@ def app_of(context: Mapping[str, Any]) -> App:
 def test_the_app_makes_a_pipeline_when_asked_for_one(tmp_path: Path) -> None:
     (tmp_path / "pyarrow").mkdir()
     app = app_of({**GIVEN, "stack": "pipeline", "dependencies": str(tmp_path), "cli_credentials": True})
-    assert stack_of(app).stack_name == "sublet-pipeline"
+    assert stack_of(app, {}).stack_name == "sublet-pipeline-orders-lake"
 
 
 def test_dependencies_that_are_not_built_are_named_with_how_to_build_them(tmp_path: Path) -> None:
     app = app_of({**GIVEN, "stack": "pipeline", "dependencies": str(tmp_path)})
     with pytest.raises(SettingsError, match=r"setting dependencies = .*make emr"):
-        stack_of(app)
+        stack_of(app, {})
 
 
 def test_the_app_refuses_another_stack() -> None:
     with pytest.raises(SettingsError, match="setting stack = 'spark': consumer or pipeline"):
-        stack_of(app_of({"stack": "spark"}))
+        stack_of(app_of({"stack": "spark"}), {})

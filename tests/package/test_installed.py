@@ -139,6 +139,14 @@ def test_constructs_without_the_extra_say_what_to_install(
         run([str(python), "-c", "from sublet_cdk import KinesisConsumer"], tmp_path)
 
 
+def test_deploying_without_the_extra_says_what_to_install(
+    distributions: Distributions, tmp_path: Path
+) -> None:
+    environment_with(distributions.wheel, tmp_path / "venv")
+    with pytest.raises(AssertionError, match=r"sublet: .* pip install 'sublet\[cdk\]'"):
+        run([str(tmp_path / "venv/bin/sublet"), "deploy"], tmp_path)
+
+
 def test_a_users_files_are_checked_against_the_installed_types(
     distributions: Distributions, tmp_path: Path
 ) -> None:

@@ -1,0 +1,96 @@
+"""`sublet deploy` and `sublet synth`: a consumer on Lambda, without any code of CDK's. The app is sublet_cdk's."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from sublet.cli.command import Command
+from sublet.errors import SettingsError, SubletError
+
+DESCRIPTION = """\
+{does} a lease manager and lease workers on Lambda, in a stack named sublet-<application>. Paths are taken from here.
+
+It runs the CDK's command line, which npx fetches from npm: it takes Node.js, and pip install 'sublet[cdk]'. An account and
+region that have not seen the CDK need `npx cdk bootstrap` once. What stands after -- goes to cdk as it is.
+
+--set has every setting of `sublet run --help`, and what else sublet_cdk/consumer_stack.py lists, such as
+tick="rate(5 minutes)", worker_memory=1024, architecture=x86_64, existing_lease_table=true. With --set stack=pipeline the
+stack is a pipeline on EMR Serverless: sublet_cdk/spark_stack.py."""
+
+EXAMPLES = """\
+example:
+  sublet {name} --application orders-audit --stream-arn arn:aws:kinesis:eu-west-1:123456789012:stream/orders \\
+      --handler-code handlers --handler orders:handle --set mode=continuous --set window=5m"""
+
+OPTIONS = {
+    "application": "the consumer group: it names the lease table and the stack",
+    "stream_arn": "an existing stream; without it the stack makes one",
+    "handler_code": "the folder of the handler's module; its requirements.txt is installed for Lambda",
+    "handler": "module:function",
+}
+
+
+class CannotDeploy(SubletError):
+    """Something that the CDK's command line needs is not there. Says how to get it."""
+
+
+def add_arguments(name: str, does: str) -> Callable[[ArgumentParser], None]:
+    def add(parser: ArgumentParser) -> None:
+        parser.description, parser.epilog = DESCRIPTION.format(does=does), EXAMPLES.format(name=name)
+        parser.formatter_class = RawDescriptionHelpFormatter
+        for option, meaning in OPTIONS.items():
+            parser.add_argument("--" + option.replace("_", "-"), metavar="TEXT", help=meaning)
+        parser.add_argument(
+            "--set", metavar="NAME=VALUE", action="append", default=[], help="anything else, by its name"
+        )
+        parser.add_argument("cdk", nargs="*", metavar="-- CDK", help="more of cdk's own options")
+        parser.set_defaults(verb=name)
+
+    return add
+
+
+def run_cdk(options: Namespace) -> int:
+    """The exit code of the CDK's command line."""
+    return subprocess.run(cdk_command(options), check=False).returncode  # noqa: S603 -- the user's own words, and no shell
+
+
+def cdk_command(options: Namespace) -> list[str]:
+    """Raises SettingsError for what is malformed, and CannotDeploy for what is not installed."""
+    given = {name: text for name in OPTIONS if (text := getattr(options, name)) is not None}
+    for pair in options.set:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingsError("--set", pair, "NAME=VALUE")
+        given[name] = value
+    app = shlex.join([sys.executable, "-m", "sublet_cdk.app"])
+    context = [word for name, value in given.items() for word in ("--context", f"{name}={value}")]
+    return [_npx(), "--yes", "cdk", options.verb, "--app", app, *context, *options.cdk]
+
+
+def _npx() -> str:
+    if find_spec("aws_cdk") is None:
+        raise CannotDeploy("the AWS CDK is not installed here: pip install 'sublet[cdk]'")
+    npx = shutil.which("npx", path=os.environ.get("PATH"))
+    if npx is None:
+        raise CannotDeploy(
+            "there is no npx on the PATH: the CDK's command line takes Node.js 20 or newer (nodejs.org)"
+        )
+    return npx
+
+
+DEPLOY = Command(
+    "deploy", "deploy a consumer to Lambda", add_arguments("deploy", "Deploy a consumer:"), run_cdk
+)
+SYNTH = Command(
+    "synth",
+    "write the CloudFormation template that deploy deploys",
+    add_arguments("synth", "Write the template of a consumer:"),
+    run_cdk,
+)

@@ -1,0 +1,57 @@
+"""`sublet deploy`: what it has npx run, and what it says when something is not there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from sublet.cli.deploy import CannotDeploy, cdk_command
+from sublet.cli.main import main, parser
+from sublet.errors import SettingsError
+
+GIVEN = ["deploy", "--application", "orders-audit", "--handler", "orders:handle"]
+
+
+@pytest.fixture
+def npx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    npx = tmp_path / "npx"
+    npx.write_text("#!/bin/sh\nexit 3\n")
+    npx.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return npx
+
+
+def test_options_and_settings_are_context_and_the_rest_is_cdks(npx: Path) -> None:
+    arguments = [
+        *GIVEN,
+        "--set",
+        "window=5m",
+        "--set",
+        "handler_environment={}",
+        "--",
+        "--require-approval",
+        "never",
+    ]
+    command = cdk_command(parser().parse_args(arguments))
+    assert command == [
+        *(str(npx), "--yes", "cdk", "deploy", "--app", f"{sys.executable} -m sublet_cdk.app"),
+        *("--context", "application=orders-audit", "--context", "handler=orders:handle"),
+        *("--context", "window=5m", "--context", "handler_environment={}"),
+        *("--require-approval", "never"),
+    ]
+
+
+def test_its_exit_code_is_cdks(npx: Path) -> None:
+    assert main(GIVEN) == 3
+
+
+def test_something_set_to_nothing_is_refused(npx: Path) -> None:
+    with pytest.raises(SettingsError, match="NAME=VALUE"):
+        cdk_command(parser().parse_args([*GIVEN, "--set", "window"]))
+
+
+def test_without_node_it_says_what_to_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CannotDeploy, match="Node"):
+        cdk_command(parser().parse_args(GIVEN))
