@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from itertools import count, cycle, islice
 from random import Random
@@ -64,6 +64,9 @@ class Identified:
 
     def has_shard(self, shard_id: str) -> bool:
         return self.inner.has_shard(shard_id)
+
+    def service_time(self) -> datetime:
+        return self.inner.service_time()
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         return PollingReader(self, shard_id, position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sublet.decisions.read_position import LONGEST_RETENTION, IteratorType, ReadPosition, after
@@ -228,3 +228,15 @@ def test_a_deleted_stream_is_not_a_missing_shard(bench_of: Callable[[int], Bench
     for call in calls:
         with pytest.raises(StreamNotFound):
             call()
+
+
+def test_the_services_time_is_never_in_its_future_and_hardly_in_its_past(
+    bench_of: Callable[[int], Bench],
+) -> None:
+    """What is put from now on is not before it: opened there, nothing of that is missed."""
+    bench = bench_of(1)
+    told = bench.stream.service_time()
+    bench.put(b"after")
+    (record,) = read(bench.stream, bench.stream.open(FIRST, HORIZON))[0]
+    assert timedelta(0) <= record.approximate_arrival_timestamp - told < timedelta(seconds=10)
+    assert data_from(bench.stream, FIRST, ReadPosition(IteratorType.AT_TIMESTAMP, at=told)) == [b"after"]

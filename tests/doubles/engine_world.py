@@ -102,6 +102,18 @@ class ObservedTable:
         return [write.kind for write in self.writes if write.applied and lease_key in (None, write.lease_key)]
 
 
+@dataclass(frozen=True)
+class ServiceClock:
+    """The service's own: right, whoever sets the machine's."""
+
+    machine: FakeClock
+
+    def now(self) -> datetime:
+        return self.machine.steady()
+
+    steady = now
+
+
 class ObservedStream:
     """A MemoryStream that keeps a list of the polls; `disturb` may answer a poll instead of it."""
 
@@ -126,6 +138,9 @@ class ObservedStream:
 
     def has_shard(self, shard_id: str) -> bool:
         return shard_id in self.unlisted or self.real.has_shard(shard_id)
+
+    def service_time(self) -> datetime:
+        return self.real.service_time()
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         return PollingReader(self, shard_id, position)
@@ -190,7 +205,7 @@ class EngineWorld:
         self.settings = settings
         self.clock = FakeClock()
         self.tasks = TurnTaking(self.clock)
-        self.shards = MemoryStream(shards, clock=self.clock, throttled=throttled, name="events")
+        self.shards = MemoryStream(shards, clock=ServiceClock(self.clock), throttled=throttled, name="events")
         self.stream = ObservedStream(self.shards, self.clock)
         self.table = ObservedTable(self.clock)
         self.table.looks = self.stream.looks  # in the order of both

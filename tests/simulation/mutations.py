@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.polling import PolledStream, PollingReader
@@ -85,6 +86,9 @@ class LatestStream:
 
     def has_shard(self, shard_id: str) -> bool:
         return self.real.has_shard(shard_id)
+
+    def service_time(self) -> datetime:
+        return self.real.service_time()
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         return PollingReader(self, shard_id, position)

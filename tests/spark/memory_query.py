@@ -87,6 +87,9 @@ class WatchedStream:
     def has_shard(self, shard_id: str) -> bool:
         return self.inner.has_shard(shard_id)
 
+    def service_time(self) -> datetime:
+        return self.inner.service_time()
+
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         return PollingReader(self, shard_id, position)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from sublet.decisions.read_position import IteratorType
 from sublet.decisions.window import Outcome
 from sublet.errors import LeaseTableUnavailable
@@ -221,3 +222,22 @@ def test_a_window_that_ends_behind_the_tip_does_not_claim_to_have_caught_up() ->
     world.handler.script = lambda _: world.tasks.sleep(SECOND)
     world.window(lasts=10 * SECOND)
     assert world.table.lease().caught_up_at is None
+
+
+@pytest.mark.parametrize("ahead", [timedelta(0), SECOND, 10 * MINUTE])
+def test_a_latest_lease_loses_nothing_though_the_workers_clock_is_ahead_of_the_service(
+    ahead: timedelta,
+) -> None:
+    """Pinned by our own clock, what arrives within what it is ahead by would lie before the pin."""
+    world = EngineWorld(replace(NO_WAITING, start_position=StartPosition.parse("LATEST")), leases=False)
+    world.put("before the application")
+    world.clock.advance(10 * SECOND)
+    world.manager().tick()
+    (item,) = world.dispatcher.take()
+    world.clock.jump(ahead)
+    world.window(item)
+    world.clock.advance(SECOND / 2)
+    world.put("one")
+    world.clock.advance(MINUTE)
+    world.window()
+    assert world.handler.data() == [b"one"]

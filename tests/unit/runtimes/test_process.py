@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from sublet.decisions.read_position import ReadPosition
@@ -67,6 +67,9 @@ class OddStream:
 
     def has_shard(self, shard_id: str) -> bool:
         return self.real.has_shard(shard_id)
+
+    def service_time(self) -> datetime:
+        return self.real.service_time()
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         return PollingReader(self, shard_id, position)

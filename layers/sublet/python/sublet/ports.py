@@ -76,6 +76,11 @@ class Stream(Protocol):
     def has_shard(self, shard_id: str) -> bool:
         """Whether the service still knows the shard, asked of the shard itself: a listing may lag."""
 
+    def service_time(self) -> datetime:
+        """A moment by the service's own clock, at most a second or two ago and never in its future: nothing that arrives from
+        now on arrives before it. A worker's clock may be ahead, and a LATEST lease pinned by it would lose what it is ahead by.
+        """
+
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         """Nothing is asked of the service until it is opened, or read."""
 

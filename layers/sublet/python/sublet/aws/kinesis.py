@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -83,6 +84,13 @@ class KinesisStream:
         except ShardNotFound:
             return False
         return True
+
+    def service_time(self) -> datetime:
+        """HTTP's Date, in whole seconds."""
+        with self._named_errors():
+            reply = self._client.list_shards(**self._stream, MaxResults=1)
+        date: str = reply["ResponseMetadata"]["HTTPHeaders"]["date"]
+        return parsedate_to_datetime(date)
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         return PollingReader(self, shard_id, position)

@@ -56,18 +56,21 @@ def needs_pin(
     lease: Lease,
     parents: Collection[Lease | MalformedRow | None],
     start_position: StartPosition,
-    now: datetime,
+    service_time: datetime,
 ) -> Pin | None:
     """The pin to store before the first open, or None. `parents`: the rows of the lease's parents, None for one without.
 
-    A LATEST lease is pinned at `now`; when a parent has a lease, at its shard's beginning, since what follows on a shard
+    A LATEST lease is pinned at `service_time`, a moment by the service's clock (our own may be ahead of it, and would lose what
+    arrives meanwhile); when a parent has a lease, at its shard's beginning, since what follows on a shard
     that is consumed is consumed whole. An AT_TIMESTAMP lease by a Java worker has its moment in Java's configuration alone:
     it is pinned at our own start position's moment, and left to `read_position` when we have none.
     """
     if lease.start_at is not None:
         return None
     if lease.checkpoint == LATEST:
-        return Pin(now if all(parent is None for parent in parents) else now - LONGEST_RETENTION)
+        return Pin(
+            service_time if all(parent is None for parent in parents) else service_time - LONGEST_RETENTION
+        )
     if lease.checkpoint == AT_TIMESTAMP and start_position.at is not None:
         return Pin(start_position.at)
     return None

@@ -112,7 +112,7 @@ class LeaseSession:
         if self.why is ClaimReason.STEAL and not self.stop.wait(shared.settings.handover_wait):
             self.held.read_again()
             self.progress.start_from(self.held.lease.checkpoint)
-        may_open = begin(self.held, shared.ports, shared.settings.start_position, shared.ports.clock.now())
+        may_open = begin(self.held, shared.ports, shared.settings.start_position)
         if may_open is None:
             return Outcome.WAITS_FOR_PARENTS
         if not may_open:

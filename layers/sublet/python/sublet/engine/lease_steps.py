@@ -6,7 +6,6 @@ Each looks, asks a decision, and acts through the ports; each is safe to be cut 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
 
 from sublet.decisions.lease_cleanup import DeleteReason, Deletion
@@ -17,6 +16,7 @@ from sublet.decisions.tick_plan import Look
 from sublet.engine.held_lease import HeldLease
 from sublet.metric_names import Metric
 from sublet.ports import Applied, LeaseTable, Ports
+from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.lease import Lease, LeaseFence, MalformedRow, lease_key_of
 from sublet.protocol.lease_writes import acquire, create, delete, end, pin, set_children
 from sublet.protocol.shard import ChildShard
@@ -63,7 +63,7 @@ def is_held_by(lease: Lease, worker_id: str, holder: str) -> bool:
     return lease.holder == holder and lease.lease_owner == worker_id
 
 
-def begin(held: HeldLease, ports: Ports, start: StartPosition, now: datetime) -> bool | None:
+def begin(held: HeldLease, ports: Ports, start: StartPosition) -> bool | None:
     """Whether the lease's shard may be opened, with its start in its row if it needs one there. None: a parent has not ended.
 
     The parents are asked of the table itself: the scan that sent us may have missed one that was created seconds before.
@@ -72,7 +72,9 @@ def begin(held: HeldLease, ports: Ports, start: StartPosition, now: datetime) ->
     parents = _parents(held.lease, ports.table)
     if not held.lease.is_ended and not may_begin(held.lease, parents):
         return None
-    needed = needs_pin(held.lease, parents, start, now)
+    is_latest = held.lease.checkpoint == LATEST and held.lease.start_at is None
+    service_time = ports.stream.service_time() if is_latest else ports.clock.now()  # a call, where it counts
+    needed = needs_pin(held.lease, parents, start, service_time)
     return needed is None or held.write(partial(pin, at=needed.at))
 
 

@@ -67,6 +67,11 @@ class MemoryStream:
             self._check_exists()
             return shard_id in self._logs
 
+    def service_time(self) -> datetime:
+        with self._lock:
+            self._check_exists()
+            return self._clock.now()
+
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         return PollingReader(self, shard_id, position)
 

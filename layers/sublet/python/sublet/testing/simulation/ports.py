@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.packing import WorkerItem
@@ -106,6 +107,12 @@ class SimStream:
         known = self._world.stream.has_shard(shard_id)
         self._world.step(self._process)
         return known
+
+    def service_time(self) -> datetime:
+        self._call("ListShards")
+        now = self._world.scheduler.now()
+        self._world.step(self._process)
+        return now.replace(microsecond=0)
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         return PollingReader(self, shard_id, position)

@@ -108,7 +108,7 @@ class _Run:
     def _without(self, settings: Settings) -> frozenset[Fault]:
         """What nobody promises to survive: LATEST forgets with its row where it was, and Java stops at a bad row."""
         is_latest = settings.start_position.kind is StartKind.LATEST
-        without = {Fault.ROW_DELETED, Fault.CLOCK_JUMP} if is_latest else set()
+        without = {Fault.ROW_DELETED} if is_latest else set()
         return frozenset(without | ({Fault.ROW_GONE_BAD} if self.neighbours else set()))
 
     def play(self) -> None:

@@ -128,7 +128,7 @@ class World:
     def opened(self, shard_id: str) -> None:
         """Somebody reads the shard for the first time: from now on a LATEST lease must not lose anything."""
         if self.ledger.shards[shard_id].required_from == NEVER:
-            self.require(shard_id, self.scheduler.now_us + self.max_skew // MICROSECOND)
+            self.require(shard_id, self.scheduler.now_us)
 
     def require(self, shard_id: str, since: int) -> None:
         """What arrives in the shard from this moment on must be handled, and in all that follow on it."""
