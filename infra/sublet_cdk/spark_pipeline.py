@@ -31,7 +31,7 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 from sublet.pipeline.settings import Sink
-from sublet.settings import StartPosition
+from sublet.settings import SIGHTINGS_SUFFIX, StartPosition
 from sublet.spark.options import Leases
 from sublet_cdk import roles
 from sublet_cdk.dependencies import EMR, built
@@ -209,7 +209,8 @@ class SparkPipeline(Construct):
         duties: dict[str, iam.PolicyStatement | None] = {
             "stream": roles.allow(roles.PIPELINE_ON_STREAM, arguments.stream.stream_arn),
             "stream-key": roles.allow(["kms:Decrypt"], key.key_arn) if key else None,
-            "leases": self._lease_statement(),
+            "leases": self._on_table(roles.PIPELINE_ON_LEASES, ""),
+            "sightings": self._on_table(roles.PIPELINE_ON_SIGHTINGS, SIGHTINGS_SUFFIX),
             "tables": roles.allow(roles.PIPELINE_ON_TABLES, *prefixes),
             # Not narrowed to the prefixes: S3 would answer for an object that is not there with 403 in place of 404,
             # which Spark takes for a failure. It shows names, not contents.
@@ -234,13 +235,14 @@ class SparkPipeline(Construct):
         acknowledge_wildcard(role, "*", "Looking for a log group takes a permission without a resource")
         return role
 
-    def _lease_statement(self) -> iam.PolicyStatement | None:
-        actions = roles.PIPELINE_ON_LEASES[self.arguments.leases]
+    def _on_table(
+        self, actions_by_leases: Mapping[str, list[str]], suffix: str
+    ) -> iam.PolicyStatement | None:
+        actions = actions_by_leases[self.arguments.leases]
         if not actions:
             return None
-        table = Stack.of(self).format_arn(
-            service="dynamodb", resource="table", resource_name=self.arguments.application
-        )
+        name = f"{self.arguments.application}{suffix}"
+        table = Stack.of(self).format_arn(service="dynamodb", resource="table", resource_name=name)
         return roles.allow(actions, table)
 
     def _start(self, assets: PipelineAssets, python: str, own: Mapping[str, str]) -> Mapping[str, Any]:

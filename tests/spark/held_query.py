@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from random import Random
 
-from sublet.memory import MemoryLeaseTable
+from sublet.memory import MemoryLeaseTable, MemoryMetrics, MemorySightingStore, memory_ports
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.plan.offsets import Offset, offset_to_json
 
@@ -34,6 +34,7 @@ class HeldQuery:
     ) -> None:
         self.table = table
         self.commits = MemoryCommits()
+        self.sightings, self.metrics = MemorySightingStore(), MemoryMetrics()
         self.query = MemoryQuery(stream, clock, options(**{**HOLD, **given}))
         self.runs = 0
         self.start()
@@ -41,9 +42,12 @@ class HeldQuery:
     def start(self) -> None:
         """A new process of the source, with a keeper of its own."""
         self.runs += 1
+        ports = memory_ports(
+            self.query.stream, self.table, sightings=self.sightings, clock=self.query.clock, chance=Random(self.runs),
+            metrics=self.metrics, log=self.query.memory_log,
+        )  # fmt: skip
         self.keeper = Keeper(
-            self.table, self.query.stream, self.commits, self.query.clock, self.query.clock.sleep, Random(self.runs),
-            self.query.memory_log, self.query.options.keeper_settings, f"spark/{self.runs}",
+            ports, self.commits, self.query.clock.sleep, self.query.options.keeper_settings, f"spark/{self.runs}",
             self.query.options.fail_on_data_loss,
         )  # fmt: skip
         self.query.keeper = self.keeper

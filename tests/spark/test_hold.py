@@ -23,6 +23,8 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, acquire, checkpoint, release
+from sublet.protocol.shard import Shard
+from sublet.settings import StartPosition
 from sublet.spark.keeper.keeper import ASKED_WITHIN, FIRST_PLAN_WITHIN
 from sublet.system.clock import SystemClock
 
@@ -96,17 +98,18 @@ def wait_a_second(held: HeldQuery, *, rerun: bool = False) -> list[Row]:
     return held.batch() or []
 
 
-class Unreachable:
-    """A lease table behind a network that is down."""
+def unplug(table: MemoryLeaseTable) -> None:
+    """Its network is down, but for us who look at it."""
 
-    def scan(self) -> NoReturn:
+    def down(*_: object) -> NoReturn:
         raise LeaseTableUnavailable("down")
 
-    def get(self, _: str) -> NoReturn:
-        raise LeaseTableUnavailable("down")
+    vars(table).update(scan=down, apply=down)
 
-    def apply(self, _: LeaseWrite) -> NoReturn:
-        raise LeaseTableUnavailable("down")
+
+def plug_in(table: MemoryLeaseTable) -> None:
+    for name in ("scan", "apply"):
+        del vars(table)[name]
 
 
 def test_from_the_fleet_and_back_through_a_reshard_and_in_mid_aggregate() -> None:
@@ -325,6 +328,37 @@ def test_a_parent_ends_only_when_its_last_batch_is_committed_and_its_children_ex
     assert {row(held.table, child).parent_shard_ids for child in children} == {frozenset({shard_id(0)})}
 
 
+def test_a_keeper_that_slept_while_another_owner_ended_the_shard_creates_no_children_anew() -> None:
+    """It had the listing in hand. Meanwhile parent and children were read to their ends, and their rows cleaned up."""
+    held = held_query()
+    put(held, 5)
+    stream, table = held.query.stream, held.table
+    low, high = stream.inner.split(shard_id(0))
+    held.query.plan()
+    held.run()
+    listed, has_slept = stream.list_shards, False
+
+    def list_shards(at: StartPosition | None = None) -> tuple[Shard, ...]:
+        nonlocal has_slept
+        shards = listed(at)
+        if not has_slept:
+            has_slept = True
+            held.query.clock.sleep(10 * SECOND)
+            merged = stream.inner.merge(low, high)
+            put_row(
+                table,
+                Lease(merged, TRIM_HORIZON, lease_owner="fleet", parent_shard_ids=frozenset({low, high})),
+            )
+            table.delete_row(shard_id(0))
+        return shards
+
+    stream.list_shards = list_shards  # type: ignore[method-assign]
+    held.query.plan()
+    assert has_slept
+    assert [lease.lease_key for lease in table.scan().leases] == [shard_id(3)]
+    assert "lease lost" in held.query.memory_log.messages("warning")
+
+
 def test_a_query_whose_keeper_dies_leaves_its_leases_to_expire_with_what_was_committed() -> None:
     held = held_query()
     numbers = put(held, 5)
@@ -449,12 +483,12 @@ def test_a_database_out_of_reach_for_a_while_loses_nothing() -> None:
     held.drain()
     numbers = put(held, 5, first=5)
     held.batch()
-    held.keeper._held.table = held.keeper._taker.table = Unreachable()
+    unplug(held.table)
     put(held, 5, first=10)
     held.keeper._taker._look_at = held.query.clock.now()
     assert held.query.plan()
     assert row(held.table, shard_id(0)).checkpoint != Checkpoint(numbers[-1])
-    held.keeper._held.table = held.keeper._taker.table = held.table
+    plug_in(held.table)
     held.keeper.work()
     assert row(held.table, shard_id(0)).checkpoint == Checkpoint(numbers[-1])
     held.end()

@@ -58,6 +58,7 @@ class World:
         print(f"seed {seed}")
         self.stream = BusyStream(aws.client("kinesis"), self.name, seed)
         create_table(aws.client("dynamodb"), self.name, "leaseKey")
+        create_table(aws.client("dynamodb"), f"{self.name}-sightings", "chunk")
         self.table = DynamoDbLeaseTable(aws.client("dynamodb"), self.name)
         self.by_fleet: list[bytes] = []
         (folder / "batches").mkdir(exist_ok=True)

@@ -264,7 +264,7 @@ def test_or_are_warned_of_with_the_gap() -> None:
     query, left = trimmed_in_the_middle(failOnDataLoss="false")
     query.plan()
     assert [row.data for row in query.run()] == left
-    (warning,) = [line for line in query.memory_log.lines if "lost" in line.message]
+    (warning,) = [line for line in query.memory_log.lines if line.message == "data gap"]
     assert "first one left is" in str(warning.fields["what"])
 
 

@@ -12,13 +12,14 @@ from sublet.settings.definition import Definition, Only
 from sublet.settings.kinds import HashRangeFilter, LogExceptions, Mode, StartKind, StartPosition
 from sublet.settings.limits import POLL_LIMIT_MAX, POLLS_PER_SECOND_MAX, check_window_fits
 from sublet.settings.text import duration_text, parse_duration, parse_setting, setting_text
-from sublet.settings.value import DEFINITIONS, PREFIX, Settings, unknown_setting
+from sublet.settings.value import DEFINITIONS, PREFIX, SIGHTINGS_SUFFIX, Settings, unknown_setting
 
 __all__ = [
     "DEFINITIONS",
     "POLLS_PER_SECOND_MAX",
     "POLL_LIMIT_MAX",
     "PREFIX",
+    "SIGHTINGS_SUFFIX",
     "Definition",
     "HashRangeFilter",
     "LogExceptions",

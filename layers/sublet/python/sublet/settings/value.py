@@ -28,6 +28,9 @@ from sublet.settings.text import parse_setting, setting_text
 
 PREFIX = "SUBLET_"
 
+SIGHTINGS_SUFFIX = "-sightings"
+"""Of the sightings table's name, after the application's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings:
@@ -222,7 +225,7 @@ class Settings:
     @property
     def sightings_table(self) -> str:
         """Not the lease table: one foreign row there stops every Java lease taker of KCL 2.x and 3.0-3.4."""
-        return f"{self.application}-sightings"
+        return f"{self.application}{SIGHTINGS_SUFFIX}"
 
     @property
     def own_worker_ids(self) -> tuple[str, ...]:

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 
-from sublet.decisions.shard_end import Blocked, other_parents, plan_shard_end
-from sublet.errors import LeaseTableError, StreamError, TransientError
-from sublet.ports import Clock, LeaseTable, Log, Stream
+from sublet.decisions.held_lease import MAY_WRITE, Tenure
+from sublet.decisions.shard_end import Blocked
+from sublet.engine.held_lease import HeldLease, MakeWrite
+from sublet.engine.lease_steps import end_shard, plan_end
+from sublet.errors import LeaseTableError, StreamError
+from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_writes import (
-    WriteKind,
-    create,
-    end,
-    hand_over,
-    late_checkpoint,
-    release,
-    set_children,
-)
+from sublet.protocol.lease_writes import late_checkpoint, release
 from sublet.settings import Settings
-from sublet.spark.plan.holding import Holding, MakeWrite, after_write, listed_children, next_write
+from sublet.spark.plan.committed import next_write
+from sublet.spark.plan.listed_children import listed_children
 from sublet.spark.plan.offsets import Ended, Position, ShardOffset
-
-ATTEMPTS = 3
-"""Of one write that is refused by a write of our own, or by a request to leave: each refusal says what to write instead."""
 
 
 @dataclass(slots=True)
 class HeldLeases:
-    """By lease key, each as our last write left it. One thread calls this; `pool` has the threads that write."""
+    """By lease key. One thread calls this; `pool` has the threads that write."""
 
-    table: LeaseTable
-    stream: Stream
-    clock: Clock
-    log: Log
+    ports: Ports
     settings: Settings
     pool: Executor
-    _held: dict[str, Holding] = field(default_factory=dict)
+    _held: dict[str, HeldLease] = field(default_factory=dict)
 
     def __contains__(self, key: object) -> bool:
         return key in self._held
@@ -51,117 +42,91 @@ class HeldLeases:
     @property
     def readable(self) -> Mapping[str, Lease]:
         """Those of which more may be read: not the ones that we are asked to hand over."""
-        return {key: holding.lease for key, holding in self._held.items() if not holding.is_leaving}
+        return {key: held.lease for key, held in self._held.items() if held.tenure is Tenure.HELD}
 
     @property
     def is_heartbeat_due(self) -> bool:
-        oldest = min((holding.written_at for holding in self._held.values()), default=None)
-        return oldest is not None and self.clock.now() - oldest >= self.settings.heartbeat_interval
+        return any(held.is_heartbeat_due(self.settings.heartbeat_interval) for held in self._held.values())
 
-    def add(self, holding: Holding) -> None:
-        self._held[holding.lease.lease_key] = holding
+    def add(self, lease: Lease, since: datetime) -> HeldLease:
+        failover_time, stop = self.settings.failover_time, self.ports.tasks.signal()
+        held = self._held[lease.lease_key] = HeldLease(lease, since, self.ports, failover_time, stop)
+        return held
 
     def write(self, key: str, make: MakeWrite) -> bool:
-        """Write what `make` makes of the lease as it stands; whether the row now says at least that. False: it is lost, or the
-        table cannot be reached, and the next write finds out."""
-        for _ in range(ATTEMPTS):
-            holding = self._held.get(key)
-            if holding is None:
-                return False
-            write, sent_at = make(holding.lease), self.clock.now()
-            try:
-                after = after_write(holding, write, self.table.apply(write), sent_at)
-            except LeaseTableError as problem:
-                self._failed(holding, problem)
-                return False
-            self._set(key, after.holding)
-            if after.is_done:
-                return True
-            if after.holding is None:
-                self.log.warning("lease lost", lease_key=key, write=write.kind)
-            elif after.holding.is_leaving and write.kind is WriteKind.RELEASE:
-                make = hand_over
-        return False
-
-    def _set(self, key: str, holding: Holding | None) -> None:
-        if holding is not None:
-            self._held[key] = holding
-        else:
-            self._held.pop(key, None)
-
-    def _failed(self, holding: Holding, problem: LeaseTableError) -> None:
-        """Out of reach for a while is no loss; for longer than failover_time it may be another's by now."""
-        key, age = holding.lease.lease_key, self.clock.now() - holding.written_at
-        self.log.warning("lease table refused a write", lease_key=key, problem=str(problem))
-        if not isinstance(problem, TransientError) or age > self.settings.failover_time:
-            self._set(key, None)
+        """Whether the row now says at least what was to be written. False: the lease is lost, or the table cannot be reached, and
+        the next write finds out."""
+        return self._act(key, lambda held: held.write(make))
 
     def write_due(self, committed: Mapping[str, ShardOffset], in_doubt: bool) -> None:
         """Checkpoints of what is committed, and heartbeats. Ends are for `end_those`."""
-        now = self.clock.now()
-        due = {
-            key: make
-            for key, holding in self._held.items()
-            if (make := next_write(holding, _position(committed, key), in_doubt, now, self.settings))
-        }
+        due = {key: make for key in self.keys if (make := self._next(key, committed, in_doubt))}
         list(self.pool.map(lambda key: self.write(key, due[key]), due))
 
     def write_late(self, checkpoints: Mapping[str, Checkpoint]) -> None:
         """For leases that are lost: who took one may look at its row again before it begins, or refuse to go back."""
         for key in checkpoints.keys() - self._held.keys():
             try:
-                self.table.apply(late_checkpoint(key, checkpoints[key]))
+                self.ports.table.apply(late_checkpoint(key, checkpoints[key]))
             except LeaseTableError as problem:
-                self.log.warning("late checkpoint failed", lease_key=key, problem=str(problem))
+                self.ports.log.warning("late checkpoint failed", lease_key=key, problem=str(problem))
 
     def end_those(self, committed: Mapping[str, ShardOffset]) -> bool:
         """End the shards that are read to their end; whether any is ended. One that cannot be yet stays held."""
         ending = [key for key in self.keys if isinstance(_position(committed, key), Ended)]
-        return sum(self._end(key) for key in ending) > 0
-
-    def _end(self, key: str) -> bool:
-        try:
-            return self._try_to_end(key)
-        except (LeaseTableError, StreamError) as problem:
-            self.log.warning("shard end failed; tried again", lease_key=key, problem=str(problem))
-            return False
-
-    def _try_to_end(self, key: str) -> bool:
-        """The children's leases, the children's names, SHARD_END: KCL's order, so that a crash in between mends itself."""
-        listed = {shard.shard_id: shard for shard in self.stream.list_shards()}
-        children = listed_children(listed[key], listed) if key in listed else None
-        if children is None:
-            return False
-        lease = self._held[key].lease
-        others = sorted(other_parents(lease, children))
-        missing = [p for p in others if self.table.get(p) is None and self.stream.has_shard(p)]
-        plan = plan_shard_end(lease, children, missing)
-        if isinstance(plan, Blocked):
-            parents = sorted(plan.missing_parents)
-            self.log.warning("shard end waits for a merge's other parent", lease_key=key, parents=parents)
-            return False
-        for child in plan.create:
-            self.table.apply(create(child))
-        named = self.write(key, partial(set_children, child_shard_ids=plan.child_shard_ids))
-        return named and self.write(key, end)
+        return sum(self._act(key, self._end) for key in ending) > 0
 
     def leave(self, committed: Mapping[str, ShardOffset]) -> None:
         """One attempt to write what is outstanding of each lease, and then to give it back."""
         self.end_those(committed)
-        list(self.pool.map(lambda key: self._leave(key, committed.get(key)), self.keys))
+        list(self.pool.map(lambda key: self._leave(key, committed), self.keys))
 
     def give_up(self, keys: Iterable[str]) -> None:
         """Release as they stand."""
         for key in keys:
             self.write(key, release)
 
-    def _leave(self, key: str, committed: ShardOffset | None) -> None:
-        if committed is not None and isinstance(committed.position, Ended):
+    def _act(self, key: str, step: Callable[[HeldLease], bool]) -> bool:
+        """What is left or lost by the step is held no longer."""
+        held = self._held.get(key)
+        if held is None:
+            return False
+        is_done = step(held)
+        if held.tenure not in MAY_WRITE:
+            self._held.pop(key, None)
+        return is_done
+
+    def _next(self, key: str, committed: Mapping[str, ShardOffset], in_doubt: bool) -> MakeWrite | None:
+        held = self._held[key]
+        return next_write(
+            held.lease,
+            held.tenure,
+            _position(committed, key),
+            in_doubt=in_doubt,
+            is_heartbeat_due=held.is_heartbeat_due(self.settings.heartbeat_interval),
+        )
+
+    def _end(self, held: HeldLease) -> bool:
+        """As the whole library ends a shard, but that its children are those of the listing."""
+        key = held.lease.lease_key
+        try:
+            listed = {shard.shard_id: shard for shard in self.ports.stream.list_shards()}
+            children = listed_children(listed[key], listed) if key in listed else None
+            if children is None:
+                return False
+            plan = plan_end(held.lease, children, self.ports)
+            return not isinstance(plan, Blocked) and end_shard(held, plan, self.ports)
+        except (LeaseTableError, StreamError) as problem:
+            self.ports.log.warning("shard end failed; tried again", lease_key=key, problem=str(problem))
+            return False
+
+    def _leave(self, key: str, committed: Mapping[str, ShardOffset]) -> None:
+        if isinstance(_position(committed, key), Ended):
             return
-        position = None if committed is None else committed.position
-        make = next_write(self._held[key], position, False, self.clock.now(), self.settings)
+        make = self._next(key, committed, in_doubt=False)
         if make is None or self.write(key, make):
-            self.write(key, partial(release, caught_up_at=committed.caught_up_at if committed else None))
+            caught_up_at = committed[key].caught_up_at if key in committed else None
+            self.write(key, partial(release, caught_up_at=caught_up_at))
 
 
 def _position(committed: Mapping[str, ShardOffset], key: str) -> Position | None:

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from sublet.decisions.chance import Chance
 from sublet.decisions.read_position import SHORTEST_RETENTION
 from sublet.errors import (
     LeaseTableError,
@@ -21,13 +20,13 @@ from sublet.errors import (
     StreamError,
     TransientError,
 )
-from sublet.ports import Clock, LeaseTable, Log, Stream
+from sublet.ports import Ports
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 from sublet.spark.keeper.checkpoint_folder import Commits
 from sublet.spark.keeper.held_leases import HeldLeases
 from sublet.spark.keeper.taking import Taker
-from sublet.spark.plan.holding import read_on
+from sublet.spark.plan.committed import read_on
 from sublet.spark.plan.offsets import Ended, Offset, ShardOffset
 from sublet.spark.read.pace import Sleep
 
@@ -58,13 +57,9 @@ class Keeping(Protocol):
 class Keeper:
     """`settings.worker_id`: the query's, the same in every run. `holder`: this keeper's own name, which no other has."""
 
-    table: LeaseTable
-    stream: Stream
+    ports: Ports
     commits: Commits
-    clock: Clock
     sleep: Sleep
-    chance: Chance
-    log: Log
     settings: Settings
     holder: str
     fail_on_data_loss: bool
@@ -78,12 +73,11 @@ class Keeper:
     _pool: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, WRITES_AT_ONCE))
 
     def __post_init__(self) -> None:
-        self._asked_at = self.clock.now()
-        self._held = HeldLeases(self.table, self.stream, self.clock, self.log, self.settings, self._pool)
+        self._asked_at = self.ports.clock.now()
+        self._held = HeldLeases(self.ports, self.settings, self._pool)
         self._taker = Taker(
-            self.table, self.stream, self.clock, self.chance, self.log, self.settings, self._held, self.holder, self._pool,
-            self.fail_on_data_loss,
-        )  # fmt: skip
+            self.ports, self.settings, self._held, self.holder, self._pool, self.fail_on_data_loss
+        )
 
     # What the source asks.
 
@@ -94,7 +88,7 @@ class Keeper:
         Raises SettingsError when the checkpoint folder is not this query's, DataGap, and what LeaseTable and Stream raise;
         but once it has looked, not because they are out of reach for a while.
         """
-        self._asked_at = self.clock.now()
+        self._asked_at = self.ports.clock.now()
         self._check_folder(committed)
         self._commit(committed)
         self._write_due()
@@ -110,17 +104,17 @@ class Keeper:
 
     def planned(self, end: Offset) -> None:
         """A batch that ends there is about to be run."""
-        self._asked_at, self._planned = self.clock.now(), end
+        self._asked_at, self._planned = self.ports.clock.now(), end
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
         """Leases as they stand, whoever holds them; one that has no row, or no readable one, is left out."""
-        rows = self._pool.map(self.table.get, shard_ids)
+        rows = self._pool.map(self.ports.table.get, shard_ids)
         return {row.lease_key: row for row in rows if isinstance(row, Lease)}
 
     def has_settled(self) -> bool:
         """Take what is there; whether it is known by now of every lease that its owner lives, or that it is ours. Raises what
         `held` raises."""
-        self._asked_at = self.clock.now()
+        self._asked_at = self.ports.clock.now()
         self._taker.look_and_take(self._write_due)
         return not self._taker.undecided
 
@@ -138,7 +132,7 @@ class Keeper:
         try:
             self._taker.take_if_seen()
         except (LeaseTableError, StreamError) as problem:
-            self.log.warning("look failed; the next one tries again", problem=str(problem))
+            self.ports.log.warning("look failed; the next one tries again", problem=str(problem))
         if self._taker.has_looked and self._taker.is_due:
             self._taker.begin_look()
 
@@ -151,23 +145,27 @@ class Keeper:
         """Whether the query may be over although nobody has said so: Spark stops no source of a query that failed between its
         sources' preparations and its first plan."""
         bound = FIRST_PLAN_WITHIN if self._committed is None else ASKED_WITHIN
-        return self.clock.now() - self._asked_at > bound
+        return self.ports.clock.now() - self._asked_at > bound
 
     def _let_go(self) -> None:
         """Until it is asked again, which takes leases anew."""
         if self._held.keys:
-            self.log.warning("leases given back: the query has long asked nothing", since=str(self._asked_at))
+            self.ports.log.warning(
+                "leases given back: the query has long asked nothing", since=str(self._asked_at)
+            )
             self._give_back()
 
     def _give_back(self) -> None:
         if self._planned is not None:
             is_committed = self.commits.has(self._planned)
             if is_committed is None:
-                self.log.warning("nobody can say whether the last batch was committed: it may come again")
+                self.ports.log.warning(
+                    "nobody can say whether the last batch was committed: it may come again"
+                )
             if is_committed:
                 self._commit(self._planned)
-        deadline = self.clock.now() + self.settings.failover_time
-        while self._held.keys and self.clock.now() < deadline:
+        deadline = self.ports.clock.now() + self.settings.failover_time
+        while self._held.keys and self.ports.clock.now() < deadline:
             self._held.leave(self._offsets)
             if self._held.keys:
                 self.sleep(PAUSE)
@@ -190,7 +188,7 @@ class Keeper:
         except TransientError as problem:
             if not self._taker.has_looked:
                 raise
-            self.log.warning("look failed; the next one tries again", problem=str(problem))
+            self.ports.log.warning("look failed; the next one tries again", problem=str(problem))
 
     def _write_due(self) -> None:
         self._held.write_due(self._offsets, in_doubt=self._planned is not None)

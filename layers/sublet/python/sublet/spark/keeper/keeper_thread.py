@@ -28,8 +28,10 @@ from typing import TypeVar
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
+from sublet.aws.metrics import EmfMetrics
+from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.errors import LeaseKeeperGone
-from sublet.ports import Tasks
+from sublet.ports import Ports, Tasks
 from sublet.protocol.lease import Lease
 from sublet.spark.keeper.checkpoint_folder import commits_in
 from sublet.spark.keeper.keeper import Keeper
@@ -115,7 +117,7 @@ class KeeperThread:
                     question()
                 self._keeper.work()
         except Exception as failure:
-            self._keeper.log.error(
+            self._keeper.ports.log.error(
                 "the keeper of the query's leases has failed", error=type(failure).__name__
             )
             raise
@@ -146,17 +148,27 @@ def connect_keeper(options: Options) -> KeeperThread | None:
 
 
 def _keeper(options: Options) -> Keeper:
-    settings, region, endpoint_url = options.keeper_settings, options.region, options.endpoint_url
-    clients = (kinesis_client(region, endpoint_url), kinesis_poll_client(region, endpoint_url))
     return Keeper(
-        DynamoDbLeaseTable(dynamodb_client(region), settings.lease_table),
-        KinesisStream(*clients, settings),
-        commits_in(options.checkpoint_location, region),
-        SystemClock(),
+        _ports(options),
+        commits_in(options.checkpoint_location, options.region),
         ThreadTasks().signal().wait,
-        SystemRandom(),
-        PythonLog("sublet.spark.keeper"),
-        settings,
+        options.keeper_settings,
         holder=f"spark/{uuid.uuid4()}",
         fail_on_data_loss=options.fail_on_data_loss,
+    )
+
+
+def _ports(options: Options) -> Ports:
+    """Like `sublet.aws.ports`, but that a query may name its region and endpoint, and logs as Spark's workers do."""
+    settings, region, endpoint_url = options.keeper_settings, options.region, options.endpoint_url
+    clients = (kinesis_client(region, endpoint_url), kinesis_poll_client(region, endpoint_url))
+    return Ports(
+        table=DynamoDbLeaseTable(dynamodb_client(region), settings.lease_table),
+        stream=KinesisStream(*clients, settings),
+        sightings=DynamoDbSightingStore(partial(dynamodb_client, region), settings.sightings_table),
+        clock=SystemClock(),
+        tasks=ThreadTasks(),
+        chance=SystemRandom(),
+        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
+        log=PythonLog("sublet.spark.keeper"),
     )

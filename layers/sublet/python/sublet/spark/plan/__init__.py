@@ -4,5 +4,6 @@ offsets          what Spark's offset log holds: values and their JSON
 planning         which shards begin, where the next batch ends, what its tasks read
 follow           an application's checkpoints as a first offset
 joining          an application's leases and the query's own offsets, reconciled
-holding          a held lease, and the next write to it
+committed        a committed offset as checkpoints, and the next write to a held lease
+listed_children  a closed shard's children, by the listing
 """

@@ -13,8 +13,8 @@ from datetime import datetime
 
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
+from sublet.spark.plan.committed import checkpoint_of
 from sublet.spark.plan.follow import leased_position
-from sublet.spark.plan.holding import checkpoint_of
 from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset
 from sublet.spark.plan.planning import ShardRange
 

@@ -183,4 +183,4 @@ def _lost(connection: Connection, task: Task, what: str) -> None:
     message = f"stream {task.stream}, shard {task.range.shard_id}: {what}"
     if task.fail_on_data_loss:
         raise DataGap(f"{message}. Set failOnDataLoss to false to go on with what is left")
-    connection.log.warning("records lost", what=message)
+    connection.log.warning("data gap", what=message)

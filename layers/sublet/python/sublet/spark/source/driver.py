@@ -193,7 +193,7 @@ class QueryDriver:
         )
         if self._options.fail_on_data_loss:
             raise DataGap(f"{message}. Set failOnDataLoss to false to go on with the shards that are left")
-        self._connection.log.warning("records lost", what=message)
+        self._connection.log.warning("data gap", what=message)
 
     def _peek_all(self, positions: Mapping[str, Begin], limit: Share) -> dict[str, Peek]:
         """A look into every unfinished shard that is listed, and ours to read, many at once."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sublet.decisions.held_lease import Tenure
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import WriteKind
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.settings import Settings
-from sublet.spark.plan.holding import Holding, checkpoint_of, listed_children, next_write
+from sublet.spark.plan.committed import checkpoint_of, next_write
 from sublet.spark.plan.joining import is_further, resume_ranges
+from sublet.spark.plan.listed_children import listed_children
 from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset, Unread
 from sublet.spark.plan.planning import ShardRange
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
-SETTINGS = Settings(application="orders-audit", stream="orders", worker_id="orders-audit-spark")
+HELD, DRAINING = Tenure.HELD, Tenure.DRAINING
 MIDDLE = 2**127
 
 
@@ -39,26 +40,25 @@ def test_a_position_as_a_checkpoint(position: Position, expected: Checkpoint | N
 
 
 @pytest.mark.parametrize(
-    ("committed", "age", "is_leaving", "in_doubt", "expected"),
+    ("committed", "tenure", "in_doubt", "is_due", "expected"),
     [
-        (None, 0, False, False, None),
-        (None, 10, False, False, WriteKind.HEARTBEAT),
-        (ReadTo("6"), 0, False, True, WriteKind.CHECKPOINT),
-        (ReadTo("5"), 0, False, False, None),
-        (ReadTo("4"), 10, False, False, WriteKind.HEARTBEAT),
-        (ReadTo("5"), 0, True, True, None),
-        (ReadTo("5"), 0, True, False, WriteKind.HAND_OVER),
-        (ReadTo("6"), 0, True, False, WriteKind.CHECKPOINT),
-        (Ended(), 0, True, False, None),
+        (None, HELD, False, False, None),
+        (None, HELD, False, True, WriteKind.HEARTBEAT),
+        (ReadTo("6"), HELD, True, False, WriteKind.CHECKPOINT),
+        (ReadTo("5"), HELD, False, False, None),
+        (ReadTo("4"), HELD, False, True, WriteKind.HEARTBEAT),
+        (ReadTo("5"), DRAINING, True, False, None),
+        (ReadTo("5"), DRAINING, False, False, WriteKind.HAND_OVER),
+        (ReadTo("6"), DRAINING, False, False, WriteKind.CHECKPOINT),
+        (Ended(), DRAINING, False, False, None),
     ],
 )
 def test_the_next_write(
-    committed: Position | None, age: int, is_leaving: bool, in_doubt: bool, expected: WriteKind | None
+    committed: Position | None, tenure: Tenure, in_doubt: bool, is_due: bool, expected: WriteKind | None
 ) -> None:
     """Checkpoints before all; a lease that is asked for is handed over when no batch is in doubt, and no end is due."""
     lease = Lease("shardId-0", Checkpoint("5"), lease_counter=3, lease_owner="a", checkpoint_owner="b")
-    holding = Holding(lease, NOW - timedelta(seconds=age), is_leaving)
-    make = next_write(holding, committed, in_doubt, NOW, SETTINGS)
+    make = next_write(lease, tenure, committed, in_doubt=in_doubt, is_heartbeat_due=is_due)
     assert (make and make(lease).kind) == expected
 
 

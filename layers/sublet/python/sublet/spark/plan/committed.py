@@ -1,0 +1,49 @@
+"""What a committed offset means for the leases: the checkpoint that it is, and the next write to a held lease. Pure.
+
+Everything up to a committed batch's end is handled, so its checkpoint may be written; and nothing else ever is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from sublet.decisions.held_lease import Tenure
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_writes import LeaseWrite, checkpoint, hand_over, heartbeat
+from sublet.spark.plan.offsets import Ended, Position, ReadTo, ShardOffset
+
+
+def checkpoint_of(position: Position) -> Checkpoint | None:
+    """The checkpoint that says: everything up to the position is handled. None: nothing is, or an end, which is more than a
+    checkpoint. An aggregate read whole is named by its last user record, or KCL would give the others again."""
+    if not isinstance(position, ReadTo):
+        return None
+    sub = position.sub_sequence_number
+    return Checkpoint(position.sequence_number, position.last_sub_sequence_number if sub is None else sub)
+
+
+def next_write(
+    lease: Lease, tenure: Tenure, committed: Position | None, *, in_doubt: bool, is_heartbeat_due: bool
+) -> Callable[[Lease], LeaseWrite] | None:
+    """The write that the lease needs now; None: none. A checkpoint is a heartbeat too.
+
+    committed   how far committed batches have read the shard; in_doubt: a batch is under way, or may have been committed
+    """
+    to = None if committed is None else checkpoint_of(committed)
+    if to is not None and to > lease.checkpoint:
+        return partial(checkpoint, to=to)
+    if tenure is Tenure.DRAINING and not in_doubt and not isinstance(committed, Ended):
+        return hand_over
+    return heartbeat if is_heartbeat_due else None
+
+
+def read_on(before: Mapping[str, ShardOffset], after: Mapping[str, ShardOffset]) -> dict[str, Checkpoint]:
+    """The checkpoints of a batch, for the shards that it read some of."""
+    return {
+        shard_id: to
+        for shard_id, shard in after.items()
+        if (shard_id not in before or before[shard_id].position != shard.position)
+        and (to := checkpoint_of(shard.position)) is not None
+    }
