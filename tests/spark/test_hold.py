@@ -328,6 +328,23 @@ def test_a_parent_ends_only_when_its_last_batch_is_committed_and_its_children_ex
     assert {row(held.table, child).parent_shard_ids for child in children} == {frozenset({shard_id(0)})}
 
 
+def test_children_are_taken_with_their_parents_end_though_a_look_was_under_way() -> None:
+    """A run for what is there would end without them: nothing else is left to read."""
+    held = held_query()
+    put(held, 5)
+    children = held.query.stream.inner.split(shard_id(0))
+    put(held, 5, first=5)
+    held.query.driver.set_targets()
+    held.query.plan()
+    held.run()
+    held.keeper._taker.begin_look()
+    assert held.keeper._taker._looking is not None
+    held.keeper._taker._looking.result()
+    assert held.query.plan()
+    assert {row(held.table, child).lease_owner for child in children} == {WORKER}
+    assert len(held.run()) == 5
+
+
 def test_a_keeper_that_slept_while_another_owner_ended_the_shard_creates_no_children_anew() -> None:
     """It had the listing in hand. Meanwhile parent and children were read to their ends, and their rows cleaned up."""
     held = held_query()

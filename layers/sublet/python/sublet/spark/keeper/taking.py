@@ -57,11 +57,16 @@ class Taker:
         return self._look_at is None or self.ports.clock.now() >= self._look_at
 
     def look_and_take(self, meanwhile: Callable[[], None]) -> None:
-        """Look, and take what is there to be taken; `meanwhile` is called as long as the look lasts.
+        """Look, and take what is there to be taken; `meanwhile` is called as long as the look lasts. A look that is under way already
+        may have missed what the caller has just written: children, for one, that are to be read next.
 
         Raises DataGap, and what LeaseTable and Stream raise.
         """
+        self._finish_look(meanwhile)
         self.begin_look()
+        self._finish_look(meanwhile)
+
+    def _finish_look(self, meanwhile: Callable[[], None]) -> None:
         while self._looking is not None and not wait([self._looking], timeout=AGAIN.total_seconds()).done:
             meanwhile()
         self.take_if_seen()
