@@ -62,7 +62,7 @@ class WriteBatch:
         if self._is_over():
             self.was_refused = True
             raise NotBegun(f"batch {batch}")
-        began, schema = self._clock.now(), self._recipe.schema
+        began, schema = self._clock.steady(), self._recipe.schema
         judged = with_arrival_date(rows) if schema is None else judge(rows, schema)
         kept = [judged.persist(StorageLevel.MEMORY_AND_DISK)]
         try:
@@ -76,4 +76,4 @@ class WriteBatch:
         finally:
             for frame in reversed(kept):
                 frame.unpersist()
-        self._report(BatchDone(batch, counted, self._clock.now() - began))
+        self._report(BatchDone(batch, counted, self._clock.steady() - began))

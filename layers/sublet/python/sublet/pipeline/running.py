@@ -40,7 +40,7 @@ def run_in_this_process(settings: PipelineSettings) -> int:
     if settings.transform is not None:
         load_transform(settings.transform)  # a wrong one is refused before Spark takes its ten seconds
     clock = SystemClock()
-    began = clock.now()
+    began = clock.steady()
     asked: list[bool] = []
     terminal = sys.stdout.isatty()
     spark = session(settings, quiet=terminal)
@@ -68,7 +68,7 @@ def run_in_this_process(settings: PipelineSettings) -> int:
     finally:
         display.close()
         spark.stop()
-    for line in summary_lines(tally, clock.now() - began, settings.output):
+    for line in summary_lines(tally, clock.steady() - began, settings.output):
         print(line, flush=True)
     return 0
 

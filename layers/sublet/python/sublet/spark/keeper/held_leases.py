@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 
 from sublet.decisions.held_lease import MAY_WRITE, Tenure
+from sublet.decisions.instant import Instant
 from sublet.decisions.shard_end import Blocked
 from sublet.engine.held_lease import HeldLease, MakeWrite
 from sublet.engine.lease_steps import end_shard, plan_end
@@ -48,7 +48,7 @@ class HeldLeases:
     def is_heartbeat_due(self) -> bool:
         return any(held.is_heartbeat_due(self.settings.heartbeat_interval) for held in self._held.values())
 
-    def add(self, lease: Lease, since: datetime) -> HeldLease:
+    def add(self, lease: Lease, since: Instant) -> HeldLease:
         failover_time, stop = self.settings.failover_time, self.ports.tasks.signal()
         held = self._held[lease.lease_key] = HeldLease(lease, since, self.ports, failover_time, stop)
         return held

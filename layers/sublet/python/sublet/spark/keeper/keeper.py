@@ -73,7 +73,7 @@ class Keeper:
     _pool: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, WRITES_AT_ONCE))
 
     def __post_init__(self) -> None:
-        self._asked_at = self.ports.clock.now()
+        self._asked_at = self.ports.clock.steady()
         self._held = HeldLeases(self.ports, self.settings, self._pool)
         self._taker = Taker(
             self.ports, self.settings, self._held, self.holder, self._pool, self.fail_on_data_loss
@@ -88,7 +88,7 @@ class Keeper:
         Raises SettingsError when the checkpoint folder is not this query's, DataGap, and what LeaseTable and Stream raise;
         but once it has looked, not because they are out of reach for a while.
         """
-        self._asked_at = self.ports.clock.now()
+        self._asked_at = self.ports.clock.steady()
         self._check_folder(committed)
         self._commit(committed)
         self._write_due()
@@ -104,7 +104,7 @@ class Keeper:
 
     def planned(self, end: Offset) -> None:
         """A batch that ends there is about to be run."""
-        self._asked_at, self._planned = self.ports.clock.now(), end
+        self._asked_at, self._planned = self.ports.clock.steady(), end
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
         """Leases as they stand, whoever holds them; one that has no row, or no readable one, is left out."""
@@ -114,7 +114,7 @@ class Keeper:
     def has_settled(self) -> bool:
         """Take what is there; whether it is known by now of every lease that its owner lives, or that it is ours. Raises what
         `held` raises."""
-        self._asked_at = self.ports.clock.now()
+        self._asked_at = self.ports.clock.steady()
         self._taker.look_and_take(self._write_due)
         return not self._taker.undecided
 
@@ -145,7 +145,7 @@ class Keeper:
         """Whether the query may be over although nobody has said so: Spark stops no source of a query that failed between its
         sources' preparations and its first plan."""
         bound = FIRST_PLAN_WITHIN if self._committed is None else ASKED_WITHIN
-        return self.ports.clock.now() - self._asked_at > bound
+        return self.ports.clock.steady() - self._asked_at > bound
 
     def _let_go(self) -> None:
         """Until it is asked again, which takes leases anew."""
@@ -164,8 +164,8 @@ class Keeper:
                 )
             if is_committed:
                 self._commit(self._planned)
-        deadline = self.ports.clock.now() + self.settings.failover_time
-        while self._held.keys and self.ports.clock.now() < deadline:
+        deadline = self.ports.clock.steady() + self.settings.failover_time
+        while self._held.keys and self.ports.clock.steady() < deadline:
             self._held.leave(self._offsets)
             if self._held.keys:
                 self.sleep(PAUSE)

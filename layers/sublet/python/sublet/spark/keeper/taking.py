@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from sublet.decisions.choose_leases import Choice
 from sublet.decisions.lease_cleanup import Deletion
 from sublet.decisions.tick_plan import Look, plan_tick
+from sublet.engine.held_lease import instant
 from sublet.engine.lease_steps import (
     acquire_lease,
     begin,
@@ -54,10 +55,10 @@ class Taker:
 
     @property
     def is_due(self) -> bool:
-        return self._look_at is None or self.ports.clock.now() >= self._look_at
+        return self._look_at is None or self.ports.clock.steady() >= self._look_at
 
     def look_and_take(self, meanwhile: Callable[[], None]) -> None:
-        """Look, and take what is there to be taken; `meanwhile` is called as long as the look lasts. A look that is under way already
+        """Look, and take what is there to be taken; `meanwhile` is called as long as the look lasts. One that is under way already
         may have missed what the caller has just written: children, for one, that are to be read next.
 
         Raises DataGap, and what LeaseTable and Stream raise.
@@ -80,7 +81,7 @@ class Taker:
         if self._looking is None or not self._looking.done():
             return
         looking, self._looking = self._looking, None
-        self._look_at = self.ports.clock.now() + self.settings.heartbeat_interval
+        self._look_at = self.ports.clock.steady() + self.settings.heartbeat_interval
         self._take(looking.result())
 
     def _take(self, seen: Look) -> None:
@@ -99,7 +100,8 @@ class Taker:
         list(self.pool.map(self._acquire, wanted))
         self._note_undecided(seen.scan)
         is_changing = plan.sync.create or plan.deletions or self._wants_more(seen.scan)
-        self._look_at = now + (AGAIN if is_changing else self.settings.failover_time * 2 / 3)
+        pause = AGAIN if is_changing else self.settings.failover_time * 2 / 3
+        self._look_at = self.ports.clock.steady() + pause
         self.has_looked = True
 
     def _delete(self, deletion: Deletion) -> None:
@@ -117,13 +119,13 @@ class Taker:
 
     def _acquire(self, choice: Choice) -> None:
         """Acquire a lease as it was seen, and make it ready to be read, or give it up."""
-        sent_at = self.ports.clock.now()
+        since = instant(self.ports.clock)
         row = acquire_lease(self.ports.table, choice.lease.fence, choice.worker_id, self.holder)
         if not isinstance(row, Lease) or not is_held_by(row, choice.worker_id, self.holder):
             return  # somebody else was first
-        key, held = row.lease_key, self.held.add(row, sent_at)
+        key, held = row.lease_key, self.held.add(row, since)
         self.ports.log.info("lease acquired", lease_key=key, why=choice.why, checkpoint=str(row.checkpoint))
-        if not begin(held, self.ports, self.settings.start_position, sent_at):
+        if not begin(held, self.ports, self.settings.start_position, since.wall):
             self.held.give_up([key])
 
     def _note_undecided(self, scan: LeaseScan) -> None:

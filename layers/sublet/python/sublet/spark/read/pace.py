@@ -54,22 +54,22 @@ class Pace:
         self.settle(shard_id)
         calls = self._calls_on(shard_id)
         if len(calls) == self._max_calls:
-            self._wait(calls[0] + self._window - self._clock.now())
-        calls.append(self._clock.now())
+            self._wait(calls[0] + self._window - self._clock.steady())
+        calls.append(self._clock.steady())
 
     def count_call(self, shard_id: str) -> None:
         """A call is made that somebody else has waited for."""
         self.settle(shard_id)
-        self._calls_on(shard_id).append(self._clock.now())
+        self._calls_on(shard_id).append(self._clock.steady())
 
     def date_last_call(self, shard_id: str) -> None:
         """The last call was made between when it was counted and now."""
         if calls := self._calls_on(shard_id):
-            calls[-1] = self._clock.now()
+            calls[-1] = self._clock.steady()
 
     def owe(self, shard_id: str, debt: timedelta) -> None:
         """Nothing may be read for so long from now on, and longer if more is owed already."""
-        paid_at = self._clock.now() + debt
+        paid_at = self._clock.steady() + debt
         self._paid_at[shard_id] = max(paid_at, self._paid_at.get(shard_id, paid_at))
 
     def count_bytes(self, shard_id: str, size: int) -> None:
@@ -77,7 +77,7 @@ class Pace:
 
     def debt(self, shard_id: str) -> timedelta:
         """For how long what was read still uses the limit up."""
-        now = self._clock.now()
+        now = self._clock.steady()
         return max(self._paid_at.get(shard_id, now) - now, timedelta(0))
 
     def settle(self, shard_id: str) -> None:

@@ -47,16 +47,17 @@ class _Reader:
 
     def next_page(self) -> Page:
         connection = self.connection
-        since, refusals = connection.clock.now(), 0
+        since, refusals = connection.clock.steady(), 0
         while isinstance(reply := self._poll(), PollRefusal):
             refusals += 1
-            if connection.clock.now() - since > connection.patience:
+            if connection.clock.steady() - since > connection.patience:
                 raise StreamUnavailable(
                     f"polls of shard {self.shard_id} were refused ({reply}) {refusals} times in {connection.patience}: "
                     "too many consumers on its 2 MB a second, or Kinesis is failing; a longer `patience` waits longer"
                 )
             if reply is PollRefusal.THROTTLED:
-                connection.sleep(throttled_until(connection.clock.now(), refusals) - connection.clock.now())
+                now = connection.clock.steady()
+                connection.sleep(throttled_until(now, refusals) - now)
         connection.pace.count_bytes(self.shard_id, page_bytes(reply))
         return reply
 

@@ -76,7 +76,7 @@ def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamReco
         first_call_waited=task.first_call_waited,
     )
     verify = wanted.verify
-    progress_at = connection.clock.now()
+    progress_at = connection.clock.steady()
     for page in pages:
         records: Sequence[StreamRecord] = page.records
         if verify and records:
@@ -90,8 +90,8 @@ def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamReco
         if page.is_shard_end:
             break
         if page.records or page.millis_behind_latest > 0:
-            progress_at = connection.clock.now()
-        elif connection.clock.now() - progress_at > connection.patience:
+            progress_at = connection.clock.steady()
+        elif connection.clock.steady() - progress_at > connection.patience:
             raise StreamUnavailable(
                 f"shard {wanted.shard_id} is at its tip and record {wanted.end} has not come for {connection.patience}, "
                 "though it is there: the task fails rather than finish short, and Spark does it again"

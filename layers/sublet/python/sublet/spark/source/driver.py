@@ -90,7 +90,7 @@ class QueryDriver:
         self._options = options
         self._peeker = Peeker(connection)
         self._shards: dict[str, Shard] = {}
-        self._list_at = connection.clock.now()
+        self._list_at = connection.clock.steady()
         self._identity: StreamIdentity | None = None
         self._targets: Mapping[str, ReadTo | Ended | None] | None = None
         self._called: Sequence[str] = ()
@@ -121,11 +121,13 @@ class QueryDriver:
         self._called = ()
         self._check(start)
         self._portion.committed(start)
-        now = self._connection.clock.now()
-        listed_now = now >= self._list_at or not start.shards or self._portion.is_unlisted(self._shards)
+        clock = self._connection.clock
+        is_due = clock.steady() >= self._list_at
+        listed_now = is_due or not start.shards or self._portion.is_unlisted(self._shards)
         if listed_now:
             self._list()
             self._check(start)
+        now = clock.now()
         beginning = self._beginning(start, now)
         if not start.shards and not beginning:
             return start
@@ -134,7 +136,7 @@ class QueryDriver:
             _unfinished(start, gone) | _unfinished(replace(start, shards=beginning)), limit
         )
         if any(isinstance(peek.end, Ended) for peek in peeks.values()):
-            self._list_at = now  # its children are wanted next
+            self._list_at = clock.steady()  # its children are wanted next
         self.lag = {shard_id: peek.lag for shard_id, peek in peeks.items()}
         end = next_offset(start, beginning, peeks, gone, now)
         if end is not start:
@@ -163,7 +165,7 @@ class QueryDriver:
     def _list(self) -> Iterable[Shard]:
         self._shards = {shard.shard_id: shard for shard in self._stream.list_shards()}
         self._identity = self._stream.identity()
-        self._list_at = self._connection.clock.now() + self._options.list_interval
+        self._list_at = self._connection.clock.steady() + self._options.list_interval
         return self._shards.values()
 
     def _check(self, offset: Offset) -> None:

@@ -38,8 +38,8 @@ class LeasedShards:
         """Wait until of every lease it is known that its owner lives, or it is ours."""
         self._takes_what_is_there = True
         clock, sleep = self._connection.clock, self._connection.sleep
-        until = clock.now() + self._options.failover_time + 3 * LOOK_AGAIN
-        while not self._keeper.has_settled() and clock.now() < until:
+        until = clock.steady() + self._options.failover_time + 3 * LOOK_AGAIN
+        while not self._keeper.has_settled() and clock.steady() < until:
             sleep(LOOK_AGAIN)
 
     def committed(self, start: Offset) -> None:
@@ -94,7 +94,7 @@ class LeasedShards:
         if self._planned is not None and offset_to_json(end) == offset_to_json(self._planned):
             return ranges
         patience = self._options.patience + 2 * self._options.failover_time
-        until = self._connection.clock.now() + patience
+        until = self._connection.clock.steady() + patience
         while True:
             self.committed(start)
             others = self._keeper.rows([each.shard_id for each in ranges if each.shard_id not in self.held])
@@ -102,7 +102,7 @@ class LeasedShards:
             if not resumed.waiting:
                 self.planned(end)
                 return resumed.ranges
-            if self._connection.clock.now() > until:
+            if self._connection.clock.steady() > until:
                 raise LeaseHeldElsewhere(
                     f"a batch has to be done again, and for {patience} others have held leases of it without getting past it: "
                     f"{_owners(others[key] for key in resumed.waiting)}. Stop them, or start the query again when they are"

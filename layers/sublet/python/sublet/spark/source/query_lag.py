@@ -93,7 +93,7 @@ class LagListener(StreamingQueryListener):
         self._stream = stream
         self._metrics = metrics
         self._clock = clock
-        self._flush_at: datetime = clock.now() + SHOWN_EVERY
+        self._flush_at: datetime = clock.steady() + SHOWN_EVERY
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Nothing is known yet."""
@@ -123,9 +123,9 @@ class LagListener(StreamingQueryListener):
             self._metrics.put(Metric.MILLIS_BEHIND_LATEST, millis, shard_id=shard_id)
 
     def _flush_if_due(self) -> None:
-        if self._clock.now() >= self._flush_at:
+        if self._clock.steady() >= self._flush_at:
             self._metrics.flush()
-            self._flush_at = self._clock.now() + SHOWN_EVERY
+            self._flush_at = self._clock.steady() + SHOWN_EVERY
 
 
 def _sources(progress: str) -> Iterator[tuple[Mapping[str, Any], int]]:

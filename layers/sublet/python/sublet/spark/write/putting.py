@@ -57,7 +57,7 @@ class Putter:
             yield from self._put(call)
 
     def _put(self, records: Sequence[NewRecord]) -> Iterator[Placed]:
-        left, pause, success_at = list(records), _FIRST_PAUSE, self.clock.now()
+        left, pause, success_at = list(records), _FIRST_PAUSE, self.clock.steady()
         while True:
             self.calls += 1
             placed = self.writer.put(left)
@@ -66,8 +66,8 @@ class Putter:
             if not refused:
                 return
             if len(refused) < len(left):
-                pause, success_at = _FIRST_PAUSE, self.clock.now()
-            elif self.clock.now() - success_at > self.patience:
+                pause, success_at = _FIRST_PAUSE, self.clock.steady()
+            elif self.clock.steady() - success_at > self.patience:
                 raise StreamUnavailable(
                     f"{len(left)} records were refused for {self.patience}: the stream needs more shards, or Kinesis is failing"
                 )
