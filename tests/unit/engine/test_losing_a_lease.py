@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from sublet.decisions.choose_leases import ClaimReason
@@ -23,6 +24,7 @@ from tests.doubles.engine_world import (
     SHARD,
     EngineWorld,
     only,
+    outcomes,
     raising,
 )
 
@@ -191,3 +193,69 @@ def test_a_process_that_was_paused_goes_on_if_nobody_took_its_lease() -> None:
     world.handler.script = lambda _: (world.clock.advance(HOUR), None)[1]
     assert only(world.window(lasts=3 * HOUR)).outcome is Outcome.CAUGHT_UP
     assert world.handler.data() == [b"a", b"b"]
+
+
+# Kept from window to window
+
+
+def test_a_kept_lease_is_heartbeaten_until_the_whole_window_is_over() -> None:
+    """Another lease's handler may take long past the end of this one's part."""
+    world = EngineWorld(CONTINUOUS, shards=2)
+    world.put("slow", shard=1, of=2)
+    slow, kept = "shardId-000000000001", SHARD
+    world.handler.script = lambda _: world.tasks.sleep(3 * MINUTE)
+    report = world.window(lasts=MINUTE)
+    assert outcomes(report) == {kept: Outcome.WINDOW_ENDED, slow: Outcome.WINDOW_ENDED}
+    moments = [write.at for write in world.table.writes if write.lease_key == kept]
+    assert max(after - before for before, after in pairwise(moments)) < world.settings.failover_time
+    following = world.window(report.item, lasts=10 * SECOND)
+    assert outcomes(following) == {kept: Outcome.WINDOW_ENDED, slow: Outcome.WINDOW_ENDED}, "as it stands now"
+
+
+def test_a_kept_lease_that_is_taken_before_the_window_is_over_is_lost_and_told_of() -> None:
+    world = EngineWorld(CONTINUOUS, shards=2)
+    world.put("slow", shard=1, of=2)
+
+    def slowly(_: Batch) -> None:
+        world.tasks.sleep(2 * MINUTE)
+        world.steal(SHARD)
+        world.tasks.sleep(MINUTE)
+
+    world.handler.script = slowly
+    report = world.window(lasts=MINUTE)
+    assert outcomes(report)[SHARD] is Outcome.LEASE_LOST
+    assert ("lease_lost", SHARD) in world.handler.calls
+    assert [claim.lease_key for claim in report.item.claims] == ["shardId-000000000001"]
+
+
+def test_a_kept_lease_that_is_taken_between_two_windows_is_told_of_as_lost() -> None:
+    world = EngineWorld(CONTINUOUS)
+    report = world.window(lasts=10 * SECOND)
+    world.steal()
+    assert only(world.window(report.item)).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert world.handler.calls[-1] == ("lease_lost", SHARD)
+
+
+def test_no_second_call_for_a_shard_while_an_earlier_window_of_the_process_is_still_in_one() -> None:
+    """The lease was lost in mid-call, and could be had again: two calls for one shard at once would be two owners in one."""
+    world = EngineWorld(CONTINUOUS)
+    world.put("a")
+    under_way = most = 0
+
+    def slowly(_: Batch) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        world.tasks.sleep(2 * MINUTE)
+        under_way -= 1
+
+    world.handler.script = slowly
+    worker = world.worker()
+
+    def again() -> None:
+        world.change_lease(lease_owner=None, holder=None, lease_counter=50)
+        worker.run_window(world.item(item_id="second"), "second", world.clock.steady() + 30 * SECOND)
+
+    world.at(30 * SECOND, again)
+    worker.run_window(world.item(), "first", world.clock.steady() + MINUTE)
+    assert most == 1

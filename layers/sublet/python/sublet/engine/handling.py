@@ -107,11 +107,7 @@ class Handling:
     def _failed(self, failure: BaseException, where: str) -> None:
         self.failures += 1
         self.problem = f"{type(failure).__name__} in {where}"
-        self.ports.metrics.put(Metric.HANDLER_FAILURES, 1)
-        self.ports.log.error(
-            "handler failed", shard_id=self.shard_id, call=where, failures=self.failures,
-            **exception_fields(failure, self.settings.log_exceptions),
-        )  # fmt: skip
+        show_failure(failure, where, self.shard_id, self.ports, self.settings)
 
     def tell(self, what: str, call: Callable[[], None], once: bool = False) -> bool:
         """Call one of the handler's optional functions, again after a failure unless `once`; whether it ever returned."""
@@ -126,3 +122,17 @@ class Handling:
                 self._failed(failure, what)
             if once or not self._may_retry(attempt):
                 return False
+
+
+def call_once(call: Callable[[], None], what: str, shard_id: str, ports: Ports, settings: Settings) -> None:
+    """Call one of the handler's optional functions outside a session. That it fails is seen, and changes nothing."""
+    try:
+        call()
+    except BaseException as failure:  # noqa: BLE001 - as in a call of `handle`
+        show_failure(failure, what, shard_id, ports, settings)
+
+
+def show_failure(failure: BaseException, where: str, shard_id: str, ports: Ports, settings: Settings) -> None:
+    ports.metrics.put(Metric.HANDLER_FAILURES, 1)
+    fields = exception_fields(failure, settings.log_exceptions)
+    ports.log.error("handler failed", shard_id=shard_id, call=where, **fields)

@@ -37,8 +37,8 @@ need far more memory; some 10,000 of 100 bytes at a time stay near the CPU's cac
 
 
 @dataclass(frozen=True, slots=True)
-class WindowShared:
-    """What the sessions of one window share.
+class ProcessShared:
+    """What all sessions of a process share, over all its windows.
 
     deaggregation   held while taking aggregates apart: one lease at a time. Each MD5 lets go of the interpreter, and threads
                     that take it from each other thousands of times a second cost a fifth of all CPU
@@ -47,7 +47,6 @@ class WindowShared:
     ports: Ports
     handler: Handler
     settings: Settings
-    deadline: datetime
     budget: Budget
     handler_slots: AbstractContextManager[object]
     deaggregation: AbstractContextManager[object]
@@ -57,8 +56,9 @@ class WindowShared:
 class LeaseSession:
     """A held lease, consumed until something ends it. Make one with the lease just acquired, and call `run` once."""
 
-    shared: WindowShared
+    shared: ProcessShared
     held: HeldLease
+    deadline: datetime
     stop: Signal
     why: ClaimReason
     keep: bool
@@ -80,7 +80,7 @@ class LeaseSession:
         self.progress = Progress(self.held, shared.settings, shared.ports.clock)
         self.handling = Handling(
             shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.handler_slots, self.stop,
-            shared.deadline,
+            self.deadline,
         )  # fmt: skip
         self.meter = LeaseMetrics(self.shard_id, shared.ports.metrics, shared.ports.clock)
 
@@ -129,7 +129,7 @@ class LeaseSession:
             return self._not_handled()
         self.is_announced = True
         feed = PageFeed(
-            self.shard_id, position, shared.ports, shared.settings, shared.budget, self.stop, shared.deadline
+            self.shard_id, position, shared.ports, shared.settings, shared.budget, self.stop, self.deadline
         )
         try:
             return self._pages(feed)
@@ -251,8 +251,7 @@ class LeaseSession:
                 self.held.write(partial(release, caught_up_at=self.caught_up_at))
             if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
                 outcome, keep = Outcome.LEASE_LOST, False
-                shared.ports.metrics.put(Metric.LOST_LEASES, 1)
-                self.handling.tell("lease_lost", partial(shared.handler.lease_lost, self.shard_id), once=True)
+                self._tell_lost()
         self.count = replace(
             self.count,
             outcome=outcome,
@@ -264,6 +263,18 @@ class LeaseSession:
         )
         self.meter.show(self.count)
         return self.count
+
+    def settle(self) -> LeaseReport:
+        """A kept lease when the whole window is over, long after its own part may be: as our last heartbeat left it, or lost."""
+        if self.held.tenure is Tenure.HELD:
+            return replace(self.count, kept=self.held.lease.fence)
+        self.progress.write_last(self.shared.ports.table, self.shared.ports.log)
+        self._tell_lost()
+        return replace(self.count, outcome=Outcome.LEASE_LOST, kept=None)
+
+    def _tell_lost(self) -> None:
+        self.shared.ports.metrics.put(Metric.LOST_LEASES, 1)
+        self.handling.tell("lease_lost", partial(self.shared.handler.lease_lost, self.shard_id), once=True)
 
     def _tell_releasing(self) -> None:
         """While a checkpoint can still be made. Not of a lease that is gone, or of which the handler was never told."""

@@ -37,7 +37,11 @@ class ConsumerProcess:
     settings: Settings
     stop: Signal
     _prompt: threading.Event = field(default_factory=threading.Event)
+    _worker: LeaseWorker = field(init=False)
     _windows: dict[str, Task[None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._worker = LeaseWorker(self.ports, self.handler, self.settings)
 
     def run(self) -> None:
         """Raises what a tick or a window raises that is not transient, after everything has been released."""
@@ -82,11 +86,10 @@ class ConsumerProcess:
             self._windows.pop(item.item_id, None)
 
     def _run_windows(self, item: WorkerItem) -> None:
-        worker = LeaseWorker(self.ports, self.handler, self.settings)
         number = 0
         while True:
             number += 1
-            report = worker.run_window(
+            report = self._worker.run_window(
                 item, f"window-{number}", self.ports.clock.steady() + self.settings.window, self.stop
             )
             if report.next is not Next.AGAIN:

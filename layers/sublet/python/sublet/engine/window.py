@@ -1,0 +1,310 @@
+"""One window over a few leases.
+
+look     acquire each claim, exactly as the lease manager saw it
+decide   who consumes what: each acquired lease in a task of its own, children of what ends here at once if there is room
+act      consume until caught up, ended, lost or out of time; one more task heartbeats them all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.instant import Instant
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.shard_end import may_begin
+from sublet.decisions.window import LeaseReport, Outcome, keeps_leases
+from sublet.engine.handling import call_once
+from sublet.engine.heartbeats import keep_heartbeating
+from sublet.engine.held_lease import HeldLease, instant
+from sublet.engine.lease_metrics import SHOWN_EVERY
+from sublet.engine.lease_session import LeaseSession, ProcessShared
+from sublet.engine.lease_steps import acquire_lease, is_held_by
+from sublet.engine.progress import Progress
+from sublet.errors import StreamError, TransientError
+from sublet.metric_names import Metric
+from sublet.ports import Signal, Task, Tasks
+from sublet.protocol.lease import Lease, LeaseFence, MalformedRow, lease_key_of, shard_id_of
+from sublet.protocol.shard import Shard
+
+
+class Exclusion:
+    """Names of which each is held by one at a time; who finds one held goes without it."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._lock = tasks.lock()
+        self._held: set[str] = set()
+
+    def take(self, name: str) -> bool:
+        with self._lock:
+            is_free = name not in self._held
+            self._held.add(name)
+            return is_free
+
+    def give_back(self, name: str) -> None:
+        with self._lock:
+            self._held.discard(name)
+
+
+STOP_NOTICED_WITHIN = timedelta(milliseconds=200)
+
+
+@dataclass(slots=True)
+class Window:
+    """The leases of one window; `run` it once. `started` grows while it runs: a shard's end may bring its children."""
+
+    shared: ProcessShared
+    consuming: Exclusion
+    item: WorkerItem
+    holder: str
+    deadline: datetime
+    stop: Signal | None
+    lock: AbstractContextManager[object]
+    claimed: set[str] = field(default_factory=set)
+    under_way: set[str] = field(default_factory=set)
+    vanished: set[str] = field(default_factory=set)
+    """Claims whose rows are gone."""
+    started: list[Task[LeaseReport]] = field(default_factory=list)
+    sessions: dict[str, LeaseSession] = field(default_factory=dict)
+    """Whose leases are heartbeaten: those under way, and those kept for the next window, until this one is over."""
+    kept: dict[str, LeaseSession] = field(default_factory=dict)
+    is_stopping: bool = False
+    acquired: int = 0
+    shown: bool = False
+
+    def run(self) -> list[LeaseReport]:
+        tasks, done = self.shared.ports.tasks, self.shared.ports.tasks.signal()
+        beside: list[Task[None]] = []
+        try:
+            beside.append(tasks.spawn(lambda: keep_heartbeating(self._progress, self.shared.settings, done)))
+            beside.append(tasks.spawn(lambda: self._keep_showing(done)))
+            if self.stop is not None:
+                beside.append(tasks.spawn(partial(self._pass_on, self.stop, done)))
+            self._start_claims()
+            reports = self._reports()
+        finally:
+            done.set()
+            for task in beside:
+                task.result()
+            if not self.shown and self.acquired:
+                self.shared.ports.metrics.put(Metric.WORKER_LEASES, self.acquired)
+        return [self.kept[r.lease_key].settle() if r.lease_key in self.kept else r for r in reports]
+
+    def _start_claims(self) -> None:
+        """Raises what starting a task raises (a machine may be out of threads), once what has been started has ended."""
+        try:
+            with self.lock:
+                for claim in self.item.claims:
+                    self._start(
+                        LeaseFence(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why
+                    )
+        except BaseException:
+            self._stop_sessions()
+            with suppress(BaseException):  # the first fault is the one to be seen
+                self._reports()
+            raise
+
+    def _reports(self) -> list[LeaseReport]:
+        """Of every lease, in the order of their start. One that failed unplanned is raised only when all have ended."""
+        reports, faults = [], []
+        for task in self.started:  # may grow while we wait; a task adds to it only before it ends itself
+            try:
+                reports.append(task.result())
+            except BaseException as fault:  # noqa: BLE001 - raised below, when the others have ended
+                faults.append(fault)
+        if faults:
+            raise faults[0]
+        return reports
+
+    def _keep_showing(self, done: Signal) -> None:
+        """A window may last for many minutes, and an alarm looks at each of them; one that is shorter shows at its end."""
+        while not done.wait(SHOWN_EVERY):
+            self.shown = True
+            self.shared.ports.metrics.put(Metric.WORKER_LEASES, len(self.sessions))
+            self.shared.ports.metrics.flush()
+
+    def _progress(self) -> list[Progress]:
+        return [session.progress for session in list(self.sessions.values())]
+
+    def _pass_on(self, stop: Signal, done: Signal) -> None:
+        while not done.wait(STOP_NOTICED_WITHIN):
+            if stop.is_set():
+                self._stop_sessions()
+
+    def _stop_sessions(self) -> None:
+        """Those to come too: one may be acquiring its lease just now."""
+        self.is_stopping = True
+        for session in list(self.sessions.values()):
+            session.stop_early()
+
+    def _start(self, seen: LeaseFence, why: ClaimReason) -> None:
+        """Begin with a lease, unless this window already has or had it. The caller holds the lock."""
+        if seen.lease_key not in self.claimed:
+            self.claimed.add(seen.lease_key)
+            self.under_way.add(seen.lease_key)
+            self.started.append(self.shared.ports.tasks.spawn(lambda: self._lease(seen, why)))
+
+    def _lease(self, seen: LeaseFence, why: ClaimReason) -> LeaseReport:
+        """One lease from its acquire to the start of its children."""
+        if not self.consuming.take(seen.lease_key):
+            self.under_way.discard(seen.lease_key)
+            self.shared.ports.log.warning(
+                "an earlier window of this process is still in a handler call of this lease",
+                lease_key=seen.lease_key,
+            )
+            return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE)
+        try:
+            report, lease = self._consume(seen, why)
+        finally:
+            self.consuming.give_back(seen.lease_key)
+            self.under_way.discard(seen.lease_key)
+        if seen.lease_key in self.vanished:
+            return self._below(report)
+        return self._ended(report, lease) if lease is not None and lease.is_ended else report
+
+    def _consume(self, seen: LeaseFence, why: ClaimReason) -> tuple[LeaseReport, Lease | None]:
+        """The report, and the lease as we left it (None: not acquired)."""
+        log, since = self.shared.ports.log, instant(self.shared.ports.clock)
+        try:
+            row = self._acquire(seen)
+        except TransientError as unavailable:
+            log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
+            return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
+        if row is None:
+            self.vanished.add(seen.lease_key)
+        if not isinstance(row, Lease) or not self._is_ours(row):
+            if (
+                isinstance(row, Lease) and row.is_ended
+            ):  # by an earlier attempt at this item, which then crashed
+                return LeaseReport(seen.lease_key, Outcome.SHARD_ENDED), row
+            log.info("could not acquire", lease_key=seen.lease_key, why=why)
+            if why is ClaimReason.CONTINUE:
+                self._tell_lost(seen)
+            return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
+        log.info("lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint))
+        session = self._session(row, since, why)
+        try:
+            report = session.run()
+        except BaseException:
+            del self.sessions[row.lease_key]
+            raise
+        if report.kept is not None:
+            self.kept[row.lease_key] = session
+        else:
+            del self.sessions[row.lease_key]
+        log.info(
+            "lease session ended",
+            lease_key=row.lease_key,
+            outcome=report.outcome,
+            user_records=report.user_records,
+        )
+        return report, session.held.lease
+
+    def _tell_lost(self, kept: LeaseFence) -> None:
+        """Kept for this window by the one before, and taken in between: the handler's state for it is stale."""
+        shard_id, shared = shard_id_of(kept.lease_key), self.shared
+        shared.ports.metrics.put(Metric.LOST_LEASES, 1)
+        call = partial(shared.handler.lease_lost, shard_id)
+        call_once(call, "lease_lost", shard_id, shared.ports, shared.settings)
+
+    def _session(self, lease: Lease, since: Instant, why: ClaimReason) -> LeaseSession:
+        ports, stop = self.shared.ports, self.shared.ports.tasks.signal()
+        held = HeldLease(lease, since, ports, self.shared.settings.failover_time, stop)
+        session = LeaseSession(
+            self.shared, held, self.deadline, stop, why, keep=keeps_leases(self.item, self.shared.settings)
+        )
+        self.sessions[lease.lease_key] = session
+        if self.is_stopping:
+            session.stop_early()
+        self.acquired += 1
+        return session
+
+    def _acquire(self, seen: LeaseFence) -> Lease | MalformedRow | None:
+        """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands."""
+        return acquire_lease(
+            self.shared.ports.table,
+            seen,
+            self.item.worker_id,
+            self.holder,
+            may_take_over=self._is_of_this_item,
+        )
+
+    def _below(self, report: LeaseReport) -> LeaseReport:
+        """There is no such row any more. An earlier attempt at this item, which then crashed, may have ended the shard and
+        gone on with its children: once they are under way the row is cleaned up, and only the listing names its children.
+        """
+        try:
+            unstarted = self._take_over_below(report.lease_key, self.shared.ports.stream.list_shards())
+            return replace(report, unstarted_children=unstarted)
+        except (TransientError, StreamError) as unavailable:
+            self.shared.ports.log.warning(
+                "could not look for children", lease_key=report.lease_key, problem=str(unavailable)
+            )
+            return report
+
+    def _take_over_below(self, parent: str, shards: Sequence[Shard]) -> int:
+        """What this item held of the children, and of those whose rows are gone too. Free children are the next tick's."""
+        unstarted = 0
+        for shard in shards:
+            if parent not in shard.parent_shard_ids:
+                continue
+            child = self.shared.ports.table.get(lease_key_of(shard.shard_id))
+            if child is None:
+                unstarted += self._take_over_below(shard.shard_id, shards)
+            elif isinstance(child, Lease) and child.is_ended:
+                unstarted += self._start_children(child)
+            elif isinstance(child, Lease) and self._is_of_this_item(child):
+                unstarted += not self._start_child(child)
+        return unstarted
+
+    def _ended(self, report: LeaseReport, parent: Lease) -> LeaseReport:
+        """Start with those children that may begin, as far as there is room and time; the rest is for the next tick."""
+        try:
+            return replace(report, unstarted_children=self._start_children(parent))
+        except TransientError as unavailable:
+            self.shared.ports.log.warning(
+                "lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable)
+            )
+            return replace(report, unstarted_children=len(parent.child_shard_ids))
+
+    def _start_children(self, parent: Lease) -> int:
+        """How many could begin, were there room. Those that an earlier attempt at this item ended are gone through to theirs."""
+        unstarted = 0
+        for child_shard_id in sorted(parent.child_shard_ids):
+            child = self.shared.ports.table.get(lease_key_of(child_shard_id))
+            if isinstance(child, Lease) and child.is_ended:
+                unstarted += self._start_children(child)
+            elif isinstance(child, Lease) and self._may_begin(child):
+                unstarted += not self._start_child(child)
+        return unstarted
+
+    def _start_child(self, child: Lease) -> bool:
+        with self.lock:
+            if child.lease_key not in self.claimed:
+                in_time = self.shared.ports.clock.steady() < self.deadline and not (
+                    self.stop and self.stop.is_set()
+                )
+                if not in_time or len(self.under_way) >= self.shared.settings.leases_per_worker:
+                    return False
+                self._start(child.fence, ClaimReason.CHILD)
+            return True
+
+    def _is_ours(self, lease: Lease) -> bool:
+        return is_held_by(lease, self.item.worker_id, self.holder)
+
+    def _is_of_this_item(self, lease: Lease) -> bool:
+        """The worker id belongs to it: a Java worker that takes a lease from us leaves our holder on the row."""
+        held_by_item = (lease.holder or "").startswith(f"{self.item.item_id}/")
+        return held_by_item and lease.lease_owner == self.item.worker_id
+
+    def _may_begin(self, child: Lease) -> bool:
+        if child.lease_owner is not None and not self._is_of_this_item(child):
+            return False
+        return may_begin(
+            child,
+            [self.shared.ports.table.get(lease_key_of(parent)) for parent in sorted(child.parent_shard_ids)],
+        )
