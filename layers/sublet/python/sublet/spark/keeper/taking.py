@@ -58,8 +58,8 @@ class Taker:
         return self._look_at is None or self.ports.clock.steady() >= self._look_at
 
     def look_and_take(self, meanwhile: Callable[[], None]) -> None:
-        """Look, and take what is there to be taken; `meanwhile` is called as long as the look lasts. One that is under way already
-        may have missed what the caller has just written: children, for one, that are to be read next.
+        """Look, and take what is there to be taken; `meanwhile` is called as long as the look lasts. One that is under way
+        already may have missed what the caller has just written: children, for one, that are to be read next.
 
         Raises DataGap, and what LeaseTable and Stream raise.
         """
