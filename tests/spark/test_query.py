@@ -12,6 +12,7 @@ from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.spark.options import Use
+from sublet.spark.plan.offsets import Unread
 from sublet.spark.read.pace import Pace
 from sublet.spark.read.peeks import Share
 from sublet.spark.source.batch_read_plan import Wanted, plan_batch
@@ -431,3 +432,12 @@ def test_batch_between_two_moments_and_from_horizon_to_tip() -> None:
 def test_checkpoints_read_back_as_they_are_written() -> None:
     given = options(Use.BATCH, startCheckpoints='{"shardId-0": "49:3", "shardId-1": "SHARD_END"}')
     assert given.start_checkpoints == {"shardId-0": Checkpoint("49", 3), "shardId-1": Checkpoint("SHARD_END")}
+
+
+def test_latest_is_a_moment_by_the_service_s_clock() -> None:
+    """A driver whose clock is ahead would skip what arrives until the service's has come that far."""
+    query = memory_query(1, startPosition="LATEST")
+    moment = query.clock.now() - timedelta(minutes=1)
+    query.stream.service_time = lambda: moment  # type: ignore[method-assign]
+    query.plan()
+    assert [shard.began for shard in query.offset(0).shards.values()] == [Unread(moment)]

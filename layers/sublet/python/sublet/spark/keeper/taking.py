@@ -125,7 +125,7 @@ class Taker:
             return  # somebody else was first
         key, held = row.lease_key, self.held.add(row, since)
         self.ports.log.info("lease acquired", lease_key=key, why=choice.why, checkpoint=str(row.checkpoint))
-        if not begin(held, self.ports, self.settings.start_position, since.wall):
+        if not begin(held, self.ports, self.settings.start_position):
             self.held.give_up([key])
 
     def _note_undecided(self, scan: LeaseScan) -> None:

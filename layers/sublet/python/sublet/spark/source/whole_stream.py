@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from sublet.errors import StreamUnavailable
 from sublet.ports import LeaseTable
 from sublet.protocol.shard import Shard
+from sublet.settings import StartKind
 from sublet.spark.options import Options
 from sublet.spark.plan.follow import followed_positions
 from sublet.spark.plan.offsets import Offset, ShardOffset
@@ -62,6 +63,8 @@ class WholeStream:
     def _first(self, list_again: Callable[[], Iterable[Shard]], now: datetime) -> dict[str, ShardOffset]:
         """Listed again while hash keys are missing: a listing caught in mid-reshard."""
         position, stream = self._options.start_position, self._connection.stream
+        if position.kind is StartKind.LATEST:
+            now = stream.service_time()  # a driver whose clock is ahead would skip what arrives meanwhile
         for attempt in range(1, LISTING_ATTEMPTS + 1):
             # Leases first: a new shard has none yet.
             scan = self._leases.scan() if self._leases is not None else None
