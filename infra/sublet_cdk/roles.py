@@ -17,7 +17,7 @@ LEASE_MANAGER_ON_LEASES = [
     "dynamodb:DeleteItem",
 ]
 LEASE_MANAGER_ON_SIGHTINGS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
-LEASE_MANAGER_ON_STREAM = ["kinesis:ListShards", "kinesis:GetShardIterator"]
+LEASE_MANAGER_ON_STREAM = ["kinesis:DescribeStreamSummary", "kinesis:ListShards", "kinesis:GetShardIterator"]
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
 LEASE_WORKER_ON_STREAM = ["kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards"]
 

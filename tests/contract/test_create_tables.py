@@ -82,7 +82,7 @@ def test_a_consumer_can_use_them_at_once(client: Any) -> None:
     assert [lease.lease_key for lease in table.scan().leases] == ["shardId-0"]
     store = DynamoDbSightingStore(dynamodb_client, settings.sightings_table)
     store.save({"shardId-0": Sighting(1, None, BEGINNING)})
-    assert list(store.load()) == ["shardId-0"]
+    assert list(store.load().sightings) == ["shardId-0"]
 
 
 def test_a_table_of_kcl_is_left_as_it_is(client: Any) -> None:

@@ -14,7 +14,8 @@ from sublet.decisions.liveness import Sighting
 from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
 from sublet.memory import MemorySightingStore
 from sublet.memory.clock import BEGINNING
-from sublet.ports import SightingStore
+from sublet.ports import Remembered, SightingStore
+from sublet.protocol.stream_identity import StreamIdentity
 
 from tests.contract.dynamodb_tables import create_table
 
@@ -46,21 +47,50 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Si
 
 
 def test_nothing_seen_yet(store: SightingStore) -> None:
-    assert store.load() == {}
+    assert store.load().sightings == {}
 
 
 def test_what_was_saved_is_loaded(store: SightingStore) -> None:
     store.save(SEEN)
-    assert store.load() == SEEN
+    assert store.load().sightings == SEEN
 
 
 def test_saving_replaces_everything(store: SightingStore) -> None:
     store.save(SEEN)
     fewer = {"shardId-000000000001": Sighting(1, "app-lambda-0", BEGINNING)}
     store.save(fewer)
-    assert store.load() == fewer
+    assert store.load().sightings == fewer
     store.save({})
-    assert store.load() == {}
+    assert store.load().sightings == {}
+
+
+ARN = "arn:aws:kinesis:eu-west-1:000000000000:stream/orders"
+ORDERS = StreamIdentity(ARN, BEGINNING)
+CREATED_ANEW = StreamIdentity(ARN, BEGINNING + timedelta(days=1, milliseconds=1))
+
+
+def test_no_stream_is_known_before_one_is_adopted(store: SightingStore) -> None:
+    assert store.load().stream is None
+
+
+def test_the_first_stream_that_is_adopted_stands(store: SightingStore) -> None:
+    assert store.adopt(ORDERS, None)
+    assert not store.adopt(CREATED_ANEW, None)
+    assert store.load().stream == ORDERS
+
+
+def test_another_stream_is_adopted_instead_of_the_one_that_stands(store: SightingStore) -> None:
+    assert not store.adopt(CREATED_ANEW, ORDERS)
+    store.adopt(ORDERS, None)
+    assert store.adopt(CREATED_ANEW, ORDERS)
+    assert store.load().stream == CREATED_ANEW
+
+
+def test_sightings_and_the_stream_leave_each_other_alone(store: SightingStore) -> None:
+    store.adopt(ORDERS, None)
+    store.save(SEEN)
+    store.save({})
+    assert store.load() == Remembered({}, ORDERS)
 
 
 def incompressible(count: int) -> dict[str, Sighting]:
@@ -94,7 +124,7 @@ class TestOnDynamoDb:
         }
         DynamoDbSightingStore(lambda: client, "sightings").save(seen)
         assert len(self.chunks(client)) == 1
-        assert DynamoDbSightingStore(lambda: client, "sightings").load() == seen
+        assert DynamoDbSightingStore(lambda: client, "sightings").load().sightings == seen
 
     def test_what_does_not_compress_is_split_below_the_item_limit(self, client: Any) -> None:
         seen = incompressible(8_000)
@@ -102,7 +132,7 @@ class TestOnDynamoDb:
         sizes = self.chunks(client)
         assert len(sizes) > 1
         assert max(sizes.values()) <= CHUNK_BYTES_MAX
-        assert DynamoDbSightingStore(lambda: client, "sightings").load() == seen
+        assert DynamoDbSightingStore(lambda: client, "sightings").load().sightings == seen
 
     def test_chunks_of_a_longer_list_are_deleted(self, client: Any) -> None:
         DynamoDbSightingStore(lambda: client, "sightings").save(incompressible(8_000))
@@ -118,7 +148,7 @@ class TestOnDynamoDb:
         DynamoDbSightingStore(lambda: client, "sightings").save(SEEN)
         assert writes == ["PutItem"]
         next_tick = DynamoDbSightingStore(lambda: client, "sightings")
-        next_tick.save(next_tick.load())
+        next_tick.save(next_tick.load().sightings)
         assert writes == ["PutItem"]
 
     def test_damage_loses_sightings_and_nothing_else(self, client: Any) -> None:
@@ -126,7 +156,7 @@ class TestOnDynamoDb:
         store.save(SEEN)
         client.put_item(TableName="sightings", Item={"chunk": {"S": "0001"}, "data": {"B": b"not zlib"}})
         client.put_item(TableName="sightings", Item={"chunk": {"S": "0002"}})
-        assert store.load() == SEEN
+        assert store.load().sightings == SEEN
         store.save(SEEN)
         assert len(self.chunks(client)) == 1
 
@@ -139,7 +169,7 @@ class TestOnDynamoDb:
     def test_another_table_is_named(self, client: Any) -> None:
         create_table(client, "orders", "orderId")
         store = DynamoDbSightingStore(lambda: client, "orders")
-        assert store.load() == {}
+        assert store.load().sightings == {}
         with pytest.raises(LeaseTableKeyUnexpected, match="orders is no sightings table, whose key is chunk"):
             store.save(SEEN)
 
@@ -162,7 +192,7 @@ class TestOnDynamoDb:
         for other in (SEEN[key], Sighting(8, "app-lambda-1", BEGINNING)):
             store.save({key: other})
             client.put_item(TableName="sightings", Item={**stored, "chunk": {"S": "0001"}})
-            assert store.load() == {key: newer}
+            assert store.load().sightings == {key: newer}
 
 
 def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:

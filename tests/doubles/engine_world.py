@@ -32,6 +32,7 @@ from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
+from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import Mode, Settings, StartPosition
 from sublet.testing.turn_taking import TurnTaking
 
@@ -129,12 +130,17 @@ class ObservedStream:
             poll()
         )
         self.disturb_open: Callable[[str], None] = lambda _: None
+        self.disturb_identity: Callable[[], object] = lambda: None
         self.disturb_listing: Callable[[StartPosition | None], object] = lambda _: None
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         self.disturb_listing(at)
         self.looks.append("shards")
         return self.real.list_shards(at)
+
+    def identity(self) -> StreamIdentity:
+        self.disturb_identity()
+        return self.real.identity()
 
     def has_shard(self, shard_id: str) -> bool:
         return shard_id in self.unlisted or self.real.has_shard(shard_id)

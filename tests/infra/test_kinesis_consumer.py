@@ -109,7 +109,10 @@ def test_the_lease_manager_may_do_exactly_this(template: Template) -> None:
     assert role(template, "LeaseManager") == {
         "leases": ({"dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"}, "Leases"),
         "sightings": ({"dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"}, "Sightings"),
-        "stream": ({"kinesis:ListShards", "kinesis:GetShardIterator"}, STREAM_ARN),
+        "stream": (
+            {"kinesis:DescribeStreamSummary", "kinesis:ListShards", "kinesis:GetShardIterator"},
+            STREAM_ARN,
+        ),
         "start-workers": ({"states:StartExecution"}, state_machine),
         "dead-letters": ({"sqs:SendMessage"}, "DeadLetters"),
         "log": (LOG, "LeaseManagerLog"),

@@ -21,6 +21,7 @@ from sublet.protocol.lease_row import decode_row, number
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
+from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartPosition
 from sublet.testing.simulation.fleet import Wiring
 
@@ -83,6 +84,9 @@ class LatestStream:
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         return self.real.list_shards(at)
+
+    def identity(self) -> StreamIdentity:
+        return self.real.identity()
 
     def has_shard(self, shard_id: str) -> bool:
         return self.real.has_shard(shard_id)

@@ -10,6 +10,7 @@ import pytest
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
+from sublet.engine.adopting import adopt_stream
 from sublet.engine.lease_steps import look
 from sublet.errors import LeaseTableUnavailable, StreamNotFound
 from sublet.metric_names import Metric
@@ -286,6 +287,7 @@ def test_a_lease_whose_shard_is_not_listed_is_deleted_only_after_the_service_has
 
 def test_a_lease_deleted_with_records_unread_is_a_data_gap() -> None:
     world = EngineWorld()
+    adopt_stream(world.ports)
     world.put_lease(Lease("shardId-000000000099", Checkpoint("100")))
     world.manager().tick()
     assert world.metrics.values(Metric.DATA_GAP) == [1]
@@ -294,6 +296,7 @@ def test_a_lease_deleted_with_records_unread_is_a_data_gap() -> None:
 def test_a_lease_that_moved_since_the_scan_is_not_deleted() -> None:
     """The cleanup judged another state of it."""
     world = EngineWorld()
+    adopt_stream(world.ports)
     world.put_lease(Lease("shardId-000000000099", Checkpoint("100")))
 
     def moves(write: LeaseWrite, apply: Callable[[], Result]) -> Result:

@@ -19,6 +19,7 @@ from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
+from sublet.protocol.stream_identity import StreamIdentity
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Mode, Settings, StartPosition
 from sublet.system.threads import ThreadTasks
@@ -64,6 +65,9 @@ class OddStream:
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         return self.real.list_shards(at)
+
+    def identity(self) -> StreamIdentity:
+        return self.real.identity()
 
     def has_shard(self, shard_id: str) -> bool:
         return self.real.has_shard(shard_id)

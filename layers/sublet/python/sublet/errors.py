@@ -18,6 +18,7 @@
     │   ├── CheckpointNotInStream  the sequence number belongs to another stream or shard
     │   ├── StreamKeyUnavailable the stream's KMS key is disabled, deleted or denied to us
     │   ├── StreamAccessDenied   the role lacks a Kinesis permission
+    │   ├── StreamNotAdopted     it is not the stream, or may not be, that the application's leases are of
     │   ├── StreamRecreated      Spark: the stream is not the one that the query's checkpoint is of
     │   └── DataGap              Spark: records that the query has not read are past retention
     └── LeaseTableError          the lease table said no, and asking again will not help, unless it is a TransientError
@@ -115,6 +116,12 @@ class StreamKeyUnavailable(StreamError):
 
 class StreamAccessDenied(StreamError):
     """This role lacks a permission on the stream."""
+
+
+class StreamNotAdopted(StreamError):
+    """The application's leases are of another stream, such as this one before it was deleted and created anew; or their table
+    tells so. Nothing has been written. Says what was found, and how to have the leases go on on this stream all the same.
+    """
 
 
 class StreamRecreated(StreamError):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms wi
     from sublet.protocol.lease_writes import LeaseWrite
     from sublet.protocol.records import Page
     from sublet.protocol.shard import Shard
+    from sublet.protocol.stream_identity import StreamIdentity
     from sublet.settings import StartPosition
 
 T = TypeVar("T")
@@ -73,6 +74,9 @@ class Stream(Protocol):
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         """Every listed shard, closed ones included; with `at`, those open at that position (ListShards' ShardFilter)."""
 
+    def identity(self) -> StreamIdentity:
+        """What tells it from another of its name. StreamAccessDenied where only this may not be asked."""
+
     def has_shard(self, shard_id: str) -> bool:
         """Whether the service still knows the shard, asked of the shard itself: a listing may lag."""
 
@@ -99,17 +103,31 @@ class ShardReader(Protocol):
         `is_shard_end` nothing may be read."""
 
 
+class Remembered(Struct, frozen=True):
+    """What lease managers know from earlier ticks, of one moment.
+
+    sightings   by lease key
+    stream      the stream that the application's leases are of; None before the first tick
+    """
+
+    sightings: Mapping[str, Sighting]
+    stream: StreamIdentity | None = None
+
+
 class SightingStore(Protocol):
-    """What lease managers saw, kept between ticks and apart from the lease table. Last writer wins; that is safe (liveness).
+    """What lease managers remember between ticks, apart from the lease table, whose rows are KCL's.
 
     Raises what LeaseTable raises, of a table of its own.
     """
 
-    def load(self) -> Mapping[str, Sighting]:
-        """By lease key."""
+    def load(self) -> Remembered:
+        """Strongly consistent."""
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
-        """Replace everything."""
+        """Replace all sightings. The last writer wins; that is safe (liveness)."""
+
+    def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
+        """Keep the stream that the leases are of, if `instead_of` stands there now (None: none yet). Whether it did."""
 
 
 class Dispatcher(Protocol):

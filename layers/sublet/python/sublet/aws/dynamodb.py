@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from sublet.aws.attribute_values import decode_binary
-from sublet.aws.faults import code_of
+from sublet.aws.faults import CONDITION_FAILED, code_of
 from sublet.aws.raw_json import RAW, keep_raw_json
 from sublet.aws.table_errors import named_table_errors, other_key
 from sublet.aws.write_request import write_request
@@ -61,7 +61,7 @@ class DynamoDbLeaseTable:
             try:
                 row = self._write(write)
             except ClientError as error:
-                if code_of(error) == "ConditionalCheckFailedException":
+                if code_of(error) == CONDITION_FAILED:
                     item: Any = error.response.get("Item")
                     return Refused(decode_row(item) if item else None)
                 if code_of(error) == "ValidationException" and "data type" in str(error):

@@ -22,6 +22,9 @@ _THROTTLED = frozenset(
 )
 
 
+CONDITION_FAILED = "ConditionalCheckFailedException"
+"""DynamoDB's way to say no: expected of a conditional write."""
+
 ACCESS_DENIED = frozenset({"AccessDeniedException", "AccessDenied", "UnauthorizedOperation"})
 
 

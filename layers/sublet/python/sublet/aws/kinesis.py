@@ -73,7 +73,6 @@ class KinesisStream:
                         raise
 
     def identity(self) -> StreamIdentity:
-        """Beside the Stream port, for those who keep positions elsewhere than in a lease table."""
         with self._named_errors():
             summary = self._client.describe_stream_summary(**self._stream)["StreamDescriptionSummary"]
         return StreamIdentity(summary["StreamARN"], summary["StreamCreationTimestamp"].astimezone(UTC))

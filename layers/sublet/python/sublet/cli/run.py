@@ -31,11 +31,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--no-create", action="store_true", help="refuse to run when a table is missing, instead of making it"
     )
+    parser.add_argument(
+        "--adopt",
+        action="store_true",
+        help="have the application's leases go on on this stream, whatever stream they were of before",
+    )
     add_settings(parser)
 
 
 def run_consumer(options: Namespace) -> int:
     from sublet.consumer.over_aws import over_aws
+    from sublet.engine.adopting import adopt_stream
     from sublet.handlers.load import load_handler
     from sublet.runtimes.process import ConsumerProcess, stop_at_signals
     from sublet.system.garbage_collection import collect_seldom
@@ -47,6 +53,8 @@ def run_consumer(options: Namespace) -> int:
     stop = ThreadTasks().signal()
     stop_at_signals(stop)
     ports, settings = over_aws(settings, stop, may_create=not options.no_create, say=_say)
+    if options.adopt:
+        adopt_stream(ports)
     collect_seldom()
     ConsumerProcess(ports, handler, settings, stop).run()
     return 0

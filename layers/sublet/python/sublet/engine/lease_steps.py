@@ -13,6 +13,7 @@ from sublet.decisions.read_position import needs_pin
 from sublet.decisions.shard_end import Blocked, EndShard, may_begin, other_parents, plan_shard_end
 from sublet.decisions.shard_sync import NewLease
 from sublet.decisions.tick_plan import Look
+from sublet.engine.adopting import check_stream
 from sublet.engine.held_lease import HeldLease
 from sublet.metric_names import Metric
 from sublet.ports import Applied, LeaseTable, Ports
@@ -24,11 +25,16 @@ from sublet.settings import Settings, StartPosition
 
 
 def look(ports: Ports, settings: Settings) -> Look:
-    """Leases before shards: a shard that appears in between has no lease yet, which is right, not an orphan."""
+    """Leases before shards: a shard that appears in between has no lease yet, which is right, not an orphan.
+
+    Raises StreamNotAdopted: on another stream's shards every lease looks like one.
+    """
     scan = ports.table.scan()
     is_empty = not scan.leases and not scan.malformed
     shards = ports.stream.list_shards(at=settings.start_position if is_empty else None)
-    return Look(scan, shards, ports.sightings.load())
+    remembered = ports.sightings.load()
+    check_stream(ports, settings.application, remembered.stream, scan, shards)
+    return Look(scan, shards, remembered.sightings)
 
 
 def create_lease(new: NewLease, ports: Ports) -> bool:

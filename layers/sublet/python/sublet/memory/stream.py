@@ -19,6 +19,7 @@ from sublet.polling import PollingReader
 from sublet.ports import Clock, PollRefusal, ShardReader
 from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
+from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import POLLS_PER_SECOND_MAX, StartKind, StartPosition
 
 ITERATOR_LIFETIME = timedelta(seconds=300)
@@ -39,6 +40,7 @@ class MemoryStream:
         """`throttled`: refuse polls above 5 calls or 2 MB a second on a shard, as the service does."""
         self.name = name
         self._clock = clock or FakeClock()
+        self._created_at = self._clock.now()
         self._throttled = throttled
         self._lock = threading.RLock()
         self._logs: dict[str, ShardLog] = {}
@@ -61,6 +63,13 @@ class MemoryStream:
                 else [log for log in self._logs.values() if self._was_open(log, at)]
             )
             return tuple(log.shard() for log in logs)
+
+    def identity(self) -> StreamIdentity:
+        with self._lock:
+            self._check_exists()
+            return StreamIdentity(
+                f"arn:aws:kinesis:us-east-1:000000000000:stream/{self.name}", self._created_at
+            )
 
     def has_shard(self, shard_id: str) -> bool:
         with self._lock:

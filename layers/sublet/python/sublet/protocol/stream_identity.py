@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
@@ -12,6 +12,14 @@ class StreamIdentity(Struct, frozen=True):
 
     arn: str
     created_at: datetime
+
+    def is_same_as(self, other: StreamIdentity) -> bool:
+        """A second's difference is rounding."""
+        same_moment = abs(self.created_at - other.created_at) < timedelta(seconds=1)
+        return self.arn == other.arn and same_moment
+
+    def __str__(self) -> str:
+        return f"{self.arn}, created {self.created_at.isoformat()}"
 
 
 class StreamArn(Struct, frozen=True):

@@ -12,6 +12,7 @@ from sublet.aws import clients
 from sublet.aws.ports import aws_ports
 from sublet.decisions.window import WindowReport
 from sublet.decisions.worker_item_json import item_from_json, item_to_json
+from sublet.engine.adopting import adopt_stream
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.errors import EventError
@@ -21,6 +22,8 @@ from sublet.system.garbage_collection import collect_seldom
 
 STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
 SCHEDULED = "Scheduled Event"
+ADOPT = "adopt"
+"""An operator's prompt, by hand: the leases are to go on on the stream that is there now."""
 
 Json = Mapping[str, Any]
 
@@ -45,6 +48,8 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
 
     def lambda_handler(event: Json, _context: object) -> dict[str, Any]:
         check_tick_event(event)
+        if event.get("prompt") == ADOPT:
+            adopt_stream(manager.ports)
         report = manager.tick()
         return {**asdict(report), "dispatched": [item.item_id for item in report.dispatched]}
 

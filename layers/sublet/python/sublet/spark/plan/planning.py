@@ -61,16 +61,14 @@ class ShardRange:
 
 
 def check_identity(offset: Offset, stream: str, found: StreamIdentity) -> None:
-    """Refuse a stream that is not the one of the checkpoint. A second's difference is rounding."""
+    """Refuse a stream that is not the one of the checkpoint."""
     if offset.stream != stream:
         raise StreamRecreated(
             f"the checkpoint is of stream {offset.stream}, and the query reads {stream}: give it a new checkpointLocation"
         )
-    same_moment = abs(offset.identity.created_at - found.created_at) < timedelta(seconds=1)
-    if offset.identity.arn != found.arn or not same_moment:
+    if not offset.identity.is_same_as(found):
         raise StreamRecreated(
-            f"stream {stream} is not the one that the checkpoint is of: that was {offset.identity.arn}, created "
-            f"{offset.identity.created_at.isoformat()}; this is {found.arn}, created {found.created_at.isoformat()}. "
+            f"stream {stream} is not the one that the checkpoint is of: that was {offset.identity}; this is {found}. "
             "Start the query with a new checkpointLocation"
         )
 

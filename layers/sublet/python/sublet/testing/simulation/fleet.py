@@ -11,8 +11,9 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import CRASHES_MAX, RUNS_MAX, Next, WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
-from sublet.errors import SubletError
+from sublet.errors import StreamNotAdopted, SubletError, TransientError
 from sublet.handler import Handler
+from sublet.memory import MemoryStream
 from sublet.polling import PolledStream
 from sublet.ports import LeaseTable, Ports, Stream
 from sublet.testing.simulation.handlers import SimHandler
@@ -71,15 +72,36 @@ class Fleet:
                 self.tick()
                 if world.strikes(Fault.OVERLAPPING_TICK):
                     self.tick()
+            if world.sightings.load().stream is not None and world.strikes(Fault.OTHER_STREAM):
+                self._tick_on_another_stream()
             world.scheduler.sleep(self.tick_interval + int(world.chance.uniform(0, 3 * SECOND)))
+
+    def _tick_on_another_stream(self) -> None:
+        """Somebody deploys the same application once more, for another stream."""
+        world = self.world
+        manager = self._manager(lambda _: MemoryStream(1, clock=world.scheduler, name="another"))
+
+        def tick() -> None:
+            with suppress(StreamNotAdopted, TransientError):
+                manager.tick()
+                world.fail("a tick on another stream is not refused")
+
+        process = world.processes[-1]
+        self._watch(process, world.scheduler.spawn(process, tick))
+
+    def _manager(self, stream: Callable[[Process], Stream]) -> LeaseManager:
+        """In a process of its own, the newest of the world's."""
+        world = self.world
+        self.managers += 1
+        process = world.process(f"manager-{self.managers}")
+        ports = self._ports(process, SimLeaseTable(world, process), stream(process))
+        return LeaseManager(ports, SimDispatcher(world, process, self._execute), world.settings)
 
     def tick(self) -> None:
         world = self.world
-        self.managers += 1
         world.ticks += 1
-        process = world.process(f"manager-{self.managers}")
-        ports = self._ports(process, SimLeaseTable(world, process), SimStream(world, process))
-        manager = LeaseManager(ports, SimDispatcher(world, process, self._execute), world.settings)
+        manager = self._manager(lambda process: SimStream(world, process))
+        process = world.processes[-1]
 
         def tick() -> None:
             try:

@@ -12,13 +12,14 @@ from sublet.decisions.read_position import ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.metric_names import Metric
 from sublet.polling import PollingReader
-from sublet.ports import Applied, PollRefusal, Refused, ShardReader
+from sublet.ports import Applied, PollRefusal, Refused, Remembered, ShardReader
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import Shard
+from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartPosition
 from sublet.testing.simulation.scheduler import SECOND, Process
 from sublet.testing.simulation.weather import Fault
@@ -102,6 +103,10 @@ class SimStream:
         world.step(self._process)
         return shards
 
+    def identity(self) -> StreamIdentity:
+        self._call("DescribeStreamSummary")
+        return self._world.stream.identity()
+
     def has_shard(self, shard_id: str) -> bool:
         self._call("has_shard")
         known = self._world.stream.has_shard(shard_id)
@@ -150,7 +155,7 @@ class SimSightingStore:
         self._world = world
         self._process = process
 
-    def load(self) -> Mapping[str, Sighting]:
+    def load(self) -> Remembered:
         self._world.step(self._process)
         return self._world.sightings.load()
 
@@ -158,6 +163,10 @@ class SimSightingStore:
         self._world.step(self._process)
         self._world.sightings.save(sightings)
         self._world.step(self._process)
+
+    def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
+        self._world.step(self._process)
+        return self._world.sightings.adopt(stream, instead_of)
 
 
 class SimDispatcher:
