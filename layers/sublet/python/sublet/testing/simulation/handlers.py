@@ -20,6 +20,8 @@ class SimHandler:
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
         self._process = process
+        self._finished: dict[str, tuple[Batch, int]] = {}
+        """Of each shard, the batch of the latest call, and how many of its records are done."""
 
     def handle(self, batch: Batch) -> None:
         world, records = self._world, batch.records
@@ -32,15 +34,13 @@ class SimHandler:
         self._note(
             f"handles {len(records)} of {batch.shard_id[-4:]}, from {str(records[0].checkpoint)[-12:]}"
         )
+        self._finished[batch.shard_id] = batch, 0
         self._pass_time()
         fails = world.strikes(Fault.HANDLER_FAILS)
         if world.chance.random() < 0.2:
-            record = world.chance.choice(records)
-            for before in records:
-                world.ledger.finish(self._process, batch.shard_id, before)
-                if before is record:
-                    break
-            batch.checkpoint(record)
+            place = world.chance.randrange(len(records))
+            self._finish(batch, place + 1)
+            batch.checkpoint(records[place])
             if fails:
                 self._note("fails after a checkpoint of its own")
                 raise HandlerFailed
@@ -48,14 +48,28 @@ class SimHandler:
         elif fails:
             self._note("fails")
             raise HandlerFailed
-        for record in records:
-            world.ledger.finish(self._process, batch.shard_id, record)
+        self._finish(batch, len(records))
+
+    def _finish(self, batch: Batch, count: int) -> None:
+        """Tell the ledger that so many of the batch's records, from the first, are done."""
+        before = self._finished.get(batch.shard_id)
+        known = before[1] if before is not None and before[0] is batch else 0
+        for record in batch.records[known:count]:
+            self._world.ledger.finish(self._process, batch.shard_id, record)
+        self._finished[batch.shard_id] = batch, max(known, count)
 
     def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:  # noqa: ARG002 - the port's
         self._optional("lease_acquired", shard_id)
 
     def lease_releasing(self, shard_id: str) -> None:
+        """As a handler that flushes: what was still open of the last batch may be done now, or some of it."""
         self._optional("lease_releasing", shard_id)
+        batch, known = self._finished.get(shard_id, (None, 0))
+        if batch is not None and known < len(batch.records) and self._world.chance.random() < 0.5:
+            place = self._world.chance.randrange(known, len(batch.records))
+            self._finish(batch, place + 1)
+            batch.checkpoint(batch.records[place])
+            self._note(f"flushes {shard_id[-4:]} before it is released")
 
     def lease_lost(self, shard_id: str) -> None:
         self._optional("lease_lost", shard_id)
