@@ -112,7 +112,13 @@ consumer = KinesisConsumer(
 name: str = consumer.worker.function_name
 """,
     "wrong.py": """
-from sublet import Batch
+from sublet import Batch, Consumer
+
+
+async def never_run(batch: Batch) -> None: ...
+
+
+Consumer("audit", "orders", never_run)
 
 
 def handle(batch: Batch) -> None:
@@ -147,6 +153,7 @@ def test_deploying_without_the_extra_says_what_to_install(
         run([str(tmp_path / "venv/bin/sublet"), "deploy"], tmp_path)
 
 
+@pytest.mark.timeout(300)  # mypy reads all of aws-cdk-lib
 def test_a_users_files_are_checked_against_the_installed_types(
     distributions: Distributions, tmp_path: Path
 ) -> None:
@@ -159,3 +166,4 @@ def test_a_users_files_are_checked_against_the_installed_types(
         run([*check, "wrong.py"], tmp_path)
     assert 'expression has type "bytes"' in str(found.value)
     assert 'has no attribute "shards"' in str(found.value)
+    assert 'incompatible type "Callable[[Batch], Coroutine[Any, Any, None]]"' in str(found.value)

@@ -162,7 +162,7 @@ def test_what_is_no_handler_is_refused_before_anything_runs() -> None:
     async def handle(batch: Batch) -> None: ...
 
     with pytest.raises(HandlerNotLoadable):
-        Consumer("orders-audit", "orders", handle)
+        Consumer("orders-audit", "orders", handle)  # type: ignore[arg-type] # type checkers see it too
     with pytest.raises(SettingsError, match="handler_atempts"):
         Consumer("orders-audit", "orders", print, handler_atempts=3)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Protocol
 
 from msgspec import Struct
@@ -52,6 +53,16 @@ class Batch(Struct, frozen=True):
     def region(self) -> str | None:
         """The stream's; None without a `stream_arn`."""
         return StreamArn.parse(self.stream_arn).region if self.stream_arn else None
+
+
+class HandlesBatches(Protocol):
+    """What an object needs to be a handler. It may have the other functions of Handler too."""
+
+    def handle(self, batch: Batch, /) -> None: ...
+
+
+UserHandler = Callable[[Batch], None] | HandlesBatches | ModuleType | str
+"""A handler as a user gives it: a function, an object or module with `handle`, or `module:function`."""
 
 
 class Handler(Protocol):

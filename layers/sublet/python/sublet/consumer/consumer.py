@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sublet.consumer.defaults import process_defaults
+from sublet.handler import UserHandler
 from sublet.handlers.load import handler_of
 from sublet.protocol.stream_identity import StreamArn
 from sublet.settings import Settings
@@ -30,7 +31,13 @@ class Consumer:
     """
 
     def __init__(
-        self, application: str, stream: str, handler: object, *, ports: Ports | None = None, **settings: Any
+        self,
+        application: str,
+        stream: str,
+        handler: UserHandler,
+        *,
+        ports: Ports | None = None,
+        **settings: Any,
     ) -> None:
         from sublet.system.threads import ThreadTasks
 

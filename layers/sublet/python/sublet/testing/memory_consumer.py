@@ -15,7 +15,7 @@ from typing import Any
 from sublet.decisions.window import LeaseReport, Outcome
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
-from sublet.handler import Batch, Handler
+from sublet.handler import Batch, Handler, UserHandler
 from sublet.handlers.contract import CONTRACT
 from sublet.handlers.load import handler_of
 from sublet.memory import (
@@ -55,7 +55,7 @@ class Consumed:
     """On the memory clock."""
 
 
-def consume(handler: object, records: Iterable[Given], *, shards: int = 1, **settings: Any) -> Consumed:
+def consume(handler: UserHandler, records: Iterable[Given], *, shards: int = 1, **settings: Any) -> Consumed:
     """Put the records and have the handler consume them, through the whole engine, until each is handled.
 
     `handler`: a function, an object with `handle`, a module, or `module:function`. `settings`: any of Settings, by name.
@@ -87,7 +87,7 @@ class MemoryConsumer:
         """Each into the shard of its partition key; their sequence numbers."""
         return self.stream.put_all(keyed(records))
 
-    def consume(self, handler: object) -> Consumed:
+    def consume(self, handler: UserHandler) -> Consumed:
         """Until each record of the stream is handled; or raise what the handler raised, once it has failed for good."""
         calls, since = _Calls(handler_of(handler)), self.clock.steady()
         ports, dispatcher = self._ports(), MemoryDispatcher()

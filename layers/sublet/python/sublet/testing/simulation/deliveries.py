@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from sublet.handler import HandlesBatches, UserHandler
 from sublet.protocol.records import UserRecord
 
 SHOWN_MAX = 10
@@ -84,7 +85,7 @@ class Simulation:
 
 
 def simulate(
-    handler: object,
+    handler: UserHandler | type[HandlesBatches],
     seeds: int | Iterable[int] = 100,
     *,
     data: Callable[[int], bytes] = lambda number: f"{number}".encode(),
