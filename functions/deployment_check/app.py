@@ -7,12 +7,17 @@ failing every window afterwards. CloudFormation waits for the PUT at the end: it
 from __future__ import annotations
 
 import json
+import os
 import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
+
+BUCKETS = "cloudformation-custom-resource-response-"
+"""What the names of CloudFormation's buckets for answers begin with, in every region."""
 
 REASON_MAX = 1_000
 """Characters; CloudFormation refuses a response of more than 4 KB."""
@@ -55,9 +60,20 @@ def invoke_lambda(worker: str, payload: bytes) -> tuple[str | None, bytes]:
 
 
 def lambda_handler(event: Mapping[str, Any], _context: object) -> None:
+    url = event["ResponseURL"]
+    if not is_cloudformations(url, os.environ):
+        raise ValueError("ResponseURL is not CloudFormation's: nothing was asked, and nothing is sent")
     body = json.dumps(answer(event, invoke_lambda)).encode()
-    url = event[
-        "ResponseURL"
-    ]  # CloudFormation's own, presigned; an empty content type is part of its signature
+    # Presigned; an empty content type is part of its signature.
     request = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310
     urllib.request.urlopen(request, timeout=30).close()  # noqa: S310
+
+
+def is_cloudformations(url: str, environment: Mapping[str, str]) -> bool:
+    """Whether an answer sent there reaches CloudFormation: its own buckets in S3, or the emulator that this runs in."""
+    given, emulator = urlsplit(url), urlsplit(environment.get("AWS_ENDPOINT_URL", ""))
+    if emulator.netloc:
+        return given.scheme == emulator.scheme and given.netloc.endswith(emulator.netloc)
+    host = given.hostname or ""
+    ours = host.startswith(BUCKETS) and host.endswith(f".{environment['URL_SUFFIX']}")
+    return given.scheme == "https" and given.port in (None, 443) and ours

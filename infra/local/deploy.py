@@ -17,6 +17,9 @@ from infra.local.embedded import ACCOUNT, REGION, ROOT, EmbeddedAws
 from infra.local.guard import end_group
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
+"""2.1148, not npm's 3.0.0: that one is half a year older, and cannot read what aws-cdk-lib 2.275 writes ("Maximum schema version
+supported is 43.x.x, but found 55.0.0. You need at least CLI version 2.1147.0").
+"""
 BOOTSTRAP_STACK = "CDKToolkit"
 REPORT_TAIL = 30
 

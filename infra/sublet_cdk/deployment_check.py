@@ -1,4 +1,9 @@
-"""A custom resource that makes a deployment fail when the deployed lease worker cannot import its handler."""
+"""A custom resource that makes a deployment fail when the deployed lease worker cannot import its handler.
+
+Ours, and not the CDK's: a Trigger cannot give the function an event, so the worker would be asked for a window without an
+item; custom_resources.Provider puts a function of its own, in Node, before ours, to do what the last lines of
+functions/deployment_check/app.py do.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from aws_cdk import CfnResource, CustomResource, Duration, FileSystem
+from aws_cdk import CfnResource, CustomResource, Duration, FileSystem, Stack
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 from sublet.settings import Settings
 from sublet_cdk import roles
-from sublet_cdk.functions import FunctionShape, FunctionSize, add_function
+from sublet_cdk.functions import FunctionShape, FunctionSize, Own, add_function
 from sublet_cdk.shipped import shipped
 
 CODE = shipped("functions/deployment_check")
@@ -27,9 +32,10 @@ def add_deployment_check(
     resource.
     """
     invoke = {"invoke": roles.allow(["lambda:InvokeFunction"], worker.function_arn)}
+    own = {"URL_SUFFIX": Stack.of(scope).url_suffix}
     bare = replace(shape, layers=(), environment=None, tracing=lambda_.Tracing.DISABLED)
     check = add_function(
-        scope, "DeploymentCheck", bare, FunctionSize(256, Duration.seconds(90)), CODE, invoke
+        scope, "DeploymentCheck", bare, FunctionSize(256, Duration.seconds(90)), CODE, invoke, Own(own)
     )
     resource = CustomResource(
         scope,

@@ -14,6 +14,9 @@ A crashed item runs again at once. That is safe and needs no waiting for an expi
 lease counter, and knows by `item_id` what its crashed predecessor held. JSONPath only, with no JSONata and no
 distributed Map: the same definition runs on AWS, ministack and LocalStack.
 
+Written out, and not as aws_stepfunctions' classes: what is deployed is then one value, which tests execute and whose events
+they count; the classes would add retries, and let the state machine invoke every version of the functions.
+
 Why one retry, and 50 runs: an execution's history ends at 25,000 events, and then it fails in mid-window.
 `history_events_max` adds up the worst case, every run retried once or crashed, which a second retry would
 already break. Nothing is lost by it: a retry that fails counts as a crash, so a throttled worker is tried

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from functions.deployment_check.app import REASON_MAX, answer
+from functions.deployment_check.app import REASON_MAX, answer, is_cloudformations, lambda_handler
 
 
 def request(kind: str) -> dict[str, object]:
@@ -56,3 +56,44 @@ def test_deleting_asks_nobody_so_that_a_broken_stack_can_be_removed() -> None:
         raise AssertionError("asked")
 
     assert answer(request("Delete"), invoke)["Status"] == "SUCCESS"
+
+
+AWS = {"URL_SUFFIX": "amazonaws.com"}
+EMULATOR = {**AWS, "AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}
+BUCKET = "cloudformation-custom-resource-response-eucentral1"
+
+
+@pytest.mark.parametrize(
+    ("url", "environment"),
+    [
+        (f"https://{BUCKET}.s3.eu-central-1.amazonaws.com/arn%3Aaws?X-Amz-Signature=1", AWS),
+        (f"https://{BUCKET}.s3.amazonaws.com/1", AWS),
+        (f"https://{BUCKET}.s3.cn-north-1.amazonaws.com.cn/1", {"URL_SUFFIX": "amazonaws.com.cn"}),
+        ("http://127.0.0.1:4566/_cfn/1", EMULATOR),
+    ],
+)
+def test_an_answer_goes_to_cloudformation(url: str, environment: dict[str, str]) -> None:
+    assert is_cloudformations(url, environment)
+
+
+@pytest.mark.parametrize(
+    ("url", "environment"),
+    [
+        (f"http://{BUCKET}.s3.amazonaws.com/1", AWS),
+        (f"https://{BUCKET}.s3.amazonaws.com:8443/1", AWS),
+        (f"https://{BUCKET}.example.com/1", AWS),
+        (f"https://{BUCKET}.s3.amazonaws.com@example.com/1", AWS),
+        ("https://mine.s3.amazonaws.com/1", AWS),
+        ("file:///etc/passwd", AWS),
+        ("http://127.0.0.1:4566/1", AWS),
+        ("http://127.0.0.1:4567/1", EMULATOR),
+    ],
+)
+def test_and_to_nobody_else(url: str, environment: dict[str, str]) -> None:
+    assert not is_cloudformations(url, environment)
+
+
+def test_an_event_of_somebody_elses_asks_the_worker_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("URL_SUFFIX", "amazonaws.com")
+    with pytest.raises(ValueError, match="ResponseURL"):
+        lambda_handler({**request("Create"), "ResponseURL": "https://example.com"}, None)

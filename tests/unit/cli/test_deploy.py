@@ -35,7 +35,16 @@ def test_options_and_settings_are_context_and_the_rest_is_cdks(npx: Path) -> Non
     ]
     command = cdk_command(parser().parse_args(arguments))
     assert command == [
-        *(str(npx), "--yes", "cdk", "deploy", "--app", f"{sys.executable} -m sublet_cdk.app"),
+        *(
+            str(npx),
+            "--yes",
+            "--package",
+            "aws-cdk@2",
+            "cdk",
+            "deploy",
+            "--app",
+            f"{sys.executable} -m sublet_cdk.app",
+        ),
         *("--context", "application=orders-audit", "--context", "handler=orders:handle"),
         *("--context", "window=5m", "--context", "handler_environment={}"),
         *("--require-approval", "never"),

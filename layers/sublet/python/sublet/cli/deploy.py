@@ -36,6 +36,11 @@ OPTIONS = {
     "handler": "module:function",
 }
 
+CDK = "aws-cdk@2"
+"""On npm. Its 3.0.0, which npx would take, is older than the 2.x of today: it cannot read what a new aws-cdk-lib writes
+(cloud assembly schema 43, where 2.275 writes 55). The package `cdk`, which npx would take otherwise, lags behind as well.
+"""
+
 
 class CannotDeploy(SubletError):
     """Something that the CDK's command line needs is not there. Says how to get it."""
@@ -71,7 +76,7 @@ def cdk_command(options: Namespace) -> list[str]:
         given[name] = value
     app = shlex.join([sys.executable, "-m", "sublet_cdk.app"])
     context = [word for name, value in given.items() for word in ("--context", f"{name}={value}")]
-    return [_npx(), "--yes", "cdk", options.verb, "--app", app, *context, *options.cdk]
+    return [*(_npx(), "--yes", "--package", CDK, "cdk"), options.verb, "--app", app, *context, *options.cdk]
 
 
 def _npx() -> str:
