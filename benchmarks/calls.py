@@ -1,4 +1,4 @@
-"""AWS calls per lease and hour in each mode, counted at the wire, and what they cost: the README's cost table.
+"""AWS calls per lease and hour in each mode, counted at the wire, and what they cost: the tables of docs/cost.md.
 
 The real adapters against the embedded AWS, through counting proxies, ten leases in one worker. What does not depend on a
 window's length (acquire, open, release) is told apart from what goes on all the while by two windows of different lengths,
@@ -29,28 +29,20 @@ from sublet.system.clock import SystemClock
 
 from benchmarks.counting_proxy import CountingProxy, counting_proxy
 from benchmarks.idle_writes import Idle
-from benchmarks.prices import METRIC, METRICS_BY_SHARD, Design, event_source_mapping, kcl_on_fargate, month
+from benchmarks.prices import (
+    CATCH_UP_WINDOWS,
+    CONTINUOUS,
+    CONTINUOUS_WINDOWS,
+    LEASES,
+    SHARDS,
+    designs,
+    month,
+    others,
+)
 from infra.local.embedded import REGION, EmbeddedAws, embedded_aws
 
-LEASES = 10
 SHORT, LONG = timedelta(seconds=25), timedelta(seconds=85)
 """A window's time from its start to its last poll."""
-WINDOW_MINUTES = 14
-CONTINUOUS_WINDOWS = 60 / WINDOW_MINUTES
-WINDOWS_PER_EXECUTION = 40
-CATCH_UP_SECONDS, CATCH_UP_SECONDS_ALONE = 8.0, 5.0
-"""A window with something to handle, of ten leases and of one, as assumed; `window_seconds` is what it took here."""
-SHARDS = (1, 10, 100, 1_000)
-
-CONTINUOUS, EACH_MINUTE, EACH_FIVE = "continuous", "catch_up every minute", "catch_up every 5 min"
-CATCH_UP_WINDOWS = {EACH_MINUTE: 60, EACH_FIVE: 12}
-EVENT_SOURCE_MAPPINGS = (
-    ("event source mapping: 100 ms each minute", 60, 0.1),
-    ("event source mapping: 200 ms each 10 s", 360, 0.2),
-    ("event source mapping: 100 ms each second", 3600, 0.1),
-)
-"""Invocations an hour, and seconds of each."""
-
 Calls = Mapping[str, float]
 
 
@@ -101,39 +93,15 @@ def _report_prices(found: Found) -> None:
         end="",
     )
     print("".join(f"{shards:>10,}" for shards in SHARDS))
-    for design in _designs(found):
-        months = [month(design, shards) for shards in SHARDS]
-        parts = " + ".join(f"{part:,.0f}" for part in months[-1])
-        print(f"  {design.name:<46}" + "".join(f"{each.total:>10,.1f}" for each in months) + f"  {parts}")
-    for name, invocations, seconds in EVENT_SOURCE_MAPPINGS:
-        totals = (event_source_mapping(invocations, seconds, 0.25, shards) for shards in SHARDS)
-        print(f"  {name:<46}" + "".join(f"{total:>10,.2f}" for total in totals))
-    print(f"  {'KCL on Fargate':<46}" + "".join(f"{kcl_on_fargate(shards):>10,.1f}" for shards in SHARDS))
-    print(f"  {'metrics by shard':<46}" + "".join(f"{METRIC * METRICS_BY_SHARD * n:>10,.1f}" for n in SHARDS))
-
-
-def _designs(found: Found) -> list[Design]:
-    """Of the README's table. A worker of one lease writes as much for it as one of ten does for each."""
     writes = {
         mode: calls["UpdateItem"] for (mode, traffic), calls in found.per_hour.items() if traffic == "steady"
     }
-
-    def catch_up(mode: str, leases: int, gigabytes: float, seconds: float) -> Design:
-        times = CATCH_UP_WINDOWS[mode]
-        name = f"{mode}: {seconds:g} s, leases a worker: {leases}"
-        return Design(name, leases, gigabytes, times, seconds, 1, times, writes[mode])
-
-    def continuous(leases: int, gigabytes: float) -> Design:
-        pace = CONTINUOUS_WINDOWS, WINDOW_MINUTES * 60, WINDOWS_PER_EXECUTION, 60
-        return Design(f"continuous, leases a worker: {leases}", leases, gigabytes, *pace, writes[CONTINUOUS])
-
-    return [
-        catch_up(EACH_FIVE, LEASES, 0.5, CATCH_UP_SECONDS),
-        catch_up(EACH_MINUTE, LEASES, 0.5, CATCH_UP_SECONDS),
-        catch_up(EACH_FIVE, 1, 0.25, CATCH_UP_SECONDS_ALONE),
-        continuous(LEASES, 0.5),
-        continuous(1, 0.25),
-    ]
+    for design in designs(writes):
+        months = [month(design, shards) for shards in SHARDS]
+        parts = " + ".join(f"{part:,.0f}" for part in months[-1])
+        print(f"  {design.name:<46}" + "".join(f"{each.total:>10,.1f}" for each in months) + f"  {parts}")
+    for name, cost in others(writes[CONTINUOUS]).items():
+        print(f"  {name:<46}" + "".join(f"{cost(shards):>10,.2f}" for shards in SHARDS))
 
 
 def _sum(*parts: tuple[Calls, float]) -> Calls:

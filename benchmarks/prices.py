@@ -1,10 +1,12 @@
 """What calls cost: a design's month in US$, from us-east-1's list prices as known in 2026 (on-demand tables, Standard workflows).
 
-Left out: Kinesis itself, logs, CloudWatch's metrics (METRICS_BY_SHARD), free tiers, and cents, such as a sighting's write a tick.
+Left out: Kinesis itself, free tiers, and cents, such as a sighting's write a tick. docs/cost.md has its table from here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 HOURS = 730
@@ -16,10 +18,34 @@ WRITE_UNIT = 0.625e-6
 READ_UNIT = 0.125e-6
 METRIC = 0.30
 """A custom metric, a month. Lambda, Fargate: arm64."""
+ALARM, DASHBOARD = 0.10, 3.00
+"""A month; of an alarm each metric that it looks at. Three dashboards an account are free."""
+LOG_GIGABYTE = 0.50
+"""Taken in."""
 FARGATE_CPU_HOUR, FARGATE_GIGABYTE_HOUR = 0.03238, 0.00356
 
+SHARDS = (1, 10, 100, 1_000)
+"""The table's columns."""
+LEASES = 10
+"""In one worker, unless said."""
+WINDOW_MINUTES = 14
+CONTINUOUS_WINDOWS = 60 / WINDOW_MINUTES
+WINDOWS_PER_EXECUTION = 40
+CATCH_UP_SECONDS, CATCH_UP_SECONDS_ALONE = 8.0, 5.0
+"""A window with something to handle, of ten leases and of one, as assumed; `calls` prints what it took there."""
+CONTINUOUS, EACH_MINUTE, EACH_FIVE = "continuous", "catch_up every minute", "catch_up every 5 min"
+CATCH_UP_WINDOWS = {EACH_MINUTE: 60, EACH_FIVE: 12}
+COUNTED_WRITES = {EACH_FIVE: 36, EACH_MINUTE: 180, CONTINUOUS: 360}
+"""Per lease and hour with a record a second, by `calls`."""
+COUNTED_LOG_BYTES = {EACH_FIVE: 15_000, EACH_MINUTE: 75_000, CONTINUOUS: 32_000}
+"""Per lease and hour, metrics by shard among them, by `log_bytes`."""
+
+METRICS = 8
+"""Of the application, when all is well."""
 METRICS_BY_SHARD = 3
 """millis_behind_latest, bytes, records."""
+ALARMED_METRICS = 16
+"""Twelve alarms on one metric each, two on two."""
 
 MANAGER_GIGABYTES = 0.5
 TICK_SECONDS = 0.3
@@ -38,6 +64,10 @@ NEXT_WINDOW_STATES = 3
 
 KCL_SHARDS_PER_TASK, KCL_TASKS_MIN = 50, 2
 KCL_CPUS, KCL_GIGABYTES = 1, 2
+PROCESS_LEASES_PER_TASK, PROCESS_CPUS, PROCESS_GIGABYTES = 10, 0.25, 0.5
+"""The smallest task of Fargate: a quarter of a CPU takes ten shards of plain records with a light handler."""
+PROCESS_TICKS = 180
+"""An hour: one each two thirds of a failover_time of 30 s, in every process."""
 KCL_WRITES = 20 * 60
 """Per lease and hour: what kcl-rs renews in `idle_writes`, 18 a minute, and a checkpoint each 30 s."""
 
@@ -94,5 +124,77 @@ def event_source_mapping(invocations_per_hour: float, seconds: float, gigabytes:
 
 def kcl_on_fargate(shards: int) -> float:
     tasks = max(KCL_TASKS_MIN, -(-shards // KCL_SHARDS_PER_TASK))
-    task = KCL_CPUS * FARGATE_CPU_HOUR + KCL_GIGABYTES * FARGATE_GIGABYTE_HOUR
-    return HOURS * (tasks * task + shards * WRITE_UNIT * KCL_WRITES)
+    return HOURS * (tasks * _task(KCL_CPUS, KCL_GIGABYTES) + shards * WRITE_UNIT * KCL_WRITES)
+
+
+def process_on_fargate(
+    shards: int, *, writes: float, leases_per_task: int, tasks_min: int, cpus: float, gigabytes: float
+) -> float:
+    """`sublet run`. Its ticks scan the leases and the sightings as the lease manager's do."""
+    tasks = max(tasks_min, -(-shards // leases_per_task))
+    scans = READ_UNIT * tasks * PROCESS_TICKS * (1 + READ_UNITS_PER_LEASE * shards)
+    return HOURS * (tasks * _task(cpus, gigabytes) + shards * WRITE_UNIT * writes + scans)
+
+
+def _task(cpus: float, gigabytes: float) -> float:
+    return cpus * FARGATE_CPU_HOUR + gigabytes * FARGATE_GIGABYTE_HOUR
+
+
+def metrics_and_alarms(shards: int, *, by_shard: bool) -> float:
+    """And the dashboard."""
+    metrics = METRICS + (METRICS_BY_SHARD * shards if by_shard else 0)
+    return METRIC * metrics + ALARM * ALARMED_METRICS + DASHBOARD
+
+
+def logs(shards: int, mode: str) -> float:
+    return LOG_GIGABYTE * COUNTED_LOG_BYTES[mode] * HOURS * shards / 1e9
+
+
+def designs(writes: Mapping[str, float]) -> list[Design]:
+    """The rows of sublet on Lambda. A worker of one lease writes as much for it as one of ten does for each."""
+
+    def catch_up(name: str, mode: str, leases: int, gigabytes: float, seconds: float) -> Design:
+        times = CATCH_UP_WINDOWS[mode]
+        return Design(name, leases, gigabytes, times, seconds, 1, times, writes[mode])
+
+    def continuous(name: str, leases: int, gigabytes: float) -> Design:
+        pace = CONTINUOUS_WINDOWS, WINDOW_MINUTES * 60, WINDOWS_PER_EXECUTION, 60
+        return Design(name, leases, gigabytes, *pace, writes[CONTINUOUS])
+
+    return [
+        catch_up("catch_up: 8 s every 5 min, 10 leases in 512 MB", EACH_FIVE, LEASES, 0.5, CATCH_UP_SECONDS),
+        catch_up("the same each minute", EACH_MINUTE, LEASES, 0.5, CATCH_UP_SECONDS),
+        catch_up("catch_up: 5 s every 5 min, one in 256 MB", EACH_FIVE, 1, 0.25, CATCH_UP_SECONDS_ALONE),
+        continuous("continuous: 10 leases in 512 MB", LEASES, 0.5),
+        continuous("continuous: one lease in 256 MB", 1, 0.25),
+    ]
+
+
+def others(writes: float) -> Mapping[str, Callable[[int], float]]:
+    """The other rows, by shards. `writes`: of a continuous lease, as above."""
+    mapping = partial(_by_shards, event_source_mapping)
+    small = partial(
+        process_on_fargate, writes=writes, leases_per_task=PROCESS_LEASES_PER_TASK, tasks_min=1,
+        cpus=PROCESS_CPUS, gigabytes=PROCESS_GIGABYTES,
+    )  # fmt: skip
+    large = partial(
+        process_on_fargate, writes=writes, leases_per_task=KCL_SHARDS_PER_TASK, tasks_min=KCL_TASKS_MIN,
+        cpus=KCL_CPUS, gigabytes=KCL_GIGABYTES,
+    )  # fmt: skip
+    return {
+        "`sublet run` on Fargate: 10 leases in 0.25 CPU and 0.5 GB": small,
+        "`sublet run` on Fargate: 50 in 1 CPU and 2 GB, two tasks or more": large,
+        "KCL on Fargate: 50 shards in 1 CPU and 2 GB, two tasks or more": kcl_on_fargate,
+        "event source mapping: 256 MB for 100 ms each minute": mapping(60, 0.1, 0.25),
+        "event source mapping: for 200 ms each 10 s": mapping(360, 0.2, 0.25),
+        "event source mapping: for 100 ms each second": mapping(3600, 0.1, 0.25),
+        "*beside each:* logs, catch_up every 5 min": partial(logs, mode=EACH_FIVE),
+        "logs, catch_up each minute": partial(logs, mode=EACH_MINUTE),
+        "logs, continuous": partial(logs, mode=CONTINUOUS),
+        "metrics, alarms and dashboard": partial(metrics_and_alarms, by_shard=True),
+        "the same with `metrics_by_shard=False`": partial(metrics_and_alarms, by_shard=False),
+    }
+
+
+def _by_shards(cost: Callable[..., float], *before: float) -> Callable[[int], float]:
+    return lambda shards: cost(*before, shards)

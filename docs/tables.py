@@ -1,4 +1,4 @@
-"""The documents' tables, made from the code. `python docs/tables.py` writes each between its marks, in whichever document has
+"""The documents' tables, made from the code. `python -m docs.tables` writes each between its marks, in whichever document has
 them: `<!-- settings -->` and `<!-- /settings -->`.
 """
 
@@ -11,6 +11,8 @@ from sublet.metric_names import Metric
 from sublet.settings import DEFINITIONS, Definition
 from sublet.settings.reasons import reasons
 from sublet.spark.options import OPTIONS
+
+from benchmarks import prices
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -49,11 +51,27 @@ def options() -> str:
     return _table(("option", "default", "for", "meaning"), rows)
 
 
+def cost() -> str:
+    """US$ a month, from counted calls and list prices."""
+    rows = []
+    for design in prices.designs(prices.COUNTED_WRITES):
+        months = [prices.month(design, shards) for shards in prices.SHARDS]
+        parts = ", ".join(_dollars(part) for part in months[-1])
+        rows.append((design.name, *(_dollars(month.total) for month in months), parts))
+    for name, of in prices.others(prices.COUNTED_WRITES[prices.CONTINUOUS]).items():
+        rows.append((name, *(_dollars(of(shards)) for shards in prices.SHARDS), ""))
+    columns = (f"{shards:,}" for shards in prices.SHARDS)
+    return _table(
+        ("design", "1 shard", *list(columns)[1:], "of the last: Lambda, Step Functions, DynamoDB"), rows
+    )
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "settings": settings,
     "settings elsewhere": settings_elsewhere,
     "metrics": metrics,
     "options": options,
+    "cost": cost,
 }
 
 
@@ -70,6 +88,11 @@ def with_tables(text: str) -> str:
 
 def _default(setting: Definition) -> str:
     return "required" if setting.is_required else _code(setting.default_text) or "none"
+
+
+def _dollars(amount: float) -> str:
+    """Two figures that mean something."""
+    return f"{amount:.2f}" if amount < 1 else f"{amount:.1f}" if amount < 10 else f"{amount:,.0f}"
 
 
 def _code(text: str) -> str:

@@ -15,6 +15,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOT
 PROGRAM = "\n\n".join(EXAMPLES)
 
 
+@pytest.mark.slow
 def test_its_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(PROGRAM, str(DOCUMENT), "exec"), {"__name__": "handlers"})  # noqa: S102 - our own documentation
     assert re.match(r"20 seeds, \d+ records, \d+ of them more than once", capsys.readouterr().out)

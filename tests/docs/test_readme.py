@@ -1,35 +1,78 @@
-"""README keeps its word: its examples run, and what it names is there."""
+"""README keeps its word: its examples run, what it installs from can be installed from, and it stays short."""
 
 from __future__ import annotations
 
-import ast
 import re
+import threading
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sublet
+from packaging.requirements import Requirement
+from sublet.memory import MemoryStream, memory_ports
 
-README = Path(__file__).parents[2] / "README.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-ROOT = README.parent
+from tests.docs.documents import ROOT, blocks
 
-
-@pytest.mark.parametrize(
-    "example", [e for e in EXAMPLES if "aws_cdk" not in e], ids=lambda e: e.split("\n")[0]
-)
-def test_example_runs(example: str) -> None:
-    exec(compile(example, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own README
+README = ROOT / "README.md"
+LINES_MAX = 180
+HANDLER, TEST, STACK, PROCESS = [block.text for block in blocks(README) if block.language == "python"]
 
 
-def test_there_are_examples_to_run() -> None:
-    assert len(EXAMPLES) >= 3
-    for example in EXAMPLES:
-        ast.parse(example)
+def test_it_is_short() -> None:
+    assert len(README.read_text().splitlines()) < LINES_MAX
 
 
-def test_paths_that_readme_names_exist() -> None:
-    named = re.findall(
-        r"`((?:examples|infra|docs|tests|functions|layers|events)/[\w/.-]*)`", README.read_text()
-    )
-    assert named
-    missing = [path for path in named if not (ROOT / path).exists()]
-    assert not missing
+@pytest.mark.parametrize("command", ["make demo", "make test"])
+def test_the_two_commands_stand_on_lines_of_their_own(command: str) -> None:
+    assert re.search(rf"^    {command} ", README.read_text(), re.MULTILINE)
+
+
+def run(*parts: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "readme"}
+    exec(compile("\n".join(parts), "README.md", "exec"), names)  # noqa: S102 - our own README
+    return names
+
+
+def test_the_handler_runs_and_its_test_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    run(HANDLER, TEST)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_the_process_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """As it stands, but over memory, and stopped when it is done."""
+    stream = MemoryStream(1)
+    stream.put("customer-7", b'{"id": 7}')
+    real = sublet.Consumer
+
+    def over_memory(application: str, name: str, handler: Any) -> sublet.Consumer:
+        def handle(batch: sublet.Batch) -> None:
+            handler(batch)
+            threading.Timer(0.1, consumer.stop).start()
+
+        consumer = real(application, name, handle, ports=memory_ports(stream))
+        return consumer
+
+    monkeypatch.setattr(sublet, "Consumer", over_memory)
+    run(HANDLER, PROCESS)
+    assert capsys.readouterr().out.split()[-1] == "7"
+
+
+@pytest.mark.slow
+def test_the_stack_is_synthesized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "handlers").mkdir()
+    (tmp_path / "handlers/orders.py").write_text(HANDLER)
+    monkeypatch.chdir(tmp_path)
+    app = run(STACK)["app"]
+    assert app.synth().get_stack_by_name("orders").template["Resources"]
+
+
+def test_what_it_installs_from_is_what_pip_takes() -> None:
+    text = README.read_text()
+    stated = re.findall(r'^    pip install "(.+)"$', text, re.MULTILINE)
+    assert [Requirement(each).name for each in stated] == ["sublet"] * 2
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = set(re.findall(r"`(\w+)` (?:to|for)", text.partition("With extras")[2].partition("\n\n")[0]))
+    extras |= set(re.findall(r"`(\w+)` for", text.partition("With extras")[2].partition("\n\n")[0]))
+    assert {"cdk", "spark", "testing"} == extras & project["optional-dependencies"].keys()

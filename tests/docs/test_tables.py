@@ -12,7 +12,7 @@ from docs.tables import DOCUMENTS, TABLES, with_tables
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_tables_are_current(document: Path) -> None:
     text = document.read_text()
-    assert text == with_tables(text), "run: python docs/tables.py"
+    assert text == with_tables(text), "run: python -m docs.tables"
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -1,0 +1,87 @@
+"""What the log takes: bytes that ticks and windows write, log lines and embedded metrics, per lease and hour in each mode.
+
+The real log and metrics adapters and the whole engine over memory, ten leases in a worker, a record a second in each shard, on
+a clock that jumps: an hour of either mode takes seconds. Lambda's own lines (START, END, REPORT) are added by their usual length.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from datetime import timedelta
+from random import Random
+
+from sublet.aws.log import PowertoolsLog
+from sublet.aws.metrics import EmfMetrics
+from sublet.decisions.packing import WorkerItem
+from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.tick import LeaseManager
+from sublet.memory import FakeClock, MemoryDispatcher, MemoryStream, memory_ports
+from sublet.settings import Mode, Settings
+from sublet.testing.turn_taking import TurnTaking
+
+from benchmarks.idle_writes import Idle
+
+LEASES = 10
+HOUR = timedelta(hours=1)
+LAMBDAS_OWN = 330
+"""START, END and REPORT of one invocation."""
+
+Modes = Mapping[str, tuple[Mode, timedelta]]
+PACES: Modes = {
+    "catch_up every 5 min": (Mode.CATCH_UP, timedelta(minutes=5)),
+    "catch_up every minute": (Mode.CATCH_UP, timedelta(minutes=1)),
+    "continuous": (Mode.CONTINUOUS, timedelta(minutes=1)),
+}
+
+
+def measure() -> dict[str, dict[bool, float]]:
+    """Bytes per lease and hour, by pace and by whether there are metrics by shard."""
+    return {
+        name: {by_shard: _an_hour(mode, every, by_shard=by_shard) for by_shard in (True, False)}
+        for name, (mode, every) in PACES.items()
+    }
+
+
+def report(found: Mapping[str, Mapping[bool, float]]) -> bool:
+    """Print the table. There is no goal."""
+    print(f"log_bytes: kB of log per lease and hour, {LEASES} leases in a worker, a record a second in each")
+    for name, found_bytes in found.items():
+        with_shards, without = found_bytes[True] / 1000, found_bytes[False] / 1000
+        print(f"  {name:<24}{with_shards:>8,.0f} kB, without metrics by shard {without:,.0f} kB")
+    return True
+
+
+def _an_hour(mode: Mode, tick_every: timedelta, *, by_shard: bool) -> float:
+    settings = Settings(application="measured", stream="measured", mode=mode, worker_count=1)
+    clock, lines = FakeClock(), io.StringIO()
+    with redirect_stdout(lines):
+        # A logger of its own: Powertools keeps a name's stream.
+        stream = MemoryStream(LEASES, clock=clock, name="measured")
+        ports = memory_ports(
+            stream, clock=clock, tasks=TurnTaking(clock), chance=Random(0),
+            metrics=EmfMetrics("measured", by_shard=by_shard), log=PowertoolsLog(f"{tick_every} {by_shard} {mode}"),
+        )  # fmt: skip
+        dispatcher, worker = MemoryDispatcher(), LeaseWorker(ports, Idle(), settings)
+        manager, ends, invocations = LeaseManager(ports, dispatcher, settings), clock.now() + HOUR, 0
+        items: list[WorkerItem] = []
+        while clock.now() < ends:
+            manager.tick()
+            items = [*items, *dispatcher.take()] if mode is Mode.CONTINUOUS else list(dispatcher.take())
+            if mode is Mode.CATCH_UP:
+                _feed(stream, int(tick_every.total_seconds()))
+            invocations += 1 + len(items)
+            items = [
+                worker.run_window(item, f"window-{invocations}", clock.now() + settings.window).item
+                for item in items
+            ]
+            if mode is Mode.CATCH_UP:
+                clock.advance(tick_every)
+    return (len(lines.getvalue().encode()) + invocations * LAMBDAS_OWN) / LEASES
+
+
+def _feed(stream: MemoryStream, records: int) -> None:
+    for shard in stream.list_shards():
+        for number in range(records):
+            stream.put(str(number), b"x" * 100, explicit_hash_key=shard.hash_key_range.starting)

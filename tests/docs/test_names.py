@@ -1,0 +1,149 @@
+"""What the documents name is there: files, links, commands, settings, metrics, modules."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+from sublet.cli.main import COMMANDS
+from sublet.metric_names import Metric
+from sublet.settings import DEFINITIONS
+
+import benchmarks
+from tests.docs.documents import (
+    CURRENT,
+    DOCUMENTS,
+    PACKAGE,
+    ROOT,
+    anchors,
+    code_spans,
+    commands,
+    links,
+    name_of,
+)
+
+CODE = (
+    "layers/sublet",
+    "layers/pyspark_sublet",
+    "functions",
+    "infra",
+    "benchmarks",
+    "demo",
+    "examples",
+    "tests",
+    "docs",
+)
+OF_OTHERS = frozenset({"no_such_name", "mock_patch", "event_source_mapping", "attribute_not_exists"})
+
+
+def _words_of_the_code() -> set[str]:
+    """Every word of every program and data file, of this repository alone."""
+    found = [ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / "package.json"]
+    for folder in CODE:
+        found += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".json", ".toml")]
+    return {word for path in found for word in re.findall(r"\w+", path.read_text())}
+
+
+WORDS = _words_of_the_code()
+TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+every_current_document = pytest.mark.parametrize("document", CURRENT, ids=name_of)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_links_lead_somewhere(document: Path) -> None:
+    lost = []
+    for link in links(document):
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            lost.append(link)
+    assert not lost
+
+
+@every_current_document
+def test_identifiers_occur_in_the_code(document: Path) -> None:
+    named = {span for span in code_spans(document) if re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)+", span)}
+    assert named - WORDS == set()
+
+
+@every_current_document
+def test_files_and_modules_are_there(document: Path) -> None:
+    named = [span for span in code_spans(document) if re.fullmatch(r"\.?[\w-]+(/[\w.-]+)+/?", span)]
+    lost = [path for path in named if not _is_there(path.rstrip("/"), document) and "<" not in path]
+    assert not lost
+
+
+def _is_there(path: str, document: Path) -> bool:
+    """In the repository, the package or beside the document; a module may do without its suffix."""
+    places = (
+        ROOT,
+        PACKAGE,
+        ROOT / "layers/sublet/python",
+        ROOT / "infra/sublet_cdk",
+        ROOT / "examples",
+        document.parent,
+    )
+    return any(
+        (place / path).exists()
+        or (place / f"{path}.py").exists()
+        or (place / f"{path.rpartition('.')[0]}.py").exists()  # decisions/window.next_poll_at
+        for place in places
+    )
+
+
+@every_current_document
+def test_commands_are_understood(document: Path) -> None:
+    for command in commands(document):
+        words = shlex.split(command) if command.startswith(("make ", "sublet ", "cdk ")) else []
+        match words:
+            case ["make", *rest]:
+                assert {word for word in rest if "=" not in word} <= TARGETS, command
+                asked = " ".join(word.removeprefix("BENCH=") for word in rest if word.startswith("BENCH="))
+                assert all(
+                    any(name.startswith(each) for name in benchmarks.NAMES) for each in asked.split()
+                ), command
+            case ["sublet", name, *rest]:
+                _check_options(name, rest, command)
+            case ["cdk", "deploy", *rest]:
+                _check_context(rest, command)
+
+
+def _check_options(name: str, rest: list[str], command: str) -> None:
+    """It is a command, and these are options of it."""
+    program = ArgumentParser()
+    {each.name: each for each in COMMANDS}[name].add_arguments(program)
+    known = set(re.findall(r"--[\w-]+", program.format_help()))
+    assert {word for word in rest if word.startswith("--")} <= known, command
+
+
+def _check_context(words: list[str], command: str) -> None:
+    """Each `-c name=value` is a setting or a name that the app asks for."""
+    programs = "".join(path.read_text() for path in (ROOT / "infra").glob("**/*.py"))
+    known = set(re.findall(r'"(\w+)"', programs)) | DEFINITIONS.keys()
+    assert {word.partition("=")[0] for word in words if "=" in word} <= known, command
+
+
+def test_every_metric_and_every_alarm_is_told_in_operations() -> None:
+    text = (ROOT / "docs/operations.md").read_text()
+    assert [metric for metric in Metric if f"`{metric}`" not in text] == []
+    alarms = set(re.findall(r'"(\w+)": AlarmSpec\(', (ROOT / "infra/sublet_cdk/alarms.py").read_text()))
+    assert alarms == set(
+        re.findall(r"^\| `(\w+)` \| [^|]+ \|$", text.partition("## Alarms")[2], re.MULTILINE)
+    )
+
+
+def test_every_document_is_led_to_from_readme() -> None:
+    led_to = {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}
+    assert {path for path in DOCUMENTS if path.parent == ROOT / "docs" or path.parent == ROOT} - led_to == {
+        ROOT / "README.md"
+    }
+
+
+@pytest.mark.parametrize("document", CURRENT, ids=name_of)
+def test_nothing_that_readers_cannot_open_is_cited(document: Path) -> None:
+    text = document.read_text()
+    assert not re.findall(r"(?i)\bthe frame\b|\bthe seed['’]s\b|\(the seed\)", text)
+    assert 'pip install "sublet[' not in re.sub(r'pip install "sublet\[\w+(,\w+)*\] @', "", text)
