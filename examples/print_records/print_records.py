@@ -23,6 +23,11 @@ def lease_acquired(shard_id: str, checkpoint: Checkpoint) -> None:
     print(f"{shard_id}: acquired at {checkpoint}")
 
 
+def lease_releasing(shard_id: str) -> None:
+    """It is still ours, and about to be given up: a moment to flush. A checkpoint made in here is still written."""
+    print(f"{shard_id}: releasing")
+
+
 def lease_lost(shard_id: str) -> None:
     """Another worker has it: whatever is kept for the shard is stale now."""
     print(f"{shard_id}: lost")

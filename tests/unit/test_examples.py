@@ -12,6 +12,8 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 from sublet import Batch, Checkpoint, StreamRecord, UserRecord
+from sublet.protocol.aggregation import aggregate
+from sublet.testing import consume
 
 from examples.flights import flights
 from examples.latest_by_key import latest_by_key
@@ -148,10 +150,9 @@ class TestLatestByKey:
 
 
 def test_print_records_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    print_records.lease_acquired(SHARD, Checkpoint("TRIM_HORIZON"))
-    print_records.handle(batch([record(9, {"n": 1}), record(10, {"n": 2}, sub=3)])[0])
-    print_records.shard_ended(SHARD)
-    print_records.lease_lost(SHARD)
-    said = capsys.readouterr().out
-    assert "2 records" in said
-    assert "10:3" in said
+    aggregated = aggregate([("k", None, b"a"), ("k", None, b"b")])
+    done = consume(print_records, [("k", aggregated)])
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == [f"{SHARD}: acquired at TRIM_HORIZON", f"{SHARD}: 2 records, 0 ms behind the latest"]
+    assert said[3] == f"  to   {done.checkpoints[SHARD]}: k b'b'"
+    assert said[4:] == [f"{SHARD}: releasing"]
