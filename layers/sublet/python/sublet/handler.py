@@ -41,8 +41,8 @@ class Batch(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Without the data: a batch may well end up in a log."""
-        first, last = self.records[0].checkpoint, self.records[-1].checkpoint
-        return f"<Batch of {self.stream} {self.shard_id}: {len(self.records)} records, {first} to {last}, attempt {self.attempt}>"
+        span = f", {self.records[0].checkpoint} to {self.records[-1].checkpoint}" if self.records else ""
+        return f"<Batch of {self.stream} {self.shard_id}: {len(self.records)} records{span}, attempt {self.attempt}>"
 
     @property
     def account(self) -> str | None:
