@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import boto3
 import pytest
 from hypothesis import settings
 
@@ -18,6 +19,12 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=5_000, print_blob=True)
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)  # `make check`
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def no_remembered_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """boto3 keeps the first credentials that it finds; each test's environment says which ones are its own."""
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
 
 
 @pytest.fixture(scope="session")

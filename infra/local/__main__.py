@@ -13,17 +13,15 @@ from infra.local.server import ServerFailed
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
+    argparse.ArgumentParser(
         prog="python -m infra.local", description="An AWS on this machine's loopback."
-    )
-    parser.add_argument("--auth", action="store_true", help="enforce IAM")
-    arguments = parser.parse_args()
+    ).parse_args()
     stop = threading.Event()
     for asked in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked, lambda *_: stop.set())
     print("==> Starting the embedded AWS (about two seconds)", file=sys.stderr)
     try:
-        with embedded_aws(auth=arguments.auth) as aws:
+        with embedded_aws() as aws:
             for name, value in aws.environment.items():
                 print(f"export {name}={shlex.quote(value)}", flush=True)
             for server in aws.servers:

@@ -8,12 +8,13 @@ boto3 and the CDK's command line find both by the endpoint variables in `Embedde
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from infra.local.server import Server, ServerFailed, running
 ROOT = Path(__file__).resolve().parents[2]
 MINISTACK = ROOT / ".local" / "ministack" / "bin" / "python"
 KINESIS_LOCAL = ROOT / "node_modules" / "kinesis-local"
+SIGNED_MINISTACK = Path(__file__).with_name("signed_ministack.py")
+SIGNED_KINESIS = Path(__file__).with_name("signed_kinesis.cjs")
 LOOPBACK = Path(__file__).with_name("loopback.cjs")
 HOST = "127.0.0.1"
 ACCOUNT = "000000000000"
@@ -77,29 +80,30 @@ class EmbeddedAws:
 
 
 @contextmanager
-def embedded_aws(*, auth: bool = False) -> Iterator[EmbeddedAws]:
+def embedded_aws() -> Iterator[EmbeddedAws]:
     """Start an empty AWS on free loopback ports; end it, and its Lambda processes, when the block ends.
 
-    auth: enforce IAM. Lambda functions then have their role's permissions and no more; the environment's own
-    credentials are the account's root.
+    Every request must be signed with its keys, which are new each time, and none may come from a web page: a function
+    here is a process of whoever runs this. IAM is enforced: Lambda functions have their role's permissions and no
+    more, and the environment's own credentials are the account's root.
     Raises ServerFailed, with the tail of the log, when an emulator does not come up.
     """
     _check_installed()
-    gateway, kinesis, kinesis_tls = free_ports(3)
-    environment = environment_for(f"http://{HOST}:{gateway}", f"http://{HOST}:{kinesis}")
+    gateway, kinesis = free_ports(2)
+    environment = environment_for(f"http://{HOST}:{gateway}", f"http://{HOST}:{kinesis}", random_keys())
     base = {**environment, "PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
     with ExitStack() as stack:
         starts = [
             running(
                 "ministack",
-                [str(MINISTACK), "-m", "ministack"],
-                {**base, **_ministack_settings(gateway, auth=auth)},
+                [str(MINISTACK), "-P", str(SIGNED_MINISTACK)],
+                {**base, **_ministack_settings(gateway)},
                 f"http://{HOST}:{gateway}/_ministack/health",
             ),
             running(
                 "kinesis-local",
-                [node(), "--require", str(LOOPBACK), str(KINESIS_LOCAL / "main.js")],
-                {**base, **_kinesis_settings(kinesis, kinesis_tls)},
+                [node(), "--require", str(SIGNED_KINESIS), str(KINESIS_LOCAL / "main.js")],
+                {**base, **_kinesis_settings(kinesis)},
                 f"http://{HOST}:{kinesis}/healthcheck",
             ),
         ]
@@ -121,13 +125,26 @@ def free_ports(count: int) -> list[int]:
         return [int(each.getsockname()[1]) for each in sockets]
 
 
-def environment_for(gateway: str, kinesis: str) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What requests are signed with: an access key's id and its secret."""
+
+    id: str
+    secret: str = field(repr=False)
+
+
+def random_keys() -> Keys:
+    """New ones. Not AKIA and not ASIA: emulators would read an account's number out of such an id."""
+    return Keys(f"LOCAL{secrets.token_hex(8).upper()}", secrets.token_hex(20))
+
+
+def environment_for(gateway: str, kinesis: str, keys: Keys) -> dict[str, str]:
     """What to export to use the emulators at these addresses: see EmbeddedAws."""
     return {
         "AWS_ENDPOINT_URL": gateway,
         "AWS_ENDPOINT_URL_KINESIS": kinesis,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_ACCESS_KEY_ID": keys.id,
+        "AWS_SECRET_ACCESS_KEY": keys.secret,
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -137,14 +154,14 @@ def environment_for(gateway: str, kinesis: str) -> dict[str, str]:
     }
 
 
-def _ministack_settings(gateway: int, *, auth: bool) -> dict[str, str]:
+def _ministack_settings(gateway: int) -> dict[str, str]:
     return {
         "BIND_HOST": HOST,
         "GATEWAY_PORT": str(gateway),
         "MINISTACK_HOST": HOST,  # in the URLs that it gives out, such as a queue's
         "MINISTACK_REGION": REGION,
         "MINISTACK_ACCOUNT_ID": ACCOUNT,
-        "AUTH": "true" if auth else "false",
+        "AUTH": "true",
         "LAMBDA_EXECUTOR": "local",
         # Listeners of their own, on fixed ports, for services that nothing here uses.
         "SFTP_ENABLED": "0",
@@ -154,10 +171,10 @@ def _ministack_settings(gateway: int, *, auth: bool) -> dict[str, str]:
     }
 
 
-def _kinesis_settings(plain: int, tls: int) -> dict[str, str]:
+def _kinesis_settings(port: int) -> dict[str, str]:
     return {
-        "KINESIS_MOCK_PLAIN_PORT": str(plain),
-        "KINESIS_MOCK_TLS_PORT": str(tls),
+        "KINESIS_MOCK_PLAIN_PORT": str(port),
+        "KINESIS_MOCK_TLS_PORT": "1",  # any but the other: signed_kinesis.cjs opens no port for it
         "KINESIS_MOCK_CERT_PATH": str(KINESIS_LOCAL / "server.json"),
         "SHARD_LIMIT": "500",
         "LOG_LEVEL": "WARN",

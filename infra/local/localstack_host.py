@@ -18,9 +18,11 @@ from infra.local.embedded import (
     LOOPBACK,
     ROOT,
     EmbeddedAws,
+    Keys,
     environment_for,
     free_ports,
     node,
+    random_keys,
 )
 from infra.local.server import ServerFailed, running
 
@@ -39,7 +41,7 @@ def localstack() -> Iterator[EmbeddedAws]:
     """
     dynamodb_local = _dynamodb_local()
     (port,) = free_ports(1)
-    environment = environment_for(f"http://{HOST}:{port}", f"http://{HOST}:{port}")
+    environment = environment_for(f"http://{HOST}:{port}", f"http://{HOST}:{port}", random_keys())
     with running(
         "localstack",
         [str(PYTHON), "-P", "-m", "sublet_localstack", str(KINESIS_LOCAL), str(dynamodb_local)],
@@ -52,7 +54,7 @@ def localstack() -> Iterator[EmbeddedAws]:
 
 def aws_at(endpoint: str) -> EmbeddedAws:
     """The AWS that listens at `endpoint` already, such as a LocalStack in its container. With test credentials."""
-    return EmbeddedAws(environment_for(endpoint, endpoint), ())
+    return EmbeddedAws(environment_for(endpoint, endpoint, Keys("test", "test")), ())
 
 
 def _settings(port: int) -> dict[str, str]:

@@ -16,6 +16,7 @@ from sublet.decisions.worker_item_json import item_from_json
 from sublet.memory import MemoryDispatcher
 from sublet.ports import Dispatcher
 
+from infra.local import EmbeddedAws
 from tests.contract.scripted_service import ScriptedService, error
 
 STARTED = {"executionArn": "arn:aws:states:us-east-1:000000000000:execution:m:n", "startDate": 1_700_000_000}
@@ -50,7 +51,7 @@ def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Be
     machine = client.create_state_machine(
         name=f"m-{uuid.uuid4().hex[:8]}",
         definition=json.dumps({"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}}),
-        roleArn="arn:aws:iam::000000000000:role/any",
+        roleArn=role_of_a_machine(request.getfixturevalue("embedded_aws")),
     )["stateMachineArn"]
 
     def started() -> list[WorkerItem]:
@@ -61,6 +62,19 @@ def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Be
         return [item_from_json(item) for execution in inputs for item in execution["items"]]
 
     return Bench(StepFunctionsDispatcher(client, machine), started)
+
+
+def role_of_a_machine(aws: EmbeddedAws) -> str:
+    trusted = {
+        "Effect": "Allow",
+        "Principal": {"Service": "states.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+    }
+    policy = {"Version": "2012-10-17", "Statement": [trusted]}
+    role = aws.client("iam").create_role(
+        RoleName=f"r-{uuid.uuid4().hex[:8]}", AssumeRolePolicyDocument=json.dumps(policy)
+    )
+    return str(role["Role"]["Arn"])
 
 
 def by_id(item: WorkerItem) -> str:

@@ -42,7 +42,7 @@ def chosen_aws(folder: Path) -> Iterator[ChosenAws]:
         return
     match os.environ.get("E2E_AWS") or "embedded":
         case "embedded":
-            with embedded_aws(auth=True) as aws:
+            with embedded_aws() as aws:
                 yield ChosenAws(aws, APPLICATION, folder, {}, enforces_iam=True)
         case "localstack":
             with localstack() as aws:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 import json
 import os
@@ -14,6 +15,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -50,6 +52,15 @@ HANDLER = """
 def aws() -> Iterator[EmbeddedAws]:
     with localstack() as aws:
         yield aws
+
+
+def test_a_web_page_of_another_origin_makes_no_function(aws: EmbeddedAws) -> None:
+    """All that LocalStack offers: it checks no signature."""
+    endpoint = urlsplit(aws.environment["AWS_ENDPOINT_URL"]).netloc
+    connection = http.client.HTTPConnection(endpoint, timeout=20)
+    connection.request("POST", "/2015-03-31/functions", b"{}", {"origin": "https://elsewhere.example"})
+    assert connection.getresponse().status == 403
+    connection.close()
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ def test_without_a_line_of_cdk_the_command_writes_the_same_template(project: Pat
 def test_their_stack_is_deployed_and_consumes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(project / "cache"))  # this is the first synth of this machine
     handled = project / "handled"
-    with embedded_aws(auth=True) as aws:
+    with embedded_aws() as aws:
         aws.client("kinesis").create_stream(StreamName="orders", ShardCount=2)
         outputs = deploy(aws, {}, stack="their-orders", folder=project)
         texts = {f"order-{n}" for n in range(50)}

@@ -1,0 +1,150 @@
+"""ministack behind a door: `python signed_ministack.py`, in ministack's own environment, as a file of its own.
+
+With AUTH=true it enforces IAM, but takes whoever names the root's key id, or no key at all, for the root: it looks at the
+signatures of roles and users alone, and lets every web page in. Here every request must be signed with a secret that
+this ministack knows, and none may come from a web page. Two paths are open to what cannot sign: its health, and the
+answer of a custom resource, which has a token of CloudFormation in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from ministack import app as ministack
+from ministack.core import lambda_runtime
+from ministack.core.iam_evaluator import ResolvedCredential, resolve_credential
+from ministack.core.router import extract_access_key_id
+from ministack.core.sigv4 import (
+    decode_header_value,
+    header_signature_failure,
+    parse_header_signature,
+    request_time_failure,
+)
+from ministack.services import sts
+
+ACCOUNT = os.environ["MINISTACK_ACCOUNT_ID"]
+SECRET = os.environ["AWS_SECRET_ACCESS_KEY"]
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+inner = ministack.app
+execution_credentials = lambda_runtime.execution_credentials
+
+
+async def door(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    """What ministack's server calls in place of ministack. No websockets: nothing here uses them."""
+    if scope["type"] == "lifespan":
+        await inner(scope, receive, send)
+    elif scope["type"] == "http":
+        body = await whole(receive)
+        if reason := refusal(scope, body):
+            await refuse(send, *reason)
+        else:
+            await inner(scope, once(body, receive), without_cors(send))
+
+
+def refusal(scope: Mapping[str, Any], body: bytes) -> tuple[str, str] | None:
+    """Why the request is not for ministack: code and message. None if it is."""
+    headers = headers_of(scope)
+    if "origin" in headers:
+        return "AccessDenied", "No web page may use this endpoint"
+    return None if is_open(scope["method"], scope["path"]) else signature_failure(scope, headers, body)
+
+
+def signature_failure(
+    scope: Mapping[str, Any], headers: Mapping[str, str], body: bytes
+) -> tuple[str, str] | None:
+    if not headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 "):
+        return "MissingAuthenticationToken", "Only signed requests"
+    signature = parse_header_signature(headers)
+    if isinstance(signature, tuple):
+        return signature[0], signature[1]
+    if signature.access_key_id != extract_access_key_id(headers):
+        return "IncompleteSignature", "More than one credential"
+    credential = resolve_credential(signature.access_key_id, ACCOUNT)
+    if not isinstance(credential, ResolvedCredential):
+        return credential.code, credential.message
+    query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+    failure: tuple[str, str] | None = request_time_failure(signature) or header_signature_failure(
+        signature, credential.secret_access_key, scope["method"], path, query, headers, body
+    )
+    return failure
+
+
+def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
+    """As SigV4 signs them: one that is sent on several lines is its values joined by a bare comma."""
+    headers: dict[str, str] = {}
+    for raw_name, value in scope["headers"]:
+        name, text = raw_name.decode("latin-1").lower(), decode_header_value(value)
+        headers[name] = f"{headers[name]},{text}" if name in headers else text
+    return headers
+
+
+def is_open(method: str, path: str) -> bool:
+    return (method == "GET" and path == "/_ministack/health") or (
+        method == "PUT" and path.startswith("/_ministack/cfn-response/")
+    )
+
+
+def credentials_of_a_function(config: dict[str, Any]) -> dict[str, str]:
+    """Its role's session, with a secret that nobody can work out from the function's name, as ministack's can be.
+
+    It follows from ours and the key's id: kinesis-local's door (signed_kinesis.cjs) knows it too.
+    """
+    made: dict[str, str] = execution_credentials(config)
+    key = made["AWS_ACCESS_KEY_ID"]
+    secret = hmac.new(SECRET.encode(), key.encode(), hashlib.sha256).hexdigest()
+    sts._sessions[key]["SecretAccessKey"] = secret  # noqa: SLF001 - ministack has no other way in
+    return {**made, "AWS_SECRET_ACCESS_KEY": secret}
+
+
+async def whole(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body"):
+            return b"".join(parts)
+
+
+def once(body: bytes, receive: Receive) -> Receive:
+    """The body in one piece, and then whatever comes: the client's going."""
+    first = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive_again() -> Message:
+        return next(first, None) or await receive()
+
+    return receive_again
+
+
+def without_cors(send: Send) -> Send:
+    async def send_on(message: Message) -> None:
+        kept = [
+            pair for pair in message.get("headers", ()) if not pair[0].lower().startswith(b"access-control-")
+        ]
+        await send({**message, "headers": kept} if message["type"] == "http.response.start" else message)
+
+    return send_on
+
+
+async def refuse(send: Send, code: str, message: str) -> None:
+    headers = [(b"content-type", b"application/json"), (b"x-amzn-errortype", code.encode())]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send(
+        {"type": "http.response.body", "body": json.dumps({"__type": code, "message": message}).encode()}
+    )
+
+
+if __name__ == "__main__":
+    lambda_runtime.execution_credentials = credentials_of_a_function
+    ministack.app = door
+    ministack.main()
