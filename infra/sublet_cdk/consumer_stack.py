@@ -40,6 +40,7 @@ CONTEXT = {
     "worker_reserved_concurrency": "a number; none is reserved without it",
     "alarm_topic_arn": "an SNS topic that the alarms tell",
     "removal": "retain (default) or destroy: the lease table and a created stream, with the stack",
+    "deletion_protection": "true: nobody deletes the lease table before this is taken back",
     "deployment_check": "true (default) or false",
 }
 """What `-c` takes beside the settings."""
@@ -124,6 +125,7 @@ class ConsumerStack(Stack):
         return {
             "lease_table": dynamodb.Table.from_table_name(self, "Leases", application) if existing else None,
             "lease_table_removal": self._removal(),
+            "lease_table_deletion_protection": is_true(self.context, "deletion_protection", default=False),
             "schedule": events.Schedule.expression(self.context["tick"]),
             "architecture": one_of(self.context, "architecture", architectures),
             "worker_memory": number(self.context, "worker_memory"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from aws_cdk import RemovalPolicy, Stack
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
+from aws_cdk import Stack
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from sublet_cdk import roles
+from sublet_cdk.log_groups import LogKeeping, add_log_group
 from sublet_cdk.nag import acknowledge
 from sublet_cdk.state_machine import Functions, definition
 
@@ -15,24 +14,20 @@ from sublet_cdk.state_machine import Functions, definition
 def add_state_machine(
     scope: Construct,
     name: str,
-    worker: lambda_.IFunction,
-    manager: lambda_.IFunction,
-    worker_timeout_seconds: int,
-    log_retention: logs.RetentionDays,
+    arn: str,
+    functions: Functions,
+    keeping: LogKeeping,
 ) -> sfn.StateMachine:
     """It may invoke the two functions, and deliver its log."""
-    log = logs.LogGroup(scope, "ExecutionsLog", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
-    invoke = roles.allow(["lambda:InvokeFunction"], worker.function_arn, manager.function_arn)
-    role = roles.role_of(scope, "ExecutionsRole", "states.amazonaws.com", {"invoke": invoke})
+    log = add_log_group(scope, "ExecutionsLog", keeping)
+    invoke = roles.allow(["lambda:InvokeFunction"], functions.worker_arn, functions.manager_arn)
+    role = roles.role_of(scope, "ExecutionsRole", "states.amazonaws.com", {"invoke": invoke}, arn)
     stack = Stack.of(scope)
-    asl = definition(
-        Functions(worker.function_arn, manager.function_arn, worker_timeout_seconds, stack.partition)
-    )
     machine = sfn.StateMachine(
         scope,
         "LeaseWorkers",
         state_machine_name=name,
-        definition_body=sfn.DefinitionBody.from_string(stack.to_json_string(asl)),
+        definition_body=sfn.DefinitionBody.from_string(stack.to_json_string(definition(functions))),
         role=role,
         logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ERROR, include_execution_data=False),
     )

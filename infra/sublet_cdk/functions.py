@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aws_cdk import Duration, RemovalPolicy, Size
+from aws_cdk import Duration, Size
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet_cdk import roles
 from sublet_cdk.code_folder import NOT_SHIPPED
 from sublet_cdk.dependencies import LAYER, built
+from sublet_cdk.log_groups import LogKeeping, add_log_group
 from sublet_cdk.nag import acknowledge
 from sublet_cdk.wheels import Platform
 
@@ -34,7 +34,7 @@ class FunctionShape:
 
     application: str
     architecture: lambda_.Architecture
-    log_retention: logs.RetentionDays
+    log_keeping: LogKeeping
     layers: Sequence[lambda_.ILayerVersion] = ()
     environment: Mapping[str, str] | None = None
     runtime: lambda_.Runtime = RUNTIME
@@ -81,9 +81,7 @@ def add_function(
 ) -> lambda_.Function:
     """A function that may do its `duties` and write its own log, and nothing else."""
     own = own or Own()
-    log = logs.LogGroup(
-        scope, f"{name}Log", retention=shape.log_retention, removal_policy=RemovalPolicy.DESTROY
-    )
+    log = add_log_group(scope, f"{name}Log", shape.log_keeping)
     duties = {**duties, "log": roles.write_log(log.log_group_arn)}
     if own.network is not None:
         duties["network"] = roles.allow(roles.LAMBDA_ON_NETWORK, "*")

@@ -52,10 +52,12 @@ from sublet_cdk.functions import (
 )
 from sublet_cdk.handler_asset import stage_handler
 from sublet_cdk.library import stage_folder, stage_library
+from sublet_cdk.log_groups import keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
 from sublet_cdk.outputs import add_outputs
 from sublet_cdk.queues import add_queue
 from sublet_cdk.shipped import shipped
+from sublet_cdk.state_machine import Functions
 
 LEASE_MANAGER_CODE = shipped("functions/lease_manager")
 LEASE_WORKER_ENTRY_POINT = shipped("functions/lease_worker/app.py")
@@ -87,6 +89,8 @@ class KinesisConsumer(Construct):
                             one is made
     lease_table_removal     its checkpoints outlive the stack by default, but for a first deployment that failed, which
                             leaves none behind. To use it again: `lease_table`
+    lease_table_deletion_protection
+                            nobody deletes the table that is made before this is taken back
     schedule                of the ticks, each minute by default. With longer gaps than alarm_thresholds'
                             silence_minutes, raise those
     worker_memory           of one lease worker, in MiB
@@ -106,6 +110,8 @@ class KinesisConsumer(Construct):
                             DynamoDB (endpoints or a NAT). The manager runs none of your code, and stays outside
     runtime                 of the functions: Python 3.11 to 3.14
     tracing                 of the functions, by X-Ray
+    log_key                 a KMS key for all log groups, which gets the statement that CloudWatch Logs needs (a key that was
+                            imported must have it); CloudWatch's own by default
     stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
     alarm_topic             is told when an alarm fires and when it is over
     outputs                 the names of what was made, as the stack's outputs
@@ -125,6 +131,7 @@ class KinesisConsumer(Construct):
         handler: str,
         lease_table: dynamodb.ITable | None = None,
         lease_table_removal: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        lease_table_deletion_protection: bool = False,
         schedule: events.Schedule | None = None,
         worker_memory: int = 512,
         worker_timeout: Duration | None = None,
@@ -142,6 +149,7 @@ class KinesisConsumer(Construct):
         architecture: lambda_.Architecture = lambda_.Architecture.ARM_64,
         tracing: lambda_.Tracing = lambda_.Tracing.DISABLED,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        log_key: kms.IKey | None = None,
         stream_key: kms.IKey | None = None,
         alarm_topic: sns.ITopic | None = None,
         alarm_thresholds: AlarmThresholds | None = None,
@@ -160,13 +168,15 @@ class KinesisConsumer(Construct):
         self.shape = FunctionShape(
             application,
             architecture,
-            log_retention,
+            keep_logs(self, log_retention, log_key),
             add_layers(self, architecture, runtime, library, dependencies_layer),
             environment_of(self.settings, stream) | {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE},
             runtime,
             tracing,
         )
-        self.lease_table = tables.lease_table(self, self.settings, lease_table, lease_table_removal)
+        self.lease_table = tables.lease_table(
+            self, self.settings, lease_table, lease_table_removal, lease_table_deletion_protection
+        )
         self.sightings_table = tables.sightings_table(self, self.settings)
         self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
         code = self._worker_code(Path(handler_code), handler_dot_files)
@@ -185,9 +195,17 @@ class KinesisConsumer(Construct):
             ),
         )
         self.manager = self._manager(manager_reserved_concurrency)
-        seconds = int(timeout.to_seconds())
         self.state_machine = add_state_machine(
-            self, self.state_machine_name, self.worker, self.manager, seconds, log_retention
+            self,
+            self.state_machine_name,
+            self.state_machine_arn,
+            Functions(
+                self.worker.function_arn,
+                self.manager.function_arn,
+                int(timeout.to_seconds()),
+                Stack.of(self).partition,
+            ),
+            self.shape.log_keeping,
         )
         self.rule = self._rule(schedule or events.Schedule.rate(Duration.minutes(1)))
         if deployment_check:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -77,9 +78,18 @@ def role_of(
     on_behalf_of: str | None = None,
 ) -> iam.Role:
     """A role with one inline policy for each duty, so that a reader of the console sees why it may do
-    something. `on_behalf_of` is the ARN of the one resource for which the service may take it.
+    something. `on_behalf_of` is the ARN of the one resource for which the service may take it: Step Functions,
+    EventBridge Scheduler and EMR Serverless say in their guides that they name it and its account. Lambda does
+    not; a function's role can be passed to a function of its own account alone.
     """
-    conditions = {"ArnEquals": {"aws:SourceArn": on_behalf_of}} if on_behalf_of else None
+    conditions = (
+        {
+            "ArnEquals": {"aws:SourceArn": on_behalf_of},
+            "StringEquals": {"aws:SourceAccount": Stack.of(scope).account},
+        }
+        if on_behalf_of
+        else None
+    )
     return iam.Role(
         scope,
         construct_id,

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import Duration, RemovalPolicy, Stack, Tags
+from aws_cdk import Duration, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_events as events
@@ -35,6 +35,7 @@ from sublet.settings import SIGHTINGS_SUFFIX, StartPosition
 from sublet.spark.options import Leases
 from sublet_cdk import roles
 from sublet_cdk.dependencies import EMR, built
+from sublet_cdk.log_groups import add_log_group, keep_logs
 from sublet_cdk.nag import acknowledge_wildcard
 from sublet_cdk.queues import add_queue
 from sublet_cdk.spark_alarms import PipelineThresholds, WatchedRuns, add_pipeline_alarms
@@ -71,6 +72,7 @@ class SparkPipeline(Construct):
     run_timeout             a run that takes longer is ended, and has failed; the next goes on where it was
     driver, executor, executors_max   the workers of a run
     vpc                     a network that reaches Kinesis: EMR Serverless's own does not reach the internet
+    log_key                 a KMS key for the log group; as KinesisConsumer's
     stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
     alarm_topic             is told when an alarm fires and when it is over
     dependencies, python    a folder that was built in another place, and the interpreter that it was built for
@@ -107,6 +109,7 @@ class SparkPipeline(Construct):
         vpc: ec2.IVpc | None = None,
         stream_key: kms.IKey | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        log_key: kms.IKey | None = None,
         alarm_topic: sns.ITopic | None = None,
         alarm_thresholds: PipelineThresholds | None = None,
         dependencies: str | Path | None = None,
@@ -141,7 +144,7 @@ class SparkPipeline(Construct):
             sink=sink,
             dependencies=Path(dependencies) if dependencies else built(EMR, architecture.name),
         )
-        self.log = logs.LogGroup(self, "Log", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
+        self.log = add_log_group(self, "Log", keep_logs(self, log_retention, log_key))
         self.application = self._application(release_label, image_uri, architecture, vpc)
         self.job_role = self._job_role(assets, stream_key or stream.encryption_key)
         self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")

@@ -13,9 +13,15 @@ from sublet_cdk.nag import acknowledge
 
 
 def lease_table(
-    scope: Construct, settings: Settings, existing: dynamodb.ITable | None, removal: RemovalPolicy
+    scope: Construct,
+    settings: Settings,
+    existing: dynamodb.ITable | None,
+    removal: RemovalPolicy,
+    deletion_protection: bool,
 ) -> dynamodb.ITable:
-    """The existing one, if it has the application's name; otherwise a new one, with KCL's key."""
+    """The existing one, if it has the application's name; otherwise a new one, with KCL's key. `deletion_protection` is a new
+    one's.
+    """
     if existing is None:
         table = dynamodb.Table(
             scope,
@@ -24,6 +30,7 @@ def lease_table(
             partition_key=dynamodb.Attribute(name="leaseKey", type=dynamodb.AttributeType.STRING),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             removal_policy=removal,
+            deletion_protection=deletion_protection,
         )
         # The L2 has two properties for it: one that newer CDKs deprecate, and one that older ones lack.
         recovery = dynamodb.CfnTable.PointInTimeRecoverySpecificationProperty(

@@ -9,6 +9,7 @@ import pytest
 from aws_cdk import App, Size, Stack, Validations
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 from aws_cdk.aws_kinesis import Stream
@@ -200,3 +201,39 @@ def test_cdk_nag_finds_nothing_in_any_of_it(build: Build, other: Stack) -> None:
     )
     build({}, app, vpc=vpc, tracing=lambda_.Tracing.ACTIVE, runtime=lambda_.Runtime.PYTHON_3_12)
     app.synth()  # raises, and prints the findings, if there are any
+
+
+def test_logs_are_under_the_key_that_is_given_and_cloudwatch_may_use_it_for_them(build: Build) -> None:
+    app = App()
+    keys = Stack(app, "keys", env={"account": "123456789012", "region": "eu-central-1"})
+    stack = build(app=app, log_key=kms.Key(keys, "Key"))
+    groups = Template.from_stack(stack).find_resources("AWS::Logs::LogGroup")
+    assert len(groups) == 4
+    assert all("KmsKeyId" in each["Properties"] for each in groups.values())
+    (made,) = Template.from_stack(keys).find_resources("AWS::KMS::Key").values()
+    statements = made["Properties"]["KeyPolicy"]["Statement"]
+    (for_logs,) = [each for each in statements if "logs." in str(each["Principal"])]
+    assert "log-group:*" in str(for_logs["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"])
+
+
+def test_logs_are_under_cloudwatchs_own_key_otherwise(build: Build) -> None:
+    groups = Template.from_stack(build()).find_resources("AWS::Logs::LogGroup")
+    assert not [each for each in groups.values() if "KmsKeyId" in each["Properties"]]
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_the_lease_table_is_protected_from_deletion_where_that_is_asked_for(
+    build: Build, protected: bool
+) -> None:
+    template = Template.from_stack(build(lease_table_deletion_protection=protected))
+    tables = template.find_resources("AWS::DynamoDB::Table")
+    (leases,) = [each["Properties"] for name, each in tables.items() if "Leases" in name]
+    assert leases["DeletionProtectionEnabled"] is protected
+
+
+def test_step_functions_takes_its_role_for_this_state_machine_alone(build: Build) -> None:
+    roles = Template.from_stack(build()).find_resources("AWS::IAM::Role")
+    (executions,) = [each["Properties"] for name, each in roles.items() if "ExecutionsRole" in name]
+    (trust,) = executions["AssumeRolePolicyDocument"]["Statement"]
+    assert "stateMachine:orders-audit-lease-workers" in str(trust["Condition"]["ArnEquals"]["aws:SourceArn"])
+    assert trust["Condition"]["StringEquals"].keys() == {"aws:SourceAccount"}

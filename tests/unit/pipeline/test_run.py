@@ -76,6 +76,25 @@ def test_the_journal_names_what_another_attempt_at_its_own_batch_takes_away() ->
         assert left_over(Journal.from_json(torn), 17) == ()
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "", "/", ".", "..", "raw", "../batch=17", "raw/../../elsewhere/batch=17", "/etc/batch=17", "raw/batch=18",
+        "s3://bucket/raw/batch=17", "raw/batch=17/..", "raw//batch=17", "raw/arrivalDate=../batch=17", "raw/x/batch=17",
+    ],
+)  # fmt: skip
+def test_no_journal_has_anything_deleted_that_its_batch_does_not_write(place: str) -> None:
+    with pytest.raises(SettingsError, match="a place that no batch writes to"):
+        left_over(Journal(17, ("raw/batch=17", place)), 17)
+
+
+def test_what_a_batch_writes_is_taken_away() -> None:
+    dated = Journal(
+        17, ("raw/arrivalDate=2026-01-01/shardId=shardId-000000000003/batch=17", "by_day/batch=17")
+    )
+    assert left_over(dated, 17) == dated.places
+
+
 def tally() -> Tally:
     counted = Tally()
     counted.add(BatchDone(0, {"raw": 1200, "parsed": 1199, "rejected": 1}, timedelta(seconds=2)))

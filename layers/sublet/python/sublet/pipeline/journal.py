@@ -7,7 +7,14 @@ attempt's places are taken away before the text is written, and the attempt's ow
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+
+from sublet.errors import SettingsError
+
+JOURNAL = "_batch.json"
+NAME = r"(?!\.+$)[A-Za-z0-9_.-]+"
+"""A part of a place, or of either side of its `=`: what Spark writes as it is. No `..`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,5 +37,24 @@ class Journal:
 
 
 def left_over(journal: Journal | None, batch: int) -> tuple[str, ...]:
-    """The places that an earlier attempt at this batch may have written to."""
-    return journal.places if journal is not None and journal.batch == batch else ()
+    """The places that an earlier attempt at this batch may have written to.
+
+    They are deleted with all that is in them, and whoever can write to the output can write the text. So only what a
+    batch writes to: `table/.../batch=17`, each part a plain name. Raises SettingsError for any other.
+    """
+    places = journal.places if journal is not None and journal.batch == batch else ()
+    for place in places:
+        if not _is_of_batch(place, batch):
+            raise SettingsError(
+                "output", place, f"its journal names a place that no batch writes to: look at {JOURNAL}"
+            )
+    return places
+
+
+def _is_of_batch(place: str, batch: int) -> bool:
+    table, *parts = place.split("/")
+    return (
+        re.fullmatch(NAME, table) is not None
+        and parts[-1:] == [f"batch={batch}"]
+        and all(re.fullmatch(f"{NAME}={NAME}", part) for part in parts)
+    )

@@ -17,10 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sublet.errors import SettingsError
 from sublet.pipeline.files import SparkFiles
-from sublet.pipeline.journal import Journal, left_over
+from sublet.pipeline.journal import JOURNAL, Journal, left_over
 from sublet.pipeline.judging import ARRIVAL_DATE
 
-JOURNAL = "_batch.json"
 BATCH = "batch"
 
 WriteFrame = Callable[[DataFrame, str, Sequence[str]], None]

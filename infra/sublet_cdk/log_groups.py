@@ -1,0 +1,53 @@
+"""Log groups as all of ours are: kept for so long, and under a key if one is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+LOGS_ON_KEY = ["kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"]
+"""As CloudWatch Logs' guide has it, patterns included."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogKeeping:
+    """How long, and under whose key: CloudWatch's own, if it is None."""
+
+    retention: logs.RetentionDays
+    key: kms.IKey | None = None
+
+
+def keep_logs(scope: Construct, retention: logs.RetentionDays, key: kms.IKey | None) -> LogKeeping:
+    """For log groups of the scope's account and region: the key's policy lets CloudWatch use it for them. A key that was
+    imported has a policy of its owner's, which needs the same statement.
+    """
+    if key is not None:
+        key.add_to_resource_policy(_let_logs_use(Stack.of(scope)))
+    return LogKeeping(retention, key)
+
+
+def add_log_group(scope: Construct, construct_id: str, keeping: LogKeeping) -> logs.LogGroup:
+    return logs.LogGroup(
+        scope,
+        construct_id,
+        retention=keeping.retention,
+        encryption_key=keeping.key,
+        removal_policy=RemovalPolicy.DESTROY,
+    )
+
+
+def _let_logs_use(stack: Stack) -> iam.PolicyStatement:
+    groups = stack.format_arn(
+        service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
+    )
+    return iam.PolicyStatement(
+        principals=[iam.ServicePrincipal(f"logs.{stack.region}.amazonaws.com")],
+        actions=LOGS_ON_KEY,
+        resources=["*"],  # in a key's policy: the key
+        conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
+    )
