@@ -147,6 +147,13 @@ def _data_loss(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
             "the oldest record there is. The lease worker's log has the shard and the gap. Find out why it "
             "was not read in time; lengthen the retention.",
         ),
+        "HandlerCrashing": AlarmSpec(
+            watched.metric(Metric.CRASHING_LEASES, "Maximum"),
+            1,
+            "Every process that handles a shard's next records dies: out of memory, os._exit, or a fault in "
+            "native code. The other shards go on; this one is tried alone, ever more seldom. The lease "
+            "manager's log has the lease key and the checkpoint that the records come after.",
+        ),
         "MalformedRows": AlarmSpec(
             watched.metric(Metric.MALFORMED_ROWS, "Maximum"),
             1,

@@ -29,6 +29,7 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
         Metric.AGGREGATES_DELIVERED_WHOLE: "Sum",
         Metric.DATA_GAP: "Sum",
         Metric.MALFORMED_ROWS: "Maximum",
+        Metric.CRASHING_LEASES: "Maximum",
     },
 }
 """Title -> metric -> statistic."""

@@ -30,6 +30,7 @@ EXPECTED: dict[str, Expected] = {
     "UnclaimedLeases": ("sublet", "unclaimed_leases", "Minimum", ABOVE, 0, 15),
     "WorkersGone": ("sublet", "worker_leases", "Sum", AT_OR_BELOW, 0, 15),
     "DataGap": ("sublet", "data_gap", "Sum", ABOVE, 0, 1),
+    "HandlerCrashing": ("sublet", "crashing_leases", "Maximum", ABOVE, 0, 1),
     "MalformedRows": ("sublet", "malformed_rows", "Maximum", ABOVE, 0, 1),
     "HandlerFailing": ("sublet", "handler_failures", "Sum", ABOVE, 0, 5),
     "WorkerCrashing": ("AWS/Lambda", "Errors", "Sum", ABOVE, 0, 3),

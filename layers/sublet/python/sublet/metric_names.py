@@ -65,6 +65,10 @@ class Metric(StrEnum):
         "malformed_rows", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
         "Rows of the lease table that KCL could not have written; each one's shard alone waits.",
     )  # fmt: skip
+    CRASHING_LEASES = (
+        "crashing_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
+        "Leases whose owners have crashed three times or more without getting further; each is tried alone, ever more seldom.",
+    )  # fmt: skip
     WORKER_LEASES = (
         "worker_leases", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
         "Leases held in a window.",

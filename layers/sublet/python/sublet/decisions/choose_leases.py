@@ -15,7 +15,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from sublet.decisions.chance import Chance
-from sublet.decisions.liveness import Sighting, is_expired, is_very_old
+from sublet.decisions.crash_caution import pause_before
+from sublet.decisions.liveness import Sighting, idle_time, is_expired, is_very_old
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 
@@ -94,7 +95,8 @@ def _look(
         ready = unfinished.isdisjoint(lease.parent_shard_ids)
         owner = lease.actual_owner
         if owner is None or is_expired(lease, sightings, now, settings.failover_time):
-            if ready:
+            rested = idle_time(lease, sightings, now) >= pause_before(lease, settings)
+            if ready and rested:
                 available.append((lease, _why(lease, recently_ended)))
             continue
         held[owner] += 1

@@ -33,14 +33,14 @@ def observe(
 
     As KCL's lease taker does it. A lease that has had no owner since it was first seen gets no sighting:
     nobody ever heartbeat it, and `idle_time` has it idle for ever. A lease that is released while we watch
-    does get one.
+    does get one, and so does one whose owners crash: it may have to be left alone for a while.
     """
     seen: dict[str, Sighting] = {}
     for lease in leases:
         before = sightings.get(lease.lease_key)
         if before is not None and _stands(before, lease):
             seen[lease.lease_key] = before
-        elif before is not None or lease.actual_owner is not None:
+        elif before is not None or lease.actual_owner is not None or lease.crashes:
             seen[lease.lease_key] = Sighting(lease.lease_counter, lease.actual_owner, now)
     return seen
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from sublet.decisions.chance import Chance
 from sublet.decisions.choose_leases import Choice, ClaimReason
+from sublet.decisions.crash_caution import Caution, caution
 from sublet.settings import Settings
 
 MAP_ITEMS_MAX = 40
@@ -48,18 +49,18 @@ def pack(choices: Sequence[Choice], settings: Settings, chance: Chance) -> tuple
     Choices keep their order, which is that of their urgency; worker ids come in the order of their first
     choice.
     """
-    by_worker: dict[str, list[Claim]] = {}
+    by_worker: dict[str, list[Choice]] = {}
     for choice in choices:
-        claim = Claim(
-            choice.lease.lease_key, choice.lease.lease_owner, choice.lease.lease_counter, choice.why
-        )
-        by_worker.setdefault(choice.worker_id, []).append(claim)
+        by_worker.setdefault(choice.worker_id, []).append(choice)
     return tuple(
         WorkerItem(
-            f"{chance.getrandbits(_ITEM_ID_BITS):016x}", worker_id, claims, settings.windows_per_execution
+            f"{chance.getrandbits(_ITEM_ID_BITS):016x}",
+            worker_id,
+            tuple(_claim(choice) for choice in together),
+            settings.windows_per_execution,
         )
         for worker_id, of_worker in by_worker.items()
-        for claims in _evenly(of_worker, settings.leases_per_worker)
+        for together in _groups(of_worker, settings.leases_per_worker)
     )
 
 
@@ -68,8 +69,19 @@ def executions(items: Sequence[WorkerItem]) -> list[list[WorkerItem]]:
     return [list(items[first : first + MAP_ITEMS_MAX]) for first in range(0, len(items), MAP_ITEMS_MAX)]
 
 
-def _evenly(claims: Sequence[Claim], at_most: int) -> list[tuple[Claim, ...]]:
-    count = -(-len(claims) // at_most)
-    size, larger = divmod(len(claims), count)
+def _claim(choice: Choice) -> Claim:
+    return Claim(*choice.lease.fence, why=choice.why)
+
+
+def _groups(choices: Sequence[Choice], at_most: int) -> list[tuple[Choice, ...]]:
+    """Leases that have to be tried alone are; the others share as few items as can be."""
+    alone = [choice for choice in choices if caution(choice.lease) >= Caution.ALONE]
+    together = [choice for choice in choices if caution(choice.lease) < Caution.ALONE]
+    return [*(_evenly(together, at_most) if together else ()), *((choice,) for choice in alone)]
+
+
+def _evenly(choices: Sequence[Choice], at_most: int) -> list[tuple[Choice, ...]]:
+    count = -(-len(choices) // at_most)
+    size, larger = divmod(len(choices), count)
     starts = [n * size + min(n, larger) for n in range(count + 1)]
-    return [tuple(claims[start:end]) for start, end in pairwise(starts)]
+    return [tuple(choices[start:end]) for start, end in pairwise(starts)]

@@ -36,6 +36,10 @@ class Outcome(StrEnum):
     SERVICE_FAILED = "service_failed"
     """Kinesis or DynamoDB refused, and asking again would not have helped: see the report's `problem`."""
     COULD_NOT_ACQUIRE = "could_not_acquire"
+    TRIED_APART = "tried_apart"
+    """Its owners keep crashing: released, and the next tick sends a worker for it alone."""
+    LEFT_ALONE = "left_alone"
+    """They have crashed with it alone too: released, and left alone for a while that grows with each crash."""
 
 
 class Next(StrEnum):
@@ -140,7 +144,8 @@ def after_window(item: WorkerItem, reports: Sequence[LeaseReport]) -> WindowRepo
     if kept:
         return WindowReport(Next.AGAIN, following, tuple(reports))
     work_left = any(
-        r.outcome in (Outcome.WINDOW_ENDED, Outcome.SHARD_END_BLOCKED) or r.unstarted_children
+        r.outcome in (Outcome.WINDOW_ENDED, Outcome.SHARD_END_BLOCKED, Outcome.TRIED_APART)
+        or r.unstarted_children
         for r in reports
     )
     return WindowReport(Next.PROMPT if work_left else Next.DONE, following, tuple(reports))

@@ -51,15 +51,19 @@ def acquire_lease(
     fence: LeaseFence,
     worker_id: str,
     holder: str,
+    *,
+    after_crash: bool = False,
     may_take_over: Callable[[Lease], bool] = lambda _: False,
 ) -> Lease | MalformedRow | None:
-    """The row as it stands then, ours if `is_held_by` says so. A row that refuses is taken as it stands if it `may_take_over`."""
-    result = table.apply(acquire(fence, worker_id, holder))
+    """The row as it stands then, ours if `is_held_by` says so. A row that refuses is taken as it stands if it `may_take_over`:
+    its owner has crashed.
+    """
+    result = table.apply(acquire(fence, worker_id, holder, after_crash=after_crash))
     if isinstance(result, Applied):
         return result.lease
     row = result.row
     if isinstance(row, Lease) and not is_held_by(row, worker_id, holder) and may_take_over(row):
-        result = table.apply(acquire(row.fence, worker_id, holder))
+        result = table.apply(acquire(row.fence, worker_id, holder, after_crash=True))
         return result.lease if isinstance(result, Applied) else result.row
     return row
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from functools import partial
 
+from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.held_lease import Tenure
 from sublet.engine.held_lease import HeldLease
 from sublet.errors import LeaseTableError
@@ -38,9 +39,10 @@ class Progress:
         self.finished = max(self.finished, to)
 
     def write_if_due(self, slack: timedelta = timedelta(0)) -> None:
-        """At most every checkpoint_interval, or `slack` before it is over."""
+        """At most every checkpoint_interval, or `slack` before it is over; after a crash at once."""
         since = self._clock.steady() - self._written_at
-        if self.is_unwritten and since + slack >= self._settings.checkpoint_interval:
+        is_due = since + slack >= self._settings.checkpoint_interval
+        if self.is_unwritten and (is_due or caution(self._held.lease) >= Caution.CHECKPOINT_EACH_BATCH):
             self.write()
 
     def heartbeat_if_due(self, after: timedelta, slack: timedelta) -> None:

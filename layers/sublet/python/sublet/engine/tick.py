@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
 from sublet.engine.lease_steps import create_lease, delete_lease, is_gone, look
@@ -73,6 +74,17 @@ class LeaseManager:
                 lease_key=row.lease_key,
                 problem=row.problem,
             )
+        crashing = [
+            lease for lease in seen.scan.leases if caution(lease) is Caution.PAUSES and not lease.is_ended
+        ]
+        for lease in crashing:
+            self.ports.log.error(
+                "every process that handles this shard's next records dies of it: it is tried alone, at growing intervals",
+                lease_key=lease.lease_key,
+                checkpoint=str(lease.checkpoint),
+                crashes=lease.crashes,
+            )
+        self.ports.metrics.put(Metric.CRASHING_LEASES, len(crashing))
         if seen.scan.multi_stream:
             self.ports.log.warning(
                 "leases of a multi-stream KCL in this table: left alone; this application consumes one stream",

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.instant import Instant
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.shard_end import may_begin
@@ -29,6 +30,7 @@ from sublet.errors import StreamError, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Signal, Task, Tasks
 from sublet.protocol.lease import Lease, LeaseFence, MalformedRow, lease_key_of, shard_id_of
+from sublet.protocol.lease_writes import release
 from sublet.protocol.shard import Shard
 
 
@@ -170,7 +172,7 @@ class Window:
         """The report, and the lease as we left it (None: not acquired)."""
         log, since = self.shared.ports.log, instant(self.shared.ports.clock)
         try:
-            row = self._acquire(seen)
+            row = self._acquire(seen, why)
         except TransientError as unavailable:
             log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
@@ -187,6 +189,10 @@ class Window:
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
         log.info("lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint))
         session = self._session(row, since, why)
+        if (spared := self._spared(row, seen)) is not None:
+            del self.sessions[row.lease_key]
+            session.held.write(release)
+            return LeaseReport(row.lease_key, spared, checkpoint=str(row.checkpoint)), None
         try:
             report = session.run()
         except BaseException:
@@ -203,6 +209,15 @@ class Window:
             user_records=report.user_records,
         )
         return report, session.held.lease
+
+    def _spared(self, taken: Lease, claim: LeaseFence) -> Outcome | None:
+        """Taken over from an attempt at this item that crashed, as others before it: why the lease is not tried once more now."""
+        if taken.lease_counter == claim.lease_counter + 1:
+            return None  # as it was claimed: the lease manager knew
+        with_care = caution(taken)
+        if with_care >= Caution.PAUSES:
+            return Outcome.LEFT_ALONE
+        return Outcome.TRIED_APART if with_care >= Caution.ALONE and len(self.item.claims) > 1 else None
 
     def _tell_lost(self, kept: LeaseFence) -> None:
         """Kept for this window by the one before, and taken in between: the handler's state for it is stale."""
@@ -223,13 +238,14 @@ class Window:
         self.acquired += 1
         return session
 
-    def _acquire(self, seen: LeaseFence) -> Lease | MalformedRow | None:
+    def _acquire(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
         """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands."""
         return acquire_lease(
             self.shared.ports.table,
             seen,
             self.item.worker_id,
             self.holder,
+            after_crash=why is ClaimReason.EXPIRED,
             may_take_over=self._is_of_this_item,
         )
 

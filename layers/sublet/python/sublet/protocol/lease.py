@@ -48,6 +48,8 @@ class Lease:
     caught_up_at          ours (`subletCaughtUpAt`): a moment at which nothing after the checkpoint of then was in the shard;
                           what has been trimmed since a day after it may have been lost, nothing before
     holder                ours (`subletHolder`): which worker item and invocation holds it; worker ids are shared by many
+    crashes               ours (`subletCrashes`): how often an owner has gone without releasing it since the last checkpoint.
+                          It outlives a process that a record of it kills; a Java owner's checkpoint leaves it as it is
     checkpoint_owner      KCL 3.x graceful handoff: the old owner, which still checkpoints while it drains
     other                 attributes that we do not know, kept as they are
     """
@@ -63,6 +65,7 @@ class Lease:
     start_at: datetime | None = None
     caught_up_at: datetime | None = None
     holder: str | None = None
+    crashes: int = 0
     checkpoint_owner: str | None = None
     pending_checkpoint: Checkpoint | None = None
     pending_checkpoint_state: bytes | None = None

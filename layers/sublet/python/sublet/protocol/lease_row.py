@@ -1,4 +1,4 @@
-"""A lease as a row of KCL's table: every attribute that KCL 2.x and 3.x write, and our three, read and written.
+"""A lease as a row of KCL's table: every attribute that KCL 2.x and 3.x write, and our four, read and written.
 
 KCL's types and names: its DynamoDBLeaseSerializer. Ours start with `sublet`; Java ignores attributes that it does not know.
 Attributes unknown to us are kept in `Lease.other`, so that reading and writing a row loses nothing.
@@ -38,6 +38,7 @@ ENTITY_TYPE = "entityType"
 START_AT = "subletStartAt"
 CAUGHT_UP_AT = "subletCaughtUpAt"
 HOLDER = "subletHolder"
+CRASHES = "subletCrashes"
 
 PENDING = (PENDING_CHECKPOINT, PENDING_SUB_SEQUENCE_NUMBER, PENDING_STATE)
 LEASE_ENTITY = "LEASE"
@@ -62,6 +63,7 @@ _KNOWN = frozenset(
         START_AT,
         CAUGHT_UP_AT,
         HOLDER,
+        CRASHES,
     }
 )
 _SHARD_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -153,6 +155,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         start_at=start_at,
         caught_up_at=_moment(item, CAUGHT_UP_AT),
         holder=_text(item, HOLDER) or None,
+        crashes=_number(item, CRASHES) or 0,
         checkpoint_owner=_text(item, CHECKPOINT_OWNER) or None,
         pending_checkpoint=Checkpoint.parse(pending, _number(item, PENDING_SUB_SEQUENCE_NUMBER) or 0)
         if pending
@@ -190,6 +193,7 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         START_AT: lease.start_at and moment(lease.start_at),
         CAUGHT_UP_AT: lease.caught_up_at and moment(lease.caught_up_at),
         HOLDER: lease.holder and text(lease.holder),
+        CRASHES: lease.crashes and number(lease.crashes),
     }
     return row | {name: value for name, value in optional.items() if value}
 

@@ -83,15 +83,19 @@ def create(lease: Lease) -> LeaseWrite:
     return LeaseWrite(WriteKind.CREATE, lease.lease_key, all_of(_NO_SUCH_LEASE), sets=encode_row(lease))
 
 
-def acquire(seen: LeaseFence, worker_id: str, holder: str) -> LeaseWrite:
-    """Take a lease that is free, expired or to be stolen, exactly as it was seen (KCL's takeLease, and its owner too)."""
+def acquire(seen: LeaseFence, worker_id: str, holder: str, *, after_crash: bool = False) -> LeaseWrite:
+    """Take a lease that is free, expired or to be stolen, exactly as it was seen (KCL's takeLease, and its owner too).
+
+    `after_crash`: its owner is known or taken to be gone without having released it.
+    """
     switches = {columns.OWNER_SWITCHES: ONE} if seen.lease_owner not in (None, worker_id) else {}
+    crashes = {columns.CRASHES: ONE} if after_crash else {}
     return LeaseWrite(
         WriteKind.ACQUIRE,
         seen.lease_key,
         all_of(_counter_stands(seen), _owner_stands(seen), _NOT_ENDED),
         sets={columns.LEASE_OWNER: text(worker_id), columns.HOLDER: text(holder)},
-        adds={columns.LEASE_COUNTER: ONE, **switches},
+        adds={columns.LEASE_COUNTER: ONE, **switches, **crashes},
         removes=(columns.CHECKPOINT_OWNER,),
     )
 
@@ -122,7 +126,7 @@ def checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
         all_of(*_still_held(lease).conditions, _further_on(to)),
         sets=_position(to),
         adds={columns.LEASE_COUNTER: ONE},
-        removes=(*columns.PENDING, columns.START_AT),
+        removes=(*columns.PENDING, columns.START_AT, columns.CRASHES),
     )
 
 
@@ -137,7 +141,7 @@ def late_checkpoint(lease_key: str, to: Checkpoint) -> LeaseWrite:
         lease_key,
         all_of(_EXISTS, _NOT_ENDED, _further_on(to)),
         sets=_position(to),
-        removes=(*columns.PENDING, columns.START_AT),
+        removes=(*columns.PENDING, columns.START_AT, columns.CRASHES),
     )
 
 
@@ -163,7 +167,7 @@ def end(lease: Lease) -> LeaseWrite:
         all_of(*_still_held(lease).conditions, _NOT_ENDED),
         sets=_position(SHARD_END),
         adds={columns.LEASE_COUNTER: ONE},
-        removes=(*columns.PENDING, columns.START_AT, columns.CAUGHT_UP_AT, *_OWNERSHIP),
+        removes=(*columns.PENDING, columns.START_AT, columns.CAUGHT_UP_AT, columns.CRASHES, *_OWNERSHIP),
     )
 
 

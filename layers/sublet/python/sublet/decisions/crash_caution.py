@@ -1,0 +1,38 @@
+"""What to do with a lease whose owners keep crashing before they get any further.
+
+A record that kills its process (out of memory, os._exit, a fault in C) takes down every lease of the worker along with its own.
+Which one was to blame nobody saw; but the innocent get further when they are tried with care, and that clears them.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import IntEnum
+
+from sublet.protocol.lease import Lease
+from sublet.settings import Settings
+
+LONGEST_PAUSE = timedelta(minutes=15)
+
+
+class Caution(IntEnum):
+    """What it takes to try a lease again. Each step includes the ones before it."""
+
+    NONE = 0
+    CHECKPOINT_EACH_BATCH = 1
+    """A crash costs its neighbours one batch, not a window."""
+    ALONE = 2
+    """In a worker item of its own: what it kills is its own worker."""
+    PAUSES = 3
+    """Only after a while, which doubles with each crash: something outside may be what has to mend."""
+
+
+def caution(lease: Lease) -> Caution:
+    return Caution(min(lease.crashes, Caution.PAUSES))
+
+
+def pause_before(lease: Lease, settings: Settings) -> timedelta:
+    """How long it is left alone since its last owner was seen: a failover time at first, doubled by each further crash."""
+    if caution(lease) < Caution.PAUSES:
+        return timedelta(0)
+    return min(settings.failover_time * (1 << min(lease.crashes - Caution.PAUSES, 20)), LONGEST_PAUSE)

@@ -1,0 +1,151 @@
+"""A record that kills every process that handles it: its neighbours go on, and it is tried alone, ever more seldom."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.window import CRASHES_MAX, Next, WindowReport
+from sublet.handler import Batch
+from sublet.metric_names import Metric
+
+from tests.doubles.engine_world import MINUTE, NO_WAITING, SECOND, SHARD, EngineWorld
+
+POISON = "shardId-000000000002"
+
+
+class Killed(BaseException):
+    """As os._exit: nothing of the process runs after it."""
+
+
+class Fleet:
+    """The state machine and the schedule, around lease workers that a poison record kills."""
+
+    def __init__(self, shards: int = 4) -> None:
+        self.world = EngineWorld(NO_WAITING, shards=shards, leases=False)
+        self.killed_at: list[timedelta] = []
+        self.claimed: list[list[str]] = []
+        self._dead = False
+        self._began = self.world.clock.now()
+        for shard in range(shards):
+            self.world.put(*(f"{shard}.{n}" for n in range(30)), shard=shard, of=shards)
+        self.world.handler.script = self._handle
+        self.poison: str | None = "2.0"
+
+    def _handle(self, batch: Batch) -> None:
+        if self._dead:
+            raise Killed
+        if self.poison is not None and any(r.data.decode() == self.poison for r in batch.records):
+            self.killed_at.append(self.world.clock.now() - self._began)
+            self._kill()
+            raise Killed
+
+    def _kill(self) -> None:
+        """From now on no write of this process reaches the table."""
+        self._dead = True
+
+        def nothing(*_: object) -> object:
+            raise Killed
+
+        self.world.table.disturb = nothing  # type: ignore[assignment]
+        self.world.table.disturb_get = nothing  # type: ignore[assignment]
+
+    def _revive(self) -> None:
+        self._dead = False
+        self.world.table.disturb = lambda _, apply: apply()
+        self.world.table.disturb_get = lambda _: None
+
+    def tick(self) -> None:
+        """One tick, and everything that it starts, to the end."""
+        prompted = True
+        while prompted:
+            self.world.manager().tick()
+            prompts = [self._execute(item) for item in self.world.dispatcher.take()]
+            prompted = any(prompts)
+
+    def _execute(self, item: WorkerItem) -> bool:
+        """Whether it ends with a prompt."""
+        self.claimed.append([claim.lease_key for claim in item.claims])
+        for _ in range(1 + CRASHES_MAX):
+            report = self._window(item)
+            if report is not None:
+                return report.next is Next.PROMPT
+        return False
+
+    def _window(self, item: WorkerItem) -> WindowReport | None:
+        """None: it crashed."""
+        try:
+            report = self.world.window(item)
+        except BaseException:
+            if not self._dead:
+                raise
+            report = None
+        if self._dead:
+            self._revive()
+            return None
+        return report
+
+    def done(self, shard: int) -> bool:
+        finished = {data for _, data in self.world.handler.finished}
+        return all(f"{shard}.{n}".encode() in finished for n in range(30))
+
+
+def test_the_neighbours_of_a_poison_record_are_done_within_one_tick() -> None:
+    fleet = Fleet()
+    fleet.tick()
+    assert [fleet.done(shard) for shard in range(4)] == [True, True, False, True]
+    for shard_id in (SHARD, "shardId-000000000001", "shardId-000000000003"):
+        assert fleet.world.table.lease(shard_id).checkpoint.is_sequence_number
+        assert fleet.world.table.lease(shard_id).crashes == 0, "they got further, which clears them"
+    assert fleet.world.table.lease(POISON).crashes >= 3
+    assert [POISON] in fleet.claimed, "in an item of its own"
+
+
+def test_it_is_tried_ever_more_seldom_and_named() -> None:
+    fleet = Fleet()
+    for _ in range(90):
+        fleet.tick()
+        fleet.world.clock.advance(MINUTE)
+    late = [at for at in fleet.killed_at if at > timedelta(minutes=45)]
+    assert 1 <= len(late) <= 8, fleet.killed_at
+    assert fleet.world.metrics.values(Metric.CRASHING_LEASES)[-1] == 1
+    named = [line.fields["lease_key"] for line in fleet.world.log.lines if "dies of it" in line.message]
+    assert set(named) == {POISON}
+
+
+def test_once_it_has_been_mended_it_goes_on_with_nothing_lost() -> None:
+    fleet = Fleet()
+    for _ in range(5):
+        fleet.tick()
+        fleet.world.clock.advance(MINUTE)
+    fleet.poison = None
+    for _ in range(20):
+        fleet.tick()
+        fleet.world.clock.advance(MINUTE)
+    assert all(fleet.done(shard) for shard in range(4))
+    assert fleet.world.table.lease(POISON).crashes == 0
+    assert fleet.world.metrics.values(Metric.CRASHING_LEASES)[-1] == 0
+
+
+def test_after_a_crash_each_batch_is_checkpointed_until_one_has_been() -> None:
+    world = EngineWorld(NO_WAITING)
+    world.put(*"abc")
+    world.change_lease(crashes=1)
+    seen: list[int] = []
+    world.handler.script = lambda _: seen.append(world.table.lease().crashes)
+    world.window()
+    assert seen == [1]
+    assert world.table.lease().crashes == 0
+
+
+@pytest.mark.parametrize(
+    ("why", "crashes"), [(ClaimReason.EXPIRED, 1), (ClaimReason.FREE, 0), (ClaimReason.STEAL, 0)]
+)
+def test_an_owner_that_is_gone_without_releasing_counts_as_crashed(why: ClaimReason, crashes: int) -> None:
+    world = EngineWorld(NO_WAITING)
+    world.handler.on_acquired = lambda *_: seen.append(world.table.lease().crashes)
+    seen: list[int] = []
+    world.window(world.item(why=why), lasts=10 * SECOND)
+    assert seen == [crashes]
