@@ -16,7 +16,7 @@ from demo.snapshot import Snapshot
 LOOK_NEXT = """\
 Where to look next
   examples/flights/flights.py    the handler you just watched: a batch that comes twice counts once
-  examples/                      more handlers to start from; README.md, "Your own handler in five minutes"
+  examples/                      more handlers to start from; docs/handlers.md, how to write and test one
   infra/sublet_cdk/              the construct that was deployed, for a stack of your own
   make local                     the same AWS to try things on; make test kills workers in mid-window\
 """
