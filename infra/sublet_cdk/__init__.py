@@ -1,4 +1,4 @@
-"""sublet on AWS, as CDK constructs for an app of your own: `pip install 'sublet[cdk]'`, `from sublet_cdk import KinesisConsumer`.
+"""sublet on AWS, as CDK constructs for an app of your own: `from sublet_cdk import KinesisConsumer`. They need the extra `cdk`.
 
 A name loads its module, and with it the CDK, with its first use.
 """
@@ -43,6 +43,8 @@ if not TYPE_CHECKING:  # or else type checkers would believe in every name
         except ModuleNotFoundError as missing:
             if missing.name not in {"aws_cdk", "constructs"}:
                 raise
-            raise ImportError(f"sublet_cdk.{name} needs the AWS CDK: pip install 'sublet[cdk]'") from missing
+            raise ImportError(
+                f"sublet_cdk.{name} needs the AWS CDK: install sublet with its extra cdk"
+            ) from missing
         value = globals()[name] = getattr(module, name)
         return value

@@ -79,5 +79,5 @@ def uv() -> str:
     else:
         found = find_uv_bin()
     if not found:
-        raise PackagesNotInstalled("there is no uv here: it comes with pip install 'sublet[cdk]'")
+        raise PackagesNotInstalled("there is no uv here: install sublet with its extra cdk")
     return found

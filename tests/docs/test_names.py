@@ -36,7 +36,6 @@ CODE = (
     "tests",
     "docs",
 )
-OF_OTHERS = frozenset({"no_such_name", "mock_patch", "event_source_mapping", "attribute_not_exists"})
 
 
 def _words_of_the_code() -> set[str]:
@@ -147,3 +146,14 @@ def test_nothing_that_readers_cannot_open_is_cited(document: Path) -> None:
     text = document.read_text()
     assert not re.findall(r"(?i)\bthe frame\b|\bthe seed['’]s\b|\(the seed\)", text)
     assert 'pip install "sublet[' not in re.sub(r'pip install "sublet\[\w+(,\w+)*\] @', "", text)
+
+
+def test_no_message_installs_from_an_index_that_does_not_have_it() -> None:
+    """`pip install sublet` would take whatever somebody publishes by that name."""
+    telling = [
+        path
+        for folder in ("layers/sublet", "infra")
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(r"""pip install ['"`]*sublet""", path.read_text())
+    ]
+    assert not telling

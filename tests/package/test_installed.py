@@ -141,7 +141,7 @@ def test_constructs_without_the_extra_say_what_to_install(
     distributions: Distributions, tmp_path: Path
 ) -> None:
     python = environment_with(distributions.wheel, tmp_path / "venv")
-    with pytest.raises(AssertionError, match=r"ImportError: .* pip install 'sublet\[cdk\]'"):
+    with pytest.raises(AssertionError, match=r"ImportError: .* install sublet with its extra cdk"):
         run([str(python), "-c", "from sublet_cdk import KinesisConsumer"], tmp_path)
 
 
@@ -149,7 +149,7 @@ def test_deploying_without_the_extra_says_what_to_install(
     distributions: Distributions, tmp_path: Path
 ) -> None:
     environment_with(distributions.wheel, tmp_path / "venv")
-    with pytest.raises(AssertionError, match=r"sublet: .* pip install 'sublet\[cdk\]'"):
+    with pytest.raises(AssertionError, match=r"sublet: .* install sublet with its extra cdk"):
         run([str(tmp_path / "venv/bin/sublet"), "deploy"], tmp_path)
 
 

@@ -143,6 +143,6 @@ def test_without_greenlet_it_says_what_to_install() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert (
-        "ModuleNotFoundError: sublet.testing.simulate needs greenlet: pip install 'sublet[testing]'"
+        "ModuleNotFoundError: sublet.testing.simulate needs greenlet: install sublet with its extra testing"
         in done.stderr
     )

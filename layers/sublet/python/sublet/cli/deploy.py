@@ -17,7 +17,7 @@ from sublet.errors import SettingsError, SubletError
 DESCRIPTION = """\
 {does} a lease manager and lease workers on Lambda, in a stack named sublet-<application>. Paths are taken from here.
 
-It runs the CDK's command line, which npx fetches from npm: it takes Node.js, and pip install 'sublet[cdk]'. An account and
+It runs the CDK's command line, which npx fetches from npm: it takes Node.js, and sublet's extra cdk. An account and
 region that have not seen the CDK need `npx cdk bootstrap` once. What stands after -- goes to cdk as it is.
 
 --set has every setting of `sublet run --help`, and what else sublet_cdk/consumer_stack.py lists, such as
@@ -81,7 +81,7 @@ def cdk_command(options: Namespace) -> list[str]:
 
 def _npx() -> str:
     if find_spec("aws_cdk") is None:
-        raise CannotDeploy("the AWS CDK is not installed here: pip install 'sublet[cdk]'")
+        raise CannotDeploy("the AWS CDK is not installed here: install sublet with its extra cdk")
     npx = shutil.which("npx", path=os.environ.get("PATH"))
     if npx is None:
         raise CannotDeploy(

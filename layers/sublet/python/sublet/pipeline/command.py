@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
             from sublet.pipeline.running import run_in_this_process
         except ModuleNotFoundError as missing:
             raise SettingsError(
-                "pipeline", missing.name, 'is not installed: pip install "sublet[spark]"'
+                "pipeline", missing.name, "is not installed: install sublet with its extra spark"
             ) from None
         return run_in_this_process(settings)
     except SubletError as problem:

@@ -38,7 +38,9 @@ def open_tables(
         return IcebergTables(spark, settings.output, claim(files, settings).id)
     if settings.sink is Sink.DELTA and find_spec("deltalake") is None:
         raise SettingsError(
-            "sink", "delta", 'the package deltalake is missing: pip install "sublet[spark,delta]"'
+            "sink",
+            "delta",
+            "the package deltalake is missing: install sublet with its extras spark and delta",
         )
     mark = claim(files, settings)
     if settings.sink is Sink.DELTA:

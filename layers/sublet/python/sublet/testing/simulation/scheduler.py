@@ -20,7 +20,7 @@ try:
     from greenlet import getcurrent, greenlet
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
-        "sublet.testing.simulate needs greenlet: pip install 'sublet[testing]'", name=missing.name
+        "sublet.testing.simulate needs greenlet: install sublet with its extra testing", name=missing.name
     ) from missing
 
 T = TypeVar("T")
