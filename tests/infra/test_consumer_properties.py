@@ -13,11 +13,13 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 from aws_cdk.aws_kinesis import Stream
+from aws_cdk.aws_logs import RetentionDays
 from cdk_nag import AwsSolutionsChecks
 from sublet.errors import SettingsError
 from sublet.metric_names import Metric
 from sublet_cdk.alarms import MATH_ALARMS_FLAG
 from sublet_cdk.kinesis_consumer import KinesisConsumer
+from sublet_cdk.log_groups import keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
 
 from tests.infra.conftest import STREAM_ARN, Build
@@ -203,14 +205,18 @@ def test_cdk_nag_finds_nothing_in_any_of_it(build: Build, other: Stack) -> None:
     app.synth()  # raises, and prints the findings, if there are any
 
 
-def test_logs_are_under_the_key_that_is_given_and_cloudwatch_may_use_it_for_them(build: Build) -> None:
-    app = App()
-    keys = Stack(app, "keys", env={"account": "123456789012", "region": "eu-central-1"})
-    stack = build(app=app, log_key=kms.Key(keys, "Key"))
-    groups = Template.from_stack(stack).find_resources("AWS::Logs::LogGroup")
+def test_logs_are_under_the_key_that_is_given(build: Build, other: Stack) -> None:
+    arn = "arn:aws:kms:eu-central-1:123456789012:key/1"
+    groups = Template.from_stack(build(log_key=kms.Key.from_key_arn(other, "Key", arn))).find_resources(
+        "AWS::Logs::LogGroup"
+    )
     assert len(groups) == 4
-    assert all("KmsKeyId" in each["Properties"] for each in groups.values())
-    (made,) = Template.from_stack(keys).find_resources("AWS::KMS::Key").values()
+    assert {each["Properties"]["KmsKeyId"] for each in groups.values()} == {arn}
+
+
+def test_cloudwatch_may_use_a_key_for_the_log_groups(other: Stack) -> None:
+    keep_logs(other, RetentionDays.ONE_DAY, kms.Key(other, "Key"))
+    (made,) = Template.from_stack(other).find_resources("AWS::KMS::Key").values()
     statements = made["Properties"]["KeyPolicy"]["Statement"]
     (for_logs,) = [each for each in statements if "logs." in str(each["Principal"])]
     assert "log-group:*" in str(for_logs["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"])
