@@ -11,8 +11,9 @@ from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import HandlerNotLoadable
 from sublet.handler import Batch
 from sublet.handlers.load import HandlerFunctions
-from sublet.memory import MemoryStream
+from sublet.memory import MemoryLog, MemoryStream
 from sublet.protocol.aggregation import aggregate, deaggregate
+from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import Page, UserRecord
 from sublet.spark import apply_handler
 from sublet.spark.read.rows import Rows
@@ -28,12 +29,12 @@ def page_of(stream: MemoryStream, shard_id: str) -> Page:
 
 
 def run(
-    handle: Callable[[Batch], object], *batches: pa.RecordBatch
+    handle: Callable[[Batch], object], *batches: pa.RecordBatch, log: MemoryLog | None = None
 ) -> tuple[list[tuple[object, ...]], timedelta]:
     """The rows that come out, and for how long it slept."""
     clock = SleepingClock()
     began = clock.now()
-    handled = handle_batches(HandlerFunctions(handle), iter(batches), clock, clock.sleep)
+    handled = handle_batches(HandlerFunctions(handle), iter(batches), clock, clock.sleep, log or MemoryLog())
     return [tuple(row.values()) for batch in handled for row in batch.to_pylist()], clock.now() - began
 
 
@@ -92,6 +93,24 @@ def test_a_batch_that_fails_comes_again_with_backoff(stream: MemoryStream) -> No
     assert calls == [[b"plain", b"one", b"two"]] * 4
     assert len(handled) == 1
     assert slept == timedelta(seconds=1 + 2 + 4)
+
+
+def test_each_failure_is_in_the_log_without_what_the_record_holds(stream: MemoryStream) -> None:
+    log, rows = MemoryLog(), rows_of(stream, "shardId-000000000000")
+
+    def handle(batch: Batch) -> None:
+        raise ValueError(f"cannot handle {batch.records[0].data!r}")
+
+    with pytest.raises(ValueError, match="cannot handle"):
+        run(handle, rows, log=log)
+    assert log.messages("error") == ["handler failed"] * 5
+    [first] = page_of(stream, "shardId-000000000000").records[:1]
+    for number, line in enumerate(log.lines, 1):
+        assert line.fields["shard_id"] == "shardId-000000000000"
+        assert line.fields["first"] == str(Checkpoint(first.sequence_number))
+        assert (line.fields["attempt"], line.fields["error"]) == (number, "ValueError")
+        assert "test_handling.py" in str(line.fields["frames"])
+        assert "plain" not in str(line)
 
 
 def test_one_that_fails_for_good_fails_the_task_and_nothing_after_it_is_handled(stream: MemoryStream) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
@@ -95,23 +95,26 @@ def test_what_a_batch_writes_is_taken_away() -> None:
     assert left_over(dated, 17) == dated.places
 
 
+NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
+
+
 def tally() -> Tally:
     counted = Tally()
     counted.add(BatchDone(0, {"raw": 1200, "parsed": 1199, "rejected": 1}, timedelta(seconds=2)))
     counted.add(BatchDone(1, {"raw": 10, "parsed": 10, "rejected": 0, "carriers": 3}, timedelta(seconds=12)))
-    counted.lag = timedelta(milliseconds=400)
+    counted.lag, counted.planned_at = timedelta(milliseconds=400), NOW - timedelta(seconds=25)
     return counted
 
 
 def test_the_summary_has_rows_rejected_lag_and_duration() -> None:
-    assert summary_lines(tally(), timedelta(seconds=60), "lake") == [
+    assert summary_lines(tally(), timedelta(seconds=60), "lake", NOW) == [
         "1,210 rows in 2 batches, 1 min 0 s (20 a second)",
         "rejected: 1 (why: lake/rejected)",
-        "behind the stream's tip: 0.4 s",
+        "behind the stream's tip: at most 25 s",
         "parsed: 1,209 rows",
         "carriers: 3 rows",
     ]
-    assert summary_lines(Tally(), timedelta(0), "lake") == [
+    assert summary_lines(Tally(), timedelta(0), "lake", NOW) == [
         "0 rows in 0 batches, 0.0 s (0 a second)",
         "rejected: 0",
         "behind the stream's tip: not known",

@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 
@@ -24,7 +25,7 @@ from sublet.pipeline.tables import Tables, open_tables
 from sublet.pipeline.tally import BatchDone, Display, Tally, summary_lines
 from sublet.pipeline.transforming import load_transform
 from sublet.ports import Clock
-from sublet.spark import lag, report_lag
+from sublet.spark import lag_of, report_lag
 from sublet.system.clock import SystemClock
 
 LOOK_SECONDS = 0.5
@@ -68,7 +69,7 @@ def run_in_this_process(settings: PipelineSettings) -> int:
     finally:
         display.close()
         spark.stop()
-    for line in summary_lines(tally, clock.steady() - began, settings.output):
+    for line in summary_lines(tally, clock.steady() - began, settings.output, clock.now()):
         print(line, flush=True)
     return 0
 
@@ -125,7 +126,14 @@ def _is_between_batches(query: StreamingQuery) -> bool:
 
 
 def _look(query: StreamingQuery, tally: Tally, display: Display) -> None:
-    behind = max((shard.behind for shard in lag(query)), default=tally.lag)
+    progress = query.lastProgress
+    shards = () if progress is None else lag_of(progress.json)
+    if progress is None or not shards:
+        return
+    behind, tally.planned_at = (
+        max(shard.behind for shard in shards),
+        datetime.fromisoformat(progress.timestamp),
+    )
     if behind != tally.lag:
         tally.lag = behind
         display.lag_known(tally)

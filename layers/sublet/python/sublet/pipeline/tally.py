@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 
@@ -22,13 +22,20 @@ class BatchDone:
 class Tally:
     """All batches of a run, and the last one.
 
-    lag   how far behind the stream's tip the last one ended; None until Spark has said it
+    lag   how far behind the stream's tip the last one ended, as of `planned_at`; None until Spark has said it
     """
 
     last: BatchDone | None = None
     batches: int = 0
     rows: Counter[str] = field(default_factory=Counter)
     lag: timedelta | None = None
+    planned_at: datetime | None = None
+
+    def behind(self, now: datetime) -> timedelta | None:
+        """How far behind the tip the run has read, at most: what came since the last plan is unread."""
+        if self.lag is None or self.planned_at is None:
+            return None
+        return self.lag + max(now - self.planned_at, timedelta(0))
 
     def add(self, done: BatchDone) -> None:
         self.last = done
@@ -68,15 +75,16 @@ def batch_line(done: BatchDone) -> str:
     return f"batch {done.batch}: {rows} rows in {seconds(done.took)}"
 
 
-def summary_lines(tally: Tally, took: timedelta, output: str) -> list[str]:
+def summary_lines(tally: Tally, took: timedelta, output: str, now: datetime) -> list[str]:
     """What a run came to."""
+    behind = tally.behind(now)
     raw, rejected = tally.rows["raw"], tally.rows["rejected"]
     pace = round(raw / max(took.total_seconds(), 1e-3))
     batches = "batch" if tally.batches == 1 else "batches"
     lines = [
         f"{raw:,} rows in {tally.batches:,} {batches}, {seconds(took)} ({pace:,} a second)",
         f"rejected: {rejected:,}" + (f" (why: {output}/rejected)" if rejected else ""),
-        f"behind the stream's tip: {seconds(tally.lag) if tally.lag is not None else 'not known'}",
+        f"behind the stream's tip: {f'at most {seconds(behind)}' if behind is not None else 'not known'}",
     ]
     others = {name: count for name, count in tally.rows.items() if name not in ("raw", "rejected")}
     return [*lines, *(f"{name}: {count:,} rows" for name, count in others.items())]

@@ -13,11 +13,13 @@ from msgspec import structs
 from pyspark.sql import DataFrame
 
 from sublet.decisions.window import handler_backoff
+from sublet.engine.exception_fields import exception_fields
 from sublet.handler import Batch, Handler
 from sublet.handlers.load import load_handler
-from sublet.ports import Clock
+from sublet.ports import Clock, Log
 from sublet.protocol.records import StreamRecord, UserRecord
-from sublet.settings import Settings
+from sublet.settings import LogExceptions, Settings
+from sublet.spark.python_log import PythonLog
 from sublet.spark.read.pace import Sleep
 from sublet.spark.read.rows import ARROW_SCHEMA
 from sublet.system.clock import SystemClock
@@ -55,11 +57,12 @@ def apply_handler(rows: DataFrame, handler: str) -> DataFrame:
 
 
 def _in_task(reference: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return handle_batches(load_handler(reference), batches, SystemClock(), ThreadTasks().signal().wait)
+    log, sleep = PythonLog("sublet.spark.handler"), ThreadTasks().signal().wait
+    return handle_batches(load_handler(reference), batches, SystemClock(), sleep, log)
 
 
 def handle_batches(
-    handler: Handler, batches: Iterator[pa.RecordBatch], clock: Clock, sleep: Sleep
+    handler: Handler, batches: Iterator[pa.RecordBatch], clock: Clock, sleep: Sleep, log: Log
 ) -> Iterator[pa.RecordBatch]:
     """What `apply_handler` does in one task. Raises what the handler raised last."""
     for rows in batches:
@@ -67,7 +70,7 @@ def handle_batches(
             last = records[-1]
             behind = max(clock.now() - last.approximate_arrival_timestamp, timedelta(0))
             batch = Batch(stream, shard_id, records, behind // timedelta(milliseconds=1), _nothing)
-            _handle(handler, batch, sleep)
+            _handle(handler, batch, sleep, log)
             handled = (stream, shard_id, len(records), last.sequence_number, last.sub_sequence_number)
             columns = [[value] for value in handled]
             yield pa.RecordBatch.from_arrays(
@@ -76,14 +79,20 @@ def handle_batches(
             )
 
 
-def _handle(handler: Handler, batch: Batch, sleep: Sleep) -> None:
+def _handle(handler: Handler, batch: Batch, sleep: Sleep, log: Log) -> None:
+    """Each failure is in the executor's log, without its text, which may hold what a record holds."""
     settings = Settings(application="sublet-spark", stream=batch.stream)
-    for failures in range(1, settings.handler_attempts):
+    for attempt in range(1, settings.handler_attempts + 1):
         try:
-            return handler.handle(structs.replace(batch, attempt=failures))
-        except Exception:  # noqa: BLE001 - the user's code: whatever it is, the same batch comes again
-            sleep(handler_backoff(failures, settings))
-    return handler.handle(structs.replace(batch, attempt=settings.handler_attempts))
+            return handler.handle(structs.replace(batch, attempt=attempt))
+        except Exception as failure:
+            fields = exception_fields(failure, LogExceptions.FRAMES)
+            first = str(batch.records[0].checkpoint)
+            log.error("handler failed", shard_id=batch.shard_id, first=first, attempt=attempt, **fields)
+            if attempt == settings.handler_attempts:
+                raise
+            sleep(handler_backoff(attempt, settings))
+    return None
 
 
 def _nothing(_: UserRecord) -> None:
