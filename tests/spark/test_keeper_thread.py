@@ -12,6 +12,7 @@ from sublet.errors import LeaseKeeperGone, LeaseTableUnavailable, StreamUnavaila
 from sublet.memory import MemoryLeaseTable, MemoryStream
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.stream_identity import StreamIdentity
 from sublet.spark.keeper.keeper_thread import KeeperThread
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.pace import Pace
@@ -152,8 +153,10 @@ def test_a_query_that_fails_while_it_is_prepared_leaves_its_leases_free_and_the_
     held.query.stream.inner.put_all((str(n), b"%d" % n) for n in range(100))
     identity = held.query.stream.identity
 
-    def denied() -> NoReturn:
-        raise StreamUnavailable("not authorized to perform: kinesis:DescribeStreamSummary")
+    def denied() -> StreamIdentity:
+        if any(lease.lease_owner for lease in held.table.scan().leases):
+            raise StreamUnavailable("not authorized to perform: kinesis:DescribeStreamSummary")
+        return identity()
 
     held.query.stream.identity = denied  # type: ignore[method-assign]
     with pytest.raises(StreamUnavailable, match="not authorized"):
