@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.sightings import CHUNK_BYTES_MAX, DynamoDbSightingStore
+from sublet.aws.sighting_chunks import CHUNK_BYTES_MAX
+from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
 from sublet.memory import MemorySightingStore
 from sublet.memory.clock import BEGINNING
 from sublet.ports import Remembered, SightingStore
+from sublet.protocol.lease import LeaseFence
 from sublet.protocol.stream_identity import StreamIdentity
 
 from tests.contract.dynamodb_tables import create_table
@@ -93,6 +96,54 @@ def test_sightings_and_the_stream_leave_each_other_alone(store: SightingStore) -
     assert store.load() == Remembered({}, ORDERS)
 
 
+SENT = {
+    "shardId-000000000000": Dispatched(
+        LeaseFence("shardId-000000000000", None, 7), "app-lambda-0", False, BEGINNING
+    ),
+    "shardId-000000000001": Dispatched(
+        LeaseFence("shardId-000000000001", "java", 0), "app-lambda-1", True, BEGINNING
+    ),
+}
+
+
+def test_of_two_who_looked_at_once_one_keeps_what_is_dispatched(store: SightingStore) -> None:
+    seen = store.load().round
+    assert store.keep_dispatched(SENT, seen)
+    assert not store.keep_dispatched({}, seen)
+    assert store.load().dispatched == SENT
+    assert store.keep_dispatched({}, store.load().round)
+    assert store.load().dispatched == {}
+
+
+def test_prompts_during_a_tick_make_it_look_again(store: SightingStore) -> None:
+    assert store.begin_prompted("a", BEGINNING)
+    assert not store.begin_prompted("b", BEGINNING + timedelta(seconds=1))
+    assert not store.begin_prompted("c", BEGINNING + timedelta(seconds=1))
+    assert store.end_prompted("a")
+    assert store.begin_prompted("a", BEGINNING + timedelta(seconds=2))
+    assert not store.end_prompted("a")
+    assert store.begin_prompted("d", BEGINNING + timedelta(seconds=3))
+
+
+def test_a_prompted_tick_that_does_not_end_lapses(store: SightingStore) -> None:
+    store.begin_prompted("dead", BEGINNING)
+    now = BEGINNING + PROMPTED_TICK_ENDS_WITHIN
+    assert not store.begin_prompted("a", now - timedelta(milliseconds=1))
+    assert store.begin_prompted("b", now)
+    assert not store.end_prompted("dead"), "b looks later"
+    assert not store.begin_prompted("c", now)
+    assert store.end_prompted("b")
+
+
+def test_a_tick_that_began_in_the_far_future_holds_nobody_up(store: SightingStore) -> None:
+    store.begin_prompted("ahead", BEGINNING + timedelta(hours=1))
+    assert store.begin_prompted("a", BEGINNING)
+
+
+def test_whether_to_look_again_is_not_known_of_a_tick_that_nobody_knows(store: SightingStore) -> None:
+    assert store.end_prompted("a")
+
+
 def incompressible(count: int) -> dict[str, Sighting]:
     chance = Random(1)
     return {
@@ -133,6 +184,25 @@ class TestOnDynamoDb:
         assert len(sizes) > 1
         assert max(sizes.values()) <= CHUNK_BYTES_MAX
         assert DynamoDbSightingStore(lambda: client, "sightings").load().sightings == seen
+
+    def test_ten_thousand_dispatches_are_one_item(self, client: Any) -> None:
+        sent = {
+            key: Dispatched(
+                LeaseFence(key, None, n * 7919 % 100_000), f"app-lambda-{n % 7}", False, BEGINNING
+            )
+            for n, key in ((n, f"shardId-{n:012}") for n in range(10_000))
+        }
+        store = DynamoDbSightingStore(lambda: client, "sightings")
+        assert store.keep_dispatched(sent, 0)
+        assert store.load().dispatched == sent
+
+    def test_our_own_write_repeated_is_no_refusal(self, client: Any) -> None:
+        """botocore repeats a request whose reply got lost."""
+        store = DynamoDbSightingStore(lambda: client, "sightings")
+        assert store.keep_dispatched(SENT, 0)
+        assert store.keep_dispatched(SENT, 0)
+        assert store.begin_prompted("a", BEGINNING)
+        assert store.begin_prompted("a", BEGINNING)
 
     def test_chunks_of_a_longer_list_are_deleted(self, client: Any) -> None:
         DynamoDbSightingStore(lambda: client, "sightings").save(incompressible(8_000))

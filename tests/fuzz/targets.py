@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from sublet.aws.sightings import decode_chunk, encode_chunks
+from sublet.aws.sighting_chunks import decode_chunk, encode_chunks
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, plan_tick
 from sublet.decisions.worker_item_json import item_from_json, item_to_json

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms without it
     from sublet.decisions.chance import Chance
+    from sublet.decisions.dispatching import Dispatched
     from sublet.decisions.liveness import Sighting
     from sublet.decisions.packing import WorkerItem
     from sublet.decisions.read_position import ReadPosition
@@ -108,10 +109,14 @@ class Remembered(Struct, frozen=True):
 
     sightings   by lease key
     stream      the stream that the application's leases are of; None before the first tick
+    dispatched  by lease key, the last dispatches
+    round       how often `dispatched` has been replaced
     """
 
     sightings: Mapping[str, Sighting]
     stream: StreamIdentity | None = None
+    dispatched: Mapping[str, Dispatched] = {}
+    round: int = 0
 
 
 class SightingStore(Protocol):
@@ -128,6 +133,22 @@ class SightingStore(Protocol):
 
     def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
         """Keep the stream that the leases are of, if `instead_of` stands there now (None: none yet). Whether it did."""
+
+    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+        """Replace what is dispatched, if nobody has since `seen_round`: of two ticks that looked at once, one dispatches.
+
+        Whether it is kept. What is too much to keep may be dropped: such a lease may be dispatched twice.
+        """
+
+    def begin_prompted(self, token: str, now: datetime) -> bool:
+        """Begin the one tick that answers prompts. False: one is under way, by another token, since less than
+        `PROMPTED_TICK_ENDS_WITHIN`; it is told to look again when it has looked.
+        """
+
+    def end_prompted(self, token: str) -> bool:
+        """The tick of this token has looked. Whether it was told to look again, or nobody knows any more. If another tick has
+        begun since, this one having lasted for too long, then that one has looked later.
+        """
 
 
 class Dispatcher(Protocol):

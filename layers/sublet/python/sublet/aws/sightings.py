@@ -7,18 +7,26 @@ items whose name is a number; every other item has a name of its own, and is onl
 
 from __future__ import annotations
 
-import json
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from sublet.aws.faults import CONDITION_FAILED, code_of
+from sublet.aws.sighting_chunks import (
+    MILLISECOND,
+    decode_chunk,
+    decode_dispatched,
+    encode_chunks,
+    encode_dispatched,
+    millis,
+    moment,
+)
 from sublet.aws.table_errors import named_table_errors, other_key
+from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.errors import LeaseTableKeyUnexpected
 from sublet.ports import Remembered
@@ -30,15 +38,14 @@ if TYPE_CHECKING:
 WHAT = "sightings table"
 KEY = "chunk"
 DATA = "data"
+
+DISPATCHED, ROUND = "dispatched", "round"
+PROMPTED, TOKEN, AT, AGAIN = "prompted", "token", "at", "looks_again"
 STREAM = "stream"
 ARN, CREATED_AT = "arn", "created_at"
 
-CHUNK_BYTES_MAX = 300_000
-"""DynamoDB's limit for an item is 400 KB, names included."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
-_COLUMNS = ("lease_keys", "counters", "owners", "seen_at")
+TRIES = 10
+"""Two requests each. In between the tick that answers prompts has ended, or another has begun."""
 
 
 class DynamoDbSightingStore:
@@ -62,7 +69,13 @@ class DynamoDbSightingStore:
         for chunk in self._stored.values():
             for lease_key, sighting in decode_chunk(chunk):
                 seen[lease_key] = max(seen.get(lease_key, sighting), sighting, key=_newest)
-        return Remembered(seen, _stream(items.get(STREAM)))
+        last = items.get(DISPATCHED, {})
+        return Remembered(
+            seen,
+            _stream(items.get(STREAM)),
+            decode_dispatched(_data(last)),
+            int(last.get(ROUND, {}).get("N", 0)),
+        )
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
         """New chunks first, then what is left of older, longer lists: a crash in between leaves only true sightings."""
@@ -72,18 +85,69 @@ class DynamoDbSightingStore:
         self._stored = chunks
 
     def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
-        stands = "attribute_not_exists(#key)"
-        names, values = {"#key": KEY}, {}
-        if instead_of is not None:
-            stands = "#arn = :arn AND #created_at = :created_at"
-            names = {"#arn": ARN, "#created_at": CREATED_AT}
-            values = {f":{name}": value for name, value in _identity_columns(instead_of).items()}
-        return self._put_if({KEY: {"S": STREAM}, **_identity_columns(stream)}, stands, names, values)
+        item = {KEY: {"S": STREAM}, **_identity_columns(stream)}
+        if instead_of is None:
+            return self._put_if(item, "attribute_not_exists(#chunk)", {"#chunk": KEY}) is None
+        names = {"#arn": ARN, "#created_at": CREATED_AT}
+        stands = "#arn = :arn AND #created_at = :created_at"
+        return self._put_if(item, stands, names, _named(_identity_columns(instead_of))) is None
+
+    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+        """A refusal by what this very call has written is none: its response got lost, and botocore repeated it."""
+        data = {"B": encode_dispatched(sorted(dispatched.items()))}
+        item = {KEY: {"S": DISPATCHED}, DATA: data, ROUND: {"N": str(seen_round + 1)}}
+        stands = "#round = :round" if seen_round else "attribute_not_exists(#round)"
+        values = {":round": {"N": str(seen_round)}} if seen_round else {}
+        refused_by = self._put_if(item, stands, {"#round": ROUND}, values)
+        return refused_by is None or _data(refused_by) == data["B"]
+
+    def begin_prompted(self, token: str, now: datetime) -> bool:
+        for _ in range(TRIES):
+            ticking = self._begin(token, now)
+            if ticking is None or ticking[TOKEN] == {"S": token}:
+                return True
+            told = {**ticking, AGAIN: {"BOOL": True}}
+            if self._put_if(told, "#token = :token", {"#token": TOKEN}, {":token": ticking[TOKEN]}) is None:
+                return False
+        return True
+
+    def _begin(self, token: str, now: datetime) -> Mapping[str, Any] | None:
+        """None, or the item that says who is ticking."""
+        within = PROMPTED_TICK_ENDS_WITHIN // MILLISECOND - 1
+        return self._put_if(
+            {KEY: {"S": PROMPTED}, TOKEN: {"S": token}, AT: {"N": str(millis(now))}},
+            "attribute_not_exists(#at) OR NOT #at BETWEEN :from AND :to",
+            {"#at": AT},
+            {":from": {"N": str(millis(now) - within)}, ":to": {"N": str(millis(now) + within)}},
+        )
+
+    def end_prompted(self, token: str) -> bool:
+        try:
+            with self._named_errors():
+                was = self._client.delete_item(
+                    TableName=self._table,
+                    Key={KEY: {"S": PROMPTED}},
+                    ConditionExpression="#token = :token",
+                    ExpressionAttributeNames={"#token": TOKEN},
+                    ExpressionAttributeValues={":token": {"S": token}},
+                    ReturnValues="ALL_OLD",
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                )
+        except ClientError as error:
+            if code_of(error) != CONDITION_FAILED:
+                raise
+            return "Item" not in error.response
+        return AGAIN in was.get("Attributes", {})
 
     def _put_if(
-        self, item: Mapping[str, Any], condition: str, names: Mapping[str, str], values: Mapping[str, Any]
-    ) -> bool:
-        arguments: dict[str, Any] = {"ExpressionAttributeValues": dict(values)} if values else {}
+        self,
+        item: Mapping[str, Any],
+        condition: str,
+        names: Mapping[str, str],
+        values: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, Any] | None:
+        """None, or the item that does not let it."""
+        arguments: dict[str, Any] = {"ExpressionAttributeValues": values} if values else {}
         try:
             with self._named_errors():
                 self._client.put_item(
@@ -91,13 +155,15 @@ class DynamoDbSightingStore:
                     Item=item,
                     ConditionExpression=condition,
                     ExpressionAttributeNames=names,
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
                     **arguments,
                 )
         except ClientError as error:
             if code_of(error) != CONDITION_FAILED:
                 raise
-            return False
-        return True
+            reply: Any = error.response
+            return reply.get("Item", {})  # type: ignore[no-any-return]
+        return None
 
     def _replace(self, stored: Mapping[str, bytes], chunks: Mapping[str, bytes]) -> None:
         for name, chunk in chunks.items():
@@ -122,55 +188,26 @@ class DynamoDbSightingStore:
 
 
 def _chunks(items: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
-    return {name: bytes(item.get(DATA, {}).get("B", b"")) for name, item in items.items() if name.isdigit()}
+    return {name: _data(item) for name, item in items.items() if name.isdigit()}
+
+
+def _data(item: Mapping[str, Any]) -> bytes:
+    return bytes(item.get(DATA, {}).get("B", b""))
+
+
+def _named(columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {f":{name}": value for name, value in columns.items()}
 
 
 def _identity_columns(stream: StreamIdentity) -> dict[str, Any]:
-    created_at = (stream.created_at - _EPOCH) // _MILLISECOND
-    return {ARN: {"S": stream.arn}, CREATED_AT: {"N": str(created_at)}}
+    return {ARN: {"S": stream.arn}, CREATED_AT: {"N": str(millis(stream.created_at))}}
 
 
 def _stream(item: Mapping[str, Any] | None) -> StreamIdentity | None:
     """Nobody else writes this item: one that is damaged is an error, and not taken for none."""
     if item is None:
         return None
-    return StreamIdentity(item[ARN]["S"], _EPOCH + int(item[CREATED_AT]["N"]) * _MILLISECOND)
-
-
-def encode_chunks(items: Sequence[tuple[str, Sighting]]) -> Iterable[bytes]:
-    """As few chunks as the item limit allows: halved until each part fits."""
-    columns = (
-        [lease_key for lease_key, _ in items],
-        [sighting.lease_counter for _, sighting in items],
-        [sighting.lease_owner for _, sighting in items],
-        [(sighting.seen_at - _EPOCH) // _MILLISECOND for _, sighting in items],
-    )
-    chunk = zlib.compress(
-        json.dumps(dict(zip(_COLUMNS, columns, strict=True)), separators=(",", ":")).encode()
-    )
-    if len(chunk) <= CHUNK_BYTES_MAX or len(items) == 1:
-        return [chunk] if items else []
-    half = len(items) // 2
-    return [*encode_chunks(items[:half]), *encode_chunks(items[half:])]
-
-
-def decode_chunk(chunk: bytes) -> Sequence[tuple[str, Sighting]]:
-    """Nothing from an item that is not ours or damaged: sightings lost only delay an expiry."""
-    try:
-        columns = json.loads(zlib.decompress(chunk))
-        rows = zip(*(columns[name] for name in _COLUMNS), strict=True)
-        return [_sighting(*row) for row in rows]
-    except (zlib.error, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return []
-
-
-def _sighting(key: object, counter: object, owner: object, seen_at: object) -> tuple[str, Sighting]:
-    """Raises TypeError: the newest of two is found by comparing, and what cannot be compared would stop every tick."""
-    if not (isinstance(key, str) and isinstance(counter, int) and isinstance(seen_at, int)):
-        raise TypeError("no lease key, counter and moment")
-    if not isinstance(owner, str | None):
-        raise TypeError("no worker id")
-    return key, Sighting(counter, owner, _EPOCH + seen_at * _MILLISECOND)
+    return StreamIdentity(item[ARN]["S"], moment(int(item[CREATED_AT]["N"])))
 
 
 def _newest(sighting: Sighting) -> tuple[int, datetime]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -29,6 +30,9 @@ class ClaimReason(StrEnum):
     CHILD = "child"
     STEAL = "steal"
     CONTINUE = "continue"
+
+
+NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
 class Choice(Struct, frozen=True):
@@ -62,15 +66,17 @@ def choose_leases(
     worker_ids: Sequence[str],
     recently_ended: frozenset[str] = frozenset(),
     malformed: Collection[str] = (),
+    under_way: Mapping[str, str] = NOBODY,
 ) -> tuple[Choice, ...]:
     """Choose leases for each of our own `worker_count`; a lease is chosen at most once.
 
     A lease may be chosen once every parent has ended or has no lease (KCL's BlockOnParentShardTask); one
     whose row is unreadable (`malformed`) has not ended. `recently_ended` are shard ids: their children go
-    first, before anybody else has noticed them. With the same arguments and a `chance` of the same seed, the
+    first, before anybody else has noticed them. `under_way`: by lease key the worker id that an earlier tick has sent
+    for it, which counts as holding it from then on. With the same arguments and a `chance` of the same seed, the
     choice is the same.
     """
-    market = _look(leases, sightings, now, chance, settings, worker_ids, recently_ended, malformed)
+    market = _look(leases, sightings, now, chance, settings, worker_ids, recently_ended, malformed, under_way)
     if market.available:
         return _take(market, settings, worker_ids)
     return _steal(market, chance, settings, worker_ids) if settings.steals else ()
@@ -85,6 +91,7 @@ def _look(
     worker_ids: Sequence[str],
     recently_ended: frozenset[str],
     malformed: Collection[str],
+    under_way: Mapping[str, str],
 ) -> _Market:
     ours = frozenset(worker_ids)
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(malformed)
@@ -94,6 +101,9 @@ def _look(
     for lease in sorted((lease for lease in leases if not lease.is_ended), key=lambda lease: lease.lease_key):
         ready = unfinished.isdisjoint(lease.parent_shard_ids)
         owner = lease.actual_owner
+        if lease.lease_key in under_way:
+            held[under_way[lease.lease_key]] += 1
+            continue
         if owner is None or is_expired(lease, sightings, now, settings.failover_time):
             rested = idle_time(lease, sightings, now) >= pause_before(lease, settings)
             if ready and rested:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from sublet.decisions.chance import Chance
 from sublet.decisions.choose_leases import Choice, choose_leases
+from sublet.decisions.dispatching import NOTHING, Dispatched, after_choices, under_way
 from sublet.decisions.hash_range_audit import holes
 from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cleanup
 from sublet.decisions.liveness import Sighting, is_expired, observe
@@ -28,14 +29,19 @@ class Look(Struct, frozen=True):
     scan: LeaseScan
     shards: Sequence[Shard]
     sightings: Mapping[str, Sighting]
+    dispatched: Mapping[str, Dispatched] = NOTHING
+    round: int = 0
+    """Of the dispatches: see `SightingStore.keep_dispatched`."""
 
 
 class TickPlan(Struct, frozen=True):
-    """What to write, in this order: creations, deletions, sightings, dispatch."""
+    """What to write, in this order: creations, deletions, sightings, what is dispatched; then dispatch."""
 
     sync: ShardSyncPlan
     deletions: tuple[Deletion, ...]
     sightings: Mapping[str, Sighting]
+    dispatched: Mapping[str, Dispatched]
+    """Of this tick and of those before it, as far as a worker may still be on its way."""
     choices: tuple[Choice, ...]
     items: tuple[WorkerItem, ...]
     unclaimed_leases: int
@@ -62,14 +68,20 @@ def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> 
     ended = frozenset(lease.shard_id for lease in leases if lease.is_ended)
     # A suspect may yet prove to exist: until the tick has asked, its children wait for it as for an unreadable row.
     waits = malformed | suspected
-    choices = choose_leases(leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits)
-    chosen = {choice.lease.lease_key for choice in choices}
+    standing = under_way(look.dispatched, leases, now)
+    sent = {lease_key: dispatched.worker_id for lease_key, dispatched in standing.items()}
+    choices = choose_leases(
+        leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent
+    )
+    dispatched = after_choices(standing, choices, now)
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}
     in_play = [shard for shard in look.shards if shard.is_open or shard.shard_id in unfinished]
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
     return TickPlan(
-        sync, deletions, sightings, choices, pack(choices, settings, chance),
-        unclaimed_leases=sum(_is_unclaimed(lease, sightings, now, settings) for lease in leases if lease.lease_key not in chosen),
+        sync, deletions, sightings, dispatched, choices, pack(choices, settings, chance),
+        unclaimed_leases=sum(
+            _is_unclaimed(lease, sightings, now, settings) for lease in leases if lease.lease_key not in dispatched
+        ),
         total_shards=len(in_play),
         total_leases=sum(not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play),
     )  # fmt: skip

@@ -12,6 +12,11 @@ from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Ports
 from sublet.settings import Settings
 
+LOOKS_MAX = 5
+"""In a row, by one tick."""
+
+TOKEN_BITS = 64
+
 
 @dataclass(frozen=True, slots=True)
 class TickReport:
@@ -30,21 +35,50 @@ class TickReport:
 
 @dataclass(frozen=True, slots=True)
 class LeaseManager:
-    """What a tick needs. Ticks may overlap: every write is conditional, and a lease dispatched twice is acquired once."""
+    """What a tick needs. Ticks may overlap: every write is conditional, and of two that looked at once one dispatches."""
 
     ports: Ports
     dispatcher: Dispatcher
     settings: Settings
 
+    def prompted(self) -> tuple[TickReport, ...]:
+        """For a prompt: however many come at once, one tick answers them; what comes during it makes it look again.
+
+        None: another tick has been told to. After LOOKS_MAX the last look is nobody else's to wait for, so that prompts that
+        never cease do not keep one tick for ever. Raises what `tick` raises; the next prompt then begins anew.
+        """
+        store, token = self.ports.sightings, f"{self.ports.chance.getrandbits(TOKEN_BITS):016x}"
+        reports: list[TickReport] = []
+        while len(reports) < LOOKS_MAX:
+            if not store.begin_prompted(token, self.ports.clock.now()):
+                return tuple(reports)
+            looks_again = False
+            try:
+                reports.append(self.tick())
+            finally:
+                looks_again = store.end_prompted(token)
+            if not looks_again:
+                return tuple(reports)
+        return (*reports, self.tick())
+
     def tick(self) -> TickReport:
-        """Raises StreamError or LeaseTableError if it could not look; nothing has been written then."""
-        seen = look(self.ports, self.settings)
-        plan = plan_tick(seen, self.ports.clock.now(), self.ports.chance, self.settings)
-        created, deleted = self._act(plan)
+        """Raises StreamError or LeaseTableError if it could not look; nothing has been written then.
+
+        Looks again, a few times at most, when another tick has dispatched since the look: its workers would be sent twice.
+        """
+        created = deleted = 0
+        for _ in range(LOOKS_MAX):
+            seen = look(self.ports, self.settings)
+            plan = plan_tick(seen, self.ports.clock.now(), self.ports.chance, self.settings)
+            new, gone = self._act(plan)
+            created, deleted = created + new, deleted + gone
+            is_dispatched = self._dispatch(plan, seen.round)
+            if is_dispatched:
+                break
         report = TickReport(
             created=created,
             deleted=deleted,
-            dispatched=plan.items,
+            dispatched=plan.items if is_dispatched else (),
             total_leases=plan.total_leases,
             total_shards=plan.total_shards,
             unclaimed_leases=plan.unclaimed_leases,
@@ -63,9 +97,16 @@ class LeaseManager:
             for deletion in plan.deletions
         )
         self.ports.sightings.save(plan.sightings)
-        if plan.items:
-            self.dispatcher.dispatch(plan.items)
         return created, deleted
+
+    def _dispatch(self, plan: TickPlan, seen_round: int) -> bool:
+        """What is dispatched is kept first: a tick that dies in between is waited for, and then the next one dispatches."""
+        if not plan.items:
+            return True
+        if not self.ports.sightings.keep_dispatched(plan.dispatched, seen_round):
+            return False
+        self.dispatcher.dispatch(plan.items)
+        return True
 
     def _report(self, seen: Look, plan: TickPlan, report: TickReport) -> None:
         for row in seen.scan.malformed:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from datetime import datetime
 
+from msgspec.structs import replace
+
+from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched, is_recent
 from sublet.decisions.liveness import Sighting
 from sublet.ports import Remembered
 from sublet.protocol.stream_identity import StreamIdentity
@@ -15,20 +19,44 @@ class MemorySightingStore:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sightings: Mapping[str, Sighting] = {}
-        self._stream: StreamIdentity | None = None
+        self._remembered = Remembered({})
+        self._ticking: tuple[str, datetime] | None = None
+        """The token of the tick that answers prompts, and since when."""
+        self._looks_again = False
 
     def load(self) -> Remembered:
         with self._lock:
-            return Remembered(dict(self._sightings), self._stream)
+            return self._remembered
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
         with self._lock:
-            self._sightings = dict(sightings)
+            self._remembered = replace(self._remembered, sightings=dict(sightings))
 
     def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
         with self._lock:
-            if self._stream != instead_of:
+            if self._remembered.stream != instead_of:
                 return False
-            self._stream = stream
+            self._remembered = replace(self._remembered, stream=stream)
             return True
+
+    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+        with self._lock:
+            if self._remembered.round != seen_round:
+                return False
+            self._remembered = replace(self._remembered, dispatched=dict(dispatched), round=seen_round + 1)
+            return True
+
+    def begin_prompted(self, token: str, now: datetime) -> bool:
+        with self._lock:
+            if self._ticking is not None and is_recent(self._ticking[1], now, PROMPTED_TICK_ENDS_WITHIN):
+                self._looks_again = True
+                return False
+            self._ticking, self._looks_again = (token, now), False
+            return True
+
+    def end_prompted(self, token: str) -> bool:
+        with self._lock:
+            if self._ticking is None or self._ticking[0] != token:
+                return self._ticking is None
+            self._ticking = None
+            return self._looks_again

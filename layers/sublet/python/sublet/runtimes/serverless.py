@@ -14,7 +14,7 @@ from sublet.decisions.window import WindowReport
 from sublet.decisions.worker_item_json import item_from_json, item_to_json
 from sublet.engine.adopting import adopt_stream
 from sublet.engine.lease_worker import LeaseWorker
-from sublet.engine.tick import LeaseManager
+from sublet.engine.tick import LeaseManager, TickReport
 from sublet.errors import EventError
 from sublet.handlers.load import load_handler
 from sublet.settings import Settings
@@ -50,10 +50,14 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
         check_tick_event(event)
         if event.get("prompt") == ADOPT:
             adopt_stream(manager.ports)
-        report = manager.tick()
-        return {**asdict(report), "dispatched": [item.item_id for item in report.dispatched]}
+        reports = manager.prompted() if "prompt" in event else (manager.tick(),)
+        return {"ticks": [_tick_to_json(report) for report in reports]}
 
     return lambda_handler
+
+
+def _tick_to_json(report: TickReport) -> dict[str, Any]:
+    return {**asdict(report), "dispatched": [item.item_id for item in report.dispatched]}
 
 
 def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:

@@ -97,7 +97,7 @@ class Fleet:
         ports = self._ports(process, SimLeaseTable(world, process), stream(process))
         return LeaseManager(ports, SimDispatcher(world, process, self._execute), world.settings)
 
-    def tick(self) -> None:
+    def tick(self, *, is_prompted: bool = False) -> None:
         world = self.world
         world.ticks += 1
         manager = self._manager(lambda process: SimStream(world, process))
@@ -105,8 +105,9 @@ class Fleet:
 
         def tick() -> None:
             try:
-                report = manager.tick()
-                world.note(process.name, f"ticked: created {report.created}, deleted {report.deleted}")
+                reports = manager.prompted() if is_prompted else (manager.tick(),)
+                counts = [(report.created, report.deleted) for report in reports]
+                world.note(process.name, f"ticked: created, deleted {counts}")
             except SubletError as refused:
                 world.note(process.name, f"tick fails: {refused}")
 
@@ -132,7 +133,7 @@ class Fleet:
                 item, runs, crashes = report.item, runs + 1, 0
                 continue
             if report.next is not Next.DONE and not self.world.strikes(Fault.LOST_PROMPT):
-                self.tick()
+                self.tick(is_prompted=True)
             return
 
     def _window(self, item: WorkerItem) -> WindowReport | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.read_position import ReadPosition
@@ -167,6 +168,37 @@ class SimSightingStore:
     def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
         self._world.step(self._process)
         return self._world.sightings.adopt(stream, instead_of)
+
+    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+        world = self._world
+        world.step(self._process)
+        is_kept = world.sightings.keep_dispatched(dispatched, seen_round)
+        if is_kept:
+            self._check_dispatched(dispatched)
+        if world.strikes(Fault.LOST_RESPONSE):
+            raise LeaseTableUnavailable("no answer about what is dispatched")
+        world.step(self._process)
+        return is_kept
+
+    def _check_dispatched(self, dispatched: Mapping[str, Dispatched]) -> None:
+        world = self._world
+        for lease_key, sent in dispatched.items():
+            before = world.dispatched.get(lease_key, sent)
+            if before.seen == sent.seen and before.at < sent.at < before.at + WORKER_STARTS_WITHIN:
+                world.fail(f"{lease_key} is dispatched again after {sent.at - before.at}, as it was")
+            world.dispatched[lease_key] = sent
+
+    def begin_prompted(self, token: str, now: datetime) -> bool:
+        self._world.step(self._process)
+        begins = self._world.sightings.begin_prompted(token, now)
+        self._world.step(self._process)
+        return begins
+
+    def end_prompted(self, token: str) -> bool:
+        self._world.step(self._process)
+        looks_again = self._world.sightings.end_prompted(token)
+        self._world.step(self._process)
+        return looks_again
 
 
 class SimDispatcher:

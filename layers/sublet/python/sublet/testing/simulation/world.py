@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
+from sublet.decisions.dispatching import Dispatched
 from sublet.decisions.packing import WorkerItem
 from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.protocol.lease import AttributeValue
@@ -47,6 +48,8 @@ class World:
     java: dict[str, Process] = field(default_factory=dict)
     """Foreign workers by worker id."""
     items: dict[Process, WorkerItem] = field(default_factory=dict)
+    dispatched: dict[str, Dispatched] = field(default_factory=dict)
+    """By lease key, the last that a lease manager kept."""
     recent_reshard: Reshard | None = None
     ticks: int = 0
 

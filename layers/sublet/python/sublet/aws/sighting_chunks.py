@@ -1,0 +1,97 @@
+"""What a sightings table's items hold: columns of JSON, compressed."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sublet.decisions.dispatching import Dispatched
+from sublet.decisions.liveness import Sighting
+from sublet.protocol.lease import LeaseFence
+
+CHUNK_BYTES_MAX = 300_000
+"""DynamoDB's limit for an item is 400 KB, names included."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+_COLUMNS = ("lease_keys", "counters", "owners", "seen_at")
+_OF_DISPATCHED = ("worker_ids", "steals")
+_DAMAGED = (zlib.error, ValueError, KeyError, TypeError, OverflowError, RecursionError)
+
+
+def encode_chunks(items: Sequence[tuple[str, Sighting]]) -> Iterable[bytes]:
+    """As few chunks as the item limit allows: halved until each part fits."""
+    chunk = _compressed(
+        [lease_key for lease_key, _ in items],
+        [sighting.lease_counter for _, sighting in items],
+        [sighting.lease_owner for _, sighting in items],
+        [millis(sighting.seen_at) for _, sighting in items],
+    )
+    if len(chunk) <= CHUNK_BYTES_MAX or len(items) == 1:
+        return [chunk] if items else []
+    half = len(items) // 2
+    return [*encode_chunks(items[:half]), *encode_chunks(items[half:])]
+
+
+def decode_chunk(chunk: bytes) -> Sequence[tuple[str, Sighting]]:
+    """Nothing from an item that is not ours or damaged: sightings lost only delay an expiry."""
+    try:
+        return [_sighting(*row) for row in _rows(chunk, len(_COLUMNS))]
+    except _DAMAGED:
+        return []
+
+
+def encode_dispatched(dispatched: Sequence[tuple[str, Dispatched]]) -> bytes:
+    """One item, since it is written on a condition. What would make it too large is left out."""
+    chunk = _compressed(
+        [lease_key for lease_key, _ in dispatched],
+        [sent.seen.lease_counter for _, sent in dispatched],
+        [sent.seen.lease_owner for _, sent in dispatched],
+        [millis(sent.at) for _, sent in dispatched],
+        [sent.worker_id for _, sent in dispatched],
+        [sent.is_steal for _, sent in dispatched],
+    )
+    return chunk if len(chunk) <= CHUNK_BYTES_MAX else encode_dispatched(dispatched[: len(dispatched) // 2])
+
+
+def decode_dispatched(chunk: bytes) -> Mapping[str, Dispatched]:
+    """Nothing from an item that is damaged: a lease is then dispatched twice, and acquired once."""
+    try:
+        return {
+            key: Dispatched(LeaseFence(key, owner, counter), worker_id, is_steal, moment(at))
+            for key, counter, owner, at, worker_id, is_steal in _rows(
+                chunk, len(_COLUMNS) + len(_OF_DISPATCHED)
+            )
+        }
+    except _DAMAGED:
+        return {}
+
+
+def millis(at: datetime) -> int:
+    return (at - _EPOCH) // MILLISECOND
+
+
+def moment(at: int) -> datetime:
+    return _EPOCH + at * MILLISECOND
+
+
+def _compressed(*columns: list[Any]) -> bytes:
+    named = dict(zip(_COLUMNS + _OF_DISPATCHED, columns, strict=False))
+    return zlib.compress(json.dumps(named, separators=(",", ":")).encode())
+
+
+def _rows(chunk: bytes, columns: int) -> Iterable[tuple[Any, ...]]:
+    named = json.loads(zlib.decompress(chunk))
+    return zip(*(named[name] for name in (_COLUMNS + _OF_DISPATCHED)[:columns]), strict=True)
+
+
+def _sighting(key: object, counter: object, owner: object, seen_at: object) -> tuple[str, Sighting]:
+    """Raises TypeError: the newest of two is found by comparing, and what cannot be compared would stop every tick."""
+    if not (isinstance(key, str) and isinstance(counter, int) and isinstance(seen_at, int)):
+        raise TypeError("no lease key, counter and moment")
+    if not isinstance(owner, str | None):
+        raise TypeError("no worker id")
+    return key, Sighting(counter, owner, moment(seen_at))

@@ -1,0 +1,75 @@
+"""Which leases have a worker on its way to them, and which ticks have to look at all.
+
+Between a dispatch and the worker's acquire nothing in the lease table tells that somebody has been sent: it takes a worker a
+second or several to start. And when an execution ends, up to forty windows prompt the lease manager within that second.
+Without a memory of both, forty ticks would each send workers for the same leases. All of it lapses by itself, so that whoever
+dies in between is only waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from sublet.decisions.choose_leases import Choice, ClaimReason
+from sublet.protocol.lease import Lease, LeaseFence
+
+WORKER_STARTS_WITHIN = timedelta(seconds=10)
+"""What Lambda allows a function's init. One that takes longer finds its leases dispatched twice, and acquired once."""
+
+PROMPTED_TICK_ENDS_WITHIN = timedelta(seconds=30)
+"""Several times what a tick takes over ten thousand shards. After that a prompt begins a tick of its own again."""
+
+
+class Dispatched(Struct, frozen=True):
+    """A worker with this id was sent for a lease that was then as in `seen`."""
+
+    seen: LeaseFence
+    worker_id: str
+    is_steal: bool
+    at: datetime
+
+
+NOTHING: Mapping[str, Dispatched] = MappingProxyType({})
+
+
+def under_way(
+    dispatched: Mapping[str, Dispatched], leases: Iterable[Lease], now: datetime
+) -> Mapping[str, Dispatched]:
+    """By lease key, those whose worker may still come: it has not acquired the lease, and its time to start is not over."""
+    return {
+        lease.lease_key: sent
+        for lease in leases
+        if (sent := dispatched.get(lease.lease_key)) is not None
+        and _stands(sent, lease)
+        and is_recent(sent.at, now, WORKER_STARTS_WITHIN)
+    }
+
+
+def after_choices(
+    standing: Mapping[str, Dispatched], choices: Iterable[Choice], now: datetime
+) -> Mapping[str, Dispatched]:
+    return {
+        **standing,
+        **{
+            choice.lease.lease_key: Dispatched(
+                choice.lease.fence, choice.worker_id, choice.why is ClaimReason.STEAL, now
+            )
+            for choice in choices
+        },
+    }
+
+
+def is_recent(at: datetime, now: datetime, within: timedelta) -> bool:
+    """A clock that is far ahead must not hold anything up either: then it counts as long ago."""
+    return abs(now - at) < within
+
+
+def _stands(sent: Dispatched, lease: Lease) -> bool:
+    """What is to be stolen is heartbeaten until the thief comes."""
+    if sent.is_steal:
+        return lease.lease_owner == sent.seen.lease_owner
+    return lease.fence == sent.seen
