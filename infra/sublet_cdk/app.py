@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 
-from aws_cdk import App, CliCredentialsStackSynthesizer, Stack, Tags
+from aws_cdk import App, CliCredentialsStackSynthesizer, Environment, Stack, Tags
 from sublet.errors import SettingsError, SubletError
 from sublet_cdk import names
 from sublet_cdk.consumer_stack import ConsumerStack
@@ -33,6 +34,9 @@ def synthesize(app: App, defaults: Mapping[str, str] | None = None) -> None:
 def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
     """The stack that the context asks for; SettingsError if it asks for none or wrongly."""
     own_credentials = str(app.node.try_get_context(OWN_CREDENTIALS)).lower() == "true"
+    # A network is looked up in one account and region: those that the CDK's command line was run for.
+    place = {"account": os.environ.get("CDK_DEFAULT_ACCOUNT"), "region": os.environ.get("CDK_DEFAULT_REGION")}
+    env = Environment(**place) if app.node.try_get_context("vpc_id") else None
     synthesizer = CliCredentialsStackSynthesizer() if own_credentials else None
     match app.node.try_get_context(STACK) or "consumer":
         case "consumer":
@@ -41,6 +45,7 @@ def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
                 names.consumer_stack(_text(app, "application", defaults)),
                 description="sublet: a Kinesis consumer on short leases",
                 synthesizer=synthesizer,
+                env=env,
                 defaults=defaults,
             )
         case "pipeline":
@@ -49,6 +54,7 @@ def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
                 names.pipeline_stack(_text(app, "name", {})),
                 description="sublet: a Kinesis stream into tables, on EMR Serverless",
                 synthesizer=synthesizer,
+                env=env,
             )
         case other:
             raise SettingsError(STACK, other, "consumer or pipeline")

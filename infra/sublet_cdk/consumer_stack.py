@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import RemovalPolicy, Size, Stack
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kinesis as kinesis
@@ -22,6 +23,7 @@ from constructs import Construct
 from sublet_cdk import roles
 from sublet_cdk.consumer_settings import SettingProperties, setting_names
 from sublet_cdk.context import context_of, is_true, number, one_of, required, stream_arn, texts_by_name
+from sublet_cdk.dependencies import LAYER
 from sublet_cdk.kinesis_consumer import KinesisConsumer
 from sublet_cdk.outputs import add_outputs
 
@@ -38,6 +40,10 @@ CONTEXT = {
     "architecture": "arm64 or x86_64",
     "worker_memory": "MiB",
     "worker_reserved_concurrency": "a number; none is reserved without it",
+    "ephemeral_storage": "MiB of /tmp; 512 without it",
+    "runtime": "python3.11 to python3.14",
+    "tracing": "true: X-Ray, of both functions; false (default)",
+    "vpc_id": "a network for the worker (looked up at synth, with credentials)",
     "alarm_topic_arn": "an SNS topic that the alarms tell",
     "removal": "retain (default) or destroy: the lease table and a created stream, with the stack",
     "deletion_protection": "true: nobody deletes the lease table before this is taken back",
@@ -51,7 +57,15 @@ DEFAULTS = {
     "tick": "rate(1 minute)",
     "architecture": "arm64",
     "worker_memory": "512",
+    "runtime": "python3.13",
     "removal": "retain",
+}
+
+RUNTIMES = {
+    f"python{version}": lambda_.Runtime(
+        f"python{version}", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True
+    )
+    for version in LAYER.python_versions
 }
 
 HANDLER_ON_TABLE = [
@@ -122,6 +136,8 @@ class ConsumerStack(Stack):
         application, topic = self.context["application"], self.context.get("alarm_topic_arn")
         architectures = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
         existing = is_true(self.context, "existing_lease_table", default=False)
+        traced = is_true(self.context, "tracing", default=False)
+        storage, vpc = number(self.context, "ephemeral_storage"), self.context.get("vpc_id")
         return {
             "lease_table": dynamodb.Table.from_table_name(self, "Leases", application) if existing else None,
             "lease_table_removal": self._removal(),
@@ -130,6 +146,10 @@ class ConsumerStack(Stack):
             "architecture": one_of(self.context, "architecture", architectures),
             "worker_memory": number(self.context, "worker_memory"),
             "worker_reserved_concurrency": number(self.context, "worker_reserved_concurrency"),
+            "ephemeral_storage": Size.mebibytes(storage) if storage else None,
+            "runtime": one_of(self.context, "runtime", RUNTIMES),
+            "tracing": lambda_.Tracing.ACTIVE if traced else lambda_.Tracing.DISABLED,
+            "vpc": ec2.Vpc.from_lookup(self, "Network", vpc_id=vpc) if vpc else None,
             "worker_environment": texts_by_name(self.context, "handler_environment"),
             "alarm_topic": sns.Topic.from_topic_arn(self, "Alarms", topic) if topic else None,
             "deployment_check": is_true(self.context, "deployment_check", default=True),

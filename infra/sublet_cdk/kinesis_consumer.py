@@ -30,20 +30,16 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from sublet.errors import SettingsError
 from sublet.metric_names import NAMESPACE, Metric
-from sublet.settings import PREFIX, Settings
 from sublet_cdk import roles, tables
 from sublet_cdk.alarms import MINUTE, AlarmThresholds, Deployment
 from sublet_cdk.consumer_settings import SettingProperties, environment_of, settings_of
 from sublet_cdk.deployment_check import add_deployment_check
 from sublet_cdk.executions import add_state_machine
 from sublet_cdk.functions import (
-    LAYERS_MAX,
     RUNTIME,
     FunctionShape,
     FunctionSize,
-    Network,
     Own,
     add_function,
     add_layers,
@@ -58,6 +54,7 @@ from sublet_cdk.outputs import add_outputs
 from sublet_cdk.queues import add_queue
 from sublet_cdk.shipped import shipped
 from sublet_cdk.state_machine import Functions
+from sublet_cdk.worker_properties import check_memory, network, own_layers, own_variables
 
 LEASE_MANAGER_CODE = shipped("functions/lease_manager")
 LEASE_WORKER_ENTRY_POINT = shipped("functions/lease_worker/app.py")
@@ -162,7 +159,7 @@ class KinesisConsumer(Construct):
         timeout = worker_timeout or Duration.minutes(15)
         self.stream, self.stream_key = stream, stream_key or stream.encryption_key
         self.settings = settings_of(application, stream, handler, settings, timeout)
-        _check_memory(self.settings, worker_memory)
+        check_memory(self.settings, worker_memory)
         check_runtime(runtime)
         library = stage_library(self)
         self.shape = FunctionShape(
@@ -188,10 +185,10 @@ class KinesisConsumer(Construct):
             code,
             self._worker_duties(),
             Own(
-                _own_variables(worker_environment or {}),
-                _own_layers(worker_layers),
+                own_variables(worker_environment or {}),
+                own_layers(worker_layers),
                 worker_role,
-                _network(vpc, security_groups, vpc_subnets),
+                network(vpc, security_groups, vpc_subnets),
             ),
         )
         self.manager = self._manager(manager_reserved_concurrency)
@@ -341,44 +338,3 @@ class KinesisConsumer(Construct):
         )
         rule.node.add_dependency(self.state_machine)
         return rule
-
-
-def _own_variables(variables: Mapping[str, str]) -> Mapping[str, str]:
-    for name, value in variables.items():
-        if name.startswith(PREFIX):
-            raise SettingsError(
-                "worker_environment", name, f"{value!r} as the construct's property; {PREFIX} is for settings"
-            )
-    return variables
-
-
-def _own_layers(layers: Sequence[lambda_.ILayerVersion]) -> Sequence[lambda_.ILayerVersion]:
-    most = LAYERS_MAX - 2
-    if len(layers) > most:
-        raise SettingsError("worker_layers", len(layers), f"at most {most}: a function has {LAYERS_MAX}")
-    return layers
-
-
-def _network(
-    vpc: ec2.IVpc | None,
-    security_groups: Sequence[ec2.ISecurityGroup] | None,
-    subnets: ec2.SubnetSelection | None,
-) -> Network | None:
-    if vpc is not None:
-        return Network(vpc, security_groups, subnets)
-    if security_groups or subnets:
-        raise SettingsError("vpc", None, "the network of security_groups and vpc_subnets")
-    return None
-
-
-def _check_memory(settings: Settings, worker_memory: int) -> None:
-    """What is in flight exists twice for a moment, as fetched and as user records; Python and boto3 take
-    about 128 MiB.
-    """
-    needed = 128 + -(-2 * settings.max_bytes_in_flight // 2**20)
-    if worker_memory < needed:
-        raise SettingsError(
-            "worker_memory",
-            worker_memory,
-            f"at least {needed} MiB: 128 and twice max_bytes_in_flight ({settings.max_bytes_in_flight:,})",
-        )

@@ -18,6 +18,7 @@ from cdk_nag import AwsSolutionsChecks
 from sublet.errors import SettingsError
 from sublet.metric_names import Metric
 from sublet_cdk.alarms import MATH_ALARMS_FLAG
+from sublet_cdk.app import stack_of
 from sublet_cdk.kinesis_consumer import KinesisConsumer
 from sublet_cdk.log_groups import keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
@@ -169,7 +170,10 @@ def test_grants_give_what_is_needed_and_no_more(build: Build) -> None:
     assert granted(build, "grant_process") == {
         "Leases": every,
         "Sightings": {"dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"},
-        STREAM_ARN: {"kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards"},
+        STREAM_ARN: {
+            f"kinesis:{name}"
+            for name in ("DescribeStreamSummary", "GetRecords", "GetShardIterator", "ListShards")
+        },
     }
 
 
@@ -243,3 +247,30 @@ def test_step_functions_takes_its_role_for_this_state_machine_alone(build: Build
     (trust,) = executions["AssumeRolePolicyDocument"]["Statement"]
     assert "stateMachine:orders-audit-lease-workers" in str(trust["Condition"]["ArnEquals"]["aws:SourceArn"])
     assert trust["Condition"]["StringEquals"].keys() == {"aws:SourceAccount"}
+
+
+def test_context_gives_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CDK_DEFAULT_ACCOUNT", "123456789012")
+    monkeypatch.setenv("CDK_DEFAULT_REGION", "eu-central-1")
+    (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
+    context = {
+        "application": "orders-audit",
+        "handler_code": str(tmp_path),
+        "handler": "orders:handle",
+        "runtime": "python3.12",
+        "tracing": "true",
+        "ephemeral_storage": "1024",
+        "vpc_id": "vpc-1",
+    }
+    stack = stack_of(App(context=context), {})
+    assert stack.stack_name == "sublet-orders-audit"
+    worker = function(Template.from_stack(stack), "LeaseWorker")
+    assert worker["Runtime"] == "python3.12"
+    assert worker["TracingConfig"] == {"Mode": "Active"}
+    assert worker["EphemeralStorage"] == {"Size": 1024}
+    assert worker["VpcConfig"]["SubnetIds"]
+
+
+def test_context_without_an_application_is_refused() -> None:
+    with pytest.raises(SettingsError, match="setting application = None: required: the consumer group"):
+        stack_of(App(), {})

@@ -1,0 +1,52 @@
+"""What the properties of the lease worker may be; SettingsError names the one that is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_lambda as lambda_
+from sublet.errors import SettingsError
+from sublet.settings import PREFIX, Settings
+from sublet_cdk.functions import LAYERS_MAX, Network
+
+
+def own_variables(variables: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in variables.items():
+        if name.startswith(PREFIX):
+            raise SettingsError(
+                "worker_environment", name, f"{value!r} as the construct's property; {PREFIX} is for settings"
+            )
+    return variables
+
+
+def own_layers(layers: Sequence[lambda_.ILayerVersion]) -> Sequence[lambda_.ILayerVersion]:
+    most = LAYERS_MAX - 2
+    if len(layers) > most:
+        raise SettingsError("worker_layers", len(layers), f"at most {most}: a function has {LAYERS_MAX}")
+    return layers
+
+
+def network(
+    vpc: ec2.IVpc | None,
+    security_groups: Sequence[ec2.ISecurityGroup] | None,
+    subnets: ec2.SubnetSelection | None,
+) -> Network | None:
+    if vpc is not None:
+        return Network(vpc, security_groups, subnets)
+    if security_groups or subnets:
+        raise SettingsError("vpc", None, "the network of security_groups and vpc_subnets")
+    return None
+
+
+def check_memory(settings: Settings, worker_memory: int) -> None:
+    """What is in flight exists twice for a moment, as fetched and as user records; Python and boto3 take
+    about 128 MiB.
+    """
+    needed = 128 + -(-2 * settings.max_bytes_in_flight // 2**20)
+    if worker_memory < needed:
+        raise SettingsError(
+            "worker_memory",
+            worker_memory,
+            f"at least {needed} MiB: 128 and twice max_bytes_in_flight ({settings.max_bytes_in_flight:,})",
+        )
