@@ -8,7 +8,7 @@
 
 Every setting of `sublet.settings.Settings` that is not only for a process is a property too, with the default
 and the limits written there; a wrong one is refused at synth, by its name. The handler's own permissions:
-`consumer.worker`, as in `table.grant_write_data(consumer.worker)`.
+`consumer.worker`, as in `table.grant_write_data(consumer.worker)`. Its metrics: `consumer.metric_lag()` and others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Unpack
 
 from aws_cdk import ArnFormat, Duration, RemovalPolicy, Size, Stack, Tags
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_events as events
@@ -30,9 +29,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from sublet.metric_names import NAMESPACE, Metric
+from sublet.metric_names import NAMESPACE
 from sublet_cdk import roles, tables
-from sublet_cdk.alarms import MINUTE, AlarmThresholds, Deployment
+from sublet_cdk.alarms import AlarmThresholds, Deployment
 from sublet_cdk.consumer_settings import SettingProperties, environment_of, settings_of
 from sublet_cdk.deployment_check import add_deployment_check
 from sublet_cdk.executions import add_state_machine
@@ -217,6 +216,11 @@ class KinesisConsumer(Construct):
             deployment=Deployment(self.manager, self.worker, self.state_machine, self.dead_letters),
         )
         self.alarms, self.dashboard = self.monitoring.alarms, self.monitoring.dashboard
+        self.metric, self.metric_lag = self.monitoring.metric, self.monitoring.metric_lag
+        self.metric_records, self.metric_bytes = self.monitoring.metric_records, self.monitoring.metric_bytes
+        self.metric_handler_failures = self.monitoring.metric_handler_failures
+        self.metric_unclaimed_leases = self.monitoring.metric_unclaimed_leases
+        self.metric_worker_leases = self.monitoring.metric_worker_leases
         if outputs:
             add_outputs(Construct(self, "Outputs"), self.names())
         Tags.of(self).add("sublet:application", application)
@@ -272,12 +276,6 @@ class KinesisConsumer(Construct):
         roles.grant(grantee, roles.PROCESS_ON_STREAM, self.stream.stream_arn)
         if self.stream_key is not None:
             roles.grant(grantee, ["kms:Decrypt"], self.stream_key.key_arn)
-
-    def metric(
-        self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None
-    ) -> cloudwatch.Metric:
-        """Any metric of `sublet.metric_names`. The usual ones: `monitoring.metric_lag()`, `metric_records()`, ..."""
-        return self.monitoring.metric(metric, statistic, period, shard_id)
 
     def _worker_code(self, handler_code: Path, dot_files: Collection[str]) -> Path:
         target = stage_folder(self) / f"handler-{self.node.addr}"

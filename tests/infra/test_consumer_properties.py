@@ -179,7 +179,7 @@ def test_grants_give_what_is_needed_and_no_more(build: Build) -> None:
 
 def test_metrics_are_the_applications_own(build: Build) -> None:
     consumer = build().consumer
-    lag = consumer.monitoring.metric_lag()
+    lag = consumer.metric_lag()
     assert (lag.namespace, lag.metric_name, lag.statistic) == ("sublet", "millis_behind_latest", "Maximum")
     assert lag.dimensions == {"application": "orders-audit"}
     of_shard = consumer.metric(Metric.BYTES, "Sum", shard_id="shardId-1")
