@@ -32,10 +32,13 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
             "handler_code": str(root / "code"),
             "handler": "orders:handle",
         }
-        chosen = {name: value for name, value in {**given, **(context or {})}.items() if value is not None}
+        stated = context or {}
         scope = app or App(outdir=str(tmp_path_factory.mktemp("cdk.out")))
-        for name, value in chosen.items():
-            scope.node.set_context(name, value)
-        return ConsumerStack(scope, "orders", overrides={"dependencies_layer": root / "layer", **overrides})
+        for name, value in stated.items():
+            if value is not None:
+                scope.node.set_context(name, value)
+        defaults = {name: value for name, value in given.items() if name not in stated}
+        properties = {"dependencies_layer": root / "layer", **overrides}
+        return ConsumerStack(scope, "orders", defaults=defaults, overrides=properties)
 
     return stack_of

@@ -159,6 +159,7 @@ def test_the_lease_table_is_kcl_s_and_outlives_the_stack(template: Template) -> 
         "KeySchema": [{"AttributeName": "leaseKey", "KeyType": "HASH"}],
         "BillingMode": "PAY_PER_REQUEST",
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
+        "DeletionProtectionEnabled": False,
         "Tags": [],
     }
 
