@@ -193,7 +193,7 @@ def test_a_process_has_the_alarms_and_the_dashboard_but_for_lambdas_own() -> Non
     found = template.find_resources("AWS::CloudWatch::Alarm").values()
     assert {alarm["Properties"].get("Namespace", "sublet") for alarm in found} == {"sublet"}
     assert set(monitoring.alarms) == {
-        "Lagging", "UnclaimedLeases", "WorkersGone", "DataGap", "MalformedRows", "HandlerFailing", "HotShard",
+        "Lagging", "UnclaimedLeases", "WorkersGone", "DataGap", "MalformedRows", "HandlerFailing", "HandlerCrashing", "HotShard",
         "LeasesMissing",
     }  # fmt: skip
     template.resource_count_is("AWS::CloudWatch::Dashboard", 1)
