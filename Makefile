@@ -88,6 +88,10 @@ SEEDS ?= 1000
 simulate: setup ## the engine in SEEDS=1000 new worlds of faults; a seed that breaks a promise prints itself
 	@$(PY) -m tests.simulation --seeds $(SEEDS)
 
+.PHONY: mutants
+mutants: setup ## small mistakes in the rules against their tests and the simulation (FILES="refusal tick"; SAMPLE=20 SEED=7 for twenty)
+	@PYTHONPATH=layers/sublet/python:infra:. $(PY) -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(FILES),--files $(FILES))
+
 .PHONY: chaos
 chaos: setup ## the deployed stack for 15 minutes under kills, suspensions, a bad network and reshards (CHAOS="--minutes 2 --seed 7")
 	@$(PY) -m tests.chaos $(CHAOS)
@@ -117,6 +121,10 @@ java:
 .PHONY: setup
 setup: .venv/.installed .local/ministack/.installed node_modules/.installed layers/dependencies/.built ## everything that the others need
 	@:
+
+.PHONY: sbom
+sbom: setup ## the software bill of materials, from the lock files: dist/sublet.cdx.json (CycloneDX)
+	@$(PY) -m infra.sbom dist/sublet.cdx.json
 
 .PHONY: clean
 clean: ## remove everything that is made

@@ -1,0 +1,29 @@
+"""The bill of materials names each locked package, once for each version, with the hashes that it is installed by."""
+
+from __future__ import annotations
+
+import re
+
+from infra.sbom import ROOT, document, python_parts
+
+
+def test_it_can_be_made_and_names_all_that_is_locked() -> None:
+    components = document()["components"]
+    references = [each["bom-ref"] for each in components]
+    assert len(set(references)) == len(references)
+    assert all(each["hashes"] for each in components)
+    assert all(re.fullmatch(r"[0-9a-f]{40,128}", h["content"]) for each in components for h in each["hashes"])
+    for file in (ROOT / "requirements").glob("*.txt"):
+        pins = re.findall(r"^[A-Za-z0-9._-]+(?:\[.*\])?==", file.read_text(), re.MULTILINE)
+        assert len(python_parts(file.read_text())) == len(pins) > 0, file
+    assert any(reference.startswith("pkg:npm/kinesis-local@") for reference in references)
+
+
+def test_what_goes_to_aws_is_told_from_what_builds_and_tests_it() -> None:
+    scopes = {each["name"]: each["scope"] for each in document()["components"]}
+    assert scopes["aws-lambda-powertools"] == "required"
+    assert scopes["pytest"] == scopes["ministack"] == scopes["aws-cdk"] == "excluded"
+
+
+def test_the_same_lock_files_make_the_same_document() -> None:
+    assert document() == document()

@@ -1,0 +1,67 @@
+"""`make mutants`: each small mistake in the rules, against their tests and the simulation. Who notices none is a survivor.
+
+make mutants FILES="refusal shard_end"      all mutants of two files
+make mutants SAMPLE=20 SEED=7               twenty of all, for continuous integration
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from random import Random, SystemRandom
+
+from tests.mutants.mutate import Mutant, mutants_of
+from tests.mutants.report import enough, written
+from tests.mutants.trial import LIBRARY, ROOT, Outcome, Trials, Verdict
+
+WHERE = ("decisions/*.py", "engine/*.py", "protocol/lease_writes.py")
+REPORT = ROOT / ".local" / "mutants.md"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--files", nargs="*", help="names of files, such as refusal; all by default")
+    parser.add_argument("--sample", type=int, help="so many of them")
+    parser.add_argument("--seed", type=int, help="of the sample (default: by chance)")
+    parser.add_argument("--worlds", type=int, default=30, help="simulated for each mutant")
+    parser.add_argument("--both", action="store_true", help="simulate what the tests have noticed too")
+    parser.add_argument("--seconds", type=float, help="stop after about so long")
+    parser.add_argument("--report", type=Path, default=REPORT)
+    arguments = parser.parse_args()
+    seed = SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
+    chosen = mutants(arguments.files, arguments.sample, seed)
+    print(f"{len(chosen)} mutants, seed {seed}", flush=True)
+    verdicts = judged(chosen, arguments.worlds, arguments.both, arguments.seconds)
+    arguments.report.parent.mkdir(exist_ok=True)
+    arguments.report.write_text(written(verdicts))
+    print(f"the report: {arguments.report}")
+    return 0 if enough(verdicts) else 1
+
+
+def mutants(files: list[str] | None, sample: int | None, seed: int) -> list[Mutant]:
+    """In the files' order, or a sample in the order of chance."""
+    paths = sorted(path for pattern in WHERE for path in (LIBRARY / "sublet").glob(pattern))
+    found = [mutant for path in paths if not files or path.stem in files for mutant in mutants_of(path)]
+    return found if sample is None else Random(seed).sample(found, min(sample, len(found)))
+
+
+def judged(chosen: list[Mutant], worlds: int, both: bool, seconds: float | None) -> list[Verdict]:
+    """Raises RuntimeError if the tests fail as it is: then nothing could be told."""
+    until = None if seconds is None else time.monotonic() + seconds
+    verdicts = []
+    with Trials(worlds) as trials:
+        trials.check(chosen)
+        for mutant in chosen:
+            if until is not None and time.monotonic() > until:
+                break
+            verdict = trials.judge(mutant, both=both)
+            verdicts.append(verdict)
+            if Outcome.SURVIVED in (verdict.tests, verdict.simulation):
+                print(f"{verdict.said}: {mutant.name}", flush=True)
+    return verdicts
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Every small mistake that one can make in a file: comparisons flipped, boundaries moved, conditions, statements and signs lost.
+
+Ours rather than mutmut or cosmic-ray: both want one command for the whole suite, and a working copy or a database of
+their own. Here a mutant is a text, and whoever runs it decides against what.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+SHIFTED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+}  # fmt: skip
+TURNED: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
+FOR_READERS = frozenset({"annotation", "returns", "decorator_list", "type_params", "bases"})
+
+Change = tuple[str, Callable[[], ast.AST]]
+"""What it is called, and what takes the node's place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One changed place of a file. `source` is the whole file with it."""
+
+    file: Path
+    line: int
+    kind: str
+    was: str
+    source: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.file.parent.name}/{self.file.name}:{self.line} {self.kind}: {self.was}"
+
+
+def mutants_of(file: Path) -> Iterator[Mutant]:
+    """In the file's order, always the same ones."""
+    tree = ast.parse(file.read_text())
+    for node in _code(tree):
+        for kind, make in changes(node):
+            was = " ".join(ast.unparse(node).split())[:110]
+            source = ast.unparse(ast.fix_missing_locations(_with(tree, node, make())))
+            yield Mutant(file, getattr(node, "lineno", 0), kind, was, source)
+
+
+def changes(node: ast.AST) -> Iterator[Change]:
+    """What may become of one node."""
+    match node:
+        case ast.Compare() | ast.BoolOp():
+            yield from _changes_of_a_condition(node)
+        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+            yield "branches swapped", partial(_changed, node, test=ast.UnaryOp(ast.Not(), test))
+        case ast.BinOp(op=op) if type(op) in TURNED:
+            yield "sign turned", partial(_changed, node, op=TURNED[type(op)]())
+        case ast.Constant(value=bool() as value):
+            yield "turned", partial(ast.Constant, not value)
+        case ast.Constant(value=int() as value):
+            yield "one more", partial(ast.Constant, value + 1)
+        case ast.Expr(value=value) if not isinstance(value, ast.Constant):
+            yield "dropped", ast.Pass
+        case ast.AugAssign() | ast.Raise() | ast.Continue() | ast.Break():
+            yield "dropped", ast.Pass
+
+
+def _changes_of_a_condition(node: ast.Compare | ast.BoolOp) -> Iterator[Change]:
+    match node:
+        case ast.Compare(ops=[op]):
+            for kind, others in (("flipped", FLIPPED), ("boundary moved", SHIFTED)):
+                if type(op) in others:
+                    yield kind, partial(_changed, node, ops=[others[type(op)]()])
+        case ast.BoolOp(op=op, values=values):
+            other = ast.Or() if isinstance(op, ast.And) else ast.And()
+            yield "and/or swapped", partial(_changed, node, op=other)
+            for number in range(len(values)):
+                kept = values[:number] + values[number + 1 :]
+                yield f"condition {number + 1} removed", partial(_changed, node, values=kept)
+
+
+def _changed(node: ast.AST, **fields: object) -> ast.AST:
+    return type(node)(**(dict(ast.iter_fields(node)) | fields))
+
+
+def _with(tree: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:
+    """The tree with one node in another's place, which itself stays as it is."""
+    return deepcopy(tree, {id(old): new})
+
+
+def _code(node: ast.AST) -> Iterator[ast.AST]:
+    """All but what only people and type checkers read, decorators, and assertions."""
+    for name, value in ast.iter_fields(node):
+        if name in FOR_READERS:
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not isinstance(child, ast.Assert | ast.ImportFrom | ast.Import):
+                yield child
+                yield from _code(child)

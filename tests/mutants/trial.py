@@ -1,0 +1,148 @@
+"""One mutant against the tests of its package, and then against simulated worlds: each in a process that may hang.
+
+The library is laid out once more by links, with the mutant in place of its file: the sources stay as they are. The
+processes are forks of this one, which has imported what all of them need and none of the library.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+import boto3  # noqa: F401 - so that no fork has to
+import hypothesis  # noqa: F401
+import pytest
+
+from tests.mutants.mutate import Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = ROOT / "layers" / "sublet" / "python"
+
+LIMIT = 90.0
+"""Seconds for either; the slowest takes a fifth of it on an idle machine. A mutant that takes longer is noticed."""
+
+TESTS = {
+    "decisions": ("tests/unit/decisions", "tests/scenarios", "tests/property", "tests/unit/engine"),
+    "engine": ("tests/unit/engine",),
+    "protocol": (
+        "tests/unit/protocol/test_lease_writes.py",
+        "tests/property/test_lease_writes.py",
+        "tests/unit/engine",
+    ),
+}
+"""By package, in the order in which they are run."""
+
+FIRST_WORLD = 1_000
+
+
+class Outcome(StrEnum):
+    NOTICED = "noticed"
+    SURVIVED = "survived"
+    NOT_ASKED = "not asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the package's tests said of a mutant, and what the simulation."""
+
+    mutant: Mutant
+    tests: Outcome
+    simulation: Outcome
+
+    @property
+    def is_noticed(self) -> bool:
+        return Outcome.NOTICED in (self.tests, self.simulation)
+
+    @property
+    def said(self) -> str:
+        return f"tests {self.tests}, simulation {self.simulation}"
+
+
+class Trials:
+    """A context: the copy lives as long."""
+
+    def __init__(self, worlds: int) -> None:
+        self._worlds = worlds
+        self._folder = tempfile.TemporaryDirectory(prefix="sublet-mutants-")
+        self._library = Path(self._folder.name)
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        for source in LIBRARY.rglob("*.py"):
+            link = self._library / source.relative_to(LIBRARY)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(source)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def check(self, chosen: Iterable[Mutant]) -> None:
+        """That the tests and the worlds find nothing in the library as it is."""
+        for package in {mutant.file.parent.name for mutant in chosen}:
+            if self._forked(lambda package=package: self._run_tests(package)) is not Outcome.SURVIVED:  # type: ignore[misc] # mypy takes the default for an argument
+                raise RuntimeError(f"the tests of {package} fail without any mutant")
+        if self._forked(self._simulate) is not Outcome.SURVIVED:
+            raise RuntimeError("the simulation finds something without any mutant")
+
+    def judge(self, mutant: Mutant, *, both: bool = False) -> Verdict:
+        """The simulation is asked about what the tests have not noticed, or about `both`."""
+        place = self._library / mutant.file.relative_to(LIBRARY)
+        place.unlink()
+        place.write_text(mutant.source)
+        self._count += 1
+        os.utime(place, (self._count, self._count))  # Python knows a changed file by its time and size
+        try:
+            tests = self._forked(lambda: self._run_tests(mutant.file.parent.name))
+            is_asked = both or tests is Outcome.SURVIVED
+            simulation = self._forked(self._simulate) if is_asked else Outcome.NOT_ASKED
+        finally:
+            place.unlink()
+            place.symlink_to(mutant.file)
+        return Verdict(mutant, tests, simulation)
+
+    def _run_tests(self, package: str) -> bool:
+        given = ["-x", "-q", "-p", "no:cacheprovider", "-o", f"pythonpath={self._library} infra ."]
+        return pytest.main([*given, "--hypothesis-profile=quick", *TESTS[package]]) == 0
+
+    def _simulate(self) -> bool:
+        sys.path[:0] = [str(self._library), str(ROOT)]
+        from tests.simulation.simulation import simulate
+
+        return all(simulate(FIRST_WORLD + seed).violation is None for seed in range(self._worlds))
+
+    def _forked(self, is_fine: Callable[[], bool]) -> Outcome:
+        """Whatever ends the fork but a clean end is a notice: a wrong answer, an exception, its own death, or the limit."""
+        child = os.fork()
+        if child == 0:
+            _in_fork(is_fine)
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return Outcome.SURVIVED if status == 0 else Outcome.NOTICED
+            time.sleep(0.02)
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return Outcome.NOTICED
+
+
+def _in_fork(is_fine: Callable[[], bool]) -> None:
+    os.setsid()
+    os.chdir(ROOT)
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    code = 1
+    try:
+        code = 0 if is_fine() else 1
+    finally:
+        os._exit(code)
