@@ -110,11 +110,12 @@ class Trials:
         return Verdict(mutant, tests, simulation)
 
     def _run_tests(self, package: str) -> bool:
-        given = ["-x", "-q", "-p", "no:cacheprovider", "-o", f"pythonpath={self._library} infra ."]
-        return pytest.main([*given, "--hypothesis-profile=quick", *TESTS[package]]) == 0
+        given = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=quick"]
+        given += ["-o", f"pythonpath={self._library} infra ."]
+        given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what this process has imported
+        return pytest.main([*given, *TESTS[package]]) == 0
 
     def _simulate(self) -> bool:
-        sys.path[:0] = [str(self._library), str(ROOT)]
         from tests.simulation.simulation import simulate
 
         return all(simulate(FIRST_WORLD + seed).violation is None for seed in range(self._worlds))
@@ -123,6 +124,10 @@ class Trials:
         """Whatever ends the fork but a clean end is a notice: a wrong answer, an exception, its own death, or the limit."""
         child = os.fork()
         if child == 0:
+            sys.path[:0] = [
+                str(self._library),
+                str(ROOT),
+            ]  # before all that may import the library, pytest's plugins too
             _in_fork(is_fine)
         deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline:
