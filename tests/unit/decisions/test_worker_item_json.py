@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,18 @@ ITEM = WorkerItem(
 
 def test_there_and_back() -> None:
     assert item_from_json(json.loads(json.dumps(item_to_json(ITEM)))) == ITEM
+
+
+def test_an_item_with_everything() -> None:
+    item = WorkerItem("item", "worker", (), 1, datetime(2026, 1, 31, 8, tzinfo=UTC), 3)
+    assert item_from_json(json.loads(json.dumps(item_to_json(item)))) == item
+
+
+@pytest.mark.parametrize("at", ["yesterday", 7, "2026-01-31T08:00:00"])
+def test_a_moment_that_is_none_is_refused(at: object) -> None:
+    item = {**item_to_json(WorkerItem("item", "worker", (), 1)), "dispatched_at": at}
+    with pytest.raises(EventError, match="dispatched_at"):
+        item_from_json(item)
 
 
 @pytest.mark.parametrize("name", ["map_item_to_worker", "manager_to_execution", "worker_to_choice"])

@@ -63,6 +63,18 @@ def after_choices(
     }
 
 
+def may_steal_as_it_stands(
+    seen: LeaseFence, row: Lease, dispatched_at: datetime | None, now: datetime, failover_time: timedelta
+) -> bool:
+    """Whether a lease to be stolen may be taken although its owner has heartbeat it since: a worker may take longer to start than
+    an owner waits between two heartbeats, and a steal bound to the counter would hardly ever come true.
+
+    For a steal alone, which takes from the living: of a free or an expired lease the counter is the evidence.
+    """
+    is_same_owner = row.lease_owner == seen.lease_owner and row.checkpoint_owner is None
+    return is_same_owner and dispatched_at is not None and is_recent(dispatched_at, now, failover_time)
+
+
 def is_recent(at: datetime, now: datetime, within: timedelta) -> bool:
     """A clock that is far ahead must not hold anything up either: then it counts as long ago."""
     return abs(now - at) < within

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 
 from sublet.decisions.chance import Chance
@@ -35,19 +36,32 @@ class WorkerItem:
                    one held
     worker_id      what `leaseOwner` becomes
     windows_left   continuous mode: windows that this execution may still run, this one included
+    dispatched_at  when it was packed; None in an item of version 0.1
+    leases_max     leases that its worker may hold at once, where `max_leases_for_worker` could be exceeded by the
+                   children of what it ends; None: only `leases_per_worker` binds it
     """
 
     item_id: str
     worker_id: str
     claims: tuple[Claim, ...]
     windows_left: int
+    dispatched_at: datetime | None = None
+    leases_max: int | None = None
 
 
-def pack(choices: Sequence[Choice], settings: Settings, chance: Chance) -> tuple[WorkerItem, ...]:
+def pack(
+    choices: Sequence[Choice],
+    settings: Settings,
+    chance: Chance,
+    now: datetime | None = None,
+    *,
+    may_grow: bool = True,
+) -> tuple[WorkerItem, ...]:
     """As few worker items as `leases_per_worker` allows, equally full: 11 leases are 6 and 5, not 10 and 1.
 
     Choices keep their order, which is that of their urgency; worker ids come in the order of their first
-    choice.
+    choice. Unless an item `may_grow`, it holds no more leases at once than it was sent for: nobody counts what
+    its worker id holds elsewhere by the time that a shard ends.
     """
     by_worker: dict[str, list[Choice]] = {}
     for choice in choices:
@@ -58,6 +72,8 @@ def pack(choices: Sequence[Choice], settings: Settings, chance: Chance) -> tuple
             worker_id,
             tuple(_claim(choice) for choice in together),
             settings.windows_per_execution,
+            now,
+            None if may_grow else len(together),
         )
         for worker_id, of_worker in by_worker.items()
         for together in _groups(of_worker, settings.leases_per_worker)

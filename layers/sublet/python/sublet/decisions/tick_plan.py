@@ -73,12 +73,14 @@ def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> 
     choices = choose_leases(
         leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent
     )
+    unended = sum(not lease.is_ended for lease in leases)
+    may_grow = 2 * unended <= settings.max_leases_for_worker  # even if every shard is split
     dispatched = after_choices(standing, choices, now)
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}
     in_play = [shard for shard in look.shards if shard.is_open or shard.shard_id in unfinished]
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
     return TickPlan(
-        sync, deletions, sightings, dispatched, choices, pack(choices, settings, chance),
+        sync, deletions, sightings, dispatched, choices, pack(choices, settings, chance, now, may_grow=may_grow),
         unclaimed_leases=sum(
             _is_unclaimed(lease, sightings, now, settings) for lease in leases if lease.lease_key not in dispatched
         ),

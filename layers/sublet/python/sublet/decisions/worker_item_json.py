@@ -7,6 +7,7 @@ there. A field that we do not know is left to whoever put it there.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from sublet.decisions.choose_leases import ClaimReason
@@ -28,6 +29,8 @@ def item_to_json(item: WorkerItem) -> dict[str, Any]:
             for claim in item.claims
         ],
         "windows_left": item.windows_left,
+        **({} if item.dispatched_at is None else {"dispatched_at": item.dispatched_at.isoformat()}),
+        **({} if item.leases_max is None else {"leases_max": item.leases_max}),
     }
 
 
@@ -42,6 +45,8 @@ def item_from_json(event: object) -> WorkerItem:
         worker_id=_text(fields, "worker_id"),
         claims=tuple(_claim(claim, f"claims[{index}]") for index, claim in enumerate(claims)),
         windows_left=_whole(fields, "windows_left"),
+        dispatched_at=_moment(fields.get("dispatched_at")),
+        leases_max=None if fields.get("leases_max") is None else _whole(fields, "leases_max"),
     )
 
 
@@ -59,6 +64,19 @@ def _claim(value: object, at: str) -> Claim:
         lease_counter=_whole(fields, "lease_counter", at),
         why=ClaimReason(why),
     )
+
+
+def _moment(value: object) -> datetime | None:
+    """None in an item of version 0.1, which may be under way while this one is deployed."""
+    if value is None:
+        return None
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise EventError("dispatched_at", value, "a moment in ISO 8601 with its offset, or null")
+    return at
 
 
 def _object(value: object, at: str) -> Mapping[str, Any]:

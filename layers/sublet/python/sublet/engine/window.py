@@ -15,6 +15,7 @@ from functools import partial
 
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import Caution, caution
+from sublet.decisions.dispatching import may_steal_as_it_stands
 from sublet.decisions.instant import Instant
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.shard_end import may_begin
@@ -239,7 +240,15 @@ class Window:
         return session
 
     def _acquire(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
-        """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands."""
+        """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands; so
+        is what is to be stolen, if its owner has only heartbeat it since.
+        """
+        row = self._acquire_as(seen, why)
+        if why is not ClaimReason.STEAL or not isinstance(row, Lease) or self._is_ours(row):
+            return row
+        return self._acquire_as(row.fence, why) if self._may_still_steal(seen, row) else row
+
+    def _acquire_as(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
         return acquire_lease(
             self.shared.ports.table,
             seen,
@@ -248,6 +257,10 @@ class Window:
             after_crash=why is ClaimReason.EXPIRED,
             may_take_over=self._is_of_this_item,
         )
+
+    def _may_still_steal(self, seen: LeaseFence, row: Lease) -> bool:
+        now, failover_time = self.shared.ports.clock.now(), self.shared.settings.failover_time
+        return may_steal_as_it_stands(seen, row, self.item.dispatched_at, now, failover_time)
 
     def _below(self, report: LeaseReport) -> LeaseReport:
         """There is no such row any more. An earlier attempt at this item, which then crashed, may have ended the shard and
@@ -304,10 +317,15 @@ class Window:
                 in_time = self.shared.ports.clock.steady() < self.deadline and not (
                     self.stop and self.stop.is_set()
                 )
-                if not in_time or len(self.under_way) >= self.shared.settings.leases_per_worker:
+                if not in_time or len(self.under_way) >= self._leases_max:
                     return False
                 self._start(child.fence, ClaimReason.CHILD)
             return True
+
+    @property
+    def _leases_max(self) -> int:
+        at_once = self.shared.settings.leases_per_worker
+        return at_once if self.item.leases_max is None else min(at_once, self.item.leases_max)
 
     def _is_ours(self, lease: Lease) -> bool:
         return is_held_by(lease, self.item.worker_id, self.holder)

@@ -1,0 +1,71 @@
+"""Taking from the living: a worker takes longer to start than an owner waits between two heartbeats."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.window import Outcome
+from sublet.protocol.lease import Lease
+
+from tests.doubles.engine_world import CONTINUOUS, SECOND, SHARD, EngineWorld, only, outcomes
+
+LATENCY = timedelta(seconds=2)
+
+
+def stolen(world: EngineWorld, why: ClaimReason = ClaimReason.STEAL, **changes: Any) -> Outcome:
+    """A claim on a lease of a live Java worker, which is then written to while the worker starts."""
+    world.change_lease(lease_owner="java", lease_counter=7)
+    item = replace(world.item(SHARD, why=why), dispatched_at=world.clock.now())
+    world.clock.advance(LATENCY)
+    world.change_lease(**{"lease_counter": 8, **changes})
+    return only(world.window(item, lasts=SECOND)).outcome
+
+
+def steal_world() -> EngineWorld:
+    return EngineWorld(replace(CONTINUOUS, handover_wait=timedelta(0)))
+
+
+def test_a_steal_outlasts_the_owners_heartbeats() -> None:
+    assert stolen(steal_world()) is not Outcome.COULD_NOT_ACQUIRE
+
+
+@pytest.mark.parametrize(
+    "changes", [{"lease_owner": "another"}, {"lease_owner": None}, {"checkpoint_owner": "java"}]
+)
+def test_but_no_change_of_owner(changes: dict[str, Any]) -> None:
+    assert stolen(steal_world(), **changes) is Outcome.COULD_NOT_ACQUIRE
+
+
+@pytest.mark.parametrize("why", [ClaimReason.EXPIRED, ClaimReason.FREE])
+def test_an_expired_lease_that_moves_is_alive(why: ClaimReason) -> None:
+    assert stolen(steal_world(), why) is Outcome.COULD_NOT_ACQUIRE
+
+
+def test_an_old_claim_is_none() -> None:
+    world = steal_world()
+    world.change_lease(lease_owner="java", lease_counter=7)
+    item = replace(world.item(SHARD, why=ClaimReason.STEAL), dispatched_at=world.clock.now())
+    world.clock.advance(CONTINUOUS.failover_time)
+    world.change_lease(lease_counter=8)
+    assert only(world.window(item, lasts=SECOND)).outcome is Outcome.COULD_NOT_ACQUIRE
+
+
+@pytest.mark.parametrize("max_leases", [1, 2])
+def test_children_that_are_adopted_do_not_exceed_max_leases(max_leases: int) -> None:
+    world = EngineWorld(replace(CONTINUOUS, max_leases_for_worker=max_leases))
+    world.shards.split(SHARD)
+    world.manager().tick()
+    (item,) = world.dispatcher.take()
+    report = world.window(item, lasts=5 * SECOND)
+    held = [lease for lease in world.table.real.scan().leases if _is_held(lease, item)]
+    assert len(held) == max_leases
+    assert SHARD in outcomes(report)
+
+
+def _is_held(lease: Lease, item: WorkerItem) -> bool:
+    return lease.lease_owner == item.worker_id and not lease.is_ended
