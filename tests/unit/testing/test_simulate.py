@@ -22,12 +22,14 @@ def runs() -> tuple[SimulatedRun, ...]:
     return simulate(ignore, SEEDS).runs
 
 
+@pytest.mark.slow
 def test_every_record_is_finished_by_some_call(runs: tuple[SimulatedRun, ...]) -> None:
     for run in runs:
         finished = {delivery.record.data for delivery in run.deliveries if delivery.is_finished}
         assert finished == {b"%d" % number for number in range(run.records)}
 
 
+@pytest.mark.slow
 def test_each_keys_records_come_first_in_the_order_of_their_puts(runs: tuple[SimulatedRun, ...]) -> None:
     for run in runs:
         first: dict[str, list[int]] = defaultdict(list)
@@ -39,6 +41,7 @@ def test_each_keys_records_come_first_in_the_order_of_their_puts(runs: tuple[Sim
             assert all(before < after for before, after in pairwise(numbers))
 
 
+@pytest.mark.slow
 def test_what_came_twice_is_told_with_its_seed_and_in_its_order() -> None:
     simulation = simulate(ignore, SEEDS)
     assert simulation.repeating
@@ -51,6 +54,7 @@ def test_what_came_twice_is_told_with_its_seed_and_in_its_order() -> None:
     assert f"seed {easiest.seed}: {len(easiest.repeated)} of {easiest.records} records" in str(simulation)
 
 
+@pytest.mark.slow
 def test_a_seed_alone_is_the_same_world_with_its_history(runs: tuple[SimulatedRun, ...]) -> None:
     (again,) = simulate(ignore, [3]).runs
     assert again.deliveries == runs[3].deliveries
@@ -101,6 +105,7 @@ def test_a_check_that_fails_tells_the_seed() -> None:
     assert any(note.startswith("seed ") for note in wrong.value.__notes__)
 
 
+@pytest.mark.slow
 def test_a_handler_for_which_a_redelivery_changes_nothing_passes_it() -> None:
     stored: set[bytes] = set()
 
