@@ -1,0 +1,31 @@
+"""The changelog has the form of Keep a Changelog."""
+
+from __future__ import annotations
+
+import re
+
+from sublet import __version__
+
+from tests.docs.documents import ROOT
+
+SECTIONS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+TEXT = (ROOT / "CHANGELOG.md").read_text()
+VERSIONS = re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:]
+
+
+def test_each_section_of_a_version_stands_once_and_in_order() -> None:
+    for version in VERSIONS:
+        sections = re.findall(r"^### (.*)$", version, re.MULTILINE)
+        assert sections == [section for section in SECTIONS if section in sections], version.splitlines()[0]
+
+
+def test_this_version_is_the_newest_or_the_one_before_the_unreleased() -> None:
+    newest = [version.splitlines()[0] for version in VERSIONS][:2]
+    assert any(
+        re.search(rf"(?<!\d){re.escape(each)}", " ".join(newest)) for each in (__version__, __version__[:3])
+    )
+
+
+def test_nothing_is_said_twice() -> None:
+    said = re.findall(r"^\* (.{40})", TEXT, re.MULTILINE)
+    assert len(said) == len(set(said))
