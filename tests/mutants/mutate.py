@@ -12,6 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
@@ -65,6 +66,8 @@ def changes(node: ast.AST) -> Iterator[Change]:
             yield "turned", partial(ast.Constant, not value)
         case ast.Constant(value=int() as value):
             yield "one more", partial(ast.Constant, value + 1)
+        case ast.Dict() | ast.Tuple() | ast.Call():
+            yield from _changes_of_a_collection(node)
         case ast.Expr(value=value) if not isinstance(value, ast.Constant):
             yield "dropped", ast.Pass
         case ast.AugAssign() | ast.Raise() | ast.Continue() | ast.Break():
@@ -81,8 +84,25 @@ def _changes_of_a_condition(node: ast.Compare | ast.BoolOp) -> Iterator[Change]:
             other = ast.Or() if isinstance(op, ast.And) else ast.And()
             yield "and/or swapped", partial(_changed, node, op=other)
             for number in range(len(values)):
-                kept = values[:number] + values[number + 1 :]
-                yield f"condition {number + 1} removed", partial(_changed, node, values=kept)
+                yield f"condition {number + 1} removed", partial(_changed, node, values=_but(values, number))
+
+
+def _changes_of_a_collection(node: ast.Dict | ast.Tuple | ast.Call) -> Iterator[Change]:
+    match node:
+        case ast.Dict(keys=keys, values=values):
+            for number in range(len(keys)):
+                others = {"keys": _but(keys, number), "values": _but(values, number)}
+                yield f"entry {number + 1} removed", partial(_changed, node, **others)
+        case ast.Tuple(elts=elements, ctx=ast.Load()):
+            for number in range(len(elements)):
+                yield f"element {number + 1} removed", partial(_changed, node, elts=_but(elements, number))
+        case ast.Call(func=ast.Name(id="all_of" | "any_of"), args=clauses) if len(clauses) > 1:
+            for number in range(len(clauses)):
+                yield f"clause {number + 1} removed", partial(_changed, node, args=_but(clauses, number))
+
+
+def _but(items: list[Any], number: int) -> list[Any]:
+    return items[:number] + items[number + 1 :]
 
 
 def _changed(node: ast.AST, **fields: object) -> ast.AST:

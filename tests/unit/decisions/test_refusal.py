@@ -113,6 +113,12 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
             replace(HELD, lease_counter=0),
             Verdict.LOST,
         ),
+        (
+            "a checkpoint further on, but another life's: its counter is neither ours nor the next",
+            TO_200,
+            replace(HELD, lease_counter=3, checkpoint=Checkpoint("300")),
+            Verdict.LOST,
+        ),
         ("the row is gone", heartbeat(HELD), None, Verdict.LOST),
         ("the row cannot be read", heartbeat(HELD), MalformedRow(HELD.lease_key, "no counter"), Verdict.LOST),
     ],

@@ -49,6 +49,13 @@ def test_a_parent_that_ended_before_its_moment_passes_the_moment_on() -> None:
     assert (plan.create[0].checkpoint, plan.create[0].start_at) == (AT_TIMESTAMP, at)
 
 
+def test_a_parent_whose_moment_another_client_did_not_store_passes_none_on() -> None:
+    """A child at AT_TIMESTAMP without a moment could not be opened."""
+    plan = plan_shard_end(replace(PARENT, checkpoint=AT_TIMESTAMP), [LOW], ())
+    assert isinstance(plan, EndShard)
+    assert (plan.create[0].checkpoint, plan.create[0].start_at) == (TRIM_HORIZON, None)
+
+
 def test_a_merge_waits_for_a_parent_that_has_no_lease_though_the_service_knows_it() -> None:
     missing = frozenset({"shardId-000000000001"})
     assert other_parents(PARENT, [MERGED]) == missing
