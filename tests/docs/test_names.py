@@ -69,6 +69,14 @@ def test_identifiers_occur_in_the_code(document: Path) -> None:
 
 
 @every_current_document
+def test_names_with_dots_occur_in_the_code(document: Path) -> None:
+    """Such as `Tenure.RELEASED`: each part. `Runtime.` is Lambda's."""
+    named = {span for span in code_spans(document) if re.fullmatch(r"(?!Runtime)[A-Z]\w*(\.\w+)+", span)}
+    lost = {name for name in named if not set(name.split(".")) <= WORDS and not (ROOT / name).exists()}
+    assert not lost
+
+
+@every_current_document
 def test_files_and_modules_are_there(document: Path) -> None:
     named = [span for span in code_spans(document) if re.fullmatch(r"\.?[\w-]+(/[\w.-]+)+/?", span)]
     lost = [path for path in named if not _is_there(path.rstrip("/"), document) and "<" not in path]
