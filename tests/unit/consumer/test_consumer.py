@@ -140,7 +140,7 @@ def test_a_signal_stops_it_if_that_is_wanted(ports: Ports) -> None:
 def test_a_process_is_continuous_and_a_worker_of_its_own_unless_told_otherwise(ports: Ports) -> None:
     settings = Consumer("orders-audit", "orders", print, ports=ports).settings
     assert settings.mode is Mode.CONTINUOUS
-    assert settings.worker_id == f"orders-audit-{socket.gethostname()}"
+    assert (settings.worker_id or "").startswith(f"orders-audit-{socket.gethostname()}-")
     told = Consumer("orders-audit", "orders", print, ports=ports, mode=Mode.CATCH_UP, worker_id="me").settings
     assert (told.mode, told.worker_id) == (Mode.CATCH_UP, "me")
 

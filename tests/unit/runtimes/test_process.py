@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 
 import pytest
 from sublet.decisions.read_position import ReadPosition
-from sublet.errors import LeaseTableUnavailable, StreamNotFound
+from sublet.errors import LeaseTableUnavailable, StreamNotFound, WorkerIdInUse
 from sublet.handler import Batch
 from sublet.handlers.load import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryStream, memory_ports
 from sublet.polling import PollingReader
 from sublet.ports import Applied, PollRefusal, Refused, ShardReader
+from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Polled
@@ -146,9 +147,12 @@ def test_when_told_to_stop_it_checkpoints_and_releases_so_that_others_go_on_at_o
 
 
 def test_a_table_that_is_out_of_reach_for_a_while_costs_a_tick(consume: Consume) -> None:
-    consumer = consume(problems_of_scan=[LeaseTableUnavailable("no reply")])
+    consumer = consume(problems_of_scan=[LeaseTableUnavailable("no reply")] * 2)
     assert consumer.handled.wait(PATIENCE)
-    assert consumer.log.messages("warning") == ["tick failed; the next one tries again"]
+    assert consumer.log.messages("warning") == [
+        "could not look for leases to resume",
+        "tick failed; the next one tries again",
+    ]
 
 
 def test_a_fault_in_one_window_is_reported_and_the_next_tick_goes_on(consume: Consume) -> None:
@@ -169,3 +173,30 @@ def test_what_asking_again_cannot_mend_ends_it_with_its_lease_released(consume: 
         consumer.result()
     assert consumer.lease().lease_owner is None
     assert consumer.lease().checkpoint.is_sequence_number
+
+
+def test_a_process_that_starts_again_resumes_what_it_held() -> None:
+    stream = MemoryStream(1, name="events")
+    stream.put("key", b"record")
+    (shard,) = stream.list_shards()
+    left = Lease(shard.shard_id, TRIM_HORIZON, 9, "process-1", holder="dead/window-1")
+    tasks, handled = ThreadTasks(), threading.Event()
+    log, stop = MemoryLog(), tasks.signal()
+    ports = memory_ports(stream, MemoryLeaseTable([left]), tasks=tasks, log=log)
+    running = tasks.spawn(
+        ConsumerProcess(ports, HandlerFunctions(lambda _: handled.set()), SETTINGS, stop).run
+    )
+    assert handled.wait(PATIENCE)
+    stop.set()
+    running.result()
+    assert "lease chosen" not in log.messages("info"), "no tick had to see it expire"
+
+
+def test_a_second_process_under_the_same_worker_id_is_refused(consume: Consume) -> None:
+    first = consume()
+    assert first.handled.wait(PATIENCE)
+    tasks = ThreadTasks()
+    ports = memory_ports(first.stream, first.table, tasks=tasks)
+    with pytest.raises(WorkerIdInUse, match="process-1"):
+        ConsumerProcess(ports, HandlerFunctions(lambda _: None), SETTINGS, tasks.signal()).run()
+    assert first.lease().lease_owner == "process-1"

@@ -6,6 +6,7 @@
     ├── EventError               a function was invoked with an event that it cannot read
     ├── HandlerNotLoadable       the user's `module:function` cannot be imported or is no function
     ├── HandlerContractBroken    the user's handler returned something that says that its work is not done
+    ├── WorkerIdInUse            another process consumes under this one's worker id
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot read
     ├── RowNotWritable           Spark: a row that Kinesis would not take, such as one without a partition key
     ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
@@ -76,6 +77,10 @@ class HandlerNotLoadable(SubletError):
 
 class HandlerContractBroken(SubletError):
     """A handler's call did not do its work, though it returned: the batch is not done, and comes again. Says what to change."""
+
+
+class WorkerIdInUse(SubletError):
+    """Another process consumes under the worker id that this one was given. This one has taken no lease."""
 
 
 class MalformedCheckpoint(SubletError):

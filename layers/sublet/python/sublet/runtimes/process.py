@@ -13,10 +13,11 @@ from datetime import timedelta
 from functools import partial
 from types import FrameType
 
-from sublet.decisions.packing import WorkerItem
+from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.window import Next
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.resuming import resume
 from sublet.engine.tick import LeaseManager
 from sublet.errors import TransientError
 from sublet.handler import Handler
@@ -28,8 +29,8 @@ from sublet.settings import Settings
 class ConsumerProcess:
     """Runs until `stop` is set; then every lease is checkpointed and released, so that others go on at once.
 
-    A tick every two thirds of failover_time, so that an owner's death is seen by failover_time plus one tick; and at once
-    when a window leaves work behind.
+    First the leases that an earlier run under the same worker id left behind. Then a tick every two thirds of failover_time, so
+    that an owner's death is seen by failover_time plus one tick; and at once when a window leaves work behind.
     """
 
     ports: Ports
@@ -48,6 +49,7 @@ class ConsumerProcess:
         manager = LeaseManager(self.ports, self, self.settings)
         watch = self.ports.tasks.spawn(self._watch_stop)
         try:
+            self._resume()
             while not self.stop.is_set():
                 self._tick(manager)
                 self._prompt.wait((self.settings.failover_time * 2 / 3).total_seconds())
@@ -57,6 +59,14 @@ class ConsumerProcess:
             watch.result()
             for windows in list(self._windows.values()):
                 windows.result()
+
+    def _resume(self) -> None:
+        try:
+            choices = resume(self.ports, self.settings, self.stop)
+        except TransientError as problem:
+            self.ports.log.warning("could not look for leases to resume", problem=str(problem))
+            return
+        self.dispatch(pack(choices, self.settings, self.ports.chance, self.ports.clock.now()))
 
     def _tick(self, manager: LeaseManager) -> None:
         try:
