@@ -117,7 +117,7 @@ def _with(tree: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:
 def _code(node: ast.AST) -> Iterator[ast.AST]:
     """All but what only people and type checkers read, decorators, and assertions."""
     for name, value in ast.iter_fields(node):
-        if name in FOR_READERS:
+        if name in FOR_READERS or (name == "keywords" and isinstance(node, ast.ClassDef)):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not isinstance(child, ast.Assert | ast.ImportFrom | ast.Import):

@@ -114,6 +114,24 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
             Verdict.LOST,
         ),
         (
+            "an end is not done because it is refused: another has the lease",
+            end(HELD),
+            replace(HELD, holder="item/2", lease_counter=8),
+            Verdict.LOST,
+        ),
+        (
+            "a checkpoint was not made because the shard is ended",
+            TO_200,
+            replace(HELD, checkpoint=SHARD_END, lease_owner=None, holder=None, lease_counter=8),
+            Verdict.LOST,
+        ),
+        (
+            "a heartbeat was not made because nobody has the lease",
+            heartbeat(HELD),
+            replace(HELD, lease_owner=None, holder=None, lease_counter=8),
+            Verdict.LOST,
+        ),
+        (
             "a checkpoint further on, but another life's: its counter is neither ours nor the next",
             TO_200,
             replace(HELD, lease_counter=3, checkpoint=Checkpoint("300")),

@@ -41,6 +41,13 @@ def test_children_begin_at_the_horizon_also_when_the_parent_began_at_latest() ->
     assert plan.create[0].checkpoint == TRIM_HORIZON
 
 
+def test_the_moment_that_a_latest_parent_was_pinned_at_is_not_its_childrens() -> None:
+    at = moment("2026-01-31T08:00:00")
+    plan = plan_shard_end(replace(PARENT, checkpoint=LATEST, start_at=at), [LOW], ())
+    assert isinstance(plan, EndShard)
+    assert (plan.create[0].checkpoint, plan.create[0].start_at) == (TRIM_HORIZON, None)
+
+
 def test_a_parent_that_ended_before_its_moment_passes_the_moment_on() -> None:
     """From the horizon, the children would bring what came before the moment."""
     at = moment("2026-01-31T08:00:00")

@@ -90,6 +90,13 @@ def test_a_lease_of_nobody_can_be_acquired_however_nobody_is_written(nobody: dic
     assert taken["leaseOwner"] == {"S": ME}
 
 
+def test_crashes_are_counted_from_none() -> None:
+    """The attribute is not there before the first; DynamoDB adds to it as to 0."""
+    first = after(writes.acquire(FREE.fence, ME, "item/1", after_crash=True), FREE)
+    assert first is not None
+    assert first.crashes == 1
+
+
 def test_adding_to_what_is_no_number_is_refused_as_dynamodb_does() -> None:
     row = encode_row(HELD) | {"ownerSwitchesSinceCheckpoint": {"S": "two"}}
     assert apply_to(writes.acquire(HELD.fence, OTHER, "h"), row) is None
