@@ -13,7 +13,7 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.adopting import adopt_stream
 from sublet.engine.lease_steps import look
-from sublet.errors import LeaseTableUnavailable, StreamNotFound
+from sublet.errors import LeaseTableUnavailable, SettingsError, StreamNotFound
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
@@ -95,6 +95,24 @@ def test_latest_begins_with_the_shards_that_are_open_and_a_moment_that_is_pinned
     tick_until_done(world)
     assert world.handler.data() == [b"after"]
     assert {world.table.lease(key).checkpoint for key in (SHARD_1, SHARD_2)} >= {LATEST}
+
+
+def test_a_start_that_has_not_come_is_refused_until_it_has() -> None:
+    world = EngineWorld(leases=False)
+    start = StartPosition(StartKind.AT_TIMESTAMP, world.clock.now() + HOUR)
+    world.settings = replace(world.settings, start_position=start)
+    with pytest.raises(SettingsError, match=r"start_position .* a moment that has come"):
+        world.manager().tick()
+    assert world.table.writes == []
+    world.clock.advance(HOUR)
+    assert world.manager().tick().created == 1
+
+
+def test_an_application_under_way_does_not_mind_a_start_that_has_not_come() -> None:
+    world = EngineWorld()
+    start = StartPosition(StartKind.AT_TIMESTAMP, world.clock.now() + HOUR)
+    world.settings = replace(world.settings, start_position=start)
+    assert world.manager().tick().dispatched
 
 
 def test_records_are_read_through_a_split_and_a_merge_parents_first() -> None:

@@ -15,6 +15,7 @@ from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cl
 from sublet.decisions.liveness import Sighting, is_expired, observe
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
+from sublet.errors import SettingsError
 from sublet.protocol.lease import Lease, LeaseScan, shard_id_of
 from sublet.protocol.shard import HashKeyRange, Shard
 from sublet.settings import Settings
@@ -53,9 +54,14 @@ class TickPlan(Struct, frozen=True):
 
 
 def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> TickPlan:
-    """Leases created by this tick are chosen by this tick: another manager that creates them first creates the same."""
+    """Leases created by this tick are chosen by this tick: another manager that creates them first creates the same.
+
+    Raises SettingsError for a lease that would start at a moment that has not come: Kinesis opens such a one nowhere. Every
+    tick says so until the moment has come, and the next one creates it; to wait without a word would look like a stall.
+    """
     malformed = frozenset(shard_id_of(row.lease_key) for row in look.scan.malformed)
     sync = plan_shard_sync(look.scan.leases, malformed, look.shards, settings.start_position)
+    _check_start(sync, now, settings)
     deletions = plan_lease_cleanup(look.scan.leases, look.shards, malformed) if look.scan.leases else ()
     doomed = {deletion.lease.lease_key for deletion in deletions}
     suspected = {
@@ -87,6 +93,15 @@ def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> 
         total_shards=len(in_play),
         total_leases=sum(not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play),
     )  # fmt: skip
+
+
+def _check_start(sync: ShardSyncPlan, now: datetime, settings: Settings) -> None:
+    if any(new.lease.start_at is not None and new.lease.start_at > now for new in sync.create):
+        raise SettingsError(
+            "start_position",
+            str(settings.start_position),
+            f"a moment that has come (it is {now.isoformat(timespec='seconds')}); for what is put from now on, LATEST",
+        )
 
 
 def _overlap(left: HashKeyRange, right: HashKeyRange) -> bool:
