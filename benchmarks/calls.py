@@ -20,6 +20,7 @@ import boto3
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.decisions.dispatching import WORKER_STARTS_WITHIN
 from sublet.decisions.packing import WorkerItem
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
@@ -164,6 +165,8 @@ class Consumer:
         return {name: number / LEASES for name, number in (self._wire.counts() - before).items()}
 
     def _items(self) -> Sequence[WorkerItem]:
+        """A tick's, when none of its leases counts as dispatched any more."""
+        time.sleep(WORKER_STARTS_WITHIN.total_seconds())
         sightings = DynamoDbSightingStore(lambda: self._dynamodb[1], self._settings.sightings_table)
         ports = memory_ports(self._stream(), self._table(), sightings=sightings)
         manager = LeaseManager(ports, MemoryDispatcher(), self._settings)
