@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from sublet.decisions.refusal import Verdict, judge_refusal
-from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.lease_writes import (
     LeaseWrite,
@@ -14,6 +14,7 @@ from sublet.protocol.lease_writes import (
     end,
     hand_over,
     heartbeat,
+    pin,
     release,
     set_children,
 )
@@ -114,6 +115,12 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
             Verdict.LOST,
         ),
         (
+            "asked to leave before the next owner is named, and our position is further on there",
+            TO_200,
+            replace(HELD, checkpoint_owner="app-lambda-0", checkpoint=Checkpoint("300")),
+            Verdict.DRAIN,
+        ),
+        (
             "an end is not done because it is refused: another has the lease",
             end(HELD),
             replace(HELD, holder="item/2", lease_counter=8),
@@ -159,3 +166,9 @@ def test_a_pin_that_remains_shows_that_the_checkpoint_was_not_written() -> None:
     pinned = replace(HELD, checkpoint=TRIM_HORIZON, start_at=moment("2026-01-31T08:00:00"))
     write = checkpoint(pinned, Checkpoint("200"))
     assert judge_refusal(pinned, write, replace(pinned, lease_counter=8)) is Verdict.WRITE_AGAIN
+
+
+def test_a_pin_is_not_needed_where_the_owner_before_us_has_checkpointed_late() -> None:
+    unpinned = replace(HELD, checkpoint=LATEST)
+    write = pin(unpinned, moment("2026-01-31T08:00:00"))
+    assert judge_refusal(unpinned, write, replace(HELD, checkpoint=Checkpoint("300"))) is Verdict.FURTHER_ON

@@ -97,6 +97,29 @@ def test_crashes_are_counted_from_none() -> None:
     assert first.crashes == 1
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        writes.checkpoint(HELD, Checkpoint("9" * 60)),
+        writes.late_checkpoint(HELD.lease_key, Checkpoint("9" * 60)),
+        writes.end(HELD),
+    ],
+    ids=lambda write: write.kind.value,
+)
+def test_progress_forgets_crashes(write: LeaseWrite) -> None:
+    wrote = after(write, replace(HELD, crashes=3))
+    assert wrote is not None
+    assert wrote.crashes == 0
+
+
+def test_a_late_checkpoint_leaves_half_a_row_alone() -> None:
+    """One without a counter is none that KCL can read, and not ours to go on with."""
+    row = encode_row(HELD)
+    del row["leaseCounter"]
+    write = writes.late_checkpoint(HELD.lease_key, Checkpoint("9" * 60))
+    assert broken_clauses(write.condition, row) == ("exists",)
+
+
 def test_adding_to_what_is_no_number_is_refused_as_dynamodb_does() -> None:
     row = encode_row(HELD) | {"ownerSwitchesSinceCheckpoint": {"S": "two"}}
     assert apply_to(writes.acquire(HELD.fence, OTHER, "h"), row) is None
