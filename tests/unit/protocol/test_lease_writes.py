@@ -120,6 +120,23 @@ def test_a_late_checkpoint_leaves_half_a_row_alone() -> None:
     assert broken_clauses(write.condition, row) == ("exists",)
 
 
+@pytest.mark.parametrize("make", [writes.release, writes.end], ids=["release", "end"])
+def test_nobody_is_left_on_a_lease_that_is_given_up_while_it_is_drained(
+    make: Callable[[Lease], LeaseWrite],
+) -> None:
+    drained = replace(HELD, checkpoint_owner=OTHER)
+    left = after(make(drained), drained)
+    assert left is not None
+    assert (left.lease_owner, left.checkpoint_owner, left.holder) == (None, None, None)
+
+
+def test_a_checkpoint_within_a_record_goes_on_from_a_row_without_the_attribute_for_it() -> None:
+    row = encode_row(HELD)
+    del row["checkpointSubSequenceNumber"]
+    inside = Checkpoint(HELD.checkpoint.sequence_number, 3)
+    assert apply_to(writes.checkpoint(HELD, inside), row) is not None
+
+
 def test_adding_to_what_is_no_number_is_refused_as_dynamodb_does() -> None:
     row = encode_row(HELD) | {"ownerSwitchesSinceCheckpoint": {"S": "two"}}
     assert apply_to(writes.acquire(HELD.fence, OTHER, "h"), row) is None

@@ -1,0 +1,36 @@
+"""What is said of a lease that this look has not observed: its sighting is missing, of another counter, or of a clock ahead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from sublet.decisions.liveness import Sighting, idle_time, observe
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease
+
+from tests.doubles.engine_world import moment
+
+HELD = Lease("shardId-000000000000", Checkpoint("100"), 7, "app-lambda-0")
+NOW = moment("2026-01-31T08:00:00")
+
+
+def test_a_lease_never_seen_is_alive_with_an_owner_and_idle_for_ever_without() -> None:
+    assert idle_time(HELD, {}, NOW) == timedelta(0)
+    assert idle_time(replace(HELD, lease_owner=None), {}, NOW) == timedelta.max
+
+
+def test_a_counter_that_has_moved_since_is_alive() -> None:
+    seen = {HELD.lease_key: Sighting(6, "app-lambda-0", NOW - timedelta(hours=1))}
+    assert idle_time(HELD, seen, NOW) == timedelta(0)
+
+
+def test_a_manager_whose_clock_was_ahead_has_seen_it_now() -> None:
+    seen = {HELD.lease_key: Sighting(7, "app-lambda-0", NOW + timedelta(minutes=1))}
+    assert idle_time(HELD, seen, NOW) == timedelta(0)
+
+
+def test_a_lease_whose_owners_crash_is_watched_though_nobody_has_it() -> None:
+    free = replace(HELD, lease_owner=None)
+    assert observe({}, [free], NOW) == {}
+    assert observe({}, [replace(free, crashes=1)], NOW) == {HELD.lease_key: Sighting(7, None, NOW)}
