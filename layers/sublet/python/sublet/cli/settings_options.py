@@ -29,7 +29,7 @@ def add_settings(parser: ArgumentParser) -> None:
 
 
 def add_setting(parser: ArgumentParser | _ArgumentGroup, definition: Definition) -> None:
-    own = process_defaults("<application>").get(definition.name)
+    own = process_defaults("<application>", "<start>").get(definition.name)
     default = definition.default_text if own is None else setting_text(own)
     allowed = definition.allowed.described + (f"; default: {default}" if default else "")
     parser.add_argument(

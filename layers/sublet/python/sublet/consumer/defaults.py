@@ -9,9 +9,9 @@ from typing import Any
 from sublet.settings import Mode
 
 
-def process_defaults(application: str) -> dict[str, Any]:
+def process_defaults(application: str, start: str | None = None) -> dict[str, Any]:
     """Continuous, since it is there anyway; and a worker of its own, named for its machine or container, and for this start:
     two processes on one machine are two workers. One with a stable `worker_id` resumes its leases when it starts again.
     """
-    worker_id = f"{application}-{socket.gethostname()}-{secrets.token_hex(4)}"
+    worker_id = f"{application}-{socket.gethostname()}-{start or secrets.token_hex(4)}"
     return {"mode": Mode.CONTINUOUS, "worker_id": worker_id}
