@@ -125,6 +125,10 @@ class LargeStreams:
                 token = request.get("NextToken") or f"{_count(request['StreamName'])}/0"
                 count, first = map(int, token.split("/"))
                 return list_shards_page(count, first)
+            case "DescribeStreamSummary":
+                name = request["StreamName"]
+                identity = {"StreamARN": f"arn:aws:kinesis:::stream/{name}", "StreamCreationTimestamp": 1.7e9}
+                return json.dumps({"StreamDescriptionSummary": identity}).encode()
             case "PutItem":
                 return self._put(request["TableName"], request["Item"])
             case "StartExecution":
