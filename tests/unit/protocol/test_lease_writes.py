@@ -67,7 +67,11 @@ BACKWARDS: list[Callable[[Lease, Checkpoint], LeaseWrite]] = [
         (Checkpoint("100"), Checkpoint("100"), False),
         (Checkpoint("100", 1), Checkpoint("100", 2), True),  # stored < new: kcl-rust compares the other way
         (Checkpoint("100", 2), Checkpoint("100", 1), False),
-        (Checkpoint("101", 1), Checkpoint("100", 2), False),  # the place within a record counts within the same one alone
+        (
+            Checkpoint("101", 1),
+            Checkpoint("100", 2),
+            False,
+        ),  # the place within a record counts within the same one alone
         (Checkpoint("100", 9), Checkpoint("101"), True),
         (TRIM_HORIZON, Checkpoint("0"), True),  # a sentinel is longer than most short numbers
         (LATEST, Checkpoint("9" * 129), True),
