@@ -50,10 +50,12 @@ def under_way(
 
 
 def after_choices(
-    standing: Mapping[str, Dispatched], choices: Iterable[Choice], now: datetime
+    dispatched: Mapping[str, Dispatched], choices: Iterable[Choice], now: datetime
 ) -> Mapping[str, Dispatched]:
+    """What is kept: also of a lease that its worker has acquired by now, since the next tick's scan may be older than that."""
+    recent = {key: sent for key, sent in dispatched.items() if is_recent(sent.at, now, WORKER_STARTS_WITHIN)}
     return {
-        **standing,
+        **recent,
         **{
             choice.lease.lease_key: Dispatched(
                 choice.lease.fence, choice.worker_id, choice.why is ClaimReason.STEAL, now

@@ -81,14 +81,15 @@ def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> 
     )
     unended = sum(not lease.is_ended for lease in leases)
     may_grow = 2 * unended <= settings.max_leases_for_worker  # even if every shard is split
-    dispatched = after_choices(standing, choices, now)
+    dispatched = after_choices(look.dispatched, choices, now)
+    claimed = sent.keys() | {choice.lease.lease_key for choice in choices}
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}
     in_play = [shard for shard in look.shards if shard.is_open or shard.shard_id in unfinished]
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
     return TickPlan(
         sync, deletions, sightings, dispatched, choices, pack(choices, settings, chance, now, may_grow=may_grow),
         unclaimed_leases=sum(
-            _is_unclaimed(lease, sightings, now, settings) for lease in leases if lease.lease_key not in dispatched
+            _is_unclaimed(lease, sightings, now, settings) for lease in leases if lease.lease_key not in claimed
         ),
         total_shards=len(in_play),
         total_leases=sum(not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play),

@@ -1,0 +1,32 @@
+"""What is remembered of dispatches: enough that a scan older than the worker's acquire sends nobody twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from sublet.decisions.choose_leases import Choice, ClaimReason
+from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched, after_choices, under_way
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+
+NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
+FREE = Lease("shardId-0", TRIM_HORIZON, lease_counter=7)
+ACQUIRED = replace(FREE, lease_counter=8, lease_owner="app-lambda-0")
+SENT = {FREE.lease_key: Dispatched(FREE.fence, "app-lambda-0", is_steal=False, at=NOW)}
+
+
+def test_a_dispatch_is_remembered_though_its_worker_has_come_until_it_lapses() -> None:
+    """The next scan may be older than the acquire, and show the lease as it was."""
+    soon = NOW + timedelta(seconds=2)
+    assert under_way(SENT, [ACQUIRED], soon) == {}
+    kept = after_choices(SENT, [], soon)
+    assert under_way(kept, [FREE], soon) == SENT
+    assert after_choices(SENT, [], NOW + WORKER_STARTS_WITHIN) == {}
+
+
+def test_a_newer_dispatch_of_the_lease_takes_its_place() -> None:
+    again = replace(ACQUIRED, lease_owner=None, lease_counter=9)
+    soon = NOW + timedelta(seconds=2)
+    kept = after_choices(SENT, [Choice(again, "app-lambda-0", ClaimReason.FREE)], soon)
+    assert kept[FREE.lease_key].seen == again.fence
