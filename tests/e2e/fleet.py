@@ -56,7 +56,7 @@ class Fleet:
         return texts
 
     def tick(self) -> dict[str, Any]:
-        """Prompt the lease manager and wait for its tick's report."""
+        """Prompt the lease manager and wait for the reports of its ticks."""
         reply = self.lambda_.invoke(
             FunctionName=self.outputs["LeaseManager"],
             Payload=json.dumps({"prompt": {"because": "test"}}).encode(),

@@ -69,8 +69,10 @@ def _closed(fleet: Fleet) -> set[str]:
 def test_two_ticks_at_once_start_each_lease_once(fleet: Fleet) -> None:
     texts = fleet.produce(KEYS)
     with ThreadPoolExecutor(2) as pool:
-        ticks = [pool.submit(fleet.tick) for _ in range(2)]
-        assert all(tick.result()["total_leases"] == len(fleet.open_shards()) for tick in ticks)
+        prompts = [pool.submit(fleet.tick) for _ in range(2)]
+        ticks = [tick for prompt in prompts for tick in prompt.result()["ticks"]]
+    assert 1 <= len(ticks) <= 2, "what comes during a tick makes it look again"
+    assert all(tick["total_leases"] == len(fleet.open_shards()) for tick in ticks)
     deliveries = fleet.recorder.wait_for(texts, 60)
     fleet.wait_until_free()
     times = [sum(delivery.text == text for delivery in deliveries) for text in texts]
