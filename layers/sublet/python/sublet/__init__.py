@@ -7,7 +7,7 @@ module of its own only with the first use of a name.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 """Here and nowhere else: the distribution's version is read from this line, and a Lambda layer has no other."""
 
 _PUBLIC = {
