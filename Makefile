@@ -10,6 +10,7 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 PY := .venv/bin/python
 UV := .local/uv/bin/uv
+VERSION := layers/sublet/python/sublet/__init__.py
 CODE := layers functions infra examples demo benchmarks docs tests
 say = printf '\033[36m==> %s\033[0m\n'
 
@@ -144,7 +145,7 @@ define environment
 	$(UV) pip sync --quiet --python $(1)/bin/python --require-hashes --build-constraints requirements/build.txt $(2)
 endef
 
-.venv/.installed: requirements/dev.txt requirements/build.txt pyproject.toml .local/uv/.installed
+.venv/.installed: requirements/dev.txt requirements/build.txt pyproject.toml $(VERSION) .local/uv/.installed
 	@$(say) "Python environment, in .venv"
 	@$(call environment,.venv,requirements/dev.txt)
 	@$(UV) pip install --quiet --python $(PY) --no-deps --build-constraints requirements/build.txt --editable .
@@ -171,7 +172,7 @@ LOCALSTACK := infra/local/localstack
 	@$(call environment,$(@D),requirements/bench.txt)
 	@touch $@
 
-.local/spark/.installed: requirements/spark.txt requirements/build.txt pyproject.toml .local/uv/.installed
+.local/spark/.installed: requirements/spark.txt requirements/build.txt pyproject.toml $(VERSION) .local/uv/.installed
 	@$(say) "PySpark and what its tests need, in .local/spark"
 	@$(call environment,$(@D),requirements/spark.txt)
 	@$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --build-constraints requirements/build.txt --editable .
