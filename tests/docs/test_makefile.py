@@ -17,6 +17,7 @@ COPIED = (
     "package-lock.json",
     ".npmrc",
     "infra/sublet_cdk/dependencies.py",
+    "layers/sublet/python/sublet/__init__.py",
 )
 
 NOTING_SHELL = """#!/bin/sh
