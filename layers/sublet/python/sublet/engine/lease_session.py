@@ -72,7 +72,7 @@ class LeaseSession:
     count: LeaseReport = field(init=False)
     progress: Progress = field(init=False)
     handling: Handling = field(init=False)
-    meter: LeaseMetrics = field(init=False)
+    metrics: LeaseMetrics = field(init=False)
 
     def __post_init__(self) -> None:
         shared = self.shared
@@ -82,7 +82,7 @@ class LeaseSession:
             shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.handler_slots, self.stop,
             self.deadline,
         )  # fmt: skip
-        self.meter = LeaseMetrics(self.shard_id, shared.ports.metrics, shared.ports.clock)
+        self.metrics = LeaseMetrics(self.shard_id, shared.ports.metrics, shared.ports.clock)
 
     def run(self) -> LeaseReport:
         """Consume, then release. Whatever happens in between, what is finished gets written and the lease released."""
@@ -192,7 +192,7 @@ class LeaseSession:
             user_records=self.handling.handled,
             millis_behind_latest=page.millis_behind_latest,
         )
-        self.meter.show_if_due(self.count)
+        self.metrics.show_if_due(self.count)
         self.progress.write_if_due()
         return True
 
@@ -261,7 +261,7 @@ class LeaseSession:
             handler_failures=self.handling.failures,
             problem=problem or self.handling.problem,
         )
-        self.meter.show(self.count)
+        self.metrics.show(self.count)
         return self.count
 
     def settle(self) -> LeaseReport:

@@ -175,7 +175,7 @@ class Settings:
             difference="counts the first call too; afterwards the batch waits for the next tick, nothing is dropped",
         ),
     ] = 5
-    """Calls with the same batch before the lease is given back and the next tick decides. Nothing is ever skipped."""
+    """Calls with the same batch before the lease is released and the next tick decides. Nothing is ever skipped."""
 
     handler_backoff: Annotated[timedelta, lasting("0s", "5m")] = timedelta(seconds=1)
     """Before the second call; doubles up to handler_backoff_max."""

@@ -6,7 +6,7 @@ What a user imports is listed here, and loads PySpark with its first use. The ro
     plan/     pure: what Spark's offset log holds, where the next batch ends, what its tasks read; leases and offsets reconciled
     read/     a shard's pages at its pace: the driver's looks ahead, and a task's exact range as Arrow RecordBatches
     write/    the other direction: PutRecords, the refused ones again, KPL aggregates
-    keeper/   the leases of a query that shares them: acquired, heartbeaten, checkpointed as Spark commits, given back
+    keeper/   the leases of a query that shares them: acquired, heartbeaten, checkpointed as Spark commits, released
     source/   Spark's own interfaces and what drives them: streams, batch reads, a Lambda fleet's handler in tasks, lag
 """
 

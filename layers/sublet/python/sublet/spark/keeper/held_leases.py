@@ -76,12 +76,12 @@ class HeldLeases:
         ending = [key for key in self.keys if isinstance(_position(committed, key), Ended)]
         return sum(self._act(key, self._end) for key in ending) > 0
 
-    def leave(self, committed: Mapping[str, ShardOffset]) -> None:
+    def checkpoint_and_release(self, committed: Mapping[str, ShardOffset]) -> None:
         """One attempt to write what is outstanding of each lease, and then to give it back."""
         self.end_those(committed)
-        list(self.pool.map(lambda key: self._leave(key, committed), self.keys))
+        list(self.pool.map(lambda key: self._checkpoint_and_release(key, committed), self.keys))
 
-    def give_up(self, keys: Iterable[str]) -> None:
+    def release_as_they_stand(self, keys: Iterable[str]) -> None:
         """Release as they stand."""
         for key in keys:
             self.write(key, release)
@@ -120,7 +120,7 @@ class HeldLeases:
             self.ports.log.warning("shard end failed; tried again", lease_key=key, problem=str(problem))
             return False
 
-    def _leave(self, key: str, committed: Mapping[str, ShardOffset]) -> None:
+    def _checkpoint_and_release(self, key: str, committed: Mapping[str, ShardOffset]) -> None:
         if isinstance(_position(committed, key), Ended):
             return
         make = self._next(key, committed, in_doubt=False)

@@ -151,7 +151,7 @@ class Keeper:
         """Until it is asked again, which takes leases anew."""
         if self._held.keys:
             self.ports.log.warning(
-                "leases given back: the query has long asked nothing", since=str(self._asked_at)
+                "leases released: the query has long asked nothing", since=str(self._asked_at)
             )
             self._give_back()
 
@@ -166,10 +166,12 @@ class Keeper:
                 self._commit(self._planned)
         deadline = self.ports.clock.steady() + self.settings.failover_time
         while self._held.keys and self.ports.clock.steady() < deadline:
-            self._held.leave(self._offsets)
+            self._held.checkpoint_and_release(self._offsets)
             if self._held.keys:
                 self.sleep(PAUSE)
-        self._held.give_up(self._held.keys)  # whoever is next reads some of it again, and need not wait
+        self._held.release_as_they_stand(
+            self._held.keys
+        )  # whoever is next reads some of it again, and need not wait
 
     @property
     def _offsets(self) -> Mapping[str, ShardOffset]:

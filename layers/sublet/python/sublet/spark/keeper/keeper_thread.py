@@ -83,7 +83,7 @@ class KeeperThread:
         return self._ask(self._keeper.has_settled)
 
     def stop(self) -> None:
-        """The query is over. Returns when everything is given back, or raises what the keeper failed of."""
+        """The query is over. Returns when everything is released, or raises what the keeper failed of."""
         self._inbox.put(None)
         self._keeping.result()
 

@@ -126,7 +126,7 @@ class Taker:
         key, held = row.lease_key, self.held.add(row, since)
         self.ports.log.info("lease acquired", lease_key=key, why=choice.why, checkpoint=str(row.checkpoint))
         if not begin(held, self.ports, self.settings.start_position):
-            self.held.give_up([key])
+            self.held.release_as_they_stand([key])
 
     def _note_undecided(self, scan: LeaseScan) -> None:
         first = self._first_counters

@@ -52,7 +52,7 @@ class Resumed:
 def resume_ranges(
     ranges: Iterable[ShardRange], end: Offset, held: Mapping[str, Lease], others: Mapping[str, Lease]
 ) -> Resumed:
-    """What is left of the batch's ranges. Between its first attempt and this one the leases were given back, and perhaps
+    """What is left of the batch's ranges. Between its first attempt and this one the leases were released, and perhaps
     taken: of a shard that is held again, what comes after its row; of another's, nothing once that owner is past the range.
 
     Until it is past it, or leaves, the batch has to wait: committed without these records, the query's offset would say
