@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,7 @@ def test_a_map_item_is_a_worker_item() -> None:
             Claim("shardId-000000000001", "orders-audit-lambda-0", 41, ClaimReason.EXPIRED),
         ),
         40,
+        dispatched_at=datetime(2026, 1, 31, 8, 0, 0, 250_000, tzinfo=UTC),
     )
     assert item_to_json(item) == event("map_item_to_worker")
 
