@@ -21,6 +21,15 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
     "Lag (ms): the least and the most lagging shard": {Metric.MILLIS_BEHIND_LATEST: "Minimum"},
     "Records a minute": {Metric.RECORDS: "Sum"},
     "Bytes a minute": {Metric.BYTES: "Sum"},
+    "Standing still: the worst shard (ms)": {
+        Metric.CHECKPOINT_AGE: "Maximum",
+        Metric.HANDLER_CALL_AGE: "Maximum",
+    },
+    "Refused": {
+        Metric.READS_REFUSED: "Sum",
+        Metric.LEASES_FAILED: "Sum",
+        Metric.THROTTLED_POLLS: "Maximum",
+    },
     "Trouble": {
         Metric.HANDLER_FAILURES: "Sum",
         Metric.LOST_LEASES: "Sum",

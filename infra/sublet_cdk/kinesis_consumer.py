@@ -284,18 +284,22 @@ class KinesisConsumer(Construct):
         return stage_handler(handler_code, handler, LEASE_WORKER_ENTRY_POINT, target, platform, dot_files)
 
     def _worker_duties(self) -> dict[str, iam.PolicyStatement | None]:
-        key = self.stream_key
         return {
             "leases": roles.allow(roles.LEASE_WORKER_ON_LEASES, self.lease_table.table_arn),
             "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
-            "stream-key": roles.allow(["kms:Decrypt"], key.key_arn) if key else None,
+            "stream-key": self._decrypts(),
         }
+
+    def _decrypts(self) -> iam.PolicyStatement | None:
+        key = self.stream_key
+        return roles.allow(["kms:Decrypt"], key.key_arn) if key else None
 
     def _manager(self, concurrency: int | None) -> lambda_.Function:
         duties: dict[str, iam.PolicyStatement | None] = {
             "leases": roles.allow(roles.LEASE_MANAGER_ON_LEASES, self.lease_table.table_arn),
             "sightings": roles.allow(roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn),
             "stream": roles.allow(roles.LEASE_MANAGER_ON_STREAM, self.stream.stream_arn),
+            "stream-key": self._decrypts(),
             "start-workers": roles.allow(["states:StartExecution"], self.state_machine_arn),
             "dead-letters": roles.allow(["sqs:SendMessage"], self.dead_letters.queue_arn),
         }

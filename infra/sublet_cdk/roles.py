@@ -18,7 +18,13 @@ LEASE_MANAGER_ON_LEASES = [
     "dynamodb:DeleteItem",
 ]
 LEASE_MANAGER_ON_SIGHTINGS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
-LEASE_MANAGER_ON_STREAM = ["kinesis:DescribeStreamSummary", "kinesis:ListShards", "kinesis:GetShardIterator"]
+LEASE_MANAGER_ON_STREAM = [
+    "kinesis:DescribeStreamSummary",
+    "kinesis:ListShards",
+    "kinesis:GetShardIterator",
+    "kinesis:GetRecords",
+]
+"""GetRecords: of a shard that nobody reads, one record, to know that it waits. It is looked at for its arrival alone."""
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
 LEASE_WORKER_ON_STREAM = ["kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards"]
 

@@ -13,6 +13,7 @@ from sublet.aws.sighting_chunks import CHUNK_BYTES_MAX
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
+from sublet.decisions.unread_shards import Unread
 from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, LeaseTableUnavailable
 from sublet.memory import MemorySightingStore
 from sublet.memory.clock import BEGINNING
@@ -269,3 +270,12 @@ def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, close
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", f"http://127.0.0.1:{closed_port}")
     with pytest.raises(LeaseTableUnavailable, match="no reply about sightings table app-sightings"):
         DynamoDbSightingStore(dynamodb_client, "app-sightings").load()
+
+
+def test_what_nobody_reads_is_replaced_and_leaves_the_rest_alone(store: SightingStore) -> None:
+    store.save(SEEN)
+    unread = {"shardId-000000000000": Unread("TRIM_HORIZON", BEGINNING + timedelta(milliseconds=1))}
+    store.keep_unread(unread)
+    assert store.load() == Remembered(SEEN, unread=unread)
+    store.keep_unread({})
+    assert store.load() == Remembered(SEEN)

@@ -110,7 +110,12 @@ def test_the_lease_manager_may_do_exactly_this(template: Template) -> None:
         "leases": ({"dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"}, "Leases"),
         "sightings": ({"dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"}, "Sightings"),
         "stream": (
-            {"kinesis:DescribeStreamSummary", "kinesis:ListShards", "kinesis:GetShardIterator"},
+            {
+                "kinesis:DescribeStreamSummary",
+                "kinesis:GetRecords",
+                "kinesis:GetShardIterator",
+                "kinesis:ListShards",
+            },
             STREAM_ARN,
         ),
         "start-workers": ({"states:StartExecution"}, state_machine),
@@ -145,8 +150,9 @@ def test_no_resource_lets_anyone_else_in(template: Template) -> None:
 def test_an_encrypted_stream_s_key_may_be_used_to_decrypt(build: Build) -> None:
     arn = "arn:aws:kms:eu-central-1:123456789012:key/1"
     key = kms.Key.from_key_arn(Stack(App(), "keys"), "Key", arn)
-    worker = role(Template.from_stack(build(stream_key=key)), "LeaseWorker")
-    assert worker["stream-key"] == ({"kms:Decrypt"}, arn)
+    template = Template.from_stack(build(stream_key=key))
+    for function in ("LeaseWorker", "LeaseManager"):
+        assert role(template, function)["stream-key"] == ({"kms:Decrypt"}, arn)
 
 
 def test_the_lease_table_is_kcl_s_and_outlives_the_stack(template: Template) -> None:

@@ -21,10 +21,14 @@ class Unit(StrEnum):
 
 
 class Per(StrEnum):
-    """Whose number it is: what is put for a shard counts for its application too."""
+    """Whose number it is: what is put for a shard counts for its application too.
+
+    TROUBLED_SHARD   a set of dimensions costs as much as a metric: for a shard only while something is wrong with it
+    """
 
     APPLICATION = "application"
     SHARD = "application, shard_id"
+    TROUBLED_SHARD = "application; shard_id of one in trouble"
 
 
 class PutBy(StrEnum):
@@ -74,8 +78,28 @@ class Metric(StrEnum):
         "Leases held in a window.",
     )  # fmt: skip
     MILLIS_BEHIND_LATEST = (
-        "millis_behind_latest", Unit.MILLISECONDS, Per.SHARD, PutBy.WINDOW,
-        "How far reading is behind the shard's tip.",
+        "millis_behind_latest", Unit.MILLISECONDS, Per.SHARD, PutBy.BOTH,
+        "How far the shard is read behind its tip, growing while nothing gets done. By a tick: of shards that nobody reads.",
+    )  # fmt: skip
+    CHECKPOINT_AGE = (
+        "checkpoint_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.BOTH,
+        "How long a shard with records to come has stood still; 0 while it moves or has none.",
+    )  # fmt: skip
+    HANDLER_CALL_AGE = (
+        "handler_call_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "How long the handler's call under way has lasted; 0 between calls.",
+    )  # fmt: skip
+    LEASES_FAILED = (
+        "leases_failed", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "Leases given up because Kinesis or DynamoDB refused, or of a fault that nobody planned.",
+    )  # fmt: skip
+    READS_REFUSED = (
+        "reads_refused", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.BOTH,
+        "Shards that Kinesis refused to read, so that asking again does not help: a permission, a key, a stream that is gone.",
+    )  # fmt: skip
+    THROTTLED_POLLS = (
+        "throttled_polls", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "Polls of a shard refused in a row, because its read limit is used up.",
     )  # fmt: skip
     BYTES = (
         "bytes", Unit.BYTES, Per.SHARD, PutBy.WINDOW,
@@ -86,7 +110,7 @@ class Metric(StrEnum):
         "User records that the handler has done.",
     )  # fmt: skip
     HANDLER_FAILURES = (
-        "handler_failures", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "handler_failures", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
         "Calls of the handler that raised.",
     )  # fmt: skip
     LOST_LEASES = (

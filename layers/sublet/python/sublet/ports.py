@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms wi
     from sublet.decisions.liveness import Sighting
     from sublet.decisions.packing import WorkerItem
     from sublet.decisions.read_position import ReadPosition
+    from sublet.decisions.unread_shards import Unread
     from sublet.metric_names import Metric
     from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
     from sublet.protocol.lease_writes import LeaseWrite
@@ -110,12 +111,14 @@ class Remembered(Struct, frozen=True):
     sightings   by lease key
     stream      the stream that the application's leases are of; None before the first tick
     dispatched  by lease key, the last dispatches
+    unread      by lease key, shards with records that nobody reads
     round       how often `dispatched` has been replaced
     """
 
     sightings: Mapping[str, Sighting]
     stream: StreamIdentity | None = None
     dispatched: Mapping[str, Dispatched] = {}
+    unread: Mapping[str, Unread] = {}
     round: int = 0
 
 
@@ -139,6 +142,9 @@ class SightingStore(Protocol):
 
         Whether it is kept. What is too much to keep may be dropped: such a lease may be dispatched twice.
         """
+
+    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+        """Replace what is known of shards that nobody reads. The last writer wins; lost, an alarm comes a tick later."""
 
     def begin_prompted(self, token: str, now: datetime) -> bool:
         """Begin the one tick that answers prompts. False: one is under way, by another token, since less than

@@ -10,6 +10,7 @@ from typing import Any
 
 from sublet.decisions.dispatching import Dispatched
 from sublet.decisions.liveness import Sighting
+from sublet.decisions.unread_shards import Unread
 from sublet.protocol.lease import LeaseFence
 
 CHUNK_BYTES_MAX = 300_000
@@ -66,6 +67,21 @@ def decode_dispatched(chunk: bytes) -> Mapping[str, Dispatched]:
                 chunk, len(_COLUMNS) + len(_OF_DISPATCHED)
             )
         }
+    except _DAMAGED:
+        return {}
+
+
+def encode_unread(unread: Mapping[str, Unread]) -> bytes:
+    """A few at most: those that a tick asks about."""
+    rows = [(key, known.checkpoint, millis(known.since)) for key, known in sorted(unread.items())]
+    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
+
+
+def decode_unread(chunk: bytes) -> Mapping[str, Unread]:
+    """Nothing from an item that is damaged: an alarm comes a tick later."""
+    try:
+        rows = json.loads(zlib.decompress(chunk))
+        return {str(key): Unread(str(checkpoint), moment(since)) for key, checkpoint, since in rows}
     except _DAMAGED:
         return {}
 

@@ -2,7 +2,7 @@
 
 Ten thousand sightings are some hundred kilobytes when compressed: one item, not ten thousand. An item is only written
 when it differs from what this process last read or wrote there, so an idle fleet writes nothing here. Sightings are the
-items whose name is a number; every other item has a name of its own, and is only written on a condition.
+items whose name is a number; every other item has a name of its own.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from sublet.aws.sighting_chunks import (
     MILLISECOND,
     decode_chunk,
     decode_dispatched,
+    decode_unread,
     encode_chunks,
     encode_dispatched,
+    encode_unread,
     millis,
     moment,
 )
 from sublet.aws.table_errors import named_table_errors, other_key
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
+from sublet.decisions.unread_shards import Unread
 from sublet.errors import LeaseTableKeyUnexpected
 from sublet.ports import Remembered
 from sublet.protocol.stream_identity import StreamIdentity
@@ -39,6 +42,7 @@ WHAT = "sightings table"
 KEY = "chunk"
 DATA = "data"
 
+UNREAD = "unread"
 DISPATCHED, ROUND = "dispatched", "round"
 PROMPTED, TOKEN, AT, AGAIN = "prompted", "token", "at", "looks_again"
 STREAM = "stream"
@@ -74,6 +78,7 @@ class DynamoDbSightingStore:
             seen,
             _stream(items.get(STREAM)),
             decode_dispatched(_data(last)),
+            decode_unread(_data(items.get(UNREAD, {}))),
             int(last.get(ROUND, {}).get("N", 0)),
         )
 
@@ -100,6 +105,11 @@ class DynamoDbSightingStore:
         values = {":round": {"N": str(seen_round)}} if seen_round else {}
         refused_by = self._put_if(item, stands, {"#round": ROUND}, values)
         return refused_by is None or _data(refused_by) == data["B"]
+
+    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+        item: dict[str, Any] = {KEY: {"S": UNREAD}, DATA: {"B": encode_unread(unread)}}
+        with self._named_errors():
+            self._client.put_item(TableName=self._table, Item=item)
 
     def begin_prompted(self, token: str, now: datetime) -> bool:
         for _ in range(TRIES):

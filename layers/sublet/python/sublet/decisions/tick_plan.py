@@ -15,6 +15,7 @@ from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cl
 from sublet.decisions.liveness import Sighting, is_expired, observe
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
+from sublet.decisions.unread_shards import NONE_UNREAD, Unread, choose_probes
 from sublet.errors import SettingsError
 from sublet.protocol.lease import Lease, LeaseScan, shard_id_of
 from sublet.protocol.shard import HashKeyRange, Shard
@@ -31,6 +32,7 @@ class Look(Struct, frozen=True):
     shards: Sequence[Shard]
     sightings: Mapping[str, Sighting]
     dispatched: Mapping[str, Dispatched] = NOTHING
+    unread: Mapping[str, Unread] = NONE_UNREAD
     round: int = 0
     """Of the dispatches: see `SightingStore.keep_dispatched`."""
 
@@ -45,6 +47,8 @@ class TickPlan(Struct, frozen=True):
     """Of this tick and of those before it, as far as a worker may still be on its way."""
     choices: tuple[Choice, ...]
     items: tuple[WorkerItem, ...]
+    probes: tuple[Lease, ...]
+    """Whose shards are to be asked about, when all else is done: nobody else tells of them."""
     unclaimed_leases: int
     """Leases not ended that nobody alive holds and that nobody is sent for: a catch-up between two ticks is no trouble."""
     total_shards: int
@@ -88,6 +92,7 @@ def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> 
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
     return TickPlan(
         sync, deletions, sightings, dispatched, choices, pack(choices, settings, chance, now, may_grow=may_grow),
+        probes=choose_probes(look.scan.leases, sightings, look.unread, now, chance, settings, waits),
         unclaimed_leases=sum(
             _is_unclaimed(lease, sightings, now, settings) for lease in leases if lease.lease_key not in claimed
         ),

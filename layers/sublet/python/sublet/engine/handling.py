@@ -32,6 +32,8 @@ class Handling:
     slots: AbstractContextManager[object]
     stop: Signal
     deadline: datetime
+    called_at: datetime | None = field(default=None, init=False)
+    """When the call of `handle` under way began; None between calls."""
     handled: int = field(default=0, init=False)
     """User records that the handler has finished: by returning, or by checkpointing them before it failed."""
     failures: int = field(default=0, init=False)
@@ -93,11 +95,14 @@ class Handling:
             self.settings.stream, self.shard_id, records, millis_behind_latest, checkpoint, self.settings.stream_arn,
             attempt, self._remaining_time_in_millis,
         )  # fmt: skip
+        self.called_at = self.ports.clock.steady()
         try:
             self.handler.handle(batch)
         except BaseException as failure:  # noqa: BLE001 - whatever the user's code raises: CancelledError and SystemExit too
             self._failed(failure, f"handle, after {finished} records of {count} from {first}")
             return finished
+        finally:
+            self.called_at = None
         self.progress.finish(last)
         return count
 
@@ -133,6 +138,6 @@ def call_once(call: Callable[[], None], what: str, shard_id: str, ports: Ports, 
 
 
 def show_failure(failure: BaseException, where: str, shard_id: str, ports: Ports, settings: Settings) -> None:
-    ports.metrics.put(Metric.HANDLER_FAILURES, 1)
+    ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=shard_id)
     fields = exception_fields(failure, settings.log_exceptions)
     ports.log.error("handler failed", shard_id=shard_id, call=where, **fields)

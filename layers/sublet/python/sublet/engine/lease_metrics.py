@@ -1,36 +1,95 @@
-"""A lease's metrics: its lag, bytes and records. Shown every minute of a window and at its end."""
+"""A lease's metrics. Shown every minute of a window, whether the lease gets on or not, and at its end."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 
 from sublet.decisions.window import LeaseReport
+from sublet.engine.progress import Progress
 from sublet.metric_names import Metric
-from sublet.ports import Clock, Metrics
+from sublet.ports import Ports
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.records import Page
 
 SHOWN_EVERY = timedelta(minutes=1)
 """CloudWatch's resolution."""
 
+STANDS_STILL_AFTER = timedelta(minutes=5)
+"""Only then has a shard in trouble a metric of its own, and a line in the log: less is a pause."""
+
+MILLISECOND = timedelta(milliseconds=1)
+
 
 class LeaseMetrics:
-    """Turns a lease's running totals into what was added since they were last shown."""
+    """Turns a lease's running totals into what was added since they were last shown, and tells whether it stands still.
 
-    def __init__(self, shard_id: str, metrics: Metrics, clock: Clock):
+    `show` is called by two threads: the session's, and the one that shows a window's leases each minute.
+    """
+
+    def __init__(self, shard_id: str, ports: Ports, progress: Progress) -> None:
         self._shard_id = shard_id
-        self._metrics = metrics
-        self._clock = clock
-        self._shown_at = clock.steady()
+        self._ports = ports
+        self._progress = progress
+        self._lock: AbstractContextManager[object] = ports.tasks.lock()
+        self._behind: int | None = None
+        """As of the last page; None before the first."""
+        self._polled_at = self._standing_since = ports.clock.steady()
+        self._is_in_hand = False
+        """A page has been fetched and is not handled yet."""
+        self._position: Checkpoint = progress.finished
         self._bytes = self._records = 0
 
-    def show_if_due(self, total: LeaseReport) -> None:
-        if self._clock.steady() - self._shown_at >= SHOWN_EVERY:
-            self.show(total)
+    def polled(self, page: Page) -> None:
+        self._behind, self._polled_at = page.millis_behind_latest, self._ports.clock.steady()
+        self._is_in_hand = bool(page.records)
 
-    def show(self, total: LeaseReport) -> None:
-        if total.millis_behind_latest is None:
-            return  # never polled: there is nothing to say about the shard
-        lag, shard_id = total.millis_behind_latest, self._shard_id
-        self._metrics.put(Metric.MILLIS_BEHIND_LATEST, lag, shard_id=shard_id)
-        self._metrics.put(Metric.BYTES, total.bytes - self._bytes, shard_id=shard_id)
-        self._metrics.put(Metric.RECORDS, total.user_records - self._records, shard_id=shard_id)
-        self._bytes, self._records, self._shown_at = total.bytes, total.user_records, self._clock.steady()
+    def handled(self) -> None:
+        self._is_in_hand = False
+
+    def show(self, total: LeaseReport, throttled: int, called_at: datetime | None) -> None:
+        """`throttled`: polls refused in a row. `called_at`: when the handler's call under way began."""
+        with self._lock:
+            now = self._ports.clock.steady()
+            self._show_lag(now, throttled > 0)
+            self._show_added(total)
+            self._show_standing(now, throttled > 0)
+            self._put(Metric.THROTTLED_POLLS, throttled, is_trouble=throttled > 1)
+            call_age = timedelta(0) if called_at is None else now - called_at
+            self._put(
+                Metric.HANDLER_CALL_AGE, call_age // MILLISECOND, is_trouble=call_age >= STANDS_STILL_AFTER
+            )
+
+    def _show_lag(self, now: datetime, is_throttled: bool) -> None:
+        """Before the first page there is nothing to say about the shard."""
+        if self._behind is None:
+            return
+        waits = self._is_in_hand or is_throttled
+        since = (now - self._polled_at) // MILLISECOND if waits else 0
+        self._ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, self._behind + since, shard_id=self._shard_id)
+
+    def _show_added(self, total: LeaseReport) -> None:
+        if self._behind is None:
+            return
+        self._ports.metrics.put(Metric.BYTES, total.bytes - self._bytes, shard_id=self._shard_id)
+        self._ports.metrics.put(Metric.RECORDS, total.user_records - self._records, shard_id=self._shard_id)
+        self._bytes, self._records = total.bytes, total.user_records
+
+    def _show_standing(self, now: datetime, is_throttled: bool) -> None:
+        """By what the handler has finished: how often that is written down is a setting."""
+        position, has_more = self._progress.finished, self._is_in_hand or is_throttled or bool(self._behind)
+        if position != self._position or not has_more:
+            self._position, self._standing_since = position, now
+        age = now - self._standing_since
+        is_trouble = age >= STANDS_STILL_AFTER
+        self._put(Metric.CHECKPOINT_AGE, age // MILLISECOND, is_trouble=is_trouble)
+        if is_trouble:
+            self._ports.log.warning(
+                "a shard with records to come stands still",
+                shard_id=self._shard_id,
+                seconds=int(age.total_seconds()),
+                position=str(position),
+            )
+
+    def _put(self, metric: Metric, value: float, *, is_trouble: bool) -> None:
+        self._ports.metrics.put(metric, value, shard_id=self._shard_id if is_trouble else None)

@@ -19,7 +19,7 @@ from sublet.engine.lease_metrics import LeaseMetrics
 from sublet.engine.lease_steps import begin, end_shard, plan_end
 from sublet.engine.page_feed import Budget, PageFeed
 from sublet.engine.progress import Progress
-from sublet.errors import LeaseTableError, StreamError
+from sublet.errors import LeaseTableError, StreamError, TransientError
 from sublet.handler import Handler
 from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
@@ -73,6 +73,7 @@ class LeaseSession:
     progress: Progress = field(init=False)
     handling: Handling = field(init=False)
     metrics: LeaseMetrics = field(init=False)
+    feed: PageFeed | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         shared = self.shared
@@ -82,7 +83,7 @@ class LeaseSession:
             shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.handler_slots, self.stop,
             self.deadline,
         )  # fmt: skip
-        self.metrics = LeaseMetrics(self.shard_id, shared.ports.metrics, shared.ports.clock)
+        self.metrics = LeaseMetrics(self.shard_id, shared.ports, self.progress)
 
     def run(self) -> LeaseReport:
         """Consume, then release. Whatever happens in between, what is finished gets written and the lease released."""
@@ -90,6 +91,8 @@ class LeaseSession:
             outcome, problem = self._consume(), None
         except (StreamError, LeaseTableError) as refused:
             outcome, problem = Outcome.SERVICE_FAILED, str(refused)
+            if isinstance(refused, StreamError) and not isinstance(refused, TransientError):
+                self.shared.ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=self.shard_id)
             self.shared.ports.log.error(
                 "service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem
             )
@@ -128,7 +131,7 @@ class LeaseSession:
         ):
             return self._not_handled()
         self.is_announced = True
-        feed = PageFeed(
+        feed = self.feed = PageFeed(
             self.shard_id, position, shared.ports, shared.settings, shared.budget, self.stop, self.deadline
         )
         try:
@@ -141,6 +144,7 @@ class LeaseSession:
         """Page by page until one of them, the deadline or the stop signal ends it."""
         tip, seen_records = AtTip(), False
         while (page := feed.next()) is not None:
+            self.metrics.polled(page)
             now = instant(self.shared.ports.clock)
             tip = tip.after(page, now.steady)
             caught_up = has_caught_up(page, tip, now.steady, self.shared.settings)
@@ -192,9 +196,14 @@ class LeaseSession:
             user_records=self.handling.handled,
             millis_behind_latest=page.millis_behind_latest,
         )
-        self.metrics.show_if_due(self.count)
+        self.metrics.handled()
         self.progress.write_if_due()
         return True
+
+    def show(self) -> None:
+        """How the lease stands just now."""
+        throttled = self.feed.throttled if self.feed else 0
+        self.metrics.show(self.count, throttled, self.handling.called_at)
 
     def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:
         """The same for a part of the page. Returning frees its user records before the next ones are made."""
@@ -252,6 +261,8 @@ class LeaseSession:
             if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
                 outcome, keep = Outcome.LEASE_LOST, False
                 self._tell_lost()
+        if outcome is Outcome.SERVICE_FAILED:
+            shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=self.shard_id)
         self.count = replace(
             self.count,
             outcome=outcome,
@@ -261,7 +272,7 @@ class LeaseSession:
             handler_failures=self.handling.failures,
             problem=problem or self.handling.problem,
         )
-        self.metrics.show(self.count)
+        self.show()
         return self.count
 
     def settle(self) -> LeaseReport:

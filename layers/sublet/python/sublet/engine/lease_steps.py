@@ -34,7 +34,9 @@ def look(ports: Ports, settings: Settings) -> Look:
     shards = ports.stream.list_shards(at=settings.start_position if is_empty else None)
     remembered = ports.sightings.load()
     check_stream(ports, settings.application, remembered.stream, scan, shards)
-    return Look(scan, shards, remembered.sightings, remembered.dispatched, remembered.round)
+    return Look(
+        scan, shards, remembered.sightings, remembered.dispatched, remembered.unread, remembered.round
+    )
 
 
 def create_lease(new: NewLease, ports: Ports) -> bool:

@@ -76,6 +76,11 @@ class PageFeed:
         self._fetched_at = self.polled_at = ports.clock.now()
         """`polled_at`: the moment of the poll that brought the page in hand."""
 
+    @property
+    def throttled(self) -> int:
+        """Polls refused in a row, up to now."""
+        return self._refusals
+
     def next(self) -> Page | None:
         """The next page, or None if it was stopped or the deadline came first. Raises what Stream raises."""
         self.handled()

@@ -8,6 +8,7 @@ from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
 from sublet.engine.lease_steps import create_lease, delete_lease, is_gone, look
+from sublet.engine.probing import probe_unread
 from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Ports
 from sublet.settings import Settings
@@ -87,6 +88,8 @@ class LeaseManager:
             inconsistent_shards=len(plan.sync.inconsistent),
         )
         self._report(seen, plan, report)
+        probe_unread(plan.probes, seen.unread, self.ports)
+        self.ports.metrics.flush()
         return report
 
     def _act(self, plan: TickPlan) -> tuple[int, int]:
@@ -148,4 +151,3 @@ class LeaseManager:
         self.ports.metrics.put(Metric.TOTAL_SHARDS, report.total_shards)
         self.ports.metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)
         self.ports.metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
-        self.ports.metrics.flush()

@@ -95,6 +95,7 @@ class Window:
                 task.result()
             if not self.shown and self.acquired:
                 self.shared.ports.metrics.put(Metric.WORKER_LEASES, self.acquired)
+                self._show_no_trouble()
         return [self.kept[r.lease_key].settle() if r.lease_key in self.kept else r for r in reports]
 
     def _start_claims(self) -> None:
@@ -128,7 +129,15 @@ class Window:
         while not done.wait(SHOWN_EVERY):
             self.shown = True
             self.shared.ports.metrics.put(Metric.WORKER_LEASES, len(self.sessions))
+            for session in list(self.sessions.values()):
+                session.show()
+            self._show_no_trouble()
             self.shared.ports.metrics.flush()
+
+    def _show_no_trouble(self) -> None:
+        """A zero beside whatever else was put: an alarm that lacks a minute's figure goes by older ones."""
+        for metric in (Metric.HANDLER_FAILURES, Metric.LEASES_FAILED, Metric.READS_REFUSED):
+            self.shared.ports.metrics.put(metric, 0)
 
     def _progress(self) -> list[Progress]:
         return [session.progress for session in list(self.sessions.values())]
@@ -176,6 +185,7 @@ class Window:
             row = self._acquire(seen, why)
         except TransientError as unavailable:
             log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
+            self.shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=shard_id_of(seen.lease_key))
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
         if row is None:
             self.vanished.add(seen.lease_key)

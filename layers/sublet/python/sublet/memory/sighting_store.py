@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched, is_recent
 from sublet.decisions.liveness import Sighting
+from sublet.decisions.unread_shards import Unread
 from sublet.ports import Remembered
 from sublet.protocol.stream_identity import StreamIdentity
 
@@ -45,6 +46,10 @@ class MemorySightingStore:
                 return False
             self._remembered = replace(self._remembered, dispatched=dict(dispatched), round=seen_round + 1)
             return True
+
+    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+        with self._lock:
+            self._remembered = replace(self._remembered, unread=dict(unread))
 
     def begin_prompted(self, token: str, now: datetime) -> bool:
         with self._lock:

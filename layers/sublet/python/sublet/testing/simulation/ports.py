@@ -10,6 +10,7 @@ from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.unread_shards import Unread
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.metric_names import Metric
 from sublet.polling import PollingReader
@@ -179,6 +180,10 @@ class SimSightingStore:
             raise LeaseTableUnavailable("no answer about what is dispatched")
         world.step(self._process)
         return is_kept
+
+    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+        self._world.step(self._process)
+        self._world.sightings.keep_unread(unread)
 
     def _check_dispatched(self, dispatched: Mapping[str, Dispatched]) -> None:
         world = self._world
