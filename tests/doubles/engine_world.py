@@ -271,8 +271,8 @@ class EngineWorld:
             self.log,
         )
 
-    def worker(self) -> LeaseWorker:
-        return LeaseWorker(self.ports, self.handler, self.settings)
+    def worker(self, *, replaced_at_once: bool = False) -> LeaseWorker:
+        return LeaseWorker(self.ports, self.handler, self.settings, replaced_at_once=replaced_at_once)
 
     def manager(self) -> LeaseManager:
         return LeaseManager(self.ports, self.dispatcher, self.settings)
@@ -295,10 +295,14 @@ class EngineWorld:
         lasts: timedelta = MINUTE,
         invocation: str | None = None,
         stop: Signal | None = None,
+        worker: LeaseWorker | None = None,
+        margin: timedelta | None = None,
     ) -> WindowReport:
+        """In a process of its own, unless told of a `worker`. `margin`: so long after its end the runtime ends the process."""
         self._windows += 1
-        name = invocation or f"invocation-{self._windows}"
-        return self.worker().run_window(item or self.item(), name, self.clock.steady() + lasts, stop)
+        name, now = invocation or f"invocation-{self._windows}", self.clock.steady()
+        cut_off = None if margin is None else now + lasts + margin
+        return (worker or self.worker()).run_window(item or self.item(), name, now + lasts, stop, cut_off)
 
 
 def lease_of(shard: Shard, checkpoint: Checkpoint = TRIM_HORIZON) -> Lease:

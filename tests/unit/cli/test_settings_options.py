@@ -53,15 +53,18 @@ def test_each_setting_of_a_process_is_an_option(
     definition: object,
 ) -> None:
     setting = DEFINITIONS[str(getattr(definition, "name", ""))]
-    text = setting.default_text or {"stream_arn": "arn:aws:kinesis:eu-west-1:123456789012:stream/events"}.get(
-        setting.name, "events"
-    )
+    without_default = {
+        "stream_arn": "arn:aws:kinesis:eu-west-1:123456789012:stream/events",
+        "handler_timeout": "5m",
+    }
+    text = setting.default_text or without_default.get(setting.name, "events")
     arguments = [*NAMED, option_of(setting.name), "m:f" if setting.name == "handler" else text]
     if setting.only is Only.LAMBDA:
         with pytest.raises(SystemExit):
             settings(*arguments)
     else:
-        assert getattr(settings(*arguments), setting.name) in (setting.default, "events", "m:f", text)
+        expected = (setting.default, "events", "m:f", text, timedelta(minutes=5))
+        assert getattr(settings(*arguments), setting.name) in expected
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@
     ├── EventError               a function was invoked with an event that it cannot read
     ├── HandlerNotLoadable       the user's `module:function` cannot be imported or is no function
     ├── HandlerContractBroken    the user's handler returned something that says that its work is not done
+    ├── HandlerOverdue           a handler call that was given up goes on all the same, and wants to checkpoint
+    ├── ProcessSpent             the process can do no more, and a new one can
     ├── WorkerIdInUse            another process consumes under this one's worker id
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot read
     ├── RowNotWritable           Spark: a row that Kinesis would not take, such as one without a partition key
@@ -77,6 +79,18 @@ class HandlerNotLoadable(SubletError):
 
 class HandlerContractBroken(SubletError):
     """A handler's call did not do its work, though it returned: the batch is not done, and comes again. Says what to change."""
+
+
+class HandlerOverdue(SubletError):
+    """This call took longer than handler_timeout, or than its window: its lease was given up, and its records come to another
+    call, which may be under way. What it still does is done twice; it should end.
+    """
+
+
+class ProcessSpent(SubletError):
+    """This process cannot go on, and a new one could: handler calls hang in all its slots, or the system has no more threads or
+    descriptors for it. Every lease has been released.
+    """
 
 
 class WorkerIdInUse(SubletError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+from datetime import timedelta
 from typing import Any
 
 from sublet.settings import Mode
@@ -11,7 +12,8 @@ from sublet.settings import Mode
 
 def process_defaults(application: str, start: str | None = None) -> dict[str, Any]:
     """Continuous, since it is there anyway; and a worker of its own, named for its machine or container, and for this start:
-    two processes on one machine are two workers. One with a stable `worker_id` resumes its leases when it starts again.
+    two processes on one machine are two workers. One with a stable `worker_id` resumes its leases when it starts again. Nothing
+    ends a process at the end of its window, so a handler call has a time of its own.
     """
     worker_id = f"{application}-{socket.gethostname()}-{start or secrets.token_hex(4)}"
-    return {"mode": Mode.CONTINUOUS, "worker_id": worker_id}
+    return {"mode": Mode.CONTINUOUS, "worker_id": worker_id, "handler_timeout": timedelta(minutes=15)}

@@ -1,7 +1,8 @@
 """What to do with a lease whose owners keep crashing before they get any further.
 
 A record that kills its process (out of memory, os._exit, a fault in C) takes down every lease of the worker along with its own.
-Which one was to blame nobody saw; but the innocent get further when they are tried with care, and that clears them.
+Which one was to blame nobody saw; but the innocent get further when they are tried with care, and that clears them. A handler
+call that hangs counts too.
 """
 
 from __future__ import annotations
@@ -29,6 +30,13 @@ class Caution(IntEnum):
 
 def caution(lease: Lease) -> Caution:
     return Caution(min(lease.crashes, Caution.PAUSES))
+
+
+def crashes_by_hanging(lease: Lease) -> int:
+    """What a hung handler call adds to the count. Whose call it was is known, so the lease is tried alone from then on: it has
+    had the slot that its neighbours waited for.
+    """
+    return max(1, Caution.ALONE - lease.crashes)
 
 
 def pause_before(lease: Lease, settings: Settings) -> timedelta:

@@ -33,6 +33,8 @@ class Outcome(StrEnum):
     WAITS_FOR_PARENTS = "waits_for_parents"
     """A parent has not ended, which the lease manager could not see yet: released, and the next tick looks again."""
     HANDLER_FAILED = "handler_failed"
+    HANDLER_HUNG = "handler_hung"
+    """A call took longer than it may: released, while the call goes on, and its late result counts for nothing."""
     SERVICE_FAILED = "service_failed"
     """Kinesis or DynamoDB refused, and asking again would not have helped: see the report's `problem`."""
     COULD_NOT_ACQUIRE = "could_not_acquire"
@@ -128,6 +130,18 @@ def throttled_until(now: datetime, refusals: int) -> datetime:
 def handler_backoff(failures: int, settings: Settings) -> timedelta:
     """Before the call after the n-th failure in a row: doubling from handler_backoff up to handler_backoff_max."""
     return min(settings.handler_backoff * (1 << min(failures - 1, 30)), settings.handler_backoff_max)
+
+
+def overdue_at(now: datetime, cut_off: datetime | None, settings: Settings) -> datetime | None:
+    """By when a handler call that begins now has to be back; None: it may take as long as it likes.
+
+    `cut_off`: when the runtime ends the process, as Lambda does. The last third of window_margin before that is for the last
+    checkpoints and the releases; what is still told then, such as lease_releasing, has half of it.
+    """
+    limits = [] if settings.handler_timeout is None else [now + settings.handler_timeout]
+    if cut_off is not None:
+        limits.append(max(cut_off - settings.window_margin / 3, now + settings.window_margin / 6))
+    return min(limits, default=None)
 
 
 def keeps_leases(item: WorkerItem, settings: Settings) -> bool:

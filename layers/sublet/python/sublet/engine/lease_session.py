@@ -9,10 +9,12 @@ from datetime import datetime
 from functools import partial
 
 from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.crash_caution import crashes_by_hanging
 from sublet.decisions.held_lease import Tenure
 from sublet.decisions.read_position import may_have_lost, not_yet_handled, read_position
 from sublet.decisions.shard_end import Blocked
 from sublet.decisions.window import AtTip, LeaseReport, Outcome, batch_ends, has_caught_up
+from sublet.engine.handler_calls import HandlerCalls
 from sublet.engine.handling import Handling
 from sublet.engine.held_lease import HeldLease, instant
 from sublet.engine.lease_metrics import LeaseMetrics
@@ -48,8 +50,22 @@ class ProcessShared:
     handler: Handler
     settings: Settings
     budget: Budget
-    handler_slots: AbstractContextManager[object]
+    calls: HandlerCalls
     deaggregation: AbstractContextManager[object]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """A lease whose process ends without giving it back: what its row says, how far its handler is, and what that is doing."""
+
+    lease_key: str
+    checkpoint: Checkpoint
+    finished: Checkpoint
+    call: str | None
+
+    def __str__(self) -> str:
+        doing = "" if self.call is None else f", in a call of {self.call}"
+        return f"{self.lease_key}, checkpoint {self.checkpoint}, handled up to {self.finished}{doing}"
 
 
 @dataclass(slots=True)
@@ -63,6 +79,8 @@ class LeaseSession:
     why: ClaimReason
     keep: bool
     """Continuous mode: at the window's end keep the lease for the next window."""
+    cut_off: datetime | None = None
+    """When the runtime ends this process, whatever it is doing."""
     caught_up_at: datetime | None = field(default=None, init=False)
     """When the last poll was made that reached the tip and was handled whole: what arrived before is handled."""
     is_announced: bool = field(default=False, init=False)
@@ -80,8 +98,8 @@ class LeaseSession:
         self.count = LeaseReport(self.shard_id, Outcome.WINDOW_ENDED)
         self.progress = Progress(self.held, shared.settings, shared.ports.clock)
         self.handling = Handling(
-            shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.handler_slots, self.stop,
-            self.deadline,
+            shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.calls, self.stop,
+            self.deadline, self.cut_off,
         )  # fmt: skip
         self.metrics = LeaseMetrics(self.shard_id, shared.ports, self.progress)
 
@@ -93,6 +111,7 @@ class LeaseSession:
             outcome, problem = Outcome.SERVICE_FAILED, str(refused)
             if isinstance(refused, StreamError) and not isinstance(refused, TransientError):
                 self.shared.ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=self.shard_id)
+            self.shared.calls.health.note(refused)
             self.shared.ports.log.error(
                 "service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem
             )
@@ -109,6 +128,12 @@ class LeaseSession:
     @property
     def shard_id(self) -> str:
         return self.held.lease.shard_id
+
+    def left(self) -> LeftBehind:
+        lease, call = self.held.lease, self.handling.under_way
+        return LeftBehind(
+            lease.lease_key, lease.checkpoint, self.progress.finished, None if call is None else str(call)
+        )
 
     def _consume(self) -> Outcome:
         shared = self.shared
@@ -167,7 +192,9 @@ class LeaseSession:
         return Outcome.WINDOW_ENDED if self.held.tenure is Tenure.HELD else Outcome.LEASE_LOST
 
     def _not_handled(self) -> Outcome:
-        """The handler did not finish: it failed too often, unless we were stopped or out of time."""
+        """The handler did not finish: it hangs, or failed too often, unless we were stopped or out of time."""
+        if self.handling.is_hung:
+            return Outcome.HANDLER_HUNG
         return (
             Outcome.HANDLER_FAILED
             if self.handling.retries_exhausted and not self.stop.is_set()
@@ -250,14 +277,16 @@ class LeaseSession:
     def _finish(self, outcome: Outcome, problem: str | None) -> LeaseReport:
         """The handler's flush and the last checkpoint; then release or keep the lease, or tell the handler that it is gone."""
         shared = self.shared
-        keep = self.keep and outcome is Outcome.WINDOW_ENDED
+        keep = self._keeps and outcome is Outcome.WINDOW_ENDED
         if outcome is not Outcome.SHARD_ENDED:
             if not keep:
                 self._tell_releasing()
             if self.progress.write_last(shared.ports.table, shared.ports.log):
                 shared.ports.metrics.put(Metric.LATE_CHECKPOINTS, 1)
             if not keep:
-                self.held.write(partial(release, caught_up_at=self.caught_up_at))
+                self._release()
+            if self.handling.is_hung:
+                outcome = Outcome.HANDLER_HUNG
             if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
                 outcome, keep = Outcome.LEASE_LOST, False
                 self._tell_lost()
@@ -275,10 +304,22 @@ class LeaseSession:
         self.show()
         return self.count
 
+    @property
+    def _keeps(self) -> bool:
+        """A process that is to end begins no other window."""
+        return self.keep and self.shared.calls.health.ending is None
+
+    def _release(self) -> None:
+        hung = crashes_by_hanging(self.held.lease) if self.handling.is_hung else 0
+        self.held.write(partial(release, caught_up_at=self.caught_up_at, crashes=hung))
+
     def settle(self) -> LeaseReport:
         """A kept lease when the whole window is over, long after its own part may be: as our last heartbeat left it, or lost."""
-        if self.held.tenure is Tenure.HELD:
+        if self.held.tenure is Tenure.HELD and self._keeps:
             return replace(self.count, kept=self.held.lease.fence)
+        if self.held.tenure is Tenure.HELD:
+            self.keep = False
+            return self._finish(Outcome.WINDOW_ENDED, self.count.problem)
         self.progress.write_last(self.shared.ports.table, self.shared.ports.log)
         self._tell_lost()
         return replace(self.count, outcome=Outcome.LEASE_LOST, kept=None)

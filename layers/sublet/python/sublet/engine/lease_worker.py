@@ -6,8 +6,10 @@ from datetime import datetime
 
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import WindowReport, after_window
-from sublet.engine.lease_session import ProcessShared
+from sublet.engine.handler_calls import HandlerCalls
+from sublet.engine.lease_session import LeftBehind, ProcessShared
 from sublet.engine.page_feed import Budget
+from sublet.engine.process_health import ProcessHealth
 from sublet.engine.window import Exclusion, Window
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal
@@ -17,33 +19,54 @@ from sublet.settings import Settings
 class LeaseWorker:
     """One for each process: what it bounds, it bounds over all windows of the process, of which several may run at once.
 
+    health      whether the process should end, and why: for its runtime, which can end it
     consuming   lease keys that a window of this process has, until the last handler call of it has returned: no other may
                 begin with one of them, though the lease has been lost and could be had again
     """
 
-    def __init__(self, ports: Ports, handler: Handler, settings: Settings) -> None:
+    def __init__(
+        self, ports: Ports, handler: Handler, settings: Settings, *, replaced_at_once: bool = False
+    ) -> None:
         self.ports = ports
+        self.health = ProcessHealth(ports, settings.handler_concurrency, replaced_at_once=replaced_at_once)
         self._settings = settings
         self._shared = ProcessShared(
             ports,
             handler,
             settings,
             Budget(settings.max_bytes_in_flight, settings.max_records_in_flight, ports.tasks),
-            handler_slots=ports.tasks.slots(settings.handler_concurrency),
+            HandlerCalls(ports, settings, self.health),
             deaggregation=ports.tasks.lock(),
         )
         self._consuming = Exclusion(ports.tasks)
+        self._windows: list[Window] = []
 
     def run_window(
-        self, item: WorkerItem, invocation_id: str, deadline: datetime, stop: Signal | None = None
+        self,
+        item: WorkerItem,
+        invocation_id: str,
+        deadline: datetime,
+        stop: Signal | None = None,
+        cut_off: datetime | None = None,
     ) -> WindowReport:
         """Consume the item's leases until `deadline` (by the steady clock), or until `stop` is set, which ends the window early.
 
-        `invocation_id` is unique to this attempt. Raises only what nobody planned, and then after every lease is released.
+        `invocation_id` is unique to this attempt. `cut_off`: when the runtime ends this process, whatever it is doing; a call of
+        the handler that is under way shortly before is given up. Raises only what nobody planned, and then after every lease is
+        released.
         """
         holder, lock = f"{item.item_id}/{invocation_id}", self.ports.tasks.lock()
-        window = Window(self._shared, self._consuming, item, holder, deadline, stop, lock)
+        window = Window(self._shared, self._consuming, item, holder, deadline, stop, lock, cut_off)
+        self._windows.append(window)
         try:
             return after_window(item, window.run())
+        except BaseException as fault:
+            self.health.note(fault)
+            raise
         finally:
+            self._windows.remove(window)
             self.ports.metrics.flush()
+
+    def left(self) -> tuple[LeftBehind, ...]:
+        """The leases that are held at this moment, for a process that cannot wait to give them back."""
+        return tuple(left for window in list(self._windows) for left in window.left())

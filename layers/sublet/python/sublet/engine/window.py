@@ -20,11 +20,11 @@ from sublet.decisions.instant import Instant
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.shard_end import may_begin
 from sublet.decisions.window import LeaseReport, Outcome, keeps_leases
-from sublet.engine.handling import call_once
+from sublet.engine.handler_calls import HandlerCall
 from sublet.engine.heartbeats import keep_heartbeating
 from sublet.engine.held_lease import HeldLease, instant
 from sublet.engine.lease_metrics import SHOWN_EVERY
-from sublet.engine.lease_session import LeaseSession, ProcessShared
+from sublet.engine.lease_session import LeaseSession, LeftBehind, ProcessShared
 from sublet.engine.lease_steps import acquire_lease, is_held_by
 from sublet.engine.progress import Progress
 from sublet.errors import StreamError, TransientError
@@ -67,6 +67,7 @@ class Window:
     deadline: datetime
     stop: Signal | None
     lock: AbstractContextManager[object]
+    cut_off: datetime | None = None
     claimed: set[str] = field(default_factory=set)
     under_way: set[str] = field(default_factory=set)
     vanished: set[str] = field(default_factory=set)
@@ -82,6 +83,7 @@ class Window:
     def run(self) -> list[LeaseReport]:
         tasks, done = self.shared.ports.tasks, self.shared.ports.tasks.signal()
         beside: list[Task[None]] = []
+        no_longer = self.shared.calls.health.when_it_ends_now(self._stop_sessions)
         try:
             beside.append(tasks.spawn(lambda: keep_heartbeating(self._progress, self.shared.settings, done)))
             beside.append(tasks.spawn(lambda: self._keep_showing(done)))
@@ -91,6 +93,7 @@ class Window:
             reports = self._reports()
         finally:
             done.set()
+            no_longer()
             for task in beside:
                 task.result()
             if not self.shown and self.acquired:
@@ -142,6 +145,10 @@ class Window:
     def _progress(self) -> list[Progress]:
         return [session.progress for session in list(self.sessions.values())]
 
+    def left(self) -> list[LeftBehind]:
+        """Of the leases that are held, those kept for the next window included."""
+        return [session.left() for session in list(self.sessions.values())]
+
     def _pass_on(self, stop: Signal, done: Signal) -> None:
         while not done.wait(STOP_NOTICED_WITHIN):
             if stop.is_set():
@@ -162,7 +169,8 @@ class Window:
 
     def _lease(self, seen: LeaseFence, why: ClaimReason) -> LeaseReport:
         """One lease from its acquire to the start of its children."""
-        if not self.consuming.take(seen.lease_key):
+        is_hung = self.shared.calls.health.is_hung(seen.lease_key)
+        if is_hung or not self.consuming.take(seen.lease_key):
             self.under_way.discard(seen.lease_key)
             self.shared.ports.log.warning(
                 "an earlier window of this process is still in a handler call of this lease",
@@ -184,6 +192,7 @@ class Window:
         try:
             row = self._acquire(seen, why)
         except TransientError as unavailable:
+            self.shared.calls.health.note(unavailable)
             log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
             self.shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=shard_id_of(seen.lease_key))
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
@@ -234,15 +243,14 @@ class Window:
         """Kept for this window by the one before, and taken in between: the handler's state for it is stale."""
         shard_id, shared = shard_id_of(kept.lease_key), self.shared
         shared.ports.metrics.put(Metric.LOST_LEASES, 1)
-        call = partial(shared.handler.lease_lost, shard_id)
-        call_once(call, "lease_lost", shard_id, shared.ports, shared.settings)
+        call = HandlerCall(kept.lease_key, shard_id, "lease_lost")
+        shared.calls.tell(call, partial(shared.handler.lease_lost, shard_id), self.cut_off)
 
     def _session(self, lease: Lease, since: Instant, why: ClaimReason) -> LeaseSession:
         ports, stop = self.shared.ports, self.shared.ports.tasks.signal()
         held = HeldLease(lease, since, ports, self.shared.settings.failover_time, stop)
-        session = LeaseSession(
-            self.shared, held, self.deadline, stop, why, keep=keeps_leases(self.item, self.shared.settings)
-        )
+        keep = keeps_leases(self.item, self.shared.settings)
+        session = LeaseSession(self.shared, held, self.deadline, stop, why, keep, self.cut_off)
         self.sessions[lease.lease_key] = session
         if self.is_stopping:
             session.stop_early()

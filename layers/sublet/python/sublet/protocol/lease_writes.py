@@ -171,14 +171,16 @@ def end(lease: Lease) -> LeaseWrite:
     )
 
 
-def release(lease: Lease, caught_up_at: datetime | None = None) -> LeaseWrite:
-    """Give the lease back (KCL's evictLease). `caught_up_at`: nothing was left in the shard at that moment."""
+def release(lease: Lease, caught_up_at: datetime | None = None, crashes: int = 0) -> LeaseWrite:
+    """Give the lease back (KCL's evictLease). `caught_up_at`: nothing was left in the shard at that moment. `crashes`: what is
+    to be counted as such, of a handler call that hangs.
+    """
     return LeaseWrite(
         WriteKind.RELEASE,
         lease.lease_key,
         _still_held(lease),
         sets={columns.CAUGHT_UP_AT: moment(caught_up_at)} if caught_up_at else {},
-        adds={columns.LEASE_COUNTER: ONE},
+        adds={columns.LEASE_COUNTER: ONE, **({columns.CRASHES: crashes} if crashes else {})},
         removes=_OWNERSHIP,
     )
 

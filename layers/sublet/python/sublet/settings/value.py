@@ -183,6 +183,11 @@ class Settings:
     handler_backoff_max: Annotated[timedelta, lasting("0s", "10m")] = timedelta(seconds=30)
     """The longest pause between two calls with the same batch."""
 
+    handler_timeout: Annotated[timedelta | None, lasting("1s", "1d")] = None
+    """How long one call may take. One that hangs cannot be ended: its lease is given up, and what comes of it counts for nothing.
+    On Lambda, by default and at most, until a third of window_margin before the function's timeout.
+    """
+
     handler_concurrency: Annotated[int, between(1, 100)] = 1
     """Handler calls at once in one process. More needs a handler that is safe to call from several threads."""
 

@@ -1,0 +1,80 @@
+"""When a process should make way for a new one: what has befallen it is its own, and would not befall the next.
+
+A Python thread cannot be ended from outside, and what a handler leaks stays leaked. Records are no ground to end a process for:
+they come to the next one too.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from sublet.decisions.window import LeaseReport, Outcome
+
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+_NO_THREAD = "can't start new thread"
+"""Python's own words, in a RuntimeError of no type of its own."""
+
+
+class Ending(StrEnum):
+    """Why, as a sentence goes on."""
+
+    CALL_HANGS = "a call of the handler hangs, and a thread cannot be ended"
+    ALL_SLOTS_HANG = "calls of the handler hang in all of its slots"
+    NO_DESCRIPTORS = "it can have no more file descriptors"
+    NO_THREADS = "it can have no more threads"
+    NOTHING_RETURNS = "no call of the handler returns any more, where calls returned before"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """slots         handler calls that the process may make at once; each that hangs is replaced once
+    hung          calls that hang now
+    lacking       what the system would not give it
+    """
+
+    slots: int
+    hung: int = 0
+    lacking: Ending | None = None
+
+    @property
+    def ends_now(self) -> Ending | None:
+        """Nothing more can be done here: whatever is held is to be given back at once."""
+        return self.lacking or (Ending.ALL_SLOTS_HANG if self.hung >= 2 * self.slots else None)
+
+    @property
+    def ends_soon(self) -> Ending | None:
+        """The other leases can go on, and the next process need not have this one's thread and memory."""
+        return self.ends_now or (Ending.CALL_HANGS if self.hung else None)
+
+
+def lacking(failure: BaseException) -> Ending | None:
+    """What the system had no more of, by an exception or by any that it comes from: clients of AWS raise their own instead."""
+    for cause in _causes(failure):
+        if isinstance(cause, OSError) and cause.errno in _NO_DESCRIPTOR:
+            return Ending.NO_DESCRIPTORS
+        if isinstance(cause, RuntimeError) and _NO_THREAD in str(cause):
+            return Ending.NO_THREADS
+    return None
+
+
+def _causes(failure: BaseException) -> Iterator[BaseException]:
+    seen: list[BaseException] = []
+    cause: BaseException | None = failure
+    while cause is not None and cause not in seen:
+        yield cause
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
+
+
+def nothing_returns(reports: Sequence[LeaseReport], began_at: datetime, last_return: datetime | None) -> bool:
+    """Every lease's handler failed, and no call has returned since the window began, though some had before.
+
+    Without those before, it is the code, or what it depends on: a new process would fail in the same way. So a bad deployment
+    ends none, and an outage ends each at most once.
+    """
+    all_failed = bool(reports) and all(report.outcome is Outcome.HANDLER_FAILED for report in reports)
+    return all_failed and last_return is not None and last_return < began_at

@@ -1,0 +1,291 @@
+"""A handler call that hangs: its lease is given up, what comes of it counts for nothing, and its neighbours go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sublet.decisions.crash_caution import Caution, caution
+from sublet.decisions.process_end import Ending
+from sublet.decisions.window import Next, Outcome
+from sublet.errors import HandlerOverdue
+from sublet.handler import Batch
+from sublet.metric_names import Metric
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease_writes import WriteKind
+
+from tests.doubles.engine_world import (
+    CONTINUOUS,
+    MINUTE,
+    NO_WAITING,
+    SECOND,
+    SHARD,
+    EngineWorld,
+    only,
+    outcomes,
+)
+
+HOUR = 60 * MINUTE
+OTHER = "shardId-000000000001"
+TIMED = replace(NO_WAITING, handler_timeout=20 * SECOND)
+
+
+def hanging(world: EngineWorld, *data: bytes, lasts: timedelta = HOUR) -> Callable[[Batch], None]:
+    """A handler's script that takes an hour for a batch with any of these records."""
+
+    def script(batch: Batch) -> None:
+        if any(record.data in data for record in batch.records):
+            world.tasks.sleep(lasts)
+
+    return script
+
+
+def hung_world(settings: object = TIMED, shards: int = 2) -> EngineWorld:
+    world = EngineWorld(TIMED if settings is TIMED else settings, shards=shards)  # type: ignore[arg-type]
+    world.put("poison", shard=0, of=shards)
+    for shard in range(1, shards):
+        world.put(f"good-{shard}", shard=shard, of=shards)
+    world.handler.script = hanging(world, b"poison")
+    return world
+
+
+def test_its_lease_is_given_up_and_its_neighbour_goes_on_in_its_slot() -> None:
+    world = hung_world()
+    assert outcomes(world.window(lasts=5 * MINUTE)) == {
+        SHARD: Outcome.HANDLER_HUNG,
+        OTHER: Outcome.CAUGHT_UP,
+    }
+    assert world.handler.data(OTHER) == [b"good-1"]
+    assert world.seconds() < 40
+    row = world.table.lease()
+    assert (row.lease_owner, row.checkpoint) == (None, TRIM_HORIZON)
+
+
+def test_a_call_that_takes_its_time_but_not_too_long_is_left_alone() -> None:
+    world = hung_world(shards=1)
+    world.handler.script = hanging(world, b"poison", lasts=19 * SECOND)
+    assert only(world.window(lasts=5 * MINUTE)).outcome is Outcome.CAUGHT_UP
+    assert world.log.messages("error") == []
+
+
+def test_one_line_of_the_log_says_which_call_it_is_and_how_long_it_has_taken() -> None:
+    world = EngineWorld(TIMED)
+    numbers = world.put("a", "poison", "b")
+    world.handler.script = hanging(world, b"poison")
+    report = only(world.window(lasts=5 * MINUTE))
+    (line,) = [line for line in world.log.lines if line.message.startswith("handler call hangs")]
+    assert line.fields == {
+        "shard_id": SHARD,
+        "lease_key": SHARD,
+        "call": f"handle, after 0 records of 3 from {Checkpoint(numbers[0], 0)}",
+        "first": str(Checkpoint(numbers[0], 0)),
+        "last": str(Checkpoint(numbers[2], 0)),
+        "seconds": 20.0,
+    }
+    assert report.problem == f"hung in {line.fields['call']}"
+    assert sum(world.metrics.values(Metric.HANDLER_FAILURES)) == 1
+
+
+def test_what_it_had_checkpointed_is_written_and_what_it_checkpoints_late_is_refused() -> None:
+    world = EngineWorld(TIMED)
+    numbers = world.put("a", "b")
+    refused: list[Exception] = []
+
+    def script(batch: Batch) -> None:
+        batch.checkpoint(batch.records[0])
+        world.tasks.sleep(MINUTE)
+        try:
+            batch.checkpoint(batch.records[1])
+        except HandlerOverdue as late:
+            refused.append(late)
+
+    world.handler.script = script
+    assert only(world.window(lasts=5 * MINUTE)).user_records == 1
+    assert world.table.lease().checkpoint == Checkpoint(numbers[0])
+    writes = len(world.table.writes)
+    world.tasks.sleep(2 * MINUTE)
+    assert SHARD in str(refused[0])
+    assert world.table.lease().checkpoint == Checkpoint(numbers[0])
+    assert len(world.table.writes) == writes, "its late end writes nothing"
+
+
+def test_an_earlier_batch_of_its_lease_cannot_be_checkpointed_either() -> None:
+    world = EngineWorld(replace(TIMED, batch_size=1))
+    world.put("a", "poison")
+    refused: list[Exception] = []
+
+    def script(batch: Batch) -> None:
+        if batch.records[0].data == b"poison":
+            world.tasks.sleep(MINUTE)
+            first = world.handler.batches[0]
+            try:
+                first.checkpoint(first.records[0])
+            except HandlerOverdue as late:
+                refused.append(late)
+
+    world.handler.script = script
+    world.window(lasts=5 * MINUTE)
+    world.tasks.sleep(2 * MINUTE)
+    assert refused
+
+
+def test_no_other_call_is_made_for_its_lease_while_it_hangs_and_lease_lost_when_it_has_ended() -> None:
+    world = hung_world(shards=1)
+    world.handler.script = hanging(world, b"poison", lasts=MINUTE)
+    world.window(lasts=5 * MINUTE)
+    assert world.handler.calls == [("lease_acquired", SHARD), ("handle", SHARD)]
+    world.tasks.sleep(2 * MINUTE)
+    assert world.handler.calls[2:] == [("lease_lost", SHARD)]
+    assert "a handler call that was given up has ended" in world.log.messages("warning")
+
+
+def test_its_process_does_not_take_the_lease_again_before_it_has_ended() -> None:
+    world = hung_world(shards=1)
+    world.handler.script = hanging(world, b"poison", lasts=MINUTE)
+    worker = world.worker()
+    world.window(lasts=5 * MINUTE, worker=worker)
+    acquires = world.table.kinds().count(WriteKind.ACQUIRE)
+    assert only(world.window(worker=worker)).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert world.table.kinds().count(WriteKind.ACQUIRE) == acquires
+    world.tasks.sleep(2 * MINUTE)
+    world.handler.script = lambda _: None
+    assert only(world.window(worker=worker)).outcome is Outcome.CAUGHT_UP
+    assert worker.health.ends_now is None
+
+
+def test_another_process_may_take_it_at_once() -> None:
+    world = hung_world(shards=1)
+    world.window(lasts=5 * MINUTE)
+    world.handler.script = lambda _: None
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+
+
+def test_whose_call_it_was_is_known_so_the_lease_is_tried_alone_from_then_on() -> None:
+    """Its neighbours had waited for the slot: they need not wait again. Getting further clears it."""
+    world = hung_world()
+    world.window(lasts=5 * MINUTE)
+    assert caution(world.table.lease(SHARD)) is Caution.ALONE
+    assert caution(world.table.lease(OTHER)) is Caution.NONE
+    world.window(world.item(SHARD), lasts=5 * MINUTE)
+    assert caution(world.table.lease(SHARD)) is Caution.PAUSES
+    world.handler.script = lambda _: None
+    world.window(world.item(SHARD))
+    assert caution(world.table.lease(SHARD)) is Caution.NONE
+
+
+@pytest.mark.parametrize("what", ["acquired", "releasing", "ended"])
+def test_an_optional_function_that_hangs_gives_its_lease_up_too(what: str) -> None:
+    world = EngineWorld(TIMED)
+    world.put("a")
+    if what == "ended":
+        world.shards.split(SHARD)
+    setattr(world.handler, f"on_{what}", lambda *_: world.tasks.sleep(HOUR))
+    report = world.window(world.item(SHARD), lasts=5 * MINUTE)
+    assert outcomes(report)[SHARD] is Outcome.HANDLER_HUNG
+    assert world.table.lease().lease_owner is None
+    assert not world.table.lease().is_ended
+
+
+# When the runtime ends the process
+
+
+def test_where_the_process_is_cut_off_a_call_may_take_what_is_left_of_the_window_and_most_of_its_margin() -> (
+    None
+):
+    """14 minutes and 30 s: 14:20, so that 10 s are left for the releases."""
+    world = hung_world(NO_WAITING)
+    report = world.window(lasts=14 * MINUTE, margin=30 * SECOND)
+    assert outcomes(report) == {SHARD: Outcome.HANDLER_HUNG, OTHER: Outcome.WINDOW_ENDED}
+    assert 14 * 60 + 20 <= world.seconds() < 14 * 60 + 25
+    assert world.table.lease(OTHER).lease_owner is None
+
+
+def test_a_handler_timeout_does_not_outlast_the_process() -> None:
+    world = hung_world(replace(NO_WAITING, handler_timeout=HOUR), shards=1)
+    assert only(world.window(margin=30 * SECOND)).outcome is Outcome.HANDLER_HUNG
+
+
+def test_without_a_time_of_its_own_and_a_cut_off_a_call_may_take_for_ever() -> None:
+    world = hung_world(NO_WAITING, shards=1)
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert world.seconds() >= 3600
+
+
+def test_what_is_told_at_the_very_end_has_some_time_left() -> None:
+    """The neighbour had waited for the slot until then: its flush comes when a call must be back already."""
+    world = hung_world(NO_WAITING)
+    flushed: list[str] = []
+
+    def flush(shard_id: str) -> None:
+        world.tasks.sleep(4 * SECOND)
+        flushed.append(shard_id)
+
+    world.handler.on_releasing = flush
+    world.window(margin=30 * SECOND)
+    assert flushed == [OTHER]
+
+
+# What it means for the process
+
+
+def test_a_process_that_is_replaced_at_once_keeps_no_lease_when_a_call_hangs() -> None:
+    """On Lambda: the others go on to the window's end, and are released then, since it is this environment's last."""
+    world = hung_world(replace(CONTINUOUS, handler_timeout=20 * SECOND), shards=3)
+    worker = world.worker(replaced_at_once=True)
+    report = world.window(lasts=5 * MINUTE, worker=worker)
+    assert worker.health.ending is Ending.CALL_HANGS
+    assert worker.health.ends_now is None
+    assert world.seconds() >= 300
+    assert {lease.kept for lease in report.leases} == {None}
+    assert report.next is Next.PROMPT
+    assert {lease.lease_owner for lease in world.table.real.scan().leases} == {None}
+
+
+def test_one_that_lives_on_keeps_the_others() -> None:
+    world = hung_world(replace(CONTINUOUS, handler_timeout=20 * SECOND))
+    worker = world.worker()
+    report = world.window(lasts=5 * MINUTE, worker=worker)
+    assert [lease.lease_key for lease in report.leases if lease.kept] == [OTHER]
+    assert worker.health.ending is None
+
+
+def test_a_lease_kept_before_a_call_hung_is_given_back_too() -> None:
+    """Its own part of the window was over; the call hung into the margin."""
+    world = hung_world(CONTINUOUS)
+    world.settings = replace(world.settings, handler_concurrency=2)
+    worker = world.worker(replaced_at_once=True)
+    report = world.window(margin=30 * SECOND, worker=worker)
+    assert outcomes(report) == {SHARD: Outcome.HANDLER_HUNG, OTHER: Outcome.WINDOW_ENDED}
+    assert {lease.kept for lease in report.leases} == {None}
+    assert world.table.lease(OTHER).lease_owner is None
+    assert ("lease_releasing", OTHER) in world.handler.calls
+
+
+def test_when_calls_hang_in_all_slots_and_in_those_that_replaced_them_the_window_ends() -> None:
+    world = EngineWorld(replace(CONTINUOUS, handler_timeout=20 * SECOND, handler_concurrency=2), shards=6)
+    for shard in range(6):
+        world.put("poison" if shard < 4 else f"good-{shard}", shard=shard, of=6)
+    world.handler.script = hanging(world, b"poison")
+    worker = world.worker()
+    report = world.window(lasts=HOUR / 2, worker=worker)
+    assert worker.health.ends_now is Ending.ALL_SLOTS_HANG
+    assert world.seconds() < 120
+    assert {lease.lease_owner for lease in world.table.real.scan().leases} == {None}
+    assert list(outcomes(report).values()).count(Outcome.HANDLER_HUNG) == 4
+    assert "this process ends" in world.log.messages("error")
+
+
+def test_a_second_attempt_at_an_item_that_holds_nothing_any_more_does_nothing() -> None:
+    """The process was ended after it had given everything back, which Step Functions sees as a crash."""
+    world = hung_world(replace(CONTINUOUS, handler_timeout=20 * SECOND))
+    item = world.item()
+    world.window(item, lasts=5 * MINUTE, worker=world.worker(replaced_at_once=True))
+    before, calls = dict(world.table.real.rows()), len(world.handler.calls)
+    report = world.window(item)
+    assert set(outcomes(report).values()) == {Outcome.COULD_NOT_ACQUIRE}
+    assert report.next is Next.DONE
+    assert world.table.real.rows() == before, "no crash is counted"
+    assert len(world.handler.calls) == calls
+    assert world.metrics.values(Metric.LOST_LEASES) == []
