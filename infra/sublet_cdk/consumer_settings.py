@@ -12,10 +12,12 @@ from typing import Any, TypedDict
 
 from aws_cdk import Duration, Token
 from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_lambda as lambda_
 from sublet.errors import SettingsError
 from sublet.settings import (
     DEFINITIONS,
     PREFIX,
+    HandlerContract,
     HashRangeFilter,
     LogExceptions,
     Mode,
@@ -33,8 +35,8 @@ KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
 APPLICATION_MAX = 64
 """Step Functions names end at 80 characters, and ours is `<application>-lease-workers`."""
 
-STATED_OTHERWISE = ("application", "stream", "stream_arn", "handler")
-"""Settings that the construct takes as properties of its own."""
+STATED_OTHERWISE = ("application", "stream", "stream_arn", "handler", "invoke_identity_arn")
+"""Settings that the construct takes as properties of its own, or fills in."""
 
 
 class SettingProperties(TypedDict, total=False):
@@ -42,6 +44,8 @@ class SettingProperties(TypedDict, total=False):
     holds its default. Written out, because editors and type checkers read only what is written.
     """
 
+    handler_contract: HandlerContract
+    deaggregate: bool
     mode: Mode
     start_position: StartPosition
     failover_time: timedelta
@@ -136,3 +140,9 @@ def environment_of(settings: Settings, stream: kinesis.IStream) -> dict[str, str
         f"{PREFIX}STREAM": stream.stream_name,
         f"{PREFIX}STREAM_ARN": stream.stream_arn,
     }
+
+
+def tell_invoke_identity(worker: lambda_.Function, settings: Settings) -> None:
+    """Whose role reads the stream: a part of Lambda's event. It is the worker's, which is made after its settings."""
+    if settings.handler_contract is HandlerContract.LAMBDA_EVENT and worker.role is not None:
+        worker.add_environment(f"{PREFIX}INVOKE_IDENTITY_ARN", worker.role.role_arn)

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from sublet.errors import SettingsError
+from sublet.handlers.shape import meant_for_another, signature_in
+from sublet.settings import HandlerContract
 from sublet_cdk.code_folder import copy_code
 from sublet_cdk.wheels import Platform, install
 
@@ -27,11 +29,13 @@ def stage_handler(
     target: Path,
     platform: Platform,
     dot_files: Collection[str] = (),
+    contract: HandlerContract = HandlerContract.BATCH,
 ) -> Path:
     """Fill `target` with the handler directory, what its requirements.txt asks for, and the entry point, and return it.
 
     Raises SettingsError when the directory is none, has a file of the entry point's name, does not define
-    `handler`, or has a link that leaves it; PackagesNotInstalled when its requirements have no wheels for the platform.
+    `handler`, defines it by another contract, or has a link that leaves it; PackagesNotInstalled when its requirements have no
+    wheels for the platform.
     """
     if not handler_code.is_dir():
         raise SettingsError("handler_code", str(handler_code), "a directory with the handler's module in it")
@@ -41,7 +45,7 @@ def stage_handler(
             str(handler_code),
             f"a directory without {ENTRY_POINT}: sublet puts its entry point there; rename yours",
         )
-    check_handler_exists(handler_code, handler)
+    check_contract(check_handler_exists(handler_code, handler), handler, contract)
     shutil.rmtree(target, ignore_errors=True)
     if (handler_code / REQUIREMENTS).is_file():
         install(handler_code / REQUIREMENTS, platform, target, locked=False)
@@ -50,9 +54,9 @@ def stage_handler(
     return target
 
 
-def check_handler_exists(handler_code: Path, handler: str, setting: str = "handler") -> None:
-    """Refuse a `module:function` that the directory does not define, without running any of its code. `setting` is its
-    name in the error.
+def check_handler_exists(handler_code: Path, handler: str, setting: str = "handler") -> ast.Module:
+    """Refuse a `module:function` that the directory does not define, without running any of its code; the module's source.
+    `setting` is its name in the error.
     """
     module, _, function = handler.partition(":")
     if not module or not function:
@@ -67,16 +71,35 @@ def check_handler_exists(handler_code: Path, handler: str, setting: str = "handl
         raise SettingsError(
             setting, handler, f"a module that Python can read; {source} is not: {error}"
         ) from error
-    if function in _coroutines(tree.body):
-        raise SettingsError(
-            setting, handler, "a plain function: `async def` would return before anything is done"
-        )
     names = set(_defined(tree.body))
     if function not in names and ANYTHING not in names:
         raise SettingsError(
             setting,
             handler,
             f"a name that {source} defines; it defines: {', '.join(sorted(names)) or 'none'}",
+        )
+    return tree
+
+
+def check_contract(module: ast.Module, handler: str, contract: HandlerContract) -> None:
+    """Refuse a function that takes what another contract calls it with, as far as the module's own statements tell. The worker
+    asks again at its start, where nothing is left open.
+    """
+    name = handler.partition(":")[2]
+    for statement in module.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and statement.name == name:
+            takes = signature_in(statement)
+            problem = takes and meant_for_another(takes, contract)
+            if problem:
+                raise SettingsError("handler", handler, f"{name} {problem}")
+
+
+def check_is_plain(module: ast.Module, function: str, setting: str) -> None:
+    """Refuse a coroutine, where nobody would run it."""
+    name = function.partition(":")[2]
+    if any(isinstance(each, ast.AsyncFunctionDef) and each.name == name for each in module.body):
+        raise SettingsError(
+            setting, function, "a plain function: `async def` would return before anything is done"
         )
 
 
@@ -90,10 +113,6 @@ def _modules(directory: Path) -> Iterator[str]:
         parts = file.relative_to(directory).with_suffix("").parts
         if all(part.isidentifier() for part in parts):
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def _coroutines(body: Iterable[ast.stmt]) -> set[str]:
-    return {statement.name for statement in body if isinstance(statement, ast.AsyncFunctionDef)}
 
 
 def _defined(body: Iterable[ast.stmt]) -> Iterator[str]:

@@ -32,7 +32,12 @@ from constructs import Construct
 from sublet.metric_names import NAMESPACE
 from sublet_cdk import roles, tables
 from sublet_cdk.alarms import AlarmThresholds, Deployment
-from sublet_cdk.consumer_settings import SettingProperties, environment_of, settings_of
+from sublet_cdk.consumer_settings import (
+    SettingProperties,
+    environment_of,
+    settings_of,
+    tell_invoke_identity,
+)
 from sublet_cdk.deployment_check import add_deployment_check
 from sublet_cdk.executions import add_state_machine
 from sublet_cdk.functions import (
@@ -190,6 +195,7 @@ class KinesisConsumer(Construct):
                 network(vpc, security_groups, vpc_subnets),
             ),
         )
+        tell_invoke_identity(self.worker, self.settings)
         self.manager = self._manager(manager_reserved_concurrency)
         self.state_machine = add_state_machine(
             self,
@@ -280,8 +286,10 @@ class KinesisConsumer(Construct):
     def _worker_code(self, handler_code: Path, dot_files: Collection[str]) -> Path:
         target = stage_folder(self) / f"handler-{self.node.addr}"
         platform = platform_of(self.shape.runtime, self.shape.architecture)
-        handler = self.settings.handler
-        return stage_handler(handler_code, handler, LEASE_WORKER_ENTRY_POINT, target, platform, dot_files)
+        handler, contract = self.settings.handler, self.settings.handler_contract
+        return stage_handler(
+            handler_code, handler, LEASE_WORKER_ENTRY_POINT, target, platform, dot_files, contract
+        )
 
     def _worker_duties(self) -> dict[str, iam.PolicyStatement | None]:
         return {

@@ -17,7 +17,7 @@ from sublet.errors import SettingsError
 from sublet.pipeline.settings import Sink
 from sublet_cdk.code_folder import copy_code
 from sublet_cdk.functions import EXCLUDE
-from sublet_cdk.handler_asset import check_handler_exists
+from sublet_cdk.handler_asset import check_handler_exists, check_is_plain
 from sublet_cdk.library import stage_folder, stage_library
 from sublet_cdk.shipped import shipped
 
@@ -86,7 +86,7 @@ def _check(code: Path | None, transform: str | None, dependencies: Path) -> None
     if transform is not None:
         if code is None:
             raise SettingsError("code", None, f"the directory of the transform {transform}")
-        check_handler_exists(code, transform, "transform")
+        check_is_plain(check_handler_exists(code, transform, "transform"), transform, "transform")
 
 
 def _schema_file(schema: str | None) -> Path | None:

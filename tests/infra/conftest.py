@@ -22,6 +22,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     (root / "layer" / "python" / "dependency.py").write_text("")
     (root / "code").mkdir()
     (root / "code" / "orders.py").write_text("def handle(batch): ...\n")
+    (root / "code" / "lambdas.py").write_text("def handler(event, context): ...\n")
 
     def stack_of(
         context: Mapping[str, Any] | None = None, app: App | None = None, **overrides: Any

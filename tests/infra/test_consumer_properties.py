@@ -274,3 +274,16 @@ def test_context_gives_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_context_without_an_application_is_refused() -> None:
     with pytest.raises(SettingsError, match="setting application = None: required: the consumer group"):
         stack_of(App(), {})
+
+
+def test_a_handler_of_lambda_s_event_is_told_whose_role_reads_the_stream(build: Build) -> None:
+    template = Template.from_stack(build({"handler": "lambdas:handler", "handler_contract": "lambda_event"}))
+    worker = function(template, "LeaseWorker")
+    variables = worker["Environment"]["Variables"]
+    assert variables["SUBLET_INVOKE_IDENTITY_ARN"] == worker["Role"]
+    assert variables["SUBLET_HANDLER_CONTRACT"] == "lambda_event"
+
+
+def test_one_of_another_contract_is_refused_when_the_stack_is_made(build: Build) -> None:
+    with pytest.raises(SettingsError, match="set handler_contract=lambda_event"):
+        build({"handler": "lambdas:handler"})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from sublet.errors import SettingsError
+from sublet.settings import HandlerContract
 from sublet_cdk.handler_asset import stage_handler
 from sublet_cdk.wheels import PackagesNotInstalled, Platform
 
@@ -35,12 +36,12 @@ def code(tmp_path: Path) -> Path:
     return tmp_path / "code"
 
 
-def stage(code: Path, handler: str) -> Path:
-    return stage_handler(code, handler, ENTRY_POINT, code.parent / "staged", PLATFORM)
+def stage(code: Path, handler: str, contract: HandlerContract = HandlerContract.BATCH) -> Path:
+    return stage_handler(code, handler, ENTRY_POINT, code.parent / "staged", PLATFORM, contract=contract)
 
 
 @pytest.mark.parametrize(
-    "handler", ["orders.handler:handle", "flat:renamed", "made:handle", "starred:whatever"]
+    "handler", ["orders.handler:handle", "flat:renamed", "flat:later", "made:handle", "starred:whatever"]
 )
 def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(
     code: Path, handler: str
@@ -51,6 +52,34 @@ def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(
     assert not (staged / "__pycache__").exists()
     assert not (staged / "cdk.out").exists()
     assert not [path for path in staged.rglob("*") if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    ("handler", "contract", "sentence"),
+    [
+        ("lambdas:handler", HandlerContract.BATCH, r"takes \(event, context\).*set handler_contract=lambda_event"),
+        ("lambdas:later", HandlerContract.BATCH, "set handler_contract=lambda_event"),
+        ("orders.handler:handle", HandlerContract.LAMBDA_EVENT, r"takes \(batch\).*set handler_contract=batch"),
+    ],
+)  # fmt: skip
+def test_a_handler_of_another_contract_is_told_which(
+    code: Path, handler: str, contract: HandlerContract, sentence: str
+) -> None:
+    (code / "lambdas.py").write_text(
+        "def handler(event, context): ...\nasync def later(event, context): ...\n"
+    )
+    with pytest.raises(SettingsError, match=sentence):
+        stage(code, handler, contract)
+
+
+def test_it_is_staged_under_its_own_contract(code: Path) -> None:
+    (code / "lambdas.py").write_text(
+        "import x\n@x\ndef decorated(event, context): ...\ndef handler(event, context): ...\n"
+    )
+    stage(code, "lambdas:handler", HandlerContract.LAMBDA_EVENT)
+    stage(
+        code, "lambdas:decorated"
+    )  # what it takes, only a run can tell: the worker does, when it is deployed
 
 
 def test_staging_again_leaves_nothing_of_the_time_before(code: Path) -> None:
@@ -65,7 +94,6 @@ def test_staging_again_leaves_nothing_of_the_time_before(code: Path) -> None:
         ("orders.handler:handel", "it defines: handle, json"),
         ("order.handler:handle", "it has: broken, flat, made, orders, orders.handler, starred"),
         ("broken:handle", "broken.py is not"),
-        ("flat:later", "plain function"),
         ("orders.handler", "module:function"),
         ("", "module:function"),
     ],

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sublet.errors import DataGap, MalformedCheckpoint
 from sublet.handler import Batch
-from sublet.handlers.load import HandlerFunctions
+from sublet.handlers.batch import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint

@@ -10,16 +10,19 @@ import pytest
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import HandlerNotLoadable
 from sublet.handler import Batch
-from sublet.handlers.load import HandlerFunctions
+from sublet.handlers.batch import HandlerFunctions
 from sublet.memory import MemoryLog, MemoryStream
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import Page, UserRecord
+from sublet.settings import Settings
 from sublet.spark import apply_handler
 from sublet.spark.read.rows import Rows
 from sublet.spark.source.handler_tasks import handle_batches
 
 from tests.spark.memory_query import SleepingClock
+
+SETTINGS = Settings(application="sublet-spark", stream="orders")
 
 
 def page_of(stream: MemoryStream, shard_id: str) -> Page:
@@ -34,7 +37,9 @@ def run(
     """The rows that come out, and for how long it slept."""
     clock = SleepingClock()
     began = clock.now()
-    handled = handle_batches(HandlerFunctions(handle), iter(batches), clock, clock.sleep, log or MemoryLog())
+    handled = handle_batches(
+        HandlerFunctions(handle), iter(batches), clock, clock.sleep, log or MemoryLog(), SETTINGS
+    )
     return [tuple(row.values()) for batch in handled for row in batch.to_pylist()], clock.now() - began
 
 

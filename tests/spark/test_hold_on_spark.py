@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
-from sublet.handlers.load import HandlerFunctions
+from sublet.handlers.batch import HandlerFunctions
 from sublet.memory import memory_ports
 from sublet.protocol.lease import Lease
 from sublet.runtimes.process import ConsumerProcess

@@ -159,7 +159,8 @@ def test_what_is_no_stream_is_refused(stream: str) -> None:
 
 
 def test_what_is_no_handler_is_refused_before_anything_runs() -> None:
-    async def handle(batch: Batch) -> None: ...
+    def handle(batch: Batch) -> Iterator[None]:
+        yield
 
     with pytest.raises(HandlerNotLoadable):
         Consumer("orders-audit", "orders", handle)  # type: ignore[arg-type] # type checkers see it too

@@ -11,14 +11,20 @@ from typing import Any
 
 import pytest
 from sublet.errors import HandlerContractBroken, HandlerNotLoadable
-from sublet.handlers.load import HandlerFunctions, handler_of
+from sublet.handlers.batch import HandlerFunctions
+from sublet.handlers.load import handler_of
 
 from tests.doubles.user_records import batch_of
 
 BATCH = batch_of(b"data")
 
 
-async def handle_async(batch: object) -> None: ...
+SEEN: list[object] = []
+
+
+async def handle_async(batch: object) -> None:
+    await asyncio.sleep(0)
+    SEEN.append(batch)
 
 
 def handle_yielding(batch: object) -> Iterator[int]:
@@ -30,11 +36,13 @@ async def handle_async_yielding(batch: object) -> AsyncIterator[int]:
 
 
 class AsyncCall:
-    async def __call__(self, batch: object) -> None: ...
+    async def __call__(self, batch: object) -> None:
+        await handle_async(batch)
 
 
 class AsyncMethod:
-    async def handle(self, batch: object) -> None: ...
+    async def handle(self, batch: object) -> None:
+        await handle_async(batch)
 
 
 def decorated(function: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -51,18 +59,31 @@ def decorated(function: Callable[[Any], object]) -> Callable[[Any], object]:
     "handler",
     [
         handle_async,
-        handle_yielding,
-        handle_async_yielding,
         functools.partial(handle_async),
-        functools.partial(functools.partial(handle_yielding)),
         AsyncCall(),
         functools.partial(AsyncCall()),
         AsyncMethod(),
         AsyncMethod().handle,
+        decorated(handle_async),
+    ],
+    ids=lambda handler: type(handler).__name__,
+)
+def test_what_is_async_has_run_when_its_call_returns(handler: object) -> None:
+    SEEN.clear()
+    handler_of(handler).handle(BATCH)
+    assert SEEN == [BATCH]
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        handle_yielding,
+        handle_async_yielding,
+        functools.partial(functools.partial(handle_yielding)),
     ],
     ids=repr,
 )
-def test_what_is_seen_to_be_async_or_a_generator_is_refused_before_it_is_called(handler: object) -> None:
+def test_what_is_seen_to_be_a_generator_is_refused_before_it_is_called(handler: object) -> None:
     with pytest.raises(HandlerNotLoadable, match="calling it runs nothing of it"):
         handler_of(handler)
 
@@ -70,8 +91,7 @@ def test_what_is_seen_to_be_async_or_a_generator_is_refused_before_it_is_called(
 @pytest.mark.parametrize(
     ("handler", "what_to_do"),
     [
-        (decorated(handle_async), "make it a plain function, or have it run its coroutine"),
-        (decorated(handle_async_yielding), "make it a plain function"),
+        (decorated(handle_async_yielding), "use a loop instead of yield or map"),
         (decorated(handle_yielding), "use a loop instead of yield or map"),
         (lambda batch: map(print, batch.records), "use a loop instead of yield or map"),
         (lambda _: {"batchItemFailures": []}, "call batch.checkpoint"),
@@ -88,7 +108,8 @@ def test_what_is_seen_only_when_it_returns_fails_its_batch(handler: object, what
 
 @pytest.mark.parametrize("call", ["lease_acquired", "lease_releasing", "lease_lost", "shard_ended"])
 def test_the_optional_functions_are_held_to_the_same(call: str) -> None:
-    async def never_run(*_: object) -> None: ...
+    def never_run(*_: object) -> Iterator[int]:
+        yield 1
 
     handler = HandlerFunctions(print, never_run, never_run, never_run, never_run)
     arguments = ("shard", None) if call == "lease_acquired" else ("shard",)

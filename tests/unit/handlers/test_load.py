@@ -130,8 +130,8 @@ def lease_releasing(shard_id): audit.calls.append("the module's")
         ("orders:handle", "class handle:\n    def __init__(self, batch): pass", "orders.handle is a class"),
         (
             "orders:handle",
-            "def handle(b): pass\nasync def shard_ended(s): pass",
-            "orders.shard_ended is async",
+            "def handle(b): pass\ndef shard_ended(s): yield",
+            "orders.shard_ended is a generator",
         ),
         (
             "orders:handle",

@@ -11,7 +11,7 @@ import pytest
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import LeaseTableUnavailable, StreamNotFound, WorkerIdInUse
 from sublet.handler import Batch
-from sublet.handlers.load import HandlerFunctions
+from sublet.handlers.batch import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryStream, memory_ports
 from sublet.polling import PollingReader
 from sublet.ports import Applied, PollRefusal, Refused, ShardReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,8 @@ def test_a_failing_test_fails_at_once() -> None:
 
 
 def test_a_handler_that_breaks_the_contract_is_told() -> None:
-    async def never_run(batch: Batch) -> None: ...
+    def never_run(batch: Batch) -> Iterator[None]:
+        yield
 
     with pytest.raises(HandlerNotLoadable):
         consume(never_run, [b"a"])  # type: ignore[arg-type] # type checkers see it too

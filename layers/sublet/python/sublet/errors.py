@@ -8,6 +8,7 @@
     ├── HandlerContractBroken    the user's handler returned something that says that its work is not done
     ├── HandlerOverdue           a handler call that was given up goes on all the same, and wants to checkpoint
     ├── ProcessSpent             the process can do no more, and a new one can
+    ├── BatchItemsFailed         the user's handler reported records of its batch as failed
     ├── WorkerIdInUse            another process consumes under this one's worker id
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot read
     ├── RowNotWritable           Spark: a row that Kinesis would not take, such as one without a partition key
@@ -90,6 +91,12 @@ class HandlerOverdue(SubletError):
 class ProcessSpent(SubletError):
     """This process cannot go on, and a new one could: handler calls hang in all its slots, or the system has no more threads or
     descriptors for it. Every lease has been released.
+    """
+
+
+class BatchItemsFailed(SubletError):
+    """The handler returned batchItemFailures: what is before the first of them is done, and the rest comes again; or it returned
+    some that name no record of its batch, and all of it comes again. Names positions, and nothing that the handler returned.
     """
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import ModuleType
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -58,11 +58,19 @@ class Batch(Struct, frozen=True):
 class HandlesBatches(Protocol):
     """What an object needs to be a handler. It may have the other functions of Handler too."""
 
-    def handle(self, batch: Batch, /) -> None: ...
+    def handle(self, batch: Batch, /) -> Awaitable[None] | None: ...
 
 
-UserHandler = Callable[[Batch], None] | HandlesBatches | ModuleType | str
-"""A handler as a user gives it: a function, an object or module with `handle`, or `module:function`."""
+UserHandler = (
+    Callable[[Batch], None]
+    | Callable[[Batch], Awaitable[None]]
+    | Callable[[Any, Any], object]
+    | HandlesBatches
+    | ModuleType
+    | str
+)
+"""A handler as a user gives it: a function, an object or module with `handle`, or `module:function`; of (event, context) for the
+contract `lambda_event`."""
 
 
 class Handler(Protocol):

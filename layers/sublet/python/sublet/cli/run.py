@@ -49,14 +49,16 @@ def run_consumer(options: Namespace) -> int:
 
     settings = settings_of(options, os.environ)
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
-    handler = load_handler(settings.handler)
+    load_handler(
+        settings.handler, settings
+    )  # what cannot be loaded is refused before AWS is asked for anything
     stop = ThreadTasks().signal()
     stop_at_signals(stop)
     ports, settings = over_aws(settings, stop, may_create=not options.no_create, say=_say)
     if options.adopt:
         adopt_stream(ports)
     collect_seldom()
-    ConsumerProcess(ports, handler, settings, stop).run()
+    ConsumerProcess(ports, load_handler(settings.handler, settings), settings, stop).run()
     return 0
 
 

@@ -44,7 +44,8 @@ class Consumer:
         self.settings = Settings(
             **{**process_defaults(application), **settings, "application": application, **_named(stream)}
         )
-        self._handler = handler_of(handler)
+        handler_of(handler, self.settings)  # what cannot be used is refused here
+        self._handler = handler
         self._ports = ports
         self._stop = (ThreadTasks() if ports is None else ports.tasks).signal()
 
@@ -64,7 +65,7 @@ class Consumer:
             from sublet.consumer.over_aws import over_aws
 
             ports, settings = over_aws(settings, self._stop, may_create=create_tables)
-        ConsumerProcess(ports, self._handler, settings, self._stop).run()
+        ConsumerProcess(ports, handler_of(self._handler, settings), settings, self._stop).run()
 
     def stop(self) -> None:
         """Have `run` end within seconds, or after the handler's call. From any thread, or a signal handler; and for good."""

@@ -29,7 +29,7 @@ from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import KeysInside, keys_inside
 from sublet.protocol.lease_writes import release
-from sublet.protocol.records import Page, StreamRecord
+from sublet.protocol.records import Page, StreamRecord, as_put
 from sublet.settings import HashRangeFilter, Settings
 
 DEAGGREGATED_AT_ONCE = 2**20
@@ -237,7 +237,8 @@ class LeaseSession:
         with self.shared.deaggregation:
             result = deaggregate(stream_records, self.inside)
         self._note(result.dropped_out_of_range, result.delivered_whole)
-        records = tuple(not_yet_handled(result.user_records, self.progress.finished))
+        made = result.user_records if self.shared.settings.deaggregate else as_put(result.user_records)
+        records = tuple(not_yet_handled(made, self.progress.finished))
         start = 0
         for end in batch_ends(records, self.shared.settings.batch_size):
             if not self.handling.handle(records[start:end], millis_behind_latest):

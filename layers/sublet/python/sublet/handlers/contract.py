@@ -1,6 +1,6 @@
-"""Whether a function is a handler of our contract: by its looks before its first call, and by what a call returned.
+"""Whether a function can be called as a handler: by its looks before its first call, and by what a call returned.
 
-A handler that merely looks like one is worse than one that fails: calling an async function runs nothing of it, and its
+A handler that merely looks like one is worse than one that fails: calling a generator function runs nothing of it, and its
 records would count as done.
 """
 
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from sublet.errors import HandlerContractBroken
+from sublet.handlers.item_failures import FAILURES
 
 CONTRACT = {
     "handle": ("batch",),
@@ -20,15 +21,15 @@ CONTRACT = {
     "lease_lost": ("shard_id",),
     "shard_ended": ("shard_id",),
 }
-"""What is called of a user's, and with which arguments. Only the first is required."""
+"""What is called of a user's under our own contract, and with which arguments. Only the first is required."""
 
-_LAZY = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+_LAZY = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
-def misfit(function: object, role: str) -> str | None:
-    """Why it cannot be called as `role`, to be put after its name; None: nothing speaks against it.
+def misfit(function: object, called_with: Sequence[str]) -> str | None:
+    """Why it cannot be called with these, to be put after its name; None: nothing speaks against it.
 
-    What a decorator wraps is not looked at: one that runs a coroutine makes a plain function of it.
+    What a decorator wraps is not looked at: one that collects what a generator yields makes a plain function of it.
     """
     if not callable(function):
         return f"is a {type(function).__name__}, not a function"
@@ -36,34 +37,41 @@ def misfit(function: object, role: str) -> str | None:
         return "is a class: calling it makes an instance and handles nothing; name a function, or an instance's method"
     if any(is_lazy(_called(function)) for is_lazy in _LAZY):
         return (
-            "is async or a generator: calling it runs nothing of it, and its records would count as done; "
-            "make it a plain function"
+            "is a generator: calling it runs nothing of it, and its records would count as done; "
+            "make it a plain function, or async def without yield"
         )
-    return _wrong_arguments(function, CONTRACT[role])
+    return _wrong_arguments(function, called_with)
 
 
-def check_returned(returned: object) -> None:
-    """Raise HandlerContractBroken if the call has not done its work, or says so in another contract's way.
+def finished(returned: object) -> object:
+    """What a call of the user's returned, once its work is done: an awaitable is waited for, on the process' event loop."""
+    if not inspect.isawaitable(returned):
+        return returned
+    from sublet.handlers.event_loop import LOOP  # noqa: PLC0415 - asyncio, which only coroutines need
 
-    Anything else but None is warned about, once, and ignored.
-    """
-    if returned is None:
-        return
-    if inspect.isawaitable(returned) or inspect.isasyncgen(returned):
-        if inspect.iscoroutine(returned):
-            returned.close()  # or else Python says that it was never awaited
-        raise HandlerContractBroken(
-            f"the handler returned {_a(returned)}, the work of which is not done: make it a plain function, "
-            "or have it run its coroutine (asyncio.run)"
-        )
-    if isinstance(returned, Iterator):
+    return LOOP.result_of(returned)
+
+
+def check_ran(returned: object) -> None:
+    """Raise HandlerContractBroken if the call has not done its work. Whatever can be awaited has been by now."""
+    if inspect.isasyncgen(returned) or isinstance(returned, Iterator):
         raise HandlerContractBroken(
             f"the handler returned {_a(returned)}, of which nothing has run: use a loop instead of yield or map"
         )
-    if isinstance(returned, Mapping) and "batchItemFailures" in returned:
+
+
+def check_returned(returned: object) -> None:
+    """The same, and if the call says in another contract's way what is done. Anything else but None is warned about, once, and
+    ignored.
+    """
+    if returned is None:
+        return
+    check_ran(returned)
+    if isinstance(returned, Mapping) and FAILURES in returned:
         raise HandlerContractBroken(
-            "the handler returned batchItemFailures, which is the contract of Lambda's event source mapping: "
-            "call batch.checkpoint(record) for what is done, then raise for what is not"
+            f"the handler returned {FAILURES}, which is the contract of Lambda's event source mapping: "
+            "call batch.checkpoint(record) for what is done, then raise for what is not, or take (event, context) and set "
+            "handler_contract=lambda_event"
         )
     warnings.warn(
         f"the handler returned {_a(returned)}, which is ignored: a call that returns has handled its whole batch",
@@ -78,15 +86,15 @@ def _called(function: Callable[..., object]) -> object:
     return function if inspect.isroutine(function) else function.__call__  # type: ignore[operator] # `callable` says that it has one
 
 
-def _wrong_arguments(function: Callable[..., object], names: tuple[str, ...]) -> str | None:
+def _wrong_arguments(function: Callable[..., object], called_with: Sequence[str]) -> str | None:
     try:
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # one written in C may not tell
         return None
     try:
-        signature.bind(*names)
+        signature.bind(*called_with)
     except TypeError:
-        return f"takes ({', '.join(signature.parameters)}), but is called with ({', '.join(names)})"
+        return f"takes ({', '.join(signature.parameters)}), but is called with ({', '.join(called_with)})"
     return None
 
 

@@ -1,71 +1,67 @@
-"""The user's handler, however it is given, as the Handler port."""
+"""The user's handler, however it is given and of whichever contract, as the Handler port."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
+from typing import NamedTuple
 
 from sublet.errors import HandlerNotLoadable
-from sublet.handler import Batch
-from sublet.handlers.contract import CONTRACT, check_returned, misfit
-from sublet.protocol.checkpoint import Checkpoint
-
-
-def _nothing(*_: object) -> None:
-    """Stands in for an optional function that the user has not written."""
-
-
-@dataclass(frozen=True, slots=True)
-class HandlerFunctions:
-    """A handler made of plain functions; only the first is required. A call that did not run raises HandlerContractBroken."""
-
-    handle_batch: Callable[[Batch], object]
-    on_lease_acquired: Callable[[str, Checkpoint], object] = _nothing
-    on_lease_releasing: Callable[[str], object] = _nothing
-    on_lease_lost: Callable[[str], object] = _nothing
-    on_shard_ended: Callable[[str], object] = _nothing
-
-    def handle(self, batch: Batch) -> None:
-        check_returned(self.handle_batch(batch))
-
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
-        check_returned(self.on_lease_acquired(shard_id, checkpoint))
-
-    def lease_releasing(self, shard_id: str) -> None:
-        check_returned(self.on_lease_releasing(shard_id))
-
-    def lease_lost(self, shard_id: str) -> None:
-        check_returned(self.on_lease_lost(shard_id))
-
-    def shard_ended(self, shard_id: str) -> None:
-        check_returned(self.on_shard_ended(shard_id))
-
+from sublet.handler import Handler
+from sublet.handlers.batch import HandlerFunctions
+from sublet.handlers.contract import CONTRACT, misfit
+from sublet.handlers.lambda_context import FunctionIdentity
+from sublet.handlers.lambda_event import LambdaEventHandler, overlapping
+from sublet.handlers.shape import CALLED_WITH, meant_for_another, signature_of
+from sublet.settings import HandlerContract, Settings
 
 OPTIONAL = tuple(role for role in CONTRACT if role != "handle")
 
 
-def handler_of(handler: object) -> HandlerFunctions:
+class Named(NamedTuple):
+    """What a user gave as a handler. `said`: how a refusal begins."""
+
+    value: object
+    owner: object
+    """The module or object that may have the optional functions too; None for a function alone."""
+    said: str
+
+
+def handler_of(
+    handler: object, settings: Settings | None = None, identity: FunctionIdentity | None = None
+) -> Handler:
     """A handler of what the user has: a function, an object or module with a function `handle`, or `module:function`.
 
-    The optional functions are those of the object, or of the module that is named. Raises HandlerNotLoadable.
+    Of our own contract unless the settings say otherwise; then its optional functions are those of the object, or of the module
+    that is named. `identity`: of the function that it runs in, if it is one. Raises HandlerNotLoadable.
     """
-    if isinstance(handler, str):
-        return load_handler(handler)
-    name = getattr(handler, "__qualname__", None) or getattr(handler, "__name__", type(handler).__name__)
-    if _has_handle(handler):
-        return _functions(handler, "handle", f"handler {name}: {name}")
-    if callable(handler):
-        return HandlerFunctions(_checked(handler, "handle", f"handler {name}: it"))
-    raise HandlerNotLoadable(f"handler {name} is neither a function nor has it a function handle")
+    named = _imported_as(handler) if isinstance(handler, str) else _given(handler)
+    if settings is None or settings.handler_contract is HandlerContract.BATCH:
+        return _functions(named)
+    return _lambda_handler(named, settings, identity or FunctionIdentity.of_process(settings))
 
 
-def load_handler(reference: str) -> HandlerFunctions:
-    """Import `module:function` or `module:object`; the optional functions are the module's, or the object's.
+def load_handler(
+    reference: str, settings: Settings | None = None, identity: FunctionIdentity | None = None
+) -> Handler:
+    """Import `module:function` or `module:object`, as handler_of does.
 
     Raises HandlerNotLoadable, in one sentence that says which part of the reference is wrong.
     """
+    return handler_of(reference, settings, identity)
+
+
+def _given(handler: object) -> Named:
+    name = getattr(handler, "__qualname__", None) or getattr(handler, "__name__", type(handler).__name__)
+    if _has_handle(handler):
+        return Named(_handle_of(handler), handler, f"handler {name}: {name}.handle")
+    if callable(handler):
+        return Named(handler, None, f"handler {name}: it")
+    raise HandlerNotLoadable(f"handler {name} is neither a function nor has it a function handle")
+
+
+def _imported_as(reference: str) -> Named:
     module_name, _, name = reference.partition(":")
     if not module_name or not name:
         raise HandlerNotLoadable(
@@ -74,10 +70,11 @@ def load_handler(reference: str) -> HandlerFunctions:
     module = _imported(module_name, reference)
     if not hasattr(module, name):
         raise HandlerNotLoadable(f"handler {reference!r}: module {module_name} has no function {name}")
-    named = getattr(module, name)
-    if _has_handle(named):
-        return _functions(named, "handle", f"handler {reference!r}: {module_name}.{name}")
-    return _functions(module, name, f"handler {reference!r}: {module_name}")
+    value = getattr(module, name)
+    said = f"handler {reference!r}: {module_name}.{name}"
+    if _has_handle(value):
+        return Named(_handle_of(value), value, f"{said}.handle")
+    return Named(value, module, said)
 
 
 def _imported(module_name: str, reference: str) -> ModuleType:
@@ -102,20 +99,43 @@ def _has_handle(value: object) -> bool:
     return callable(getattr(value, "handle", None)) and not isinstance(value, type)
 
 
-def _functions(owner: object, function_name: str, said: str) -> HandlerFunctions:
-    """`said`: how a refusal begins, before the function's name."""
+def _handle_of(owner: object) -> object:
+    return getattr(owner, "handle", None)
+
+
+def _functions(named: Named) -> HandlerFunctions:
+    """Of our own contract."""
+    owner, said = named.owner, named.said.rpartition(".")[0]
     return HandlerFunctions(
-        _checked(getattr(owner, function_name), "handle", f"{said}.{function_name}"),
+        _meant(named, HandlerContract.BATCH),
         **{
-            f"on_{role}": _checked(getattr(owner, role), role, f"{said}.{role}")
+            f"on_{role}": _checked(getattr(owner, role), CONTRACT[role], f"{said}.{role}")
             for role in OPTIONAL
-            if hasattr(owner, role)
+            if owner is not None and hasattr(owner, role)
         },
     )
 
 
-def _checked(function: object, role: str, said: str) -> Callable[..., object]:
-    problem = misfit(function, role)
+def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity) -> LambdaEventHandler:
+    return LambdaEventHandler(
+        _meant(named, HandlerContract.LAMBDA_EVENT),
+        identity,
+        settings.invoke_identity_arn or "",
+        overlapping(settings.handler_concurrency),
+    )
+
+
+def _meant(named: Named, contract: HandlerContract) -> Callable[..., object]:
+    """The function, if it is a handler of this contract; one of another is told that one's name."""
+    takes = signature_of(named.value) if callable(named.value) and not isinstance(named.value, type) else None
+    problem = takes and meant_for_another(takes, contract)
+    if problem:
+        raise HandlerNotLoadable(f"{named.said} {problem}")
+    return _checked(named.value, CALLED_WITH[contract], named.said)
+
+
+def _checked(function: object, called_with: tuple[str, ...], said: str) -> Callable[..., object]:
+    problem = misfit(function, called_with)
     if problem is not None or not callable(function):
         raise HandlerNotLoadable(f"{said} {problem}")
     return function

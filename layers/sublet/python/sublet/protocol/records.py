@@ -6,6 +6,7 @@ refer back to them (`gc=False`), no work for the garbage collector, which walks 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -46,9 +47,29 @@ class UserRecord(Struct, frozen=True, gc=False):
         return self.stream_record.approximate_arrival_timestamp
 
     @property
+    def is_aggregated(self) -> bool:
+        """Whether it came in a KPL aggregate: a plain record's data are its stream record's own."""
+        return self.data is not self.stream_record.data
+
+    @property
     def checkpoint(self) -> Checkpoint:
         """The checkpoint that says: this record, and all before it, are handled."""
         return Checkpoint(self.stream_record.sequence_number, self.sub_sequence_number)
+
+
+def as_put(records: Iterable[UserRecord]) -> list[UserRecord]:
+    """The stream records that they are of, one for each, with its whole data: KPL aggregates as they were put.
+
+    Each stands at the place of its last user record, so that a checkpoint means the same whichever way it was handled: one within
+    an aggregate leaves the aggregate to be handled, and one of a whole aggregate is that of its last user record.
+    """
+    last = {id(record.stream_record): record for record in records}
+    return [
+        UserRecord(
+            of.stream_record.data, of.stream_record.partition_key, of.sub_sequence_number, of.stream_record
+        )
+        for of in last.values()
+    ]
 
 
 class NewRecord(NamedTuple):

@@ -16,6 +16,7 @@ from sublet.engine.adopting import adopt_stream
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager, TickReport
 from sublet.errors import EventError
+from sublet.handlers.lambda_context import FunctionIdentity
 from sublet.handlers.load import load_handler
 from sublet.settings import Settings
 from sublet.system.garbage_collection import collect_seldom
@@ -63,7 +64,8 @@ def _tick_to_json(report: TickReport) -> dict[str, Any]:
 def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
     """A handler that runs one window for each worker item. The user's handler is imported here, before any lease is touched."""
     settings = Settings.from_environment(os.environ)
-    handler = load_handler(settings.handler)
+    identity = FunctionIdentity.of_function(os.environ, settings)
+    handler = load_handler(settings.handler, settings, identity)
     ports = aws_ports(settings, "lease_worker")
     worker = LeaseWorker(ports, handler, settings)
     collect_seldom()

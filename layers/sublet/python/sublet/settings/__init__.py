@@ -9,7 +9,14 @@ reasons     each setting's reason, for documents and help
 """
 
 from sublet.settings.definition import Definition, Only
-from sublet.settings.kinds import HashRangeFilter, LogExceptions, Mode, StartKind, StartPosition
+from sublet.settings.kinds import (
+    HandlerContract,
+    HashRangeFilter,
+    LogExceptions,
+    Mode,
+    StartKind,
+    StartPosition,
+)
 from sublet.settings.limits import POLL_LIMIT_MAX, POLLS_PER_SECOND_MAX, check_window_fits
 from sublet.settings.text import duration_text, parse_duration, parse_setting, setting_text
 from sublet.settings.value import DEFINITIONS, PREFIX, SIGHTINGS_SUFFIX, Settings, unknown_setting
@@ -21,6 +28,7 @@ __all__ = [
     "PREFIX",
     "SIGHTINGS_SUFFIX",
     "Definition",
+    "HandlerContract",
     "HashRangeFilter",
     "LogExceptions",
     "Mode",

@@ -34,6 +34,16 @@ class LogExceptions(StrEnum):
     FRAMES = "frames"
 
 
+class HandlerContract(StrEnum):
+    """What the handler is called with, and what its return means. Each also with `async def`.
+
+    `batch` is ours. `lambda_event` is that of Lambda's event source mapping: `handler(event, context)`.
+    """
+
+    BATCH = "batch"
+    LAMBDA_EVENT = "lambda_event"
+
+
 class StartKind(StrEnum):
     TRIM_HORIZON = "TRIM_HORIZON"
     LATEST = "LATEST"

@@ -22,7 +22,14 @@ from sublet.settings.definition import (
     lasting,
     matching,
 )
-from sublet.settings.kinds import TRIM_HORIZON, HashRangeFilter, LogExceptions, Mode, StartPosition
+from sublet.settings.kinds import (
+    TRIM_HORIZON,
+    HandlerContract,
+    HashRangeFilter,
+    LogExceptions,
+    Mode,
+    StartPosition,
+)
 from sublet.settings.limits import POLL_LIMIT_MAX, check_together
 from sublet.settings.text import parse_setting, setting_text
 
@@ -66,6 +73,21 @@ class Settings:
         str, matching(r"([A-Za-z_][\w.]*:[A-Za-z_]\w*)?", "module:function, such as orders.handler:handle")
     ] = ""
     """Your code: the name of a module, and of the function or object in it. Only the lease worker needs it."""
+
+    handler_contract: HandlerContract = HandlerContract.BATCH
+    """batch: it takes a Batch. lambda_event: it is the handler of a Lambda behind an event source mapping, unchanged."""
+
+    deaggregate: bool = True
+    """Off: the handler gets stream records as they were put, KPL aggregates whole, for one that takes them apart by itself, as
+    behind an event source mapping.
+    """
+
+    invoke_identity_arn: Annotated[
+        str | None,
+        matching(r"arn:[\w-]+:(iam|sts)::\d{12}:[\w+=,.@/-]+", "the ARN of a role or user"),
+        Only.LAMBDA,
+    ] = None
+    """What lambda_event says of whose role reads the stream (invokeIdentityArn). The construct fills in the worker's."""
 
     mode: Mode = Mode.CATCH_UP
     """catch_up: a worker leaves when it is at the tip, and the next tick sends one again. continuous: leases are held from window

@@ -89,7 +89,7 @@ class MemoryConsumer:
 
     def consume(self, handler: UserHandler) -> Consumed:
         """Until each record of the stream is handled; or raise what the handler raised, once it has failed for good."""
-        calls, since = _Calls(handler_of(handler)), self.clock.steady()
+        calls, since = _Calls(handler_of(handler, self.settings)), self.clock.steady()
         ports, dispatcher = self._ports(), MemoryDispatcher()
         manager = LeaseManager(ports, dispatcher, self.settings)
         worker = LeaseWorker(ports, calls, self.settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import groupby
@@ -14,11 +14,12 @@ from pyspark.sql import DataFrame
 
 from sublet.decisions.window import handler_backoff
 from sublet.engine.exception_fields import exception_fields
+from sublet.errors import SettingsError
 from sublet.handler import Batch, Handler
 from sublet.handlers.load import load_handler
 from sublet.ports import Clock, Log
 from sublet.protocol.records import StreamRecord, UserRecord
-from sublet.settings import LogExceptions, Settings
+from sublet.settings import DEFINITIONS, LogExceptions, Settings, parse_setting
 from sublet.spark.python_log import PythonLog
 from sublet.spark.read.pace import Sleep
 from sublet.spark.read.rows import ARROW_SCHEMA
@@ -38,31 +39,54 @@ HANDLED_SCHEMA = pa.schema(
 _FIELDS = tuple(ARROW_SCHEMA.names)
 
 
-def apply_handler(rows: DataFrame, handler: str) -> DataFrame:
+def apply_handler(rows: DataFrame, handler: str, **settings: Any) -> DataFrame:
     """Call `module:function` with the source's rows, inside the tasks; a row for each call that returned: what it handled.
 
     Nothing happens until the result is written somewhere, and it happens again each time that it is. A batch holds rows of
     one shard, in order: give the source's rows as they come, or filtered, never shuffled. A call that raises is repeated
     as on Lambda (five attempts, with backoff), and then fails the task, which Spark runs again: at least once. The
     module has to be importable on the executors; its lease functions are not called, and `batch.checkpoint` does
-    nothing. Raises HandlerNotLoadable right away.
+    nothing. `settings`: how it is called, by name, such as `handler_contract="lambda_event"`.
+    Raises HandlerNotLoadable and SettingsError right away.
     """
-    load_handler(handler)
+    calls = _settings_of(settings)
+    load_handler(handler, calls)
     missing = [name for name in _FIELDS if name not in rows.columns]
     if missing:
         raise ValueError(
             f"apply_handler needs the source's own columns; these are missing: {', '.join(missing)}"
         )
-    return rows.select(*_FIELDS).mapInArrow(partial(_in_task, handler), HANDLED_DDL)
+    return rows.select(*_FIELDS).mapInArrow(partial(_in_task, handler, calls), HANDLED_DDL)
 
 
-def _in_task(reference: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _settings_of(given: Mapping[str, Any]) -> Settings:
+    """Values as elsewhere, or their text. An application it is not; its stream is told by each row."""
+    parsed: dict[str, Any] = {
+        name: parse_setting(name, DEFINITIONS[name].kind, value)
+        if name in DEFINITIONS and isinstance(value, str)
+        else value
+        for name, value in given.items()
+    }
+    settings = Settings(**{"application": "sublet-spark", "stream": "told-by-each-row", **parsed})
+    if not settings.deaggregate:
+        raise SettingsError("deaggregate", False, "true: Spark's rows are user records already")
+    return settings
+
+
+def _in_task(
+    reference: str, settings: Settings, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     log, sleep = PythonLog("sublet.spark.handler"), ThreadTasks().signal().wait
-    return handle_batches(load_handler(reference), batches, SystemClock(), sleep, log)
+    return handle_batches(load_handler(reference, settings), batches, SystemClock(), sleep, log, settings)
 
 
 def handle_batches(
-    handler: Handler, batches: Iterator[pa.RecordBatch], clock: Clock, sleep: Sleep, log: Log
+    handler: Handler,
+    batches: Iterator[pa.RecordBatch],
+    clock: Clock,
+    sleep: Sleep,
+    log: Log,
+    settings: Settings,
 ) -> Iterator[pa.RecordBatch]:
     """What `apply_handler` does in one task. Raises what the handler raised last."""
     for rows in batches:
@@ -70,7 +94,7 @@ def handle_batches(
             last = records[-1]
             behind = max(clock.now() - last.approximate_arrival_timestamp, timedelta(0))
             batch = Batch(stream, shard_id, records, behind // timedelta(milliseconds=1), _nothing)
-            _handle(handler, batch, sleep, log)
+            _handle(handler, batch, sleep, log, settings)
             handled = (stream, shard_id, len(records), last.sequence_number, last.sub_sequence_number)
             columns = [[value] for value in handled]
             yield pa.RecordBatch.from_arrays(
@@ -79,9 +103,8 @@ def handle_batches(
             )
 
 
-def _handle(handler: Handler, batch: Batch, sleep: Sleep, log: Log) -> None:
+def _handle(handler: Handler, batch: Batch, sleep: Sleep, log: Log, settings: Settings) -> None:
     """Each failure is in the executor's log, without its text, which may hold what a record holds."""
-    settings = Settings(application="sublet-spark", stream=batch.stream)
     for attempt in range(1, settings.handler_attempts + 1):
         try:
             return handler.handle(structs.replace(batch, attempt=attempt))
@@ -100,13 +123,15 @@ def _nothing(_: UserRecord) -> None:
 
 
 def _by_shard(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], Sequence[UserRecord]]]:
-    """Runs of rows of one shard. The user records of one stream record share it, as in the library, without its data."""
+    """Runs of rows of one shard. The user records of one stream record share it, as in the library; of its data there is what
+    tells a plain record from those that follow the first of an aggregate.
+    """
     columns = (rows.column(name).to_pylist() for name in _FIELDS)
     stream_records: dict[str, StreamRecord] = {}
 
     def user_record(row: tuple[Any, ...]) -> UserRecord:
         data, key, hash_key, number, sub, arrived, *_ = row
-        shared = stream_records.setdefault(number, StreamRecord(number, b"", key, arrived))
+        shared = stream_records.setdefault(number, StreamRecord(number, b"" if sub else data, key, arrived))
         return UserRecord(data, key, sub, shared, hash_key)
 
     for (stream, shard_id), run in groupby(zip(*columns, strict=True), key=lambda row: (row[7], row[6])):

@@ -49,7 +49,7 @@ def play_handler(
 
 def _wired(handler: object, calls: Calls, world: World, process: Process) -> Handler:
     own = handler() if isinstance(handler, type) else handler
-    return SimulatedHandler(world, process, handler_of(own), calls)
+    return SimulatedHandler(world, process, handler_of(own, world.settings), calls)
 
 
 def _check_end(result: Result, calls: Calls) -> None:

@@ -1,0 +1,40 @@
+"""Our own contract: plain functions of the user's as the Handler port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sublet.handler import Batch
+from sublet.handlers.contract import check_returned, finished
+from sublet.protocol.checkpoint import Checkpoint
+
+
+def _nothing(*_: object) -> None:
+    """Stands in for an optional function that the user has not written."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerFunctions:
+    """A handler made of plain functions; only the first is required. A call that did not run raises HandlerContractBroken."""
+
+    handle_batch: Callable[[Batch], object]
+    on_lease_acquired: Callable[[str, Checkpoint], object] = _nothing
+    on_lease_releasing: Callable[[str], object] = _nothing
+    on_lease_lost: Callable[[str], object] = _nothing
+    on_shard_ended: Callable[[str], object] = _nothing
+
+    def handle(self, batch: Batch) -> None:
+        check_returned(finished(self.handle_batch(batch)))
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+        check_returned(finished(self.on_lease_acquired(shard_id, checkpoint)))
+
+    def lease_releasing(self, shard_id: str) -> None:
+        check_returned(finished(self.on_lease_releasing(shard_id)))
+
+    def lease_lost(self, shard_id: str) -> None:
+        check_returned(finished(self.on_lease_lost(shard_id)))
+
+    def shard_ended(self, shard_id: str) -> None:
+        check_returned(finished(self.on_shard_ended(shard_id)))

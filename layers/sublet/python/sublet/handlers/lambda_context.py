@@ -1,0 +1,79 @@
+"""What a handler of Lambda's contract is given beside its event: Lambda's context, with the batch's own time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sublet.protocol.stream_identity import StreamArn
+from sublet.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionIdentity:
+    """Which function the handler runs in: the lease worker; in a process, one of the application's name stands for it."""
+
+    function_name: str
+    invoked_function_arn: str
+    function_version: str = "$LATEST"
+    memory_limit_in_mb: str = "0"
+    log_group_name: str = ""
+    log_stream_name: str = ""
+
+    @classmethod
+    def of_process(cls, settings: Settings) -> FunctionIdentity:
+        """Beside the stream, as a function behind an event source mapping mostly is."""
+        place = StreamArn.parse(settings.stream_arn or "arn:aws:kinesis")
+        return cls(settings.application, _function_arn(place, settings.application))
+
+    @classmethod
+    def of_function(cls, environment: Mapping[str, str], settings: Settings) -> FunctionIdentity:
+        """From the variables that Lambda sets. Its account is its role's: the stream may be another account's."""
+        name = environment.get("AWS_LAMBDA_FUNCTION_NAME", settings.application)
+        role = StreamArn.parse(settings.invoke_identity_arn or settings.stream_arn or "arn:aws:kinesis")
+        place = StreamArn(role.partition, environment.get("AWS_REGION", role.region), role.account, "")
+        return cls(
+            name,
+            _function_arn(place, name),
+            environment.get("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
+            environment.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "0"),
+            environment.get("AWS_LAMBDA_LOG_GROUP_NAME", ""),
+            environment.get("AWS_LAMBDA_LOG_STREAM_NAME", ""),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaContext:
+    """Lambda's attributes and no others: a context that answers to any name is taken for a durable function's by Powertools."""
+
+    aws_request_id: str
+    """A new one for each call, as for each invocation."""
+    function_name: str
+    function_version: str
+    invoked_function_arn: str
+    memory_limit_in_mb: str
+    log_group_name: str
+    log_stream_name: str
+    get_remaining_time_in_millis: Callable[[], int]
+    identity: None = None
+    client_context: None = None
+    tenant_id: None = None
+
+
+def context_of(
+    function: FunctionIdentity, request_id: str, remaining_time_in_millis: Callable[[], int]
+) -> LambdaContext:
+    return LambdaContext(
+        request_id,
+        function.function_name,
+        function.function_version,
+        function.invoked_function_arn,
+        function.memory_limit_in_mb,
+        function.log_group_name,
+        function.log_stream_name,
+        remaining_time_in_millis,
+    )
+
+
+def _function_arn(place: StreamArn, name: str) -> str:
+    return f"arn:{place.partition}:lambda:{place.region}:{place.account}:function:{name}"

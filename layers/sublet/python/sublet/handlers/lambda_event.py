@@ -1,0 +1,60 @@
+"""The contract of Lambda's event source mapping as our Handler port: `handler(event, context)`, unchanged."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from sublet.errors import BatchItemsFailed
+from sublet.handler import Batch
+from sublet.handlers.contract import check_ran, finished
+from sublet.handlers.item_failures import failed
+from sublet.handlers.kinesis_event import kinesis_event, stream_arn_of
+from sublet.handlers.lambda_context import FunctionIdentity, context_of
+from sublet.protocol.checkpoint import Checkpoint
+
+ONE_AT_A_TIME = threading.Lock()
+"""Of all consumers in the process. A Lambda's process has one invocation at a time, and handlers rely on it: Powertools'
+BatchProcessor is a module's global that forgets one batch's failures when another begins."""
+
+
+def overlapping(handler_concurrency: int) -> AbstractContextManager[object]:
+    """What a call is made within: the one turn there is, unless more are asked for."""
+    return nullcontext() if handler_concurrency > 1 else ONE_AT_A_TIME
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaEventHandler:
+    """Calls `function` with the event of each batch. A return with batchItemFailures is progress up to there and a failure."""
+
+    function: Callable[..., object]
+    identity: FunctionIdentity
+    invoke_identity_arn: str
+    turn: AbstractContextManager[object]
+    new_id: Callable[[], object] = uuid.uuid4
+
+    def handle(self, batch: Batch) -> None:
+        """Raises BatchItemsFailed for what the handler reports, beside what it raises."""
+        stream_arn = stream_arn_of(batch.stream, batch.stream_arn)
+        event = kinesis_event(batch.shard_id, batch.records, stream_arn, self.invoke_identity_arn)
+        context = context_of(self.identity, str(self.new_id()), batch.remaining_time_in_millis)
+        with self.turn:
+            returned = finished(self.function(event, context))
+        check_ran(returned)
+        if (found := failed(returned, batch.records)) is None:
+            return
+        if found.first > 0:
+            batch.checkpoint(batch.records[found.first - 1])
+        raise BatchItemsFailed(found.why)
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+        """Lambda has no such call; nor the ones below."""
+
+    def lease_releasing(self, shard_id: str) -> None: ...
+
+    def lease_lost(self, shard_id: str) -> None: ...
+
+    def shard_ended(self, shard_id: str) -> None: ...

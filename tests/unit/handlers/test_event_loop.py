@@ -1,0 +1,210 @@
+"""Coroutines of handlers: one loop for all, and what ends one of them ends no other."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from sublet.decisions.window import Outcome
+from sublet.handler import Batch
+from sublet.handlers.contract import finished
+from sublet.handlers.event_loop import EventLoop
+from sublet.handlers.load import handler_of
+from sublet.testing import consume
+
+from tests.doubles.engine_world import CONTINUOUS, EngineWorld, outcomes
+
+
+async def loop_and_thread() -> tuple[object, int]:
+    await asyncio.sleep(0)
+    return asyncio.get_running_loop(), threading.get_ident()
+
+
+def test_all_calls_share_one_loop_in_a_thread_of_its_own() -> None:
+    first, second = finished(loop_and_thread()), finished(loop_and_thread())
+    assert first == second
+    assert isinstance(first, tuple)
+    assert first[1] != threading.get_ident()
+
+
+def test_a_plain_value_is_passed_on() -> None:
+    assert finished(5) == 5
+    assert finished(None) is None
+
+
+async def value_of(future: asyncio.Future[str]) -> str:
+    return await future
+
+
+def test_calls_of_several_threads_run_side_by_side() -> None:
+    """Each waits for the other: one after the other neither would end."""
+    loop = EventLoop()
+    events: list[asyncio.Event] = []
+
+    async def make() -> None:
+        events.extend([asyncio.Event(), asyncio.Event()])
+
+    loop.result_of(make())
+
+    async def meet(mine: int) -> str:
+        events[mine].set()
+        await events[1 - mine].wait()
+        return f"met {mine}"
+
+    met: list[object] = []
+    threads = [
+        threading.Thread(target=lambda mine=mine: met.append(loop.result_of(meet(mine)))) for mine in (0, 1)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(map(str, met)) == ["met 0", "met 1"]
+
+
+async def cancelled_by_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+async def cancels_all() -> None:
+    for task in asyncio.all_tasks():
+        task.cancel()
+    await asyncio.sleep(0)
+
+
+async def exits() -> None:
+    raise SystemExit(3)
+
+
+async def interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+async def has_a_task_that_exits() -> None:
+    await asyncio.create_task(exits())
+
+
+async def leaves_a_task_that_exits() -> None:
+    task = asyncio.create_task(exits())
+    task.add_done_callback(lambda done: done.exception())
+    await asyncio.sleep(0)
+    raise ValueError("after it")
+
+
+async def stops_the_loop() -> None:
+    asyncio.get_running_loop().stop()
+    await asyncio.sleep(0)
+    raise ValueError("stopped")
+
+
+@pytest.mark.parametrize(
+    ("coroutine", "raised"),
+    [
+        (cancelled_by_itself, asyncio.CancelledError),
+        (cancels_all, asyncio.CancelledError),
+        (exits, SystemExit),
+        (interrupted, KeyboardInterrupt),
+        (has_a_task_that_exits, SystemExit),
+        (leaves_a_task_that_exits, ValueError),
+        (stops_the_loop, ValueError),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")
+def test_what_ends_a_call_is_its_caller_s_and_the_loop_goes_on(
+    coroutine: Callable[[], object], raised: type[BaseException]
+) -> None:
+    before = finished(loop_and_thread())
+    with pytest.raises(raised):
+        finished(coroutine())
+    assert finished(loop_and_thread()) == before
+
+
+FAULTS = [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_it_fails_its_own_batch_and_the_neighbour_s_lease_goes_on(
+    fault: type[BaseException], is_async: bool
+) -> None:
+    world = EngineWorld(replace(CONTINUOUS, handler_attempts=1), shards=2)
+    world.put("a", shard=0, of=2)
+    world.put("b", shard=1, of=2)
+    poisoned = world.shards.list_shards()[0].shard_id
+
+    def fail(batch: Batch) -> None:
+        if batch.shard_id == poisoned:
+            raise fault
+
+    async def fail_later(batch: Batch) -> None:
+        await asyncio.sleep(0)
+        fail(batch)
+
+    world.handler.script = handler_of(fail_later if is_async else fail).handle
+    found = outcomes(world.window())
+    assert found.pop(poisoned) is Outcome.HANDLER_FAILED
+    assert set(found.values()) == {Outcome.WINDOW_ENDED}
+    assert world.handler.data() == [b"b"]
+
+
+def test_handler_concurrency_bounds_coroutines_of_all_windows_of_a_process() -> None:
+    """One lease worker, whose windows run side by side."""
+    world = EngineWorld(replace(CONTINUOUS, handler_concurrency=2), shards=4)
+    for shard in range(4):
+        world.put("a", shard=shard, of=4)
+    inside, most = 0, 0
+
+    def script(batch: Batch) -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        world.tasks.sleep(world.settings.handler_backoff)
+        inside -= 1
+
+    world.handler.script = script
+    worker = world.worker()
+    keys = sorted(shard.shard_id for shard in world.shards.list_shards())
+    deadline = world.clock.steady() + world.settings.handler_backoff * 30
+    items = [world.item(*pair, item_id=pair[0]) for pair in (keys[:2], keys[2:])]
+    windows = [world.tasks.spawn(partial(worker.run_window, item, "invocation", deadline)) for item in items]
+    for window in windows:
+        window.result()
+    assert most == 2
+
+
+def test_an_async_handler_checkpoints_within_its_batch() -> None:
+    seen: list[list[bytes]] = []
+
+    async def handle(batch: Batch) -> None:
+        await asyncio.sleep(0)
+        seen.append([record.data for record in batch.records])
+        if len(seen) == 1:
+            batch.checkpoint(batch.records[1])
+            raise ValueError("the third fails")
+
+    consume(handle, [b"a", b"b", b"c"])
+    assert seen == [[b"a", b"b", b"c"], [b"c"]]
+
+
+def test_its_optional_functions_may_be_async_too() -> None:
+    calls: list[str] = []
+
+    class Kept:
+        async def lease_acquired(self, shard_id: str, checkpoint: object) -> None:
+            calls.append(f"acquired {shard_id[-1]} at {checkpoint}")
+
+        async def handle(self, batch: Batch) -> None:
+            calls.append(f"handle {len(batch.records)}")
+
+        async def lease_releasing(self, shard_id: str) -> None:
+            calls.append(f"releasing {shard_id[-1]}")
+
+    consume(Kept(), [b"a"])
+    assert calls == ["acquired 0 at TRIM_HORIZON", "handle 1", "releasing 0"]

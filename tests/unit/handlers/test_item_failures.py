@@ -1,0 +1,110 @@
+"""What a return says, by the rules of Lambda's event source mapping: its developer guide, and what it was seen to do."""
+
+from __future__ import annotations
+
+import pytest
+from sublet.handlers.item_failures import failed
+from sublet.protocol.aggregation import aggregate, deaggregate
+from sublet.protocol.records import StreamRecord
+
+from tests.doubles.engine_world import moment
+
+ARRIVED = moment("2026-01-31T08:00:00")
+AGGREGATE = aggregate([("a", None, b"0"), ("a", None, b"1"), ("a", None, b"2")])
+FETCHED = [StreamRecord("101", b"", "k", ARRIVED), StreamRecord("102", AGGREGATE, "k", ARRIVED)]
+FETCHED += [StreamRecord("103", b"", "k", ARRIVED), StreamRecord("1000", b"", "k", ARRIVED)]
+RECORDS = list(deaggregate(FETCHED, None).user_records)
+"""101 at place 0, the user records of 102 at 1 to 3, 103 at 4, 1000 at 5."""
+
+
+def failures(*identifiers: object) -> dict[str, object]:
+    return {"batchItemFailures": [{"itemIdentifier": identifier} for identifier in identifiers]}
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        None,
+        {},
+        "",
+        [],
+        {"batchItemFailures": []},
+        {"batchItemFailures": ()},
+        {"batchItemFailures": None},
+        "Successfully processed 6 records.",
+        {"statusCode": 200},
+        True,
+        6,
+    ],
+    ids=repr,
+)
+def test_all_is_done(returned: object) -> None:
+    assert failed(returned, RECORDS) is None
+
+
+@pytest.mark.parametrize(
+    ("returned", "first"),
+    [
+        (failures("101"), 0),
+        (failures("103"), 4),
+        (failures("1000", "103"), 4),
+        (failures("1000", "103", "102"), 1),
+        (failures("103", "103"), 4),
+        (failures("102"), 1),
+        (failures("102:0"), 1),
+        (failures("102:1"), 2),
+        (failures("102:2", "103"), 3),
+        (failures("102:1", "102"), 1),
+        ({"batchItemFailures": ({"itemIdentifier": "103"},)}, 4),
+        ({"batchItemFailures": [{"itemIdentifier": "103", "more": 1}], "more": 2}, 4),
+    ],
+    ids=repr,
+)
+def test_what_is_before_the_lowest_is_done(returned: object, first: int) -> None:
+    """By place in the batch: as text, 1000 would be before 101."""
+    found = failed(returned, RECORDS)
+    assert found is not None
+    assert found.first == first
+    assert str(RECORDS[first].checkpoint) in found.why
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        failures("104"),
+        failures(""),
+        failures(None),
+        failures(101),
+        failures("103", "unknown"),
+        failures("102:3"),
+        failures("shardId-000000000000:103"),
+        {"batchItemFailures": [{"wrongKey": "103"}]},
+        {"batchItemFailures": [{}]},
+        {"batchItemFailures": ["103"]},
+        {"batchItemFailures": [None]},
+        {"batchItemFailures": {"itemIdentifier": "103"}},
+        {"batchItemFailures": "103"},
+    ],
+    ids=repr,
+)
+def test_a_malformed_one_leaves_all_to_be_done(returned: object) -> None:
+    found = failed(returned, RECORDS)
+    assert found is not None
+    assert found.first == 0
+    assert "batchItemFailures" in found.why
+
+
+def test_of_an_aggregate_that_was_begun_before_the_part_in_this_batch_counts() -> None:
+    rest = RECORDS[2:]
+    found = failed(failures("102"), rest)
+    assert found is not None
+    assert found.first == 0
+    done_before = failed(failures("102:0"), rest)
+    assert done_before is not None
+    assert "names no record of the batch" in done_before.why
+
+
+def test_nothing_that_was_returned_is_told() -> None:
+    found = failed(failures("secret"), RECORDS)
+    assert found is not None
+    assert "secret" not in found.why

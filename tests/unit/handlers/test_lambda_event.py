@@ -1,0 +1,290 @@
+"""A handler of Lambda's event source mapping, unchanged, in the whole engine."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from sublet.errors import BatchItemsFailed, HandlerContractBroken, HandlerNotLoadable
+from sublet.handlers.lambda_context import FunctionIdentity, LambdaContext
+from sublet.handlers.lambda_event import LambdaEventHandler, overlapping
+from sublet.handlers.load import handler_of
+from sublet.protocol.aggregation import aggregate
+from sublet.settings import HandlerContract, Settings
+from sublet.testing import MemoryConsumer, batch, checkpointed, consume
+from sublet.testing.batches import arn_of
+
+Json = dict[str, Any]
+LAMBDA = Settings(
+    application="orders",
+    stream="memory",
+    stream_arn=arn_of("memory"),
+    handler_contract=HandlerContract.LAMBDA_EVENT,
+)
+
+
+def data_of(event: Json) -> list[bytes]:
+    return [base64.b64decode(record["kinesis"]["data"]) for record in event["Records"]]
+
+
+def numbers_of(event: Json) -> list[str]:
+    return [record["kinesis"]["sequenceNumber"] for record in event["Records"]]
+
+
+class Function:
+    """Remembers its events. `answers`: what its calls return, or raise, one after the other, and then None."""
+
+    def __init__(self, *answers: Callable[[Json], object]) -> None:
+        self.answers = list(answers)
+        self.events: list[Json] = []
+        self.contexts: list[LambdaContext] = []
+
+    def __call__(self, event: Json, context: LambdaContext) -> object:
+        self.events.append(event)
+        self.contexts.append(context)
+        return self.answers.pop(0)(event) if self.answers else None
+
+    @property
+    def seen(self) -> list[list[bytes]]:
+        return [data_of(event) for event in self.events]
+
+
+def fails_from(place: int) -> Callable[[Json], object]:
+    return lambda event: {"batchItemFailures": [{"itemIdentifier": numbers_of(event)[place]}]}
+
+
+def test_the_rest_comes_again_after_a_partial_failure() -> None:
+    function = Function(fails_from(2), fails_from(1))
+    done = consume(function, [b"a", b"b", b"c", b"d"], handler_contract=HandlerContract.LAMBDA_EVENT)
+    assert function.seen == [[b"a", b"b", b"c", b"d"], [b"c", b"d"], [b"d"]]
+    assert done.retries == 2
+
+
+def test_what_is_done_is_checkpointed_before_the_call_counts_as_failed() -> None:
+    given = batch([b"a", b"b", b"c"])
+    with pytest.raises(BatchItemsFailed, match="1 of 3 records failed, the first of them 3"):
+        handler_of(Function(fails_from(2)), LAMBDA).handle(given)
+    assert checkpointed(given) == [given.records[1]]
+
+
+@pytest.mark.parametrize("answer", [fails_from(0), lambda _: {"batchItemFailures": [{"itemIdentifier": 1}]}])
+def test_nothing_is_checkpointed_if_nothing_is_done(answer: Callable[[Json], object]) -> None:
+    given = batch([b"a", b"b"])
+    with pytest.raises(BatchItemsFailed):
+        handler_of(Function(answer), LAMBDA).handle(given)
+    assert checkpointed(given) == []
+
+
+def test_what_it_raises_fails_the_whole_batch() -> None:
+    def broken(_: Json) -> object:
+        raise ValueError("not now")
+
+    function = Function(broken)
+    consume(function, [b"a", b"b"], handler_contract=HandlerContract.LAMBDA_EVENT)
+    assert function.seen == [[b"a", b"b"]] * 2
+
+
+def test_a_failure_within_an_aggregate_covers_it_from_its_first_in_the_batch() -> None:
+    whole = aggregate([("a", None, b"1"), ("a", None, b"2"), ("a", None, b"3")])
+    function = Function(fails_from(2))
+    consume(function, [("a", b"0"), ("a", whole)], handler_contract=HandlerContract.LAMBDA_EVENT)
+    assert function.seen == [[b"0", b"1", b"2", b"3"], [b"1", b"2", b"3"]]
+
+
+def test_a_failure_named_with_our_suffix_is_that_user_record_s() -> None:
+    def third(event: Json) -> object:
+        number = event["Records"][3]["eventID"].partition(":")[2]
+        return {"batchItemFailures": [{"itemIdentifier": number}]}
+
+    whole = aggregate([("a", None, b"1"), ("a", None, b"2"), ("a", None, b"3")])
+    function = Function(third)
+    consume(function, [("a", b"0"), ("a", whole)], handler_contract=HandlerContract.LAMBDA_EVENT)
+    assert function.seen == [[b"0", b"1", b"2", b"3"], [b"3"]]
+
+
+def test_it_gets_aggregates_as_they_were_put_if_it_takes_them_apart_by_itself() -> None:
+    whole = aggregate([("a", None, b"1"), ("a", None, b"2")])
+    function = Function(fails_from(1))
+    consumer = MemoryConsumer(handler_contract=HandlerContract.LAMBDA_EVENT, deaggregate=False)
+    consumer.put(("a", b"0"), ("a", whole))
+    done = consumer.consume(function)
+    assert function.seen == [[b"0", whole], [whole]]
+    [checkpoint] = done.checkpoints.values()
+    assert checkpoint.sub_sequence_number == 1, "the same as for one that handled its user records"
+
+
+def test_an_aggregate_that_was_begun_by_user_records_comes_whole() -> None:
+    whole = aggregate([("a", None, b"1"), ("a", None, b"2")])
+    consumer = MemoryConsumer(handler_attempts=1)
+    consumer.put(("a", whole))
+
+    def first_only(batch: Any) -> None:
+        batch.checkpoint(batch.records[0])
+        raise ValueError("the second fails")
+
+    with pytest.raises(ValueError, match="the second fails"):
+        consumer.consume(first_only)
+    function = Function()
+    consumer.settings = replace(
+        consumer.settings, handler_contract=HandlerContract.LAMBDA_EVENT, deaggregate=False
+    )
+    consumer.consume(function)
+    assert function.seen == [[whole]]
+
+
+def test_the_event_is_never_empty() -> None:
+    function = Function()
+    done = consume(function, [], handler_contract=HandlerContract.LAMBDA_EVENT)
+    assert function.events == []
+    assert done.retries == 0
+
+
+def test_the_context_has_lambda_s_attributes_and_the_batch_s_time() -> None:
+    function = Function()
+    environment = {
+        "AWS_LAMBDA_FUNCTION_NAME": "orders-LeaseWorker",
+        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512",
+        "AWS_LAMBDA_LOG_GROUP_NAME": "/aws/lambda/orders-LeaseWorker",
+        "AWS_LAMBDA_LOG_STREAM_NAME": "2026/01/31/[$LATEST]1",
+        "AWS_REGION": "eu-west-1",
+    }
+    role = "arn:aws:iam::999999999999:role/worker"
+    identity = FunctionIdentity.of_function(
+        environment, Settings(application="orders", stream="memory", invoke_identity_arn=role)
+    )
+    handler = handler_of(function, LAMBDA, identity)
+    handler.handle(batch([b"a"]))
+    handler.handle(batch([b"b"]))
+    first, second = function.contexts
+    assert first.get_remaining_time_in_millis() == 14 * 60 * 1000
+    assert (first.function_name, first.function_version, first.memory_limit_in_mb) == (
+        "orders-LeaseWorker", "$LATEST", "512",
+    )  # fmt: skip
+    assert first.invoked_function_arn == "arn:aws:lambda:eu-west-1:999999999999:function:orders-LeaseWorker"
+    assert first.log_group_name == "/aws/lambda/orders-LeaseWorker"
+    assert (first.identity, first.client_context) == (None, None)
+    assert first.aws_request_id != second.aws_request_id
+    assert {f.name for f in fields(LambdaContext)} <= set(dir(first))
+    assert not hasattr(first, "state"), "or Powertools takes it for a durable function's"
+
+
+def test_in_a_process_the_application_stands_for_the_function() -> None:
+    identity = FunctionIdentity.of_process(LAMBDA)
+    assert identity.function_name == "orders"
+    assert identity.invoked_function_arn == "arn:aws:lambda:us-east-1:123456789012:function:orders"
+
+
+@pytest.mark.parametrize(("concurrency", "at_once"), [(1, 1), (2, 2)])
+def test_calls_overlap_only_if_asked_for(concurrency: int, at_once: int) -> None:
+    """Two consumers of one process, each with a handler of its own: what they share, they share as in one Lambda."""
+    inside, most = 0, 0
+    lock, both = threading.Lock(), threading.Barrier(2)
+
+    def function(event: object, context: object) -> None:
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        if concurrency > 1:
+            both.wait(5)
+        with lock:
+            inside -= 1
+
+    identity = FunctionIdentity.of_process(LAMBDA)
+    handlers = [LambdaEventHandler(function, identity, "", overlapping(concurrency)) for _ in range(2)]
+    threads = [threading.Thread(target=handler.handle, args=(batch([b"a"]),)) for handler in handlers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert most == at_once
+
+
+def test_an_async_one_has_done_its_work_when_its_batch_counts() -> None:
+    seen: list[list[bytes]] = []
+
+    async def function(event: Json, context: LambdaContext) -> object:
+        await asyncio.sleep(0)
+        seen.append(data_of(event))
+        return fails_from(1)(event) if len(seen) == 1 else None
+
+    consume(function, [b"a", b"b"], handler_contract=HandlerContract.LAMBDA_EVENT)
+    assert seen == [[b"a", b"b"], [b"b"]]
+
+
+def test_a_generator_has_run_nothing() -> None:
+    def function(event: Json, context: object) -> object:
+        return map(print, event["Records"])
+
+    with pytest.raises(HandlerContractBroken, match="of which nothing has run"):
+        handler_of(function, LAMBDA).handle(batch([b"a"]))
+
+
+def test_one_that_fails_for_good_is_given_back_as_any_other() -> None:
+    consumer = MemoryConsumer(handler_contract=HandlerContract.LAMBDA_EVENT, handler_attempts=2)
+    consumer.put(b"a", b"b")
+    with pytest.raises(BatchItemsFailed):
+        consumer.consume(Function(*[fails_from(0)] * 9))
+    [line] = [line for line in consumer.log.lines if line.message == "handler failed"][1:]
+    assert line.fields["error"] == "BatchItemsFailed"
+
+
+def of_lambda(event: object, context: object) -> None: ...
+
+
+def of_lambda_for_tests_too(event: object, context: object = None) -> None: ...
+
+
+def of_ours(batch: object) -> None: ...
+
+
+def of_ours_with_more(batch: object, table: str = "orders") -> None: ...
+
+
+def of_none() -> None: ...
+
+
+def of_any(*anything: object) -> None: ...
+
+
+BATCH, LAMBDA_EVENT = HandlerContract.BATCH, HandlerContract.LAMBDA_EVENT
+
+
+@pytest.mark.parametrize(
+    ("handler", "contract", "sentence"),
+    [
+        (of_lambda, BATCH, r"\(event, context\).*\(batch\): set handler_contract=lambda_event"),
+        (of_lambda_for_tests_too, BATCH, "set handler_contract=lambda_event"),
+        (of_ours, LAMBDA_EVENT, r"\(batch\).*\(event, context\): set handler_contract=batch"),
+        (of_none, LAMBDA_EVENT, r"takes \(\), but is called with \(event, context\)$"),
+        (Function, LAMBDA_EVENT, "is a class"),
+    ],
+)
+def test_a_handler_of_another_contract_is_told_which(
+    handler: object, contract: HandlerContract, sentence: str
+) -> None:
+    settings = Settings(application="orders", stream="memory", handler_contract=contract)
+    with pytest.raises(HandlerNotLoadable, match=sentence):
+        handler_of(handler, settings)
+
+
+@pytest.mark.parametrize(
+    ("handler", "contract"),
+    [
+        (of_any, BATCH),
+        (of_any, LAMBDA_EVENT),
+        (of_ours_with_more, BATCH),
+        (of_ours_with_more, LAMBDA_EVENT),
+        (print, LAMBDA_EVENT),
+    ],
+)
+def test_what_may_be_of_either_is_taken_as_the_setting_says(
+    handler: object, contract: HandlerContract
+) -> None:
+    handler_of(handler, Settings(application="orders", stream="memory", handler_contract=contract))
