@@ -165,6 +165,7 @@ def test_a_definition_is_what_its_field_says() -> None:
     assert DEFINITIONS["fair_share"].allowed.described == "true or false"
     only = {name: definition.only for name, definition in DEFINITIONS.items() if definition.only}
     assert only == {
+        "invoke_identity_arn": Only.LAMBDA,
         "worker_count": Only.LAMBDA,
         "windows_per_execution": Only.LAMBDA,
         "worker_id": Only.PROCESS,
