@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -32,13 +33,12 @@ LIMIT = 90.0
 TESTS = {
     "decisions": ("tests/unit/decisions", "tests/scenarios", "tests/property", "tests/unit/engine"),
     "engine": ("tests/unit/engine",),
-    "protocol": (
-        "tests/unit/protocol/test_lease_writes.py",
-        "tests/property/test_lease_writes.py",
-        "tests/unit/engine",
-    ),
+    "protocol": ("tests/unit/protocol", "tests/property", "tests/unit/engine"),
 }
-"""By package, in the order in which they are run."""
+"""By package. Those in files of the mutant's own name come first, and mostly suffice."""
+
+BIG = "tests/unit/engine/test_prompts.py::test_a_burst_of_prompts_starts_as_many_workers_as_there_is_work_for[10000]"
+"""Ten seconds, for what its smaller brother shows too."""
 
 FIRST_WORLD = 1_000
 
@@ -88,7 +88,7 @@ class Trials:
     def check(self, chosen: Iterable[Mutant]) -> None:
         """That the tests and the worlds find nothing in the library as it is."""
         for package in {mutant.file.parent.name for mutant in chosen}:
-            if self._forked(lambda package=package: self._run_tests(package)) is not Outcome.SURVIVED:  # type: ignore[misc] # mypy takes the default for an argument
+            if self._forked(partial(self._run_tests, TESTS[package])) is not Outcome.SURVIVED:
                 raise RuntimeError(f"the tests of {package} fail without any mutant")
         if self._forked(self._simulate) is not Outcome.SURVIVED:
             raise RuntimeError("the simulation finds something without any mutant")
@@ -101,7 +101,7 @@ class Trials:
         self._count += 1
         os.utime(place, (self._count, self._count))  # Python knows a changed file by its time and size
         try:
-            tests = self._forked(lambda: self._run_tests(mutant.file.parent.name))
+            tests = self._tested(mutant.file)
             is_asked = both or tests is Outcome.SURVIVED
             simulation = self._forked(self._simulate) if is_asked else Outcome.NOT_ASKED
         finally:
@@ -109,11 +109,18 @@ class Trials:
             place.symlink_to(mutant.file)
         return Verdict(mutant, tests, simulation)
 
-    def _run_tests(self, package: str) -> bool:
+    def _tested(self, file: Path) -> Outcome:
+        """By its own tests, and then by all of its package."""
+        for chosen in (own_tests(file), TESTS[file.parent.name]):
+            if chosen and self._forked(partial(self._run_tests, chosen)) is Outcome.NOTICED:
+                return Outcome.NOTICED
+        return Outcome.SURVIVED
+
+    def _run_tests(self, chosen: Iterable[str]) -> bool:
         given = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=quick"]
         given += ["-o", f"pythonpath={self._library} infra ."]
         given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what this process has imported
-        return pytest.main([*given, *TESTS[package]]) == 0
+        return pytest.main([*given, "--deselect", BIG, *chosen]) == 0
 
     def _simulate(self) -> bool:
         from tests.simulation.simulation import simulate
@@ -138,6 +145,12 @@ class Trials:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
         return Outcome.NOTICED
+
+
+def own_tests(file: Path) -> tuple[str, ...]:
+    """The test files that bear a file's name."""
+    folders = TESTS[file.parent.name]
+    return tuple(test for folder in folders if (ROOT / (test := f"{folder}/test_{file.stem}.py")).exists())
 
 
 def _in_fork(is_fine: Callable[[], bool]) -> None:
