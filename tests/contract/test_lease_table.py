@@ -192,7 +192,7 @@ class TestAnotherTable:
     def test_a_table_with_another_key(self) -> None:
         client = dynamodb_client()
         table = DynamoDbLeaseTable(client, create_table(client, "orders", "orderId"))
-        late = writes.late_checkpoint("k", Checkpoint("1"))
+        late = writes.late_checkpoint(HELD, Checkpoint("9" * 60))
         for call in (
             lambda: table.get("k"),
             lambda: table.apply(writes.create(HELD)),

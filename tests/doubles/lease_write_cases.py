@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from sublet.memory.clock import BEGINNING
 from sublet.protocol import lease_writes as writes
-from sublet.protocol.checkpoint import LATEST, SHARD_END, Checkpoint
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite
 
@@ -64,7 +64,7 @@ ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
         ),
     ),
     (
-        writes.late_checkpoint(HELD.lease_key, FURTHER),
+        writes.late_checkpoint(HELD, FURTHER),
         HELD,
         replace(
             HELD,
@@ -107,6 +107,8 @@ ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
 MOVED = replace(HELD, lease_counter=8)
 STOLEN = replace(HELD, lease_owner=OTHER)
 ENDED = replace(HELD, checkpoint=SHARD_END)
+BACK = replace(HELD, checkpoint=TRIM_HORIZON)
+SINCE = replace(HELD, checkpoint=AT_TIMESTAMP, start_at=BEGINNING - timedelta(hours=1))
 
 REFUSED: list[tuple[LeaseWrite, Lease, str]] = [
     (writes.create(FREE), FREE, "no_such_lease"),
@@ -120,13 +122,20 @@ REFUSED: list[tuple[LeaseWrite, Lease, str]] = [
     (writes.heartbeat(HELD), replace(HELD, holder="another item/1"), "holder_stands"),
     (writes.pin(NEW, BEGINNING), replace(NEW, lease_counter=8), "counter_stands"),
     (writes.pin(NEW, BEGINNING), replace(NEW, lease_owner=OTHER), "owner_stands"),
-    (writes.pin(NEW, BEGINNING), HELD, "not_started"),
+    (writes.pin(NEW, BEGINNING), HELD, "position_stands"),
     (writes.checkpoint(HELD, FURTHER), MOVED, "counter_stands"),
     (writes.checkpoint(HELD, FURTHER), STOLEN, "owner_stands"),
     (writes.checkpoint(HELD, FURTHER), replace(HELD, checkpoint=FURTHER), "further_on"),
     (writes.checkpoint(HELD, FURTHER), ENDED, "further_on"),
-    (writes.late_checkpoint(HELD.lease_key, FURTHER), ENDED, "not_ended"),
-    (writes.late_checkpoint(HELD.lease_key, FURTHER), replace(HELD, checkpoint=FURTHER), "further_on"),
+    (writes.late_checkpoint(HELD, FURTHER), ENDED, "not_ended"),
+    (writes.late_checkpoint(HELD, FURTHER), replace(HELD, checkpoint=FURTHER), "further_on"),
+    (writes.checkpoint(HELD, FURTHER), BACK, "position_stands"),
+    (writes.checkpoint(HELD, FURTHER), replace(HELD, checkpoint=Checkpoint(AT_56, 1)), "position_stands"),
+    (writes.checkpoint(NEW, FURTHER), replace(NEW, start_at=BEGINNING), "position_stands"),
+    (writes.checkpoint(SINCE, FURTHER), replace(SINCE, start_at=BEGINNING), "position_stands"),
+    (writes.checkpoint(SINCE, FURTHER), replace(SINCE, start_at=None), "position_stands"),
+    (writes.late_checkpoint(HELD, FURTHER), BACK, "position_stands"),
+    (writes.end(HELD), BACK, "position_stands"),
     (writes.set_children(HELD, frozenset("a")), MOVED, "counter_stands"),
     (writes.set_children(HELD, frozenset("a")), STOLEN, "owner_stands"),
     (writes.end(HELD), MOVED, "counter_stands"),

@@ -114,7 +114,7 @@ def lease_rows(data: bytes) -> None:
         writes.acquire(lease.fence, "w", "i/1"),
         writes.heartbeat(lease),
         writes.checkpoint(lease, Checkpoint("5", 1)),
-        writes.late_checkpoint(lease.lease_key, Checkpoint("5", 1)),
+        writes.late_checkpoint(lease, Checkpoint("5", 1)),
         writes.release(lease, MOMENT),
         writes.end(lease),
     ):

@@ -101,7 +101,7 @@ def lease_writes(draw: st.DrawFn) -> LeaseWrite:
         writes.heartbeat(lease),
         writes.pin(lease, draw(moments)),
         writes.checkpoint(lease, draw(numeric_checkpoints)),
-        writes.late_checkpoint(lease.lease_key, draw(numeric_checkpoints)),
+        writes.late_checkpoint(lease, draw(numeric_checkpoints)),
         writes.set_children(lease, draw(st.frozensets(shard_ids, max_size=2))),
         writes.end(lease),
         writes.release(lease, draw(st.none() | moments)),

@@ -139,8 +139,11 @@ def _rewriting(rewrite: Rewrite) -> Mutation:
 MUTATIONS = {
     "counter reset on acquire": _rewriting(_reset_counter),
     "owner-only fence": _rewriting(_without({"counter_stands"}, WriteKind.ACQUIRE)),
-    "checkpoint without the monotonic guard": _rewriting(
-        _without({"further_on"}, WriteKind.CHECKPOINT, WriteKind.LATE_CHECKPOINT)
+    "checkpoint over any position": _rewriting(
+        _without({"position_stands", "further_on"}, WriteKind.CHECKPOINT, WriteKind.LATE_CHECKPOINT)
+    ),
+    "checkpoint over what an operator has moved": _rewriting(
+        _without({"position_stands"}, WriteKind.CHECKPOINT, WriteKind.LATE_CHECKPOINT)
     ),
     "children created after SHARD_END": Mutation(LateChildrenTable),
     "LATEST not pinned": Mutation(lambda table: RewritingTable(table, _unpin), LatestStream),

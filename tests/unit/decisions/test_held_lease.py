@@ -16,12 +16,13 @@ from sublet.decisions.held_lease import (
     after_failure,
     after_reading,
     after_write,
+    is_true_too,
 )
 from sublet.decisions.instant import Instant
 from sublet.decisions.refusal import Verdict
-from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease, MalformedRow
-from sublet.protocol.lease_writes import WriteKind, checkpoint, end, hand_over, heartbeat, release
+from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease, MalformedRow, Position
+from sublet.protocol.lease_writes import WriteKind, checkpoint, end, hand_over, heartbeat, pin, release
 
 BEGINNING = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 SECOND, FAILOVER = timedelta(seconds=1), timedelta(seconds=30)
@@ -34,6 +35,7 @@ def after(by: timedelta) -> Instant:
 NOW, LATER = after(timedelta(0)), after(timedelta(seconds=1))
 LEASE = Lease("shardId-0", TRIM_HORIZON, lease_counter=7, lease_owner="me", holder="item/1")
 HELD = Holding(LEASE, NOW)
+BEAT = heartbeat(LEASE)
 BEATEN = replace(LEASE, lease_counter=8)
 ASKED = replace(LEASE, lease_owner="java", checkpoint_owner="me")
 STOLEN = replace(LEASE, lease_counter=8, lease_owner="thief", holder="other/1")
@@ -79,11 +81,78 @@ def test_one_write_of_ours_further_on_than_we_knew_it_is_made_again_for_that_row
     assert (reply.is_done, reply.then) == (False, Then.WRITE_AGAIN)
 
 
-def test_a_checkpoint_that_is_further_on_is_as_good_as_written_and_no_heartbeat() -> None:
-    row = replace(LEASE, checkpoint=Checkpoint("9"))
+@pytest.mark.parametrize(
+    "row", [replace(LEASE, checkpoint=Checkpoint("9")), replace(LEASE, checkpoint=LATEST)]
+)
+def test_a_row_that_another_has_moved_is_ours_as_it_stands_and_nothing_is_written(row: Lease) -> None:
     reply = after_write(HELD, checkpoint(LEASE, Checkpoint("5")), row, applied=False, sent_at=LATER)
-    assert reply.holding == Holding(row, NOW)
-    assert (reply.verdict, reply.is_done) == (Verdict.FURTHER_ON, True)
+    assert reply.holding == Holding(row, NOW, moves=1, moved_from=TRIM_HORIZON), "not a heartbeat"
+    assert (reply.verdict, reply.is_done, reply.then) == (Verdict.MOVED, False, Then.NOTHING)
+
+
+def test_a_heartbeat_brings_word_of_a_move() -> None:
+    """Of each one: `moves` never goes back."""
+    moved, again = replace(BEATEN, checkpoint=Checkpoint("9")), replace(BEATEN, lease_counter=9)
+    reply = after_write(HELD, heartbeat(LEASE), moved, applied=True, sent_at=LATER)
+    assert reply.holding == Holding(moved, LATER, moves=1, moved_from=TRIM_HORIZON)
+    assert reply.is_done
+    reply = after_write(reply.holding, heartbeat(moved), again, applied=True, sent_at=LATER)
+    assert reply.holding == Holding(again, LATER, moves=2, moved_from=Checkpoint("9"))
+
+
+def test_our_own_checkpoint_moves_nothing() -> None:
+    to_5, row = checkpoint(LEASE, Checkpoint("5")), replace(BEATEN, checkpoint=Checkpoint("5"))
+    for applied in (True, False):
+        assert after_write(HELD, to_5, row, applied, sent_at=LATER).holding == Holding(row, LATER)
+
+
+def unanswered(*checkpoints: str) -> Holding:
+    holding = HELD
+    for sent in checkpoints:
+        holding = after_failure(holding, checkpoint(LEASE, Checkpoint(sent)), True, NOW, FAILOVER)
+    return holding
+
+
+def test_nor_does_one_of_ours_that_seemed_to_fail() -> None:
+    holding = unanswered("3", "4")
+    assert holding.unanswered == {Position(Checkpoint("3")), Position(Checkpoint("4"))}
+    for stored in ("3", "4"):
+        row = replace(BEATEN, checkpoint=Checkpoint(stored))
+        for write in (BEAT, checkpoint(LEASE, Checkpoint("5"))):
+            assert after_write(holding, write, row, applied=False, sent_at=NOW).holding == Holding(row, NOW)
+
+
+def test_where_it_may_have_stood_before_it_was_moved() -> None:
+    """At what was never answered too, if the counter says that something of ours came through."""
+    moved = replace(LEASE, checkpoint=Checkpoint("2"))
+    for row, applied, stood in (
+        (moved, False, TRIM_HORIZON),
+        (replace(moved, lease_counter=8), False, Checkpoint("4")),
+        (replace(moved, lease_counter=8), True, TRIM_HORIZON),
+    ):
+        after = after_write(unanswered("4"), BEAT, row, applied, sent_at=NOW).holding
+        assert (after.moves, after.moved_from, after.unanswered) == (1, stood, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("row", "is_true"),
+    [("2", False), ("3", True), ("4", True), ("5", True), ("6", False), ("LATEST", False)],
+)
+def test_a_move_within_what_is_known_and_finished_is_true_too(row: str, is_true: bool) -> None:
+    assert is_true_too(Checkpoint(row), Checkpoint("3"), Checkpoint("5")) is is_true
+    assert not is_true_too(LATEST, TRIM_HORIZON, Checkpoint("5"))
+
+
+def test_nor_does_our_own_pin() -> None:
+    at, latest = datetime(2026, 1, 31, 8, 0, 0, 1999, UTC), replace(LEASE, checkpoint=LATEST)
+    row = replace(latest, lease_counter=8, start_at=at.replace(microsecond=1000))
+    reply = after_write(replace(HELD, lease=latest), pin(latest, at), row, applied=True, sent_at=LATER)
+    assert reply.holding == Holding(row, LATER)
+
+
+def test_asked_to_leave_a_row_that_has_been_moved() -> None:
+    asked = replace(ASKED, checkpoint=Checkpoint("9"))
+    assert after_write(HELD, heartbeat(LEASE), asked, applied=False, sent_at=NOW).holding.moves == 1
 
 
 def test_asked_to_leave_it_drains_and_writes_again() -> None:
@@ -105,9 +174,9 @@ def test_refused_by_anything_else_it_is_lost(row: Lease | MalformedRow | None) -
 
 
 def test_a_table_out_of_reach_is_no_loss_until_another_may_have_it() -> None:
-    assert after_failure(HELD, True, after(FAILOVER), FAILOVER) is HELD
-    assert after_failure(HELD, True, after(FAILOVER + SECOND), FAILOVER).tenure is Tenure.LOST
-    assert after_failure(HELD, False, NOW, FAILOVER).tenure is Tenure.LOST
+    assert after_failure(HELD, BEAT, True, after(FAILOVER), FAILOVER) == HELD
+    assert after_failure(HELD, BEAT, True, after(FAILOVER + SECOND), FAILOVER).tenure is Tenure.LOST
+    assert after_failure(HELD, BEAT, False, NOW, FAILOVER).tenure is Tenure.LOST
 
 
 def test_read_again_it_goes_on_from_what_the_row_says() -> None:

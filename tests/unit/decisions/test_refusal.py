@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from sublet.decisions.refusal import Verdict, judge_refusal
-from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.lease_writes import (
     LeaseWrite,
@@ -76,7 +76,43 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
             "the owner before us checkpointed late, further on",
             TO_200,
             replace(HELD, checkpoint=Checkpoint("300")),
-            Verdict.FURTHER_ON,
+            Verdict.MOVED,
+        ),
+        (
+            "an operator has put the checkpoint back",
+            TO_200,
+            replace(HELD, checkpoint=Checkpoint("50")),
+            Verdict.MOVED,
+        ),
+        (
+            "an operator has put the checkpoint on a moment",
+            TO_200,
+            replace(HELD, checkpoint=AT_TIMESTAMP, start_at=moment("2026-01-31T08:00:00")),
+            Verdict.MOVED,
+        ),
+        (
+            "not the end: an operator wants more of the shard read again",
+            end(HELD),
+            replace(HELD, checkpoint=TRIM_HORIZON),
+            Verdict.MOVED,
+        ),
+        (
+            "a heartbeat of ours came through whose response got lost, and then an operator",
+            TO_200,
+            replace(HELD, lease_counter=8, checkpoint=Checkpoint("150")),
+            Verdict.MOVED,
+        ),
+        (
+            "the children are named wherever the checkpoint is",
+            set_children(HELD, CHILDREN),
+            replace(HELD, lease_counter=8, checkpoint=Checkpoint("50")),
+            Verdict.WRITE_AGAIN,
+        ),
+        (
+            "refused by what is just as we knew it: nothing that we understand",
+            TO_200,
+            HELD,
+            Verdict.LOST,
         ),
         (
             "KCL 3's leader asks us to leave, and leaves the counter alone",
@@ -168,7 +204,7 @@ def test_a_pin_that_remains_shows_that_the_checkpoint_was_not_written() -> None:
     assert judge_refusal(pinned, write, replace(pinned, lease_counter=8)) is Verdict.WRITE_AGAIN
 
 
-def test_a_pin_is_not_needed_where_the_owner_before_us_has_checkpointed_late() -> None:
+def test_a_pin_is_not_for_where_the_owner_before_us_has_checkpointed_late() -> None:
     unpinned = replace(HELD, checkpoint=LATEST)
     write = pin(unpinned, moment("2026-01-31T08:00:00"))
-    assert judge_refusal(unpinned, write, replace(HELD, checkpoint=Checkpoint("300"))) is Verdict.FURTHER_ON
+    assert judge_refusal(unpinned, write, replace(HELD, checkpoint=Checkpoint("300"))) is Verdict.MOVED

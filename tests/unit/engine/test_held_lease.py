@@ -171,15 +171,26 @@ def test_a_row_that_turned_malformed_is_lost_and_left_untouched() -> None:
     assert world.table.real.rows()[SHARD] == row
 
 
-def test_a_late_checkpoint_of_the_owner_before_that_is_further_on_is_no_loss() -> None:
-    """Its write leaves the counter alone, so that we keep the lease; ours is refused since it would go back."""
+def test_a_late_checkpoint_of_the_owner_before_is_no_loss() -> None:
+    """Its write leaves the counter alone, so that we keep the lease; ours is refused, and nothing is overwritten."""
+    world = EngineWorld()
+    held, stop = hold(world)
+    assert isinstance(world.table.apply(late_checkpoint(held.lease, Checkpoint("200"))), Applied)
+    assert not held.write(TO_100)
+    assert not held.is_lost
+    assert not stop.is_set(), "what it means is for who knows how far the lease is handled"
+    assert (held.lease.checkpoint, held.moves) == (Checkpoint("200"), 1)
+    assert held.write(heartbeat)
+
+
+def test_what_a_move_has_overtaken_is_not_written() -> None:
     world = EngineWorld()
     held, _ = hold(world)
-    assert isinstance(world.table.apply(late_checkpoint(SHARD, Checkpoint("200"))), Applied)
-    assert held.write(TO_100)
-    assert not held.is_lost
-    assert held.lease.checkpoint == Checkpoint("200")
+    world.change_lease(checkpoint=Checkpoint("50"))
     assert held.write(heartbeat)
+    assert not held.write(TO_100, unmoved_since=0)
+    assert world.table.lease().checkpoint == Checkpoint("50")
+    assert held.write(TO_100, unmoved_since=1)
 
 
 def test_a_kcl_3_handoff_drains_checkpoints_and_hands_over() -> None:
@@ -303,7 +314,7 @@ def test_what_cannot_be_confirmed_after_a_pause_is_lost() -> None:
 def test_reloading_brings_the_late_checkpoint_of_the_owner_before() -> None:
     world = EngineWorld()
     held, _ = hold(world)
-    world.table.apply(late_checkpoint(SHARD, Checkpoint("300")))
+    world.table.apply(late_checkpoint(held.lease, Checkpoint("300")))
     held.read_again()
     assert held.lease.checkpoint == Checkpoint("300")
 

@@ -42,7 +42,9 @@ def test_after_stealing_the_owner_before_has_time_for_a_late_checkpoint_and_we_s
     world = EngineWorld(CONTINUOUS)
     first, second, _ = world.put("a", "b", "c")
     world.change_lease(lease_owner="java-1", lease_counter=7, checkpoint=Checkpoint(first))
-    world.at(4 * SECOND, lambda: world.table.real.apply(late_checkpoint(SHARD, Checkpoint(second))))
+    world.at(
+        4 * SECOND, lambda: world.table.real.apply(late_checkpoint(world.table.lease(), Checkpoint(second)))
+    )
     world.window(world.item(why=ClaimReason.STEAL))
     assert world.handler.data() == [b"c"]
     assert (world.stream.polls[0][0] - world.began) == CONTINUOUS.handover_wait

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from sublet.protocol.checkpoint import AT_TIMESTAMP, SHARD_END, Checkpoint
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, Checkpoint
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row, encode_row, scan_of
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX
@@ -101,7 +101,17 @@ def test_kcl_rusts_moment_in_the_sub_sequence_number_is_the_leases_start() -> No
     lease = lease_of(row)
     assert lease.start_at == datetime(2026, 1, 31, 8, 0, 0, 123_000, tzinfo=UTC)
     assert lease.checkpoint == AT_TIMESTAMP
-    assert encode_row(lease)["checkpointSubSequenceNumber"] == {"N": "0"}
+    assert encode_row(lease)["checkpointSubSequenceNumber"] == {"N": "1769846400123"}
+
+
+def test_a_lease_that_starts_at_a_moment_says_so_to_kcl_rust_too() -> None:
+    """It reads no attribute of ours; beside a real checkpoint the place within the record stays what it is."""
+    at = datetime(2026, 1, 31, 8, 0, 0, 123_999, tzinfo=UTC)
+    created = encode_row(Lease("shardId-0", AT_TIMESTAMP, start_at=at))
+    assert created["checkpointSubSequenceNumber"] == created["subletStartAt"] == {"N": "1769846400123"}
+    for checkpoint in (LATEST, Checkpoint("100")):
+        pinned = encode_row(Lease("shardId-0", checkpoint, start_at=at))
+        assert pinned["checkpointSubSequenceNumber"] == {"N": "0"}
 
 
 def test_our_own_attributes() -> None:

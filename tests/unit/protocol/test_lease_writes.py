@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from sublet.protocol import lease_writes as writes
-from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.conditions import broken_clauses
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 
@@ -53,7 +54,7 @@ def test_no_update_makes_a_row(write: LeaseWrite, before: Lease | None, _: Lease
 
 BACKWARDS: list[Callable[[Lease, Checkpoint], LeaseWrite]] = [
     writes.checkpoint,
-    lambda lease, to: writes.late_checkpoint(lease.lease_key, to),
+    writes.late_checkpoint,
 ]
 
 
@@ -106,7 +107,7 @@ def test_crashes_are_counted_from_none() -> None:
     "write",
     [
         writes.checkpoint(HELD, Checkpoint("9" * 60)),
-        writes.late_checkpoint(HELD.lease_key, Checkpoint("9" * 60)),
+        writes.late_checkpoint(HELD, Checkpoint("9" * 60)),
         writes.end(HELD),
     ],
     ids=lambda write: write.kind.value,
@@ -121,7 +122,7 @@ def test_a_late_checkpoint_leaves_half_a_row_alone() -> None:
     """One without a counter is none that KCL can read, and not ours to go on with."""
     row = encode_row(HELD)
     del row["leaseCounter"]
-    write = writes.late_checkpoint(HELD.lease_key, Checkpoint("9" * 60))
+    write = writes.late_checkpoint(HELD, Checkpoint("9" * 60))
     assert broken_clauses(write.condition, row) == ("exists",)
 
 
@@ -136,10 +137,45 @@ def test_nobody_is_left_on_a_lease_that_is_given_up_while_it_is_drained(
 
 
 def test_a_checkpoint_within_a_record_goes_on_from_a_row_without_the_attribute_for_it() -> None:
-    row = encode_row(HELD)
+    whole = replace(HELD, checkpoint=Checkpoint(HELD.checkpoint.sequence_number))
+    inside = writes.checkpoint(whole, HELD.checkpoint)
+    row = encode_row(whole)
+    assert apply_to(inside, row | {"checkpointSubSequenceNumber": {"NULL": True}}) is not None
     del row["checkpointSubSequenceNumber"]
-    inside = Checkpoint(HELD.checkpoint.sequence_number, 3)
-    assert apply_to(writes.checkpoint(HELD, inside), row) is not None
+    assert apply_to(inside, row) is not None
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"subletStartAt": {"N": "1769846400000"}, "checkpointSubSequenceNumber": {"N": "0"}},
+        {"subletStartAt": {"NULL": True}, "checkpointSubSequenceNumber": {"N": "1769846400000"}},
+        {"checkpointSubSequenceNumber": {"N": "1769846400000"}},
+    ],
+)
+def test_a_moment_to_start_at_stands_however_it_is_kept(kept: dict[str, AttributeValue]) -> None:
+    """By us, or by kcl-rust. Ours counts where there are both."""
+    held = replace(HELD, checkpoint=AT_TIMESTAMP, start_at=datetime(2026, 1, 31, 8, tzinfo=UTC))
+    row = {name: value for name, value in encode_row(held).items() if name != "subletStartAt"} | kept
+    lease = decode_row(row)
+    assert isinstance(lease, Lease)
+    assert lease.position == held.position
+    to = writes.checkpoint(held, Checkpoint("9" * 60))
+    assert apply_to(to, row) is not None
+    moved = row | {"subletStartAt": {"N": "1769846400001"}}
+    assert broken_clauses(to.condition, moved) == ("position_stands",)
+
+
+def test_a_pin_says_the_moment_to_kcl_rust_too() -> None:
+    at = datetime(2026, 1, 31, 8, tzinfo=UTC)
+    for checkpoint, sub in ((AT_TIMESTAMP, "1769846400000"), (LATEST, "0")):
+        lease = replace(HELD, checkpoint=checkpoint, start_at=None)
+        row = apply_to(writes.pin(lease, at), encode_row(lease))
+        assert row is not None
+        assert (row["subletStartAt"], row["checkpointSubSequenceNumber"]) == (
+            {"N": "1769846400000"},
+            {"N": sub},
+        )
 
 
 def test_adding_to_what_is_no_number_is_refused_as_dynamodb_does() -> None:

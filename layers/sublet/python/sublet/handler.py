@@ -84,7 +84,8 @@ class Handler(Protocol):
         """Returning means done. Raising means: nothing after the last `batch.checkpoint` is done; the batch comes again."""
 
     def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
-        """Before the first batch of a lease in this window."""
+        """Before the first batch of a lease in this window; and again, with nothing said of a loss, when an operator has moved
+        its checkpoint in the table: state kept for it is stale, and `checkpoint` is where the next batch begins."""
 
     def lease_releasing(self, shard_id: str) -> None:
         """The lease, still ours, is about to be released before its shard's end: flush what is kept for it. A

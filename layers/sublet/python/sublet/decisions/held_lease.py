@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from sublet.decisions.instant import Instant
 from sublet.decisions.refusal import Verdict, judge_refusal
-from sublet.protocol.lease import Lease, MalformedRow
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease, MalformedRow, Position
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
 _Row = Lease | MalformedRow | None
@@ -69,7 +70,7 @@ TRANSITIONS: Mapping[Verdict, Transition] = MappingProxyType(
     {
         Verdict.APPLIED: Transition(None, is_ours=True, is_done=True, then=Then.NOTHING),
         Verdict.DONE_BEFORE: Transition(None, is_ours=True, is_done=True, then=Then.NOTHING),
-        Verdict.FURTHER_ON: Transition(None, is_ours=True, is_done=True, then=Then.NOTHING),
+        Verdict.MOVED: Transition(None, is_ours=True, is_done=False, then=Then.NOTHING),
         Verdict.WRITE_AGAIN: Transition(None, is_ours=True, is_done=False, then=Then.WRITE_AGAIN),
         Verdict.DRAIN: Transition(Tenure.DRAINING, is_ours=True, is_done=False, then=Then.WRITE_AGAIN),
         Verdict.LOST: Transition(Tenure.LOST, is_ours=False, is_done=False, then=Then.NOTHING),
@@ -82,11 +83,20 @@ _WRITTEN = frozenset({Verdict.APPLIED, Verdict.DONE_BEFORE})
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """`lease`: as our last write left its row; `written_at`: when we sent that."""
+    """`lease`: as our last write left its row; `written_at`: when we sent that.
+
+    unanswered   positions that we sent since then, and of which nobody has told whether they were written
+    moves        how often another has moved the row's position meanwhile: what that means is a matter of how far the lease
+                 has been handled
+    moved_from   before the last of these it stood here at most
+    """
 
     lease: Lease
     written_at: Instant
     tenure: Tenure = Tenure.HELD
+    unanswered: frozenset[Position] = frozenset()
+    moves: int = 0
+    moved_from: Checkpoint | None = None
 
     @property
     def may_write(self) -> bool:
@@ -120,22 +130,40 @@ def after_write(
         return AfterWrite(
             replace(holding, tenure=Tenure.LOST), Verdict.LOST, is_done=False, then=Then.NOTHING
         )
+    after = _at(holding, write, row, applied)
     if verdict in _WRITTEN:
         tenure = TENURE_AFTER.get(write.kind, holding.tenure)
-        return AfterWrite(Holding(row, sent_at, tenure), verdict, to.is_done, to.then)
+        return AfterWrite(replace(after, written_at=sent_at, tenure=tenure), verdict, to.is_done, to.then)
     is_asked_for_it = to.tenure is Tenure.DRAINING and write.kind is WriteKind.RELEASE
     then = Then.HAND_OVER if is_asked_for_it else to.then
-    return AfterWrite(
-        replace(holding, lease=row, tenure=to.tenure or holding.tenure), verdict, to.is_done, then
-    )
+    return AfterWrite(replace(after, tenure=to.tenure or holding.tenure), verdict, to.is_done, then)
 
 
-def after_failure(holding: Holding, is_transient: bool, now: Instant, failover_time: timedelta) -> Holding:
+def _at(holding: Holding, write: LeaseWrite, row: Lease, applied: bool) -> Holding:
+    """With the row, and whether it stands where we put it. Whatever was not answered has come through by now, if the counter
+    says so, or never will."""
+    lease, is_ours = holding.lease, row.lease_counter == holding.lease.lease_counter + 1
+    ours = {lease.position}
+    if is_ours and write.moves_to:
+        ours.add(write.moves_to)
+    if is_ours and not applied:
+        ours |= holding.unanswered
+    after = replace(holding, lease=row, unanswered=frozenset())
+    if row.position in ours:
+        return after
+    moved_from = max(position.checkpoint for position in ours)
+    return replace(after, moves=holding.moves + 1, moved_from=moved_from)
+
+
+def after_failure(
+    holding: Holding, write: LeaseWrite, is_transient: bool, now: Instant, failover_time: timedelta
+) -> Holding:
     """The table could not be reached, or refused for good. Out of reach for a while is no loss; for longer than
     failover_time the lease may be another's by now.
     """
     if is_transient and not holding.is_unconfirmed(now, failover_time):
-        return holding
+        sent = {write.moves_to} if write.moves_to else set()
+        return replace(holding, unanswered=holding.unanswered | sent)
     return replace(holding, tenure=Tenure.LOST)
 
 
@@ -152,3 +180,10 @@ def after_reading(holding: Holding, row: _Row) -> Holding:
         if row.checkpoint_owner == ours.lease_owner:
             return holding
     return replace(holding, tenure=Tenure.LOST)
+
+
+def is_true_too(row: Checkpoint, known: Checkpoint, finished: Checkpoint) -> bool:
+    """Whether a row that another has moved tells nothing but what we know as well: forward of where it stood, and not beyond
+    what is finished. The owner before us has checkpointed late, or an operator wants to skip what is long done.
+    """
+    return row.is_sequence_number and known <= row <= finished

@@ -21,8 +21,8 @@ class Verdict(StrEnum):
     """It was our own write, the response of which was lost: the row is what we wanted."""
     WRITE_AGAIN = "write_again"
     """Ours, but one write of ours further on than we knew (it seemed to fail, and did not): make this one for that row."""
-    FURTHER_ON = "further_on"
-    """We still hold the lease, and its checkpoint is already at or past ours (a late checkpoint of the owner before us)."""
+    MOVED = "moved"
+    """We still hold the lease, and another has put its position elsewhere: an operator, or the owner before us, late."""
     DRAIN = "drain"
     """We are asked to leave, KCL 3.x's graceful handoff: finish, checkpoint, hand over."""
     LOST = "lost"
@@ -39,11 +39,14 @@ def judge_refusal(held: Lease, write: LeaseWrite, row: Lease | MalformedRow | No
         return Verdict.DONE_BEFORE
     if row.holder != held.holder:
         return Verdict.LOST
+    is_moved = row.position != held.position
     if row.lease_owner == held.lease_owner and row.checkpoint_owner == held.checkpoint_owner:
         if row.lease_counter == held.lease_counter + 1:
-            return Verdict.DONE_BEFORE if _says(row, write) else Verdict.WRITE_AGAIN
-        if row.lease_counter == held.lease_counter and write.kind in (WriteKind.CHECKPOINT, WriteKind.PIN):
-            return Verdict.FURTHER_ON
+            if _says(row, write):
+                return Verdict.DONE_BEFORE
+            return Verdict.MOVED if is_moved and write.moves_to else Verdict.WRITE_AGAIN
+        if row.lease_counter == held.lease_counter and is_moved:
+            return Verdict.MOVED
     if row.checkpoint_owner is not None and row.checkpoint_owner == held.actual_owner:
         return Verdict.DRAIN
     return Verdict.LOST

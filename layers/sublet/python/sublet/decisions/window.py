@@ -27,6 +27,8 @@ class Outcome(StrEnum):
     CAUGHT_UP = "caught_up"
     WINDOW_ENDED = "window_ended"
     LEASE_LOST = "lease_lost"
+    MOVED = "moved"
+    """An operator has put its checkpoint elsewhere: it is held on, and read again from there at once."""
     SHARD_ENDED = "shard_ended"
     SHARD_END_BLOCKED = "shard_end_blocked"
     """A merge's other parent has no lease yet: released, and the next tick creates it."""

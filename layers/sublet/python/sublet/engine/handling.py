@@ -76,7 +76,7 @@ class Handling:
 
     def _may_call(self) -> bool:
         in_time = not self.stop.is_set() and self.ports.clock.steady() < self.deadline
-        return in_time and self.held.confirm()
+        return in_time and self.held.confirm() and not self.progress.has_been_moved()
 
     def _may_retry(self, attempt: int) -> bool:
         if self.is_hung:

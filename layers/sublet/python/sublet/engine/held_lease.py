@@ -57,14 +57,33 @@ class HeldLease:
     def is_lost(self) -> bool:
         return self.tenure is Tenure.LOST
 
-    def write(self, make: MakeWrite) -> bool:
+    @property
+    def holding(self) -> Holding:
+        """All that is known of it, as of one moment."""
+        return self._holding
+
+    @property
+    def moves(self) -> int:
+        """How often another has moved its position since we have it."""
+        return self._holding.moves
+
+    def go_on(self, stop: Signal) -> None:
+        """With another signal to be set when the lease is lost: for who begins with it anew."""
+        with self._lock:
+            self._stop = stop
+            self._become(self._holding)
+
+    def write(self, make: MakeWrite, unmoved_since: int | None = None) -> bool:
         """Write what `make` makes of the lease as it stands; whether the row now says at least that.
 
-        False: the lease is lost, or DynamoDB cannot be reached; in that case nothing is known, and the next write finds out.
+        unmoved_since   write nothing if `moves` is more than that by now: what is to be written has been overtaken
+
+        False: the lease is lost or moved, or DynamoDB cannot be reached; then nothing is known, and the next write finds out.
         """
         with self._lock:
             for _ in range(ATTEMPTS):
-                after = self._write(make(self.lease)) if self._holding.may_write else None
+                may_write = self._holding.may_write and unmoved_since in (None, self.moves)
+                after = self._write(make(self.lease)) if may_write else None
                 if after is None or after.then is Then.NOTHING:
                     return after is not None and after.is_done
                 if after.then is Then.HAND_OVER:
@@ -97,7 +116,7 @@ class HeldLease:
         """Only what the table says for good is final. What nobody planned may pass, and if it does not, the lease is lost when
         another may have it."""
         is_transient = isinstance(problem, TransientError) or not isinstance(problem, LeaseTableError)
-        self._become(after_failure(self._holding, is_transient, self._now(), self._failover_time))
+        self._become(after_failure(self._holding, write, is_transient, self._now(), self._failover_time))
         is_planned = isinstance(problem, LeaseTableError)
         say = self._ports.log.warning if is_planned and not self.is_lost else self._ports.log.error
         message = "lease lost with its table" if self.is_lost else "lease table unavailable"

@@ -96,7 +96,7 @@ class LeaseSession:
     def __post_init__(self) -> None:
         shared = self.shared
         self.count = LeaseReport(self.shard_id, Outcome.WINDOW_ENDED)
-        self.progress = Progress(self.held, shared.settings, shared.ports.clock)
+        self.progress = Progress(self.held, shared.settings, shared.ports.clock, self.stop)
         self.handling = Handling(
             shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.calls, self.stop,
             self.deadline, self.cut_off,
@@ -139,15 +139,19 @@ class LeaseSession:
         shared = self.shared
         if self.why is ClaimReason.STEAL and not self.stop.wait(shared.settings.handover_wait):
             self.held.read_again()
-            self.progress.start_from(self.held.lease.checkpoint)
         may_open = begin(self.held, shared.ports, shared.settings.start_position)
         if may_open is None:
             return Outcome.WAITS_FOR_PARENTS
         if not may_open:
             return self._stopped()
+        self.progress.start()
         if shared.settings.hash_range_filter is HashRangeFilter.KCL:
             self.inside = keys_inside(self.held.lease.hash_key_range)
         position = read_position(self.held.lease)
+        if (
+            position is None
+        ):  # by an operator's hand, who has moved it there: children are the lease manager's to create
+            self.keep = False
         if self.stop.is_set() or position is None:
             return self._stopped()
         if not self.handling.tell(
@@ -189,7 +193,9 @@ class LeaseSession:
         return self._stopped()
 
     def _stopped(self) -> Outcome:
-        return Outcome.WINDOW_ENDED if self.held.tenure is Tenure.HELD else Outcome.LEASE_LOST
+        if self.held.tenure is not Tenure.HELD:
+            return Outcome.LEASE_LOST
+        return Outcome.MOVED if self.progress.has_been_moved() else Outcome.WINDOW_ENDED
 
     def _not_handled(self) -> Outcome:
         """The handler did not finish: it hangs, or failed too often, unless we were stopped or out of time."""
@@ -269,17 +275,18 @@ class LeaseSession:
         plan = plan_end(self.held.lease, page.child_shards, shared.ports)
         if isinstance(plan, Blocked):
             return Outcome.SHARD_END_BLOCKED
-        if self.stop.is_set() or self.progress.is_unwritten:
+        moves = self.held.moves
+        if self.progress.has_been_moved() or self.stop.is_set() or self.progress.is_unwritten:
             return self._stopped()
         if not self.handling.tell("shard_ended", partial(shared.handler.shard_ended, self.shard_id)):
             return self._not_handled()
-        return Outcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports) else self._stopped()
+        return Outcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports, moves) else self._stopped()
 
     def _finish(self, outcome: Outcome, problem: str | None) -> LeaseReport:
         """The handler's flush and the last checkpoint; then release or keep the lease, or tell the handler that it is gone."""
         shared = self.shared
         keep = self._keeps and outcome is Outcome.WINDOW_ENDED
-        if outcome is not Outcome.SHARD_ENDED:
+        if outcome not in (Outcome.SHARD_ENDED, Outcome.MOVED):
             if not keep:
                 self._tell_releasing()
             if self.progress.write_last(shared.ports.table, shared.ports.log):
@@ -312,7 +319,8 @@ class LeaseSession:
 
     def _release(self) -> None:
         hung = crashes_by_hanging(self.held.lease) if self.handling.is_hung else 0
-        self.held.write(partial(release, caught_up_at=self.caught_up_at, crashes=hung))
+        caught_up_at = None if self.progress.has_been_moved() else self.caught_up_at
+        self.held.write(partial(release, caught_up_at=caught_up_at, crashes=hung))
 
     def settle(self) -> LeaseReport:
         """A kept lease when the whole window is over, long after its own part may be: as our last heartbeat left it, or lost."""

@@ -113,7 +113,7 @@ def _is_missing(parent: str, ports: Ports) -> bool:
     return ports.table.get(lease_key_of(parent)) is None and ports.stream.has_shard(parent)
 
 
-def end_shard(held: HeldLease, plan: EndShard, ports: Ports) -> bool:
+def end_shard(held: HeldLease, plan: EndShard, ports: Ports, unmoved_since: int | None = None) -> bool:
     """The children's leases, the children's names, SHARD_END: KCL's order, so that a crash in between mends itself.
 
     The lease is confirmed first: after a long pause whoever had it since may have ended it, and its children too, whose rows
@@ -123,7 +123,8 @@ def end_shard(held: HeldLease, plan: EndShard, ports: Ports) -> bool:
         return False
     for child in plan.create:
         ports.table.apply(create(child))
-    return held.write(partial(set_children, child_shard_ids=plan.child_shard_ids)) and held.write(end)
+    name_children = partial(set_children, child_shard_ids=plan.child_shard_ids)
+    return held.write(name_children, unmoved_since) and held.write(end, unmoved_since)
 
 
 def is_gone(deletion: Deletion, ports: Ports) -> bool:

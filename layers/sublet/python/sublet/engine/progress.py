@@ -1,4 +1,9 @@
-"""How far a lease has been handled, and writing that down: at most every checkpoint_interval, and always at the end."""
+"""How far a lease has been handled, and writing that down: at most every checkpoint_interval, and always at the end.
+
+The row may say something else meanwhile: an operator has moved the checkpoint, or the owner before us has made its last one
+late. What it says counts. Forward, but not beyond what is finished, both are true, and the later one is written; anything
+else ends this reading of the shard, and another begins from the row.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +11,57 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.decisions.crash_caution import Caution, caution
-from sublet.decisions.held_lease import Tenure
+from sublet.decisions.held_lease import Tenure, is_true_too
 from sublet.engine.held_lease import HeldLease
 from sublet.errors import LeaseTableError
-from sublet.ports import Applied, Clock, LeaseTable, Log
+from sublet.ports import Applied, Clock, LeaseTable, Log, Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease_writes import checkpoint, hand_over, late_checkpoint
 from sublet.settings import Settings
 
 
 class Progress:
-    """`finished` is what the handler has finished; `written` is what the lease table is known to say."""
+    """`finished` is what the handler has finished; `written` is what the lease table is known to say.
 
-    def __init__(self, held: HeldLease, settings: Settings, clock: Clock):
-        self.finished = held.lease.checkpoint
-        self.written = held.lease.checkpoint
+    `stop` is set as soon as the row is known to have been moved.
+    """
+
+    def __init__(self, held: HeldLease, settings: Settings, clock: Clock, stop: Signal):
         self._held = held
         self._settings = settings
         self._clock = clock
+        self._stop = stop
         self._written_at: datetime = clock.steady()
+        self.start()
 
-    def start_from(self, stored: Checkpoint) -> None:
-        """The row has been read again, and another has checkpointed since."""
-        self.finished = self.written = stored
+    def start(self) -> None:
+        """From what the row says now."""
+        holding = self._held.holding
+        self._moves = holding.moves
+        self.finished = self.written = holding.lease.checkpoint
 
     @property
     def is_unwritten(self) -> bool:
-        return self.finished > self.written
+        return self.finished > self.written and not self.has_been_moved()
+
+    def has_been_moved(self) -> bool:
+        """Whether the row is where this reading cannot go on from: back, or beyond what is finished. If so, `stop` is set."""
+        holding = self._held.holding
+        if holding.moves == self._moves:
+            return False
+        if holding.moved_from is not None and is_true_too(
+            holding.lease.checkpoint, max(self.written, holding.moved_from), self.finished
+        ):
+            self._moves, self.written = holding.moves, holding.lease.checkpoint
+            return False
+        self._stop.set()
+        return True
 
     def finish(self, to: Checkpoint) -> None:
-        """The handler is done with everything up to `to`. Never goes back."""
-        self.finished = max(self.finished, to)
+        """The handler is done with everything up to `to`. Never goes back, and after a move not on either: the shard is read
+        again from there."""
+        if not self.has_been_moved():
+            self.finished = max(self.finished, to)
 
     def write_if_due(self, slack: timedelta = timedelta(0)) -> None:
         """At most every checkpoint_interval, or `slack` before it is over; after a crash at once."""
@@ -50,20 +75,24 @@ class Progress:
         if self._held.is_heartbeat_due(after):
             self.write_if_due(slack)
         self._held.heartbeat_if_due(after)
+        self.has_been_moved()
 
     def write(self) -> None:
         """Write what is finished and not written. A lost lease or an unreachable table shows in the held lease."""
-        if not self.is_unwritten:
-            return
-        to = self.finished
-        if self._held.write(partial(checkpoint, to=to)):
-            self.written = max(to, self._held.lease.checkpoint)
-            self._written_at = self._clock.steady()
+        moves = None
+        while (
+            self.is_unwritten and moves != self._moves
+        ):  # once more for a row that is further on than we knew
+            moves, to = self._moves, self.finished
+            if self._held.write(partial(checkpoint, to=to), unmoved_since=moves):
+                self.written = max(self.written, to)
+                self._written_at = self._clock.steady()
+                return
 
     def write_last(self, table: LeaseTable, log: Log) -> bool:
         """Before we leave, whatever became of the lease. True: written late, without holding the lease any more.
 
-        Draining: checkpoint as its owner, then let the new one begin. Lost: late, guarded by the position alone.
+        Draining: checkpoint as its owner, then let the new one begin. Lost: late, if the position is as we last knew it.
         """
         self.write()
         if self._held.tenure is Tenure.DRAINING:
@@ -71,9 +100,7 @@ class Progress:
         if not self._held.is_lost or not self.is_unwritten:
             return False
         try:
-            return isinstance(
-                table.apply(late_checkpoint(self._held.lease.lease_key, self.finished)), Applied
-            )
+            return isinstance(table.apply(late_checkpoint(self._held.lease, self.finished)), Applied)
         except LeaseTableError as problem:
             log.warning("late checkpoint failed", lease_key=self._held.lease.lease_key, problem=str(problem))
             return False

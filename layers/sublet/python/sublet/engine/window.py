@@ -215,6 +215,9 @@ class Window:
             return LeaseReport(row.lease_key, spared, checkpoint=str(row.checkpoint)), None
         try:
             report = session.run()
+            while report.outcome is Outcome.MOVED:
+                session = self._begin_again(session)
+                report = session.run()
         except BaseException:
             del self.sessions[row.lease_key]
             raise
@@ -251,10 +254,27 @@ class Window:
         held = HeldLease(lease, since, ports, self.shared.settings.failover_time, stop)
         keep = keeps_leases(self.item, self.shared.settings)
         session = LeaseSession(self.shared, held, self.deadline, stop, why, keep, self.cut_off)
-        self.sessions[lease.lease_key] = session
+        self.acquired += 1
+        return self._under_way(session)
+
+    def _begin_again(self, moved: LeaseSession) -> LeaseSession:
+        """From where the row has been moved to, with nothing in hand. The lease stays ours all the while."""
+        held, stop = moved.held, self.shared.ports.tasks.signal()
+        self.shared.ports.log.warning(
+            "the checkpoint was moved by another hand; reading on from there",
+            lease_key=held.lease.lease_key, checkpoint=str(held.lease.checkpoint), finished=str(moved.progress.finished),
+        )  # fmt: skip
+        held.go_on(stop)
+        session = LeaseSession(
+            self.shared, held, self.deadline, stop, ClaimReason.CONTINUE, moved.keep, self.cut_off
+        )
+        session.is_announced = moved.is_announced
+        return self._under_way(session)
+
+    def _under_way(self, session: LeaseSession) -> LeaseSession:
+        self.sessions[session.held.lease.lease_key] = session
         if self.is_stopping:
             session.stop_early()
-        self.acquired += 1
         return session
 
     def _acquire(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:

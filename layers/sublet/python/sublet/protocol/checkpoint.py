@@ -99,3 +99,6 @@ AT_TIMESTAMP = Checkpoint(Sentinel.AT_TIMESTAMP.value)
 TRIM_HORIZON = Checkpoint(Sentinel.TRIM_HORIZON.value)
 LATEST = Checkpoint(Sentinel.LATEST.value)
 SHARD_END = Checkpoint(Sentinel.SHARD_END.value)
+
+STARTING_AT_A_MOMENT = (AT_TIMESTAMP, LATEST)
+"""Which a lease's `start_at` goes with: the moment asked for, or the one at which LATEST was first opened."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import STARTING_AT_A_MOMENT, Checkpoint
 from sublet.protocol.shard import HashKeyRange
 
 AttributeValue = Mapping[str, Any]
@@ -23,6 +23,14 @@ class LeaseFence(NamedTuple):
     lease_key: str
     lease_owner: str | None
     lease_counter: int
+
+
+class Position(NamedTuple):
+    """Where a lease stands: all that its row says of what comes next."""
+
+    checkpoint: Checkpoint
+    start_at: datetime | None = None
+    """Only beside a checkpoint that begins at a moment."""
 
 
 def lease_key_of(shard_id: str) -> str:
@@ -80,6 +88,10 @@ class Lease:
     @property
     def fence(self) -> LeaseFence:
         return LeaseFence(self.lease_key, self.lease_owner, self.lease_counter)
+
+    @property
+    def position(self) -> Position:
+        return Position(self.checkpoint, self.start_at if self.checkpoint in STARTING_AT_A_MOMENT else None)
 
     @property
     def is_ended(self) -> bool:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sublet.errors import MalformedCheckpoint
-from sublet.protocol.checkpoint import Checkpoint, Sentinel
+from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint, Sentinel
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow, shard_id_of
 from sublet.protocol.shard import HashKeyRange
 
@@ -92,6 +92,17 @@ def texts(values: frozenset[str]) -> AttributeValue:
 def moment(value: datetime) -> AttributeValue:
     """Epoch milliseconds, as every moment that KCL writes."""
     return number((value - _EPOCH) // _MILLISECOND)
+
+
+def whole_milliseconds(value: datetime) -> datetime:
+    """As a row keeps it."""
+    return value - (value - _EPOCH) % _MILLISECOND
+
+
+def starting_at(checkpoint: Checkpoint, at: datetime) -> dict[str, AttributeValue]:
+    """The attributes of a moment to start at: ours, and beside AT_TIMESTAMP kcl-rust's too, which reads no other."""
+    for_kcl_rust = {SUB_SEQUENCE_NUMBER: moment(at)} if checkpoint == AT_TIMESTAMP else {}
+    return {START_AT: moment(at), **for_kcl_rust}
 
 
 def is_lease_row(item: Mapping[str, AttributeValue]) -> bool:
@@ -190,12 +201,12 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         else {"B": lease.pending_checkpoint_state},
         THROUGHPUT: None if lease.throughput_kbps is None else {"N": f"{lease.throughput_kbps:.6f}"},
         CHECKPOINT_OWNER: lease.checkpoint_owner and text(lease.checkpoint_owner),
-        START_AT: lease.start_at and moment(lease.start_at),
         CAUGHT_UP_AT: lease.caught_up_at and moment(lease.caught_up_at),
         HOLDER: lease.holder and text(lease.holder),
         CRASHES: lease.crashes and number(lease.crashes),
     }
-    return row | {name: value for name, value in optional.items() if value}
+    started = starting_at(lease.checkpoint, lease.start_at) if lease.start_at else {}
+    return row | {name: value for name, value in optional.items() if value} | started
 
 
 def _lease_key(text: str) -> str:

@@ -14,10 +14,11 @@ from datetime import datetime
 from enum import StrEnum
 
 from sublet.protocol import lease_row as columns
-from sublet.protocol.checkpoint import SHARD_END, STARTING_SENTINELS, Checkpoint
+from sublet.protocol.checkpoint import SHARD_END, STARTING_AT_A_MOMENT, STARTING_SENTINELS, Checkpoint
 from sublet.protocol.conditions import (
     Absent,
     AllOf,
+    AnyOf,
     Clause,
     Condition,
     Equal,
@@ -30,8 +31,8 @@ from sublet.protocol.conditions import (
     any_of,
     holds,
 )
-from sublet.protocol.lease import AttributeValue, Lease, LeaseFence
-from sublet.protocol.lease_row import encode_row, moment, number, text, texts
+from sublet.protocol.lease import AttributeValue, Lease, LeaseFence, Position
+from sublet.protocol.lease_row import encode_row, moment, number, text, texts, whole_milliseconds
 
 ONE = 1
 _ZERO = number(0)
@@ -53,7 +54,10 @@ class WriteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseWrite:
-    """One conditional write. CREATE puts `sets` as a whole row, DELETE removes the row, all others update it."""
+    """One conditional write. CREATE puts `sets` as a whole row, DELETE removes the row, all others update it.
+
+    moves_to   the position of a held lease's row after it; None: it leaves that as it is
+    """
 
     kind: WriteKind
     lease_key: str
@@ -61,6 +65,7 @@ class LeaseWrite:
     sets: Mapping[str, AttributeValue] = field(default_factory=dict)
     adds: Mapping[str, int] = field(default_factory=dict)
     removes: tuple[str, ...] = ()
+    moves_to: Position | None = None
 
 
 def apply_to(write: LeaseWrite, row: Row | None) -> dict[str, AttributeValue] | None:
@@ -112,9 +117,10 @@ def pin(lease: Lease, at: datetime) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.PIN,
         lease.lease_key,
-        all_of(*_still_held(lease).conditions, _NOT_STARTED),
-        sets={columns.START_AT: moment(at)},
+        all_of(*_still_held(lease).conditions, _position_stands(lease)),
+        sets=columns.starting_at(lease.checkpoint, at),
         adds={columns.LEASE_COUNTER: ONE},
+        moves_to=Position(lease.checkpoint, whole_milliseconds(at)),
     )
 
 
@@ -123,23 +129,25 @@ def checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.CHECKPOINT,
         lease.lease_key,
-        all_of(*_still_held(lease).conditions, _further_on(to)),
+        all_of(*_still_held(lease).conditions, _position_stands(lease), _further_on(to)),
         sets=_position(to),
         adds={columns.LEASE_COUNTER: ONE},
         removes=(*columns.PENDING, columns.START_AT, columns.CRASHES),
+        moves_to=Position(to),
     )
 
 
-def late_checkpoint(lease_key: str, to: Checkpoint) -> LeaseWrite:
+def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
     """By one who has lost the lease, for what its handler had already finished: it need not be handled again by the next.
 
-    Guarded by the position alone. It leaves the counter untouched, so that the new owner's fence holds; a Java owner's next
-    checkpoint overwrites it, so in a mixed fleet it saves repeated work but promises nothing.
+    Guarded by the position alone, which is to be as the loser last knew it. It leaves the counter untouched, so that the new
+    owner's fence holds; a Java owner's next checkpoint overwrites it, so in a mixed fleet it saves repeated work but promises
+    nothing.
     """
     return LeaseWrite(
         WriteKind.LATE_CHECKPOINT,
-        lease_key,
-        all_of(_EXISTS, _NOT_ENDED, _further_on(to)),
+        lease.lease_key,
+        all_of(_EXISTS, _NOT_ENDED, _position_stands(lease), _further_on(to)),
         sets=_position(to),
         removes=(*columns.PENDING, columns.START_AT, columns.CRASHES),
     )
@@ -164,10 +172,11 @@ def end(lease: Lease) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.END,
         lease.lease_key,
-        all_of(*_still_held(lease).conditions, _NOT_ENDED),
+        all_of(*_still_held(lease).conditions, _position_stands(lease), _NOT_ENDED),
         sets=_position(SHARD_END),
         adds={columns.LEASE_COUNTER: ONE},
         removes=(*columns.PENDING, columns.START_AT, columns.CAUGHT_UP_AT, columns.CRASHES, *_OWNERSHIP),
+        moves_to=Position(SHARD_END),
     )
 
 
@@ -216,11 +225,6 @@ _NOT_ENDED = Clause(
     NotEqual(columns.CHECKPOINT, text(SHARD_END.sequence_number)),
     "an ended lease stays ended; its children have begun",
 )
-_NOT_STARTED = Clause(
-    "not_started",
-    any_of(*(Equal(columns.CHECKPOINT, text(s.value)) for s in STARTING_SENTINELS)),
-    "a real checkpoint is the better start",
-)
 
 
 def _counter_stands(lease: Lease | LeaseFence) -> Clause:
@@ -256,6 +260,35 @@ def _drained_by(checkpoint_owner: str | None) -> Clause:
     return Clause("drained_by_us", condition, "only the owner that was asked to leave may say that it has")
 
 
+def _position_stands(lease: Lease) -> Clause:
+    """As its owner last read or wrote it, in the attributes that say it: within the record, or since which moment."""
+    checkpoint, start_at = lease.position
+    within: tuple[Condition, ...] = ()
+    if checkpoint.is_sequence_number:
+        within = (_is_number_or_none(columns.SUB_SEQUENCE_NUMBER, checkpoint.sub_sequence_number),)
+    elif start_at is not None:
+        at = moment(start_at)
+        by_kcl_rust = all_of(_is_none(columns.START_AT), Equal(columns.SUB_SEQUENCE_NUMBER, at))
+        within = (any_of(Equal(columns.START_AT, at), by_kcl_rust),)
+    elif checkpoint in STARTING_AT_A_MOMENT:
+        within = (_is_none(columns.START_AT),)
+    because = (
+        "an operator may have moved it, or the owner before us checkpointed late: what stands there counts"
+    )
+    stands = Equal(columns.CHECKPOINT, text(checkpoint.sequence_number))
+    return Clause("position_stands", all_of(stands, *within), because)
+
+
+def _is_number_or_none(attribute: str, value: int) -> Condition:
+    """Zero may be absent, too."""
+    stands = Equal(attribute, number(value))
+    return stands if value else any_of(stands, _is_none(attribute))
+
+
+def _is_none(attribute: str) -> AnyOf:
+    return any_of(Absent(attribute), Equal(attribute, {"NULL": True}))
+
+
 def _further_on(to: Checkpoint) -> Clause:
     """The stored checkpoint is before `to`: text compares by digit, so first by length; last within the record.
 
@@ -263,9 +296,8 @@ def _further_on(to: Checkpoint) -> Clause:
     number is not ours to mend (KCL could not have written it).
     """
     stored, to_text = columns.CHECKPOINT, text(to.sequence_number)
-    sub_is_less = any_of(
-        Absent(columns.SUB_SEQUENCE_NUMBER), Less(columns.SUB_SEQUENCE_NUMBER, number(to.sub_sequence_number))
-    )
+    sub = columns.SUB_SEQUENCE_NUMBER
+    sub_is_less = any_of(_is_none(sub), Less(sub, number(to.sub_sequence_number)))
     before = any_of(
         *(Equal(stored, text(sentinel.value)) for sentinel in STARTING_SENTINELS),
         all_of(Size(stored, "<", len(to.sequence_number)), _is_number(stored)),

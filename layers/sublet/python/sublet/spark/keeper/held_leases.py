@@ -31,6 +31,8 @@ class HeldLeases:
     settings: Settings
     pool: Executor
     _held: dict[str, HeldLease] = field(default_factory=dict)
+    _left: dict[str, Lease] = field(default_factory=dict)
+    """Leases that are held no longer, as their last holder knew them."""
 
     def __contains__(self, key: object) -> bool:
         return key in self._held
@@ -51,6 +53,7 @@ class HeldLeases:
     def add(self, lease: Lease, since: Instant) -> HeldLease:
         failover_time, stop = self.settings.failover_time, self.ports.tasks.signal()
         held = self._held[lease.lease_key] = HeldLease(lease, since, self.ports, failover_time, stop)
+        self._left.pop(lease.lease_key, None)
         return held
 
     def write(self, key: str, make: MakeWrite) -> bool:
@@ -65,9 +68,12 @@ class HeldLeases:
 
     def write_late(self, checkpoints: Mapping[str, Checkpoint]) -> None:
         """For leases that are lost: who took one may look at its row again before it begins, or refuse to go back."""
-        for key in checkpoints.keys() - self._held.keys():
+        for key in checkpoints.keys() & self._left.keys():
+            lost, to = self._left.pop(key), checkpoints[key]
+            if to <= lost.checkpoint:
+                continue
             try:
-                self.ports.table.apply(late_checkpoint(key, checkpoints[key]))
+                self.ports.table.apply(late_checkpoint(lost, to))
             except LeaseTableError as problem:
                 self.ports.log.warning("late checkpoint failed", lease_key=key, problem=str(problem))
 
@@ -91,8 +97,15 @@ class HeldLeases:
         held = self._held.get(key)
         if held is None:
             return False
+        moves, before = held.moves, held.lease.checkpoint
         is_done = step(held)
+        if held.moves != moves and held.lease.checkpoint < before:
+            self.ports.log.warning(
+                "the checkpoint was moved back by another hand; a query goes by its own offsets",
+                lease_key=key, checkpoint=str(held.lease.checkpoint), before=str(before),
+            )  # fmt: skip
         if held.tenure not in MAY_WRITE:
+            self._left[key] = held.lease
             self._held.pop(key, None)
         return is_done
 

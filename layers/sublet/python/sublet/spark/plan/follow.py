@@ -57,6 +57,8 @@ def _started(lease: Lease, leases: Mapping[str, Lease], start: StartPosition, no
 def leased_position(lease: Lease, now: datetime) -> ShardOffset:
     """Where a batch reads on from that begins with this lease, which has been pinned if it needs a pin."""
     checkpoint = lease.checkpoint
+    if checkpoint.is_shard_end:
+        return ShardOffset(Ended())
     if checkpoint.is_sequence_number:
         at = ReadTo(checkpoint.sequence_number, None, checkpoint.sub_sequence_number)
         return ShardOffset(at, began=at, caught_up_at=lease.caught_up_at)

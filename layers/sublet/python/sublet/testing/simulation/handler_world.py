@@ -19,7 +19,7 @@ from sublet.testing.simulation.user_handler import Call, Calls, SimulatedHandler
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
-BY_HAND = frozenset((Fault.ROW_DELETED, Fault.ROW_GONE_BAD))
+BY_HAND = frozenset((Fault.ROW_DELETED, Fault.ROW_GONE_BAD, Fault.CHECKPOINT_MOVED))
 """What an operator does to lease rows is no test of a handler."""
 
 FROM_THE_START = StartPosition(StartKind.TRIM_HORIZON)

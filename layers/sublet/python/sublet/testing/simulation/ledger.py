@@ -77,6 +77,8 @@ class Session:
     """What was covered by the checkpoint when it acquired: nothing before may come again."""
     next: int | None = None
     """The index after the last record finished in this session."""
+    moved_to: int | None = None
+    """The row was moved under it, to here: there it begins anew once it has taken note."""
     is_orphaned: bool = False
     """The row was deleted under it: what is stored now is no measure of where it may be."""
 
@@ -99,6 +101,21 @@ class Ledger:
         for (_, of_shard), session in self.sessions.items():
             session.is_orphaned = session.is_orphaned or of_shard == shard_id
 
+    def moved(self, shard_id: str, before: Checkpoint, now: Checkpoint) -> None:
+        """By an operator: what came before is done with, and what came after and is covered no more is to be handled again."""
+        shard = self.shards[shard_id]
+        covered = shard.covered_by(now)
+        shard.finished = {i for i in shard.finished if i < covered or now >= before} | set(range(covered))
+        shard.require(shard.required_from)
+        for (_, of_shard), session in self.sessions.items():
+            if of_shard == shard_id:
+                session.moved_to = covered
+
+    def is_moving(self, owner: object, shard_id: str) -> bool:
+        """Whether its owner may not know yet that it has been moved."""
+        session = self.sessions.get((owner, shard_id))
+        return session is not None and session.moved_to is not None
+
     def check_batch(
         self, owner: object, shard_id: str, records: Sequence[UserRecord], stored: Checkpoint | None
     ) -> None:
@@ -112,15 +129,29 @@ class Ledger:
                 raise OrderBroken(
                     f"record {offset} of a batch is {record.checkpoint}: not of this shard, or out of order"
                 )
+        self._begin_again(shard, session, first, stored)
         if session.next is not None and first != session.next:
             raise OrderBroken(
                 f"went on with record {first}, after having finished those before {session.next}"
             )
-        if session.next is None and not session.is_orphaned:
+        if session.next is None and session.moved_to is None and not session.is_orphaned:
             self._check_start(shard, session, first, stored)
         for parent in shard.parents:
             if not self.shards[parent].is_all_done:
                 raise OrderBroken(f"begun while parent {parent} has unhandled records")
+
+    def _begin_again(
+        self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None
+    ) -> None:
+        """From where the row has been moved to, by an operator or by a late checkpoint of the owner before, which is further on.
+        One that has not heard of it goes on."""
+        if session.next is None or session.next == first:
+            return
+        if session.moved_to is not None:
+            session.floor = session.next = session.moved_to
+            session.moved_to = None
+        elif stored is not None and shard.covered_by(stored) > session.next:
+            session.floor = session.next = shard.covered_by(stored)
 
     def _check_start(
         self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sublet.protocol import lease_row as columns
 from sublet.protocol.aggregation import aggregate
+from sublet.protocol.checkpoint import STARTING_SENTINELS, TRIM_HORIZON, Checkpoint
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_row import decode_row
+from sublet.protocol.lease_row import decode_row, number, text
 from sublet.testing.simulation.scheduler import SECOND
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import Reshard, World
@@ -40,9 +41,9 @@ class Producer:
     def prepare(self, records: int, reshards: int) -> None:
         """What is in the stream before anybody reads it."""
         self.world.know_shards()
-        for number in range(records):
+        for record in range(records):
             self._put()
-            if number < reshards:
+            if record < reshards:
                 self._reshard()
 
     def start(self) -> None:
@@ -78,10 +79,10 @@ class Producer:
         keys = [key for key in keys if hash_key(key, None) in log.hash_key_range]
         texts = [self.data(self.put, sub) for sub in range(len(keys))]
         data = aggregate([(key, None, text) for key, text in zip(keys, texts, strict=True)])
-        number = int(world.stream.put(keys[0], data if len(keys) > 1 else texts[0]))
+        place = int(world.stream.put(keys[0], data if len(keys) > 1 else texts[0]))
         truth = world.ledger.shards[log.shard_id]
         for sub in range(len(keys)):
-            truth.put((number, sub), world.scheduler.now_us)
+            truth.put((place, sub), world.scheduler.now_us)
 
     def _reshard(self) -> None:
         world = self.world
@@ -112,10 +113,13 @@ BAD = {
 
 @dataclass(slots=True)
 class Operator:
-    """Deletes a lease row under a running worker, spoils one and mends it later, adds attributes of their own."""
+    """Deletes a lease row under a running worker, spoils one and mends it later, moves a checkpoint, adds attributes of their
+    own."""
 
     world: World
     until: int
+    moved: dict[str, int] = field(default_factory=dict)
+    """By lease key, the counter of a row as it was moved."""
 
     def start(self) -> None:
         self.world.at(0, "operator", self._work)
@@ -137,6 +141,8 @@ class Operator:
                 world.watch.forget(key)
             elif world.strikes(Fault.ROW_GONE_BAD):
                 self._spoil(key, world.chance.choice(sorted(BAD)))
+            elif world.strikes(Fault.CHECKPOINT_MOVED) and self._may_move(lease):
+                self._move(lease)
             elif world.chance.random() < 0.3:
                 world.put_row({**rows[key], "team": {"S": "blue"}}, f"adds an attribute to {key[-4:]}")
 
@@ -152,6 +158,36 @@ class Operator:
             and not any(child in rows for child in children)
             and all(parent in rows and not shards[parent].is_all_done for parent in partners)
         )
+
+    def _may_move(self, lease: Lease) -> bool:
+        """Operators beware of an ended lease, whose children have begun; of a Java owner's, which writes what it remembers; and
+        of moving one again before its owner knows of the first time: it cannot tell there and back from nothing at all."""
+        world = self.world
+        has_begun = any(
+            world.watch.checkpoints.get(child, TRIM_HORIZON).sequence_number not in STARTING_SENTINELS
+            for child in world.ledger.shards[lease.shard_id].children
+        )
+        is_javas = not world.java.keys().isdisjoint((lease.lease_owner, lease.checkpoint_owner))
+        is_known = lease.lease_counter > self.moved.get(lease.lease_key, -2) + 1
+        return is_known and not (lease.is_ended or is_javas or has_begun)
+
+    def _move(self, lease: Lease) -> None:
+        """Back, on, or to the shard's beginning."""
+        world, key = self.world, lease.lease_key
+        places = [Checkpoint(str(number), sub) for number, sub in world.ledger.shards[lease.shard_id].places]
+        to = world.chance.choice([TRIM_HORIZON, *places])
+        if to == lease.checkpoint:
+            return
+        moved = {
+            columns.CHECKPOINT: text(to.sequence_number),
+            columns.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
+        }
+        row = {name: value for name, value in world.table.rows()[key].items() if name != columns.START_AT}
+        way = "back" if to < lease.checkpoint else "on"
+        world.put_row(row | moved, f"moves the checkpoint of {key[-4:]} {way}, to {to}")
+        self.moved[key] = lease.lease_counter
+        world.watch.checkpoints[key] = to
+        world.ledger.moved(key, lease.checkpoint, to)
 
     def _spoil(self, key: str, name: str) -> None:
         world = self.world

@@ -29,6 +29,7 @@ class Fault(StrEnum):
     OVERLAPPING_TICK = "overlapping tick"
     ROW_DELETED = "row deleted"
     ROW_GONE_BAD = "row gone bad"
+    CHECKPOINT_MOVED = "checkpoint moved"
     OTHER_STREAM = "other stream"
 
 
@@ -54,6 +55,7 @@ _HIGHEST = {
     Fault.OVERLAPPING_TICK: 0.5,
     Fault.ROW_DELETED: 0.3,
     Fault.ROW_GONE_BAD: 0.3,
+    Fault.CHECKPOINT_MOVED: 0.5,
     Fault.OTHER_STREAM: 0.3,
 }
 """How likely each may be at its most, each time that it could strike."""
