@@ -238,11 +238,15 @@ def test_a_window_that_is_stopped_then_gives_the_lease_back_where_it_was_moved_t
     first, _ = world.put("a", "b")
     stop = world.tasks.signal()
 
-    def move_and_stop() -> None:
-        world.change_lease(checkpoint=Checkpoint(first))
-        stop.set()
+    def stop_before_the_first_batch(_: str, checkpoint: Checkpoint) -> None:
+        if checkpoint == Checkpoint(first):
+            stop.set()
+            world.tasks.sleep(SECOND)
 
-    world.at(20 * SECOND, move_and_stop)
+    world.handler.on_acquired = stop_before_the_first_batch
+    world.at(20 * SECOND, lambda: world.change_lease(checkpoint=Checkpoint(first)))
     report = only(world.window(stop=stop, lasts=MINUTE))
     row = world.table.lease()
     assert (report.kept, row.lease_owner, row.checkpoint) == (None, None, Checkpoint(first))
+    assert told(world) == ["lease_acquired", "lease_acquired", "lease_releasing"]
+    assert world.handler.data() == [b"a", b"b"]
