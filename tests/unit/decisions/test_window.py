@@ -18,8 +18,6 @@ from sublet.decisions.window import (
     handler_backoff,
     has_caught_up,
     keeps_leases,
-    next_poll_at,
-    throttled_until,
 )
 from sublet.protocol.lease import LeaseFence
 from sublet.protocol.records import Page, StreamRecord, UserRecord
@@ -59,16 +57,6 @@ def test_a_shard_has_caught_up(
 
 def test_an_empty_page_behind_the_tip_is_not_the_end() -> None:
     assert not has_caught_up(EMPTY_BEHIND, AtTip(None), NOW, CATCH_UP)
-
-
-def test_polls_keep_the_seeds_pace() -> None:
-    assert next_poll_at(NOW, FULL, CATCH_UP) - NOW == timedelta(milliseconds=200)
-    assert next_poll_at(NOW, EMPTY_BEHIND, CATCH_UP) - NOW == timedelta(milliseconds=200)
-    assert next_poll_at(NOW, EMPTY, CATCH_UP) - NOW == 2 * SECOND
-
-
-def test_throttling_waits_longer_and_longer_up_to_five_seconds() -> None:
-    assert [(throttled_until(NOW, n) - NOW) / SECOND for n in (1, 2, 3, 4, 5, 1000)] == [1, 2, 4, 5, 5, 5]
 
 
 def test_a_handlers_backoff_doubles_up_to_its_longest_however_often_it_fails() -> None:

@@ -117,18 +117,6 @@ def batch_ends(records: Sequence[UserRecord], batch_size: int) -> Iterator[int]:
         start = end
 
 
-def next_poll_at(last_poll_at: datetime, page: Page | None, settings: Settings) -> datetime:
-    """`poll_interval` after a poll that brought records or is behind, `idle_poll_interval` after an empty one at the tip."""
-    if page is None or page.records or page.millis_behind_latest > 0:
-        return last_poll_at + settings.poll_interval
-    return last_poll_at + settings.idle_poll_interval
-
-
-def throttled_until(now: datetime, refusals: int) -> datetime:
-    """After the n-th refusal in a row: 1, 2, 4 and then 5 s, for which one reply of 10 MB uses up a shard's 2 MB a second."""
-    return now + min(timedelta(seconds=1 << min(refusals - 1, 3)), timedelta(seconds=5))
-
-
 def handler_backoff(failures: int, settings: Settings) -> timedelta:
     """Before the call after the n-th failure in a row: doubling from handler_backoff up to handler_backoff_max."""
     return min(settings.handler_backoff * (1 << min(failures - 1, 30)), settings.handler_backoff_max)

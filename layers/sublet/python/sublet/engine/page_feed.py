@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sublet.decisions.pace import Pace, next_poll_at, throttled_until
 from sublet.decisions.read_position import ReadPosition
-from sublet.decisions.window import next_poll_at, throttled_until
 from sublet.engine.held_lease import instant
 from sublet.errors import StreamError
 from sublet.ports import PollRefusal, Ports, Signal, Task, Tasks
@@ -64,12 +64,13 @@ class PageFeed:
         self._reader = ports.stream.reader(shard_id, position)
         self._settings = settings
         self._clock = ports.clock
+        self._chance = ports.chance
         self._tasks = ports.tasks
         self._budget = budget
         self._stop = stop
         self._deadline = deadline
         self._poll_at = ports.clock.steady()
-        self._refusals = 0
+        self._pace = Pace()
         self._ahead: Task[Page | None] | None = None
         self._in_hand = NOTHING
         self._fetched = NOTHING
@@ -136,14 +137,14 @@ class PageFeed:
             self._fetched_at = polled_at.wall
         finally:
             self._budget.give_back(Size(reserved.bytes - kept.bytes, reserved.records - kept.records))
-        self._refusals = 0
-        self._poll_at = next_poll_at(polled_at.steady, reply, self._settings)
+        self._pace = self._pace.polled(reply, polled_at.steady, self._settings)
+        self._poll_at = next_poll_at(self._pace, polled_at.steady, self._chance, self._settings)
         return reply
 
     def _refused(self, refusal: PollRefusal) -> None:
         if refusal is PollRefusal.THROTTLED:
-            self._refusals += 1
-            self._poll_at = throttled_until(self._clock.steady(), self._refusals)
+            self._pace = self._pace.throttled(self._settings)
+            self._poll_at = throttled_until(self._pace, self._clock.steady())
 
     def _wait_until(self, ready: Callable[[], bool], pause: Callable[[], timedelta]) -> bool:
         """Wait until it is ready, unless stopped or at the deadline."""

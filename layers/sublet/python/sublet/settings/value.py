@@ -165,7 +165,7 @@ class Settings:
         lasting("200ms", "4m"),
         Elsewhere(kcl="idleTimeBetweenReadsInMillis", difference="KCL has one pace for both"),
     ] = timedelta(seconds=2)
-    """Between polls of a shard that brought none."""
+    """Between polls of a shard that has been quiet for long. Until then a tenth of the time that it has been."""
 
     poll_limit: Annotated[int, between(1, POLL_LIMIT_MAX), Elsewhere(kcl="maxRecords")] = POLL_LIMIT_MAX
     """Stream records asked for in one poll. Called so because a batch and what is in flight have their own limits."""
