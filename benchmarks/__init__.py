@@ -11,6 +11,7 @@ NAMES = (
     "worker_loop",
     "replay",
     "latency",
+    "propagation",
     "idle_writes",
     "limits",
     "calls",

@@ -76,7 +76,7 @@ class Bench:
         self, consumer: Consumer, stream: str, expected: int, **environment: str
     ) -> Iterator[subprocess.Popen[str]]:
         """A consumer with an application of its own, ended with the block."""
-        sublet = consumer.module == SUBLET.module
+        sublet = not consumer.is_peer
         application = self.new_application() if sublet else _unused_name()
         process = subprocess.Popen(
             [_python(consumer), "-m", f"benchmarks.consumers.{consumer.module}", stream, application, str(expected)],

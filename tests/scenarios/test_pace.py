@@ -30,7 +30,7 @@ def test_pace(story: Story) -> None:
         now += timedelta(seconds=poll.get("wait", 0))
         if poll.get("throttled"):
             pace = pace.throttled(chosen)
-            following = throttled_until(pace, now)
+            following = throttled_until(now, pace.refusals)
         else:
             page = Page((RECORD,) * poll.get("records", 0), 0, poll.get("behind", 0))
             pace = pace.polled(page, now, chosen)

@@ -72,6 +72,6 @@ def _interval_at_tip(pace: Pace, now: datetime, settings: Settings) -> timedelta
     return min(slower, settings.idle_poll_interval)
 
 
-def throttled_until(pace: Pace, now: datetime) -> datetime:
+def throttled_until(now: datetime, refusals: int) -> datetime:
     """After the n-th refusal in a row: 1, 2, 4 and then 5 s, for which one reply of 10 MB uses up a shard's 2 MB a second."""
-    return now + min(timedelta(seconds=1 << min(pace.refusals - 1, 3)), timedelta(seconds=5))
+    return now + min(timedelta(seconds=1 << min(refusals - 1, 3)), timedelta(seconds=5))

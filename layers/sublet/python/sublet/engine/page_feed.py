@@ -144,7 +144,7 @@ class PageFeed:
     def _refused(self, refusal: PollRefusal) -> None:
         if refusal is PollRefusal.THROTTLED:
             self._pace = self._pace.throttled(self._settings)
-            self._poll_at = throttled_until(self._pace, self._clock.steady())
+            self._poll_at = throttled_until(self._clock.steady(), self._pace.refusals)
 
     def _wait_until(self, ready: Callable[[], bool], pause: Callable[[], timedelta]) -> bool:
         """Wait until it is ready, unless stopped or at the deadline."""

@@ -1,0 +1,108 @@
+"""From put to handler: how long a record takes, in a continuous process, on the embedded Kinesis with streams of two shards.
+
+Records arrive by chance (Poisson), where each shard gets ten a second and where it gets one in five seconds. Each consumer has
+streams of its own, and the records are put to all of them at the same moments: they share whatever slows the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from random import Random
+from typing import Any, NamedTuple
+
+from benchmarks import peers
+from benchmarks.consumers.arrivals import stamped
+from benchmarks.runs import Bench, Consumer
+from infra.local.embedded import embedded_aws
+
+SHARDS = 2
+WARM_UP = 30
+"""Records, one a second, that do not count: until then every consumer has its leases."""
+PATIENCE = 120.0
+
+SUBLET = Consumer("sublet", "sublet_arrivals", is_peer=False)
+KCL_RS = Consumer("kcl-rs, each 200 ms", "kcl_rust_arrivals", is_peer=True)
+
+
+class Load(NamedTuple):
+    """`rate`: records a second. Goals in seconds."""
+
+    rate: float
+    records: int
+    p50: float
+    p99: float | None
+
+
+LOADS = (Load(20, 800, 0.15, 0.40), Load(0.4, 100, 0.5, None))
+
+Found = dict[float, dict[str, list[float]]]
+"""Seconds of the records, sorted, by rate and consumer."""
+
+
+def measure() -> Found:
+    consumers = (SUBLET, KCL_RS) if peers.PYTHON.exists() else (SUBLET,)
+    with embedded_aws() as aws:
+        paths = os.pathsep.join([str(peers.ROOT), str(peers.ROOT / "layers/sublet/python")])
+        inherited = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
+        bench = Bench(aws, {**inherited, **aws.environment})
+        return {load.rate: _measured(bench, load, consumers) for load in LOADS}
+
+
+def report(found: Found) -> bool:
+    """Print the table; whether the goals are met."""
+    print("from put to handler, seconds: p50 / p90 / p99")
+    met = True
+    for load in LOADS:
+        for name, seconds in found[load.rate].items():
+            p50, p90, p99 = (seconds[int(len(seconds) * share)] for share in (0.5, 0.9, 0.99))
+            line = f"  {load.rate:>4g} a second  {name:<22}{p50:.2f} / {p90:.2f} / {p99:.2f}"
+            if name == SUBLET.name:
+                goal = f"{load.p50:g}" + (f" and {load.p99:g}" if load.p99 else "")
+                fast = p50 <= load.p50 and (load.p99 is None or p99 <= load.p99)
+                line += f"   goal {goal}: {'met' if fast else 'MISSED'}"
+                met &= fast
+            print(line)
+    if KCL_RS.name not in found[LOADS[0].rate]:
+        print(f"  {peers.MISSING}")
+    return met
+
+
+def _measured(bench: Bench, load: Load, consumers: Sequence[Consumer]) -> dict[str, list[float]]:
+    kinesis = bench.aws.client("kinesis")
+    streams = [f"{each.module}-{load.records}" for each in consumers]
+    for stream in streams:
+        kinesis.create_stream(StreamName=stream, ShardCount=SHARDS)
+        kinesis.get_waiter("stream_exists").wait(StreamName=stream, WaiterConfig={"Delay": 1})
+    with ExitStack() as stack:
+        started = {
+            each.name: stack.enter_context(bench.started(each, stream, WARM_UP + load.records))
+            for each, stream in zip(consumers, streams, strict=True)
+        }
+        counted_from: list[float] = []
+        threading.Thread(target=_put_all, args=(kinesis, streams, load, counted_from), daemon=True).start()
+        lasts = WARM_UP + 1.5 * load.records / load.rate + PATIENCE
+        told = {name: process.communicate(timeout=lasts)[0] for name, process in started.items()}
+    return {name: _counted(output, counted_from[0]) for name, output in told.items()}
+
+
+def _counted(output: str, since: float) -> list[float]:
+    return sorted(seconds for put, seconds in json.loads(output.splitlines()[-1]) if put >= since)
+
+
+def _put_all(kinesis: Any, streams: Sequence[str], load: Load, counted_from: list[float]) -> None:
+    """`counted_from` gets the moment at which the warm-up is over."""
+    chance = Random(20)
+    due = time.time()
+    for number in range(WARM_UP + load.records):
+        if number == WARM_UP:
+            counted_from.append(time.time())
+        due += 1.0 if number < WARM_UP else chance.expovariate(load.rate)
+        time.sleep(max(0.0, due - time.time()))
+        key = f"{chance.getrandbits(64):x}"
+        for stream in streams:
+            kinesis.put_record(StreamName=stream, PartitionKey=key, Data=stamped())
