@@ -80,7 +80,7 @@ class PageFeed:
     @property
     def throttled(self) -> int:
         """Polls refused in a row, up to now."""
-        return self._refusals
+        return self._pace.refusals
 
     def next(self) -> Page | None:
         """The next page, or None if it was stopped or the deadline came first. Raises what Stream raises."""

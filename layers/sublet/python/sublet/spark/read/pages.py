@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.pace import throttled_until
+from sublet.decisions.read_position import ReadPosition
 from sublet.errors import StreamUnavailable
 from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.records import Page
