@@ -1,0 +1,40 @@
+"""A finished prefix against the plainest thing that knows the same: a set of numbers."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from sublet.decisions.finished_prefix import FinishedPrefix
+
+RANGES = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda drawn: (drawn[0], drawn[0] + drawn[1]))
+)
+
+
+@given(RANGES)
+def test_it_knows_what_a_set_knows(ranges: list[tuple[int, int]]) -> None:
+    prefix, known = FinishedPrefix(), set[int]()
+    for start, end in ranges:
+        prefix, known = prefix.finish(start, end), known | set(range(start, end))
+        assert [number in prefix for number in range(60)] == [number in known for number in range(60)]
+        assert prefix.finished == len(known)
+        assert prefix.length == next(number for number in range(60) if number not in known)
+        assert list(prefix.unfinished(50)) == [number for number in range(50) if number not in known]
+
+
+@given(RANGES)
+def test_its_ranges_are_in_order_and_do_not_touch(ranges: list[tuple[int, int]]) -> None:
+    prefix = FinishedPrefix()
+    for start, end in ranges:
+        prefix = prefix.finish(start, end)
+    ends = [prefix.length, *(edge for known in prefix.beyond for edge in known)]
+    assert all(earlier < later for earlier, later in zip(ends, ends[1:], strict=False))
+
+
+@given(st.permutations(range(20)))
+def test_whatever_the_order_all_is_one_beginning_in_the_end(order: list[int]) -> None:
+    prefix = FinishedPrefix()
+    for number in order:
+        prefix = prefix.finish(number, number + 1)
+        assert len(prefix.beyond) <= 10
+    assert prefix == FinishedPrefix(20)
