@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.decisions.finished_prefix import FinishedPrefix
@@ -28,7 +30,7 @@ def test_its_ranges_are_in_order_and_do_not_touch(ranges: list[tuple[int, int]])
     for start, end in ranges:
         prefix = prefix.finish(start, end)
     ends = [prefix.length, *(edge for known in prefix.beyond for edge in known)]
-    assert all(earlier < later for earlier, later in zip(ends, ends[1:], strict=False))
+    assert all(earlier < later for earlier, later in pairwise(ends))
 
 
 @given(st.permutations(range(20)))
