@@ -129,9 +129,9 @@ def _item_states(functions: Functions) -> Asl:
         },
         "AfterCrash": _after_crash(),
         "PromptLeaseManager": _prompt(functions),
-        "Prompted": _ending("prompted"),
-        "Done": _ending("done"),
-        "GaveUp": _ending("gave_up") | {"Comment": "The next tick decides."},
+        "Prompted": _ending({"outcome.$": "$.report.outcome"}),
+        "Done": _ending({"outcome.$": "$.report.outcome"}),
+        "GaveUp": _ending({"outcome": "gave_up"}) | {"Comment": "The next tick decides."},
     }
 
 
@@ -140,7 +140,11 @@ def _run_window(functions: Functions) -> Asl:
         "Type": "Task",
         "Resource": functions.invoke,
         "Parameters": {"FunctionName": functions.worker_arn, "Payload.$": "$.item"},
-        "ResultSelector": {"next.$": "$.Payload.next", "item.$": "$.Payload.item"},
+        "ResultSelector": {
+            "next.$": "$.Payload.next",
+            "item.$": "$.Payload.item",
+            "outcome.$": "$.Payload.outcome",
+        },
         "ResultPath": "$.report",
         # Lambda ends the worker by itself; this only bounds the wait for an answer that got lost.
         "TimeoutSeconds": functions.worker_timeout_seconds + 60,
@@ -214,11 +218,15 @@ def _prompt(functions: Functions) -> Asl:
     }
 
 
-def _ending(outcome: str) -> Asl:
-    """Little more than the outcome: forty items with all their leases would not fit into the Map's 256 KB."""
+def _ending(outcome: Asl) -> Asl:
+    """Little more than the outcome: forty items with all their leases would not fit into the Map's 256 KB.
+
+    The worker's own, such as handler_failed: an execution succeeds whatever becomes of its leases, since one that failed would
+    stop its other items.
+    """
     return {
         "Type": "Pass",
-        "Parameters": {"item_id.$": "$.item.item_id", "outcome": outcome, "crash.$": "$.crash"},
+        "Parameters": {"item_id.$": "$.item.item_id", **outcome, "crash.$": "$.crash"},
         "End": True,
     }
 

@@ -53,7 +53,8 @@ class Fleet:
         step = next(self.left.setdefault(payload["item_id"], iter(self.script)), self.forever)
         if step in ("again", "prompt", "done", "nonsense"):
             following = {**payload, "windows_left": payload["windows_left"] - 1}
-            return {"next": step, "item": following, "leases": []}
+            outcome = "done" if step == "done" else "prompted"
+            return {"next": step, "item": following, "outcome": outcome, "leases": []}
         if step == "unreadable":
             return {"leases": []}
         raise LambdaError(step)
@@ -112,7 +113,7 @@ def test_a_prompt_that_fails_is_passed_over() -> None:
     def invoke(function: str, payload: Json) -> Json:
         if function == MANAGER:
             raise LambdaError("Lambda.Unknown")
-        return {"next": "prompt", "item": payload}
+        return {"next": "prompt", "item": payload, "outcome": "prompted"}
 
     assert Execution(DEFINITION, invoke).run(one_item()).output[0]["outcome"] == "prompted"
 
@@ -131,6 +132,19 @@ def test_a_window_that_comes_through_ends_a_row_of_crashes() -> None:
     assert [window["windows_left"] for window in fleet.windows] == [40] * 4 + [39] * 4
 
 
+@pytest.mark.parametrize("following", ["done", "prompt"])
+def test_an_execution_tells_that_a_handler_failed_and_runs_nothing_again_for_it(following: str) -> None:
+    seen: list[str] = []
+
+    def invoke(function: str, payload: Json) -> Json:
+        seen.append(function)
+        return {"next": following, "item": payload, "outcome": "handler_failed"} if function == WORKER else {}
+
+    (result,) = Execution(DEFINITION, invoke).run(one_item()).output
+    assert (result["outcome"], result["crash"]) == ("handler_failed", "none")
+    assert seen.count(WORKER) == 1
+
+
 def test_an_item_that_gives_up_stops_no_other() -> None:
     given = event("manager_to_execution.json")
     doomed = given["items"][0]["item_id"]
@@ -138,7 +152,7 @@ def test_an_item_that_gives_up_stops_no_other() -> None:
     def invoke(_function: str, payload: Json) -> Json:
         if payload["item_id"] == doomed:
             raise LambdaError("Lambda.Unknown")
-        return {"next": "done", "item": payload}
+        return {"next": "done", "item": payload, "outcome": "done"}
 
     outcomes = [result["outcome"] for result in Execution(DEFINITION, invoke).run(given).output]
     assert outcomes == ["gave_up", "done"]

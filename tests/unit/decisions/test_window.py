@@ -139,3 +139,21 @@ def test_user_records_of_one_stream_record_stay_together_up_to_the_batch_size(
     sizes: tuple[int, ...], ends: list[int]
 ) -> None:
     assert list(batch_ends(of(*sizes), 10)) == ends
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ([Outcome.CAUGHT_UP, Outcome.COULD_NOT_ACQUIRE], "done"),
+        ([Outcome.WINDOW_ENDED], "prompted"),
+        ([Outcome.CAUGHT_UP, Outcome.HANDLER_FAILED, Outcome.CAUGHT_UP], "handler_failed"),
+        ([Outcome.WINDOW_ENDED, Outcome.SERVICE_FAILED], "service_failed"),
+        ([Outcome.HANDLER_FAILED, Outcome.HANDLER_HUNG], "handler_hung"),
+        ([Outcome.COULD_NOT_ACQUIRE, Outcome.COULD_NOT_ACQUIRE], "could_not_acquire"),
+        ([], "done"),
+    ],
+)
+def test_a_window_is_called_by_the_worst_that_became_of_a_lease(
+    outcomes: list[Outcome], expected: str
+) -> None:
+    assert after_window(item(), [report(outcome) for outcome in outcomes]).outcome == expected

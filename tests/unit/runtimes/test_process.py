@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from sublet.decisions.read_position import ReadPosition
-from sublet.errors import LeaseTableUnavailable, StreamNotFound, WorkerIdInUse
+from sublet.errors import LeaseTableUnavailable, ProcessSpent, StreamNotFound, WorkerIdInUse
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
 from sublet.memory import MemoryLeaseTable, MemoryLog, MemoryStream, memory_ports
@@ -92,8 +94,13 @@ class Consumer:
     """A process under way on a stream with one record, and what its handler has seen."""
 
     def __init__(
-        self, problems_of_scan: Sequence[Exception] = (), faults_of_poll: Sequence[Exception] = ()
+        self,
+        problems_of_scan: Sequence[Exception] = (),
+        faults_of_poll: Sequence[Exception] = (),
+        script: Callable[[], object] = lambda: None,
+        settings: Settings = SETTINGS,
     ) -> None:
+        self._script = script
         self.seen: list[bytes] = []
         self.log, self.handled = MemoryLog(), threading.Event()
         self.stream = MemoryStream(1, name="events")
@@ -103,12 +110,13 @@ class Consumer:
         ports = memory_ports(
             OddStream(list(faults_of_poll), self.stream), self.table, tasks=tasks, log=self.log
         )
-        process = ConsumerProcess(ports, HandlerFunctions(self._handle), SETTINGS, self.stop)
-        self._running = tasks.spawn(process.run)
+        self.process = ConsumerProcess(ports, HandlerFunctions(self._handle), settings, self.stop)
+        self._running = tasks.spawn(self.process.run)
 
     def _handle(self, batch: Batch) -> None:
         self.seen += [record.data for record in batch.records]
         self.handled.set()
+        self._script()
 
     def result(self) -> None:
         """Wait for its end. Raises what it raised."""
@@ -124,7 +132,7 @@ def consume() -> Iterator[Callable[..., Consumer]]:
     """Start one; whatever became of the test, it is told to stop."""
     started: list[Consumer] = []
 
-    def start(**odd: Sequence[Exception]) -> Consumer:
+    def start(**odd: Any) -> Consumer:
         started.append(Consumer(**odd))
         return started[-1]
 
@@ -200,3 +208,27 @@ def test_a_second_process_under_the_same_worker_id_is_refused(consume: Consume) 
     with pytest.raises(WorkerIdInUse, match="process-1"):
         ConsumerProcess(ports, HandlerFunctions(lambda _: None), SETTINGS, tasks.signal()).run()
     assert first.lease().lease_owner == "process-1"
+
+
+def no_descriptor() -> None:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_one_that_can_have_no_more_descriptors_gives_back_its_leases_and_says_so(consume: Consume) -> None:
+    consumer = consume(script=no_descriptor)
+    with pytest.raises(
+        ProcessSpent, match="no more file descriptors; every lease is released, start it again"
+    ):
+        consumer.result()
+    assert consumer.lease().lease_owner is None
+
+
+def test_one_whose_handler_hangs_can_be_stopped(consume: Consume) -> None:
+    goes_on = threading.Event()
+    consumer = consume(script=goes_on.wait, settings=replace(SETTINGS, handler_timeout=timedelta(seconds=1)))
+    assert consumer.handled.wait(PATIENCE)
+    consumer.stop.set()
+    consumer.result()
+    assert consumer.process.has_hung_calls
+    assert consumer.lease().lease_owner is None
+    goes_on.set()

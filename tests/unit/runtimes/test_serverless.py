@@ -140,6 +140,7 @@ def test_a_report_has_the_shape_that_the_choice_reads() -> None:
     said = json.loads(json.dumps(serverless.report_to_json(report)))
     assert said["next"] == expected["next"]
     assert said["item"] == expected["item"]
+    assert said["outcome"] == expected["outcome"]
     for lease, wanted in zip(said["leases"], expected["leases"], strict=True):
         assert {name: value for name, value in lease.items() if value is not None} == wanted
 

@@ -11,7 +11,9 @@ from sublet.cli.command import Command
 from sublet.cli.settings_options import add_settings, settings_of
 
 DESCRIPTION = """\
-Consume a stream in this process, until SIGTERM or Ctrl-C; then every lease is checkpointed and released.
+Consume a stream in this process, until SIGTERM or Ctrl-C; then every lease is checkpointed and released. A second one
+ends it at once, saying which leases it leaves. It ends by itself, with status 70, when only a new process could go on:
+calls of the handler hang in all its slots, or the system has no more threads or file descriptors for it.
 
 As many processes as you like share an application's leases, with Lambda deployments of sublet and with KCL fleets. The
 application's tables are made if there are none: the lease table, which has KCL's own format, and <application>-sightings.
@@ -42,8 +44,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run_consumer(options: Namespace) -> int:
     from sublet.consumer.over_aws import over_aws
     from sublet.engine.adopting import adopt_stream
+    from sublet.errors import ProcessSpent
     from sublet.handlers.load import load_handler
-    from sublet.runtimes.process import ConsumerProcess, stop_at_signals
+    from sublet.runtimes.ending import SPENT, end_process, stop_at_signals
+    from sublet.runtimes.process import ConsumerProcess
     from sublet.system.garbage_collection import collect_seldom
     from sublet.system.threads import ThreadTasks
 
@@ -53,12 +57,21 @@ def run_consumer(options: Namespace) -> int:
         settings.handler, settings
     )  # what cannot be loaded is refused before AWS is asked for anything
     stop = ThreadTasks().signal()
-    stop_at_signals(stop)
+    running: list[ConsumerProcess] = []
+    stop_at_signals(stop, lambda: [left for process in running for left in process.left()])
     ports, settings = over_aws(settings, stop, may_create=not options.no_create, say=_say)
     if options.adopt:
         adopt_stream(ports)
     collect_seldom()
-    ConsumerProcess(ports, load_handler(settings.handler, settings), settings, stop).run()
+    process = ConsumerProcess(ports, load_handler(settings.handler, settings), settings, stop)
+    running.append(process)
+    try:
+        process.run()
+    except ProcessSpent as spent:
+        _say(str(spent))
+        end_process(SPENT)
+    if process.has_hung_calls:
+        end_process(0)
     return 0
 
 

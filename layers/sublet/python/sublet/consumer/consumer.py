@@ -52,20 +52,25 @@ class Consumer:
     def run(self, *, until_signalled: bool = False, create_tables: bool = True) -> None:
         """Consume until `stop`; then checkpoint and release every lease, so that others go on at once, and return.
 
-        `until_signalled`: SIGTERM and SIGINT stop it too, as when a container ends, or at Ctrl-C. Only in the main thread.
+        `until_signalled`: SIGTERM and SIGINT stop it too, as when a container ends, or at Ctrl-C; the second ends the process at
+        once, saying which leases it leaves. Only in the main thread.
         `create_tables`: over AWS, make the lease table and the sightings' table if there are none, as KCL does.
-        Raises what is not transient, such as LeaseTableNotFound or StreamAccessDenied, after everything has been released.
+        Raises what is not transient, such as LeaseTableNotFound or StreamAccessDenied, after everything has been released; and
+        ProcessSpent if only a new process can go on: calls of the handler hang, or there are no more threads or descriptors.
         """
-        from sublet.runtimes.process import ConsumerProcess, stop_at_signals
+        from sublet.runtimes.ending import stop_at_signals
+        from sublet.runtimes.process import ConsumerProcess
 
+        running: list[ConsumerProcess] = []
         if until_signalled:
-            stop_at_signals(self._stop)
+            stop_at_signals(self._stop, lambda: [left for process in running for left in process.left()])
         settings, ports = self.settings, self._ports
         if ports is None:
             from sublet.consumer.over_aws import over_aws
 
             ports, settings = over_aws(settings, self._stop, may_create=create_tables)
-        ConsumerProcess(ports, handler_of(self._handler, settings), settings, self._stop).run()
+        running.append(ConsumerProcess(ports, handler_of(self._handler, settings), settings, self._stop))
+        running[0].run()
 
     def stop(self) -> None:
         """Have `run` end within seconds, or after the handler's call. From any thread, or a signal handler; and for good."""

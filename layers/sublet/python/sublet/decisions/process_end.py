@@ -7,7 +7,7 @@ they come to the next one too.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -26,7 +26,7 @@ class Ending(StrEnum):
     ALL_SLOTS_HANG = "calls of the handler hang in all of its slots"
     NO_DESCRIPTORS = "it can have no more file descriptors"
     NO_THREADS = "it can have no more threads"
-    NOTHING_RETURNS = "no call of the handler returns any more, where calls returned before"
+    NOTHING_WORKS = "the handler fails wherever it is called, where it has worked before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,15 @@ def _causes(failure: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__
 
 
-def nothing_returns(reports: Sequence[LeaseReport], began_at: datetime, last_return: datetime | None) -> bool:
-    """Every lease's handler failed, and no call has returned since the window began, though some had before.
+def nothing_works(
+    reports: Sequence[LeaseReport], began_at: datetime, finished_at: Mapping[str, datetime]
+) -> bool:
+    """The handler failed wherever it was called in the window that began then, though this process has finished records of one
+    of these leases before. `finished_at`: by lease key, when it last finished any.
 
-    Without those before, it is the code, or what it depends on: a new process would fail in the same way. So a bad deployment
-    ends none, and an outage ends each at most once.
+    Without those before, it is a record, the code, or what that depends on: a new process would fail in the same way. So a bad
+    deployment ends no process, and a poison record or an outage ends each one at most once.
     """
-    all_failed = bool(reports) and all(report.outcome is Outcome.HANDLER_FAILED for report in reports)
-    return all_failed and last_return is not None and last_return < began_at
+    failed = [report.lease_key for report in reports if report.outcome is Outcome.HANDLER_FAILED]
+    worked_before = any(lease_key in finished_at for lease_key in failed)
+    return worked_before and all(at < began_at for at in finished_at.values())

@@ -46,6 +46,16 @@ class Outcome(StrEnum):
     """They have crashed with it alone too: released, and left alone for a while that grows with each crash."""
 
 
+WORST_FIRST = (
+    Outcome.HANDLER_HUNG,
+    Outcome.HANDLER_FAILED,
+    Outcome.SERVICE_FAILED,
+    Outcome.LEFT_ALONE,
+    Outcome.TRIED_APART,
+)
+"""What an execution is not simply done with."""
+
+
 class Next(StrEnum):
     """What the state machine does after a window."""
 
@@ -79,6 +89,16 @@ class WindowReport:
     next: Next
     item: WorkerItem
     leases: tuple[LeaseReport, ...]
+
+    @property
+    def outcome(self) -> str:
+        """The window in a word, for who looks at executions: the worst that became of a lease, or else what follows."""
+        outcomes = {lease.outcome for lease in self.leases}
+        if trouble := [worst for worst in WORST_FIRST if worst in outcomes]:
+            return trouble[0].value
+        if outcomes == {Outcome.COULD_NOT_ACQUIRE}:
+            return Outcome.COULD_NOT_ACQUIRE.value
+        return "done" if self.next is Next.DONE else "prompted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,8 @@ class HandlerCalls:
                 over.wait(until - now)
         with self._lock:
             call.is_given_up = not call.is_over
+        if call.has_returned:
+            call.finished = call.count
         self._note(call)
 
     def _do(
@@ -125,8 +127,8 @@ class HandlerCalls:
             self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
             fields = exception_fields(call.failure, self._settings.log_exceptions)
             self._ports.log.error("handler failed", **self._fields(call), **fields)
-        else:
-            self.health.last_return = self._ports.clock.steady()
+        if call.finished:
+            self.health.finished_at[call.lease_key] = self._ports.clock.steady()
 
     def _ended_late(self, call: HandlerCall, late: Callable[[], None]) -> None:
         self._ports.log.warning(

@@ -107,10 +107,9 @@ class Handling:
             self.settings.stream, self.shard_id, records, millis_behind_latest, checkpoint, self.settings.stream_arn,
             attempt, self._remaining_time_in_millis,
         )  # fmt: skip
-        if not self._make(call, partial(self.handler.handle, batch)):
-            return call.finished
-        self.progress.finish(last)
-        return count
+        if self._make(call, partial(self.handler.handle, batch)):
+            self.progress.finish(last)
+        return call.finished
 
     def _refuse_if_hung(self) -> None:
         if self.is_hung:

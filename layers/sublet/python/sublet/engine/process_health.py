@@ -19,8 +19,8 @@ class ProcessHealth:
     """
 
     def __init__(self, ports: Ports, slots: int, *, replaced_at_once: bool = False) -> None:
-        self.last_return: datetime | None = None
-        """When a call of the handler last returned, by the steady clock."""
+        self.finished_at: dict[str, datetime] = {}
+        """By lease key, when its handler last finished a record, by the steady clock."""
         self._state = Health(slots)
         self._log = ports.log
         self._lock = ports.tasks.lock()
@@ -36,6 +36,11 @@ class ProcessHealth:
     def ending(self) -> Ending | None:
         """Why the process is to end once its windows are over; None: it goes on."""
         return self._state.ends_soon if self._replaced_at_once else self._state.ends_now
+
+    @property
+    def hung(self) -> int:
+        """Calls that hang now."""
+        return self._state.hung
 
     def is_hung(self, lease_key: str) -> bool:
         """Whether a call for the lease is still under way that has been given up."""

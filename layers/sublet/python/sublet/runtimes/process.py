@@ -5,21 +5,20 @@ The same leases, checkpoints and handlers as on Lambda, and in the same lease ta
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from types import FrameType
 
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.window import Next
 from sublet.engine.exception_fields import exception_fields
+from sublet.engine.lease_session import LeftBehind
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.resuming import resume
 from sublet.engine.tick import LeaseManager
-from sublet.errors import TransientError
+from sublet.errors import ProcessSpent, TransientError
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal, Task
 from sublet.settings import Settings
@@ -45,7 +44,30 @@ class ConsumerProcess:
         self._worker = LeaseWorker(self.ports, self.handler, self.settings)
 
     def run(self) -> None:
-        """Raises what a tick or a window raises that is not transient, after everything has been released."""
+        """Raises what a tick raises that is not transient, after everything has been released; ProcessSpent if it can do no more
+        where a new process could.
+        """
+        health = self._worker.health
+        health.when_it_ends_now(self.stop.set)
+        try:
+            self._run()
+        except Exception as fault:
+            health.note(fault)
+            if health.ends_now is None:
+                raise
+        if (why := health.ends_now) is not None:
+            raise ProcessSpent(f"this process can do no more: {why}; every lease is released, start it again")
+
+    def left(self) -> tuple[LeftBehind, ...]:
+        """The leases that it holds at this moment."""
+        return self._worker.left()
+
+    @property
+    def has_hung_calls(self) -> bool:
+        """Whether a call of the handler is still under way that has been given up: it may keep Python from ending."""
+        return self._worker.health.hung > 0
+
+    def _run(self) -> None:
         manager = LeaseManager(self.ports, self, self.settings)
         watch = self.ports.tasks.spawn(self._watch_stop)
         try:
@@ -72,6 +94,7 @@ class ConsumerProcess:
         try:
             manager.tick()
         except TransientError as problem:
+            self._worker.health.note(problem)
             self.ports.log.warning("tick failed; the next one tries again", problem=str(problem))
 
     def _watch_stop(self) -> None:
@@ -107,13 +130,3 @@ class ConsumerProcess:
             item = report.item
         if report.next is Next.PROMPT:
             self._prompt.set()
-
-
-def stop_at_signals(stop: Signal) -> None:
-    """Have SIGTERM and SIGINT set it. Only in the main thread, as Python's signal handlers are."""
-
-    def set_stop(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, set_stop)

@@ -10,7 +10,9 @@ from typing import Any, Protocol
 
 from sublet.aws import clients
 from sublet.aws.ports import aws_ports
-from sublet.decisions.window import WindowReport
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.process_end import Ending, nothing_works
+from sublet.decisions.window import LeaseReport, WindowReport
 from sublet.decisions.worker_item_json import item_from_json, item_to_json
 from sublet.engine.adopting import adopt_stream
 from sublet.engine.lease_worker import LeaseWorker
@@ -18,6 +20,7 @@ from sublet.engine.tick import LeaseManager, TickReport
 from sublet.errors import EventError
 from sublet.handlers.lambda_context import FunctionIdentity
 from sublet.handlers.load import load_handler
+from sublet.runtimes.ending import SPENT, End, end_process
 from sublet.settings import Settings
 from sublet.system.garbage_collection import collect_seldom
 
@@ -67,19 +70,49 @@ def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
     identity = FunctionIdentity.of_function(os.environ, settings)
     handler = load_handler(settings.handler, settings, identity)
     ports = aws_ports(settings, "lease_worker")
-    worker = LeaseWorker(ports, handler, settings)
+    worker = LeaseWorker(ports, handler, settings, replaced_at_once=True)
     collect_seldom()
 
     def lambda_handler(event: Json, context: LambdaContext) -> dict[str, Any]:
         if event == {"smoke_test": True}:
             return {"handler": settings.handler}
-        item = item_from_json(event)
-        deadline = window_deadline(
-            ports.clock.steady(), timedelta(milliseconds=context.get_remaining_time_in_millis()), settings
-        )
-        return report_to_json(worker.run_window(item, context.aws_request_id, deadline))
+        return report_to_json(run_invocation(worker, item_from_json(event), context, settings))
 
     return lambda_handler
+
+
+def run_invocation(
+    worker: LeaseWorker, item: WorkerItem, context: LambdaContext, settings: Settings, end: End = end_process
+) -> WindowReport:
+    """One window. If this environment is not fit for another, it is ended when all leases have been given back.
+
+    To Lambda and Step Functions that is a crash: the item runs once more, elsewhere, finds that it holds nothing, and is done.
+    An environment that returned would be used again, frozen and thawed with the thread that hangs in it.
+    """
+    began = worker.ports.clock.steady()
+    remaining = timedelta(milliseconds=context.get_remaining_time_in_millis())
+    leases: tuple[LeaseReport, ...] = ()
+    try:
+        report = worker.run_window(
+            item,
+            context.aws_request_id,
+            window_deadline(began, remaining, settings),
+            cut_off=began + remaining,
+        )
+        leases = report.leases
+        return report
+    finally:
+        fails = nothing_works(leases, began, worker.health.finished_at)
+        because = worker.health.ending or (Ending.NOTHING_WORKS if fails else None)
+        if because is not None:
+            outcomes = {lease.lease_key: lease.outcome.value for lease in leases}
+            worker.ports.log.error(
+                "this environment ends, so that it is not used again",
+                because=because.value,
+                item_id=item.item_id,
+                leases=outcomes,
+            )
+            end(SPENT)
 
 
 def check_tick_event(event: object) -> None:
@@ -100,8 +133,15 @@ def window_deadline(now: datetime, remaining: timedelta, settings: Settings) -> 
 
 
 def report_to_json(report: WindowReport) -> dict[str, Any]:
-    """What the state machine's Choice reads: `next` and the `item` for the next window; `leases` is for people."""
+    """What the state machine reads: `next`, the `item` for the next window, and the `outcome` that an execution ends with;
+    `leases` is for people.
+    """
     leases = [
         {name: value for name, value in asdict(lease).items() if name != "kept"} for lease in report.leases
     ]
-    return {"next": report.next.value, "item": item_to_json(report.item), "leases": leases}
+    return {
+        "next": report.next.value,
+        "item": item_to_json(report.item),
+        "outcome": report.outcome,
+        "leases": leases,
+    }

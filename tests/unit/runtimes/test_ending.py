@@ -1,0 +1,195 @@
+"""A process that ends on purpose: on Lambda when all is given back, in a process at the second signal."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+from sublet.decisions.window import Next, Outcome
+from sublet.engine.lease_session import LeftBehind
+from sublet.engine.lease_worker import LeaseWorker
+from sublet.handler import Batch
+from sublet.memory import FakeClock
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.runtimes.ending import SPENT, stop_at_signals, told_at_the_end
+from sublet.runtimes.serverless import run_invocation
+from sublet.system.threads import ThreadTasks
+
+from tests.doubles.engine_world import (
+    CONTINUOUS,
+    MINUTE,
+    NO_WAITING,
+    SECOND,
+    SHARD,
+    EngineWorld,
+    outcomes,
+    raising,
+)
+
+OTHER = "shardId-000000000001"
+ENDS = "this environment ends, so that it is not used again"
+
+
+@dataclass
+class Environment:
+    """A warm Lambda environment: one lease worker, one invocation after the other."""
+
+    world: EngineWorld
+    ended: list[int] = field(default_factory=list)
+    worker: LeaseWorker = field(init=False)
+    aws_request_id: str = "request"
+
+    def __post_init__(self) -> None:
+        self.worker = self.world.worker(replaced_at_once=True)
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 900_000
+
+    def invoke(self) -> dict[str, Outcome]:
+        """Put a record into each shard first."""
+        for shard in range(2):
+            self.world.put(f"{self.world.seconds()}/{shard}", shard=shard, of=2)
+        item = self.world.item()
+        report = run_invocation(self.worker, item, self, self.world.settings, self.ended.append)
+        self.world.clock.advance(MINUTE)
+        return outcomes(report)
+
+    def why(self) -> list[object]:
+        return [line.fields["because"] for line in self.world.log.lines if line.message == ENDS]
+
+
+@pytest.fixture
+def environment() -> Environment:
+    return Environment(EngineWorld(replace(NO_WAITING, handler_attempts=2), shards=2))
+
+
+def test_an_environment_in_which_a_call_hangs_ends_when_all_leases_are_given_back() -> None:
+    world = EngineWorld(replace(CONTINUOUS, handler_timeout=20 * SECOND), shards=2)
+    environment = Environment(world)
+
+    def script(batch: Batch) -> None:
+        if batch.shard_id == SHARD:
+            world.tasks.sleep(60 * MINUTE)
+
+    world.handler.script = script
+    held_at_the_end: list[str | None] = []
+
+    def end(status: int) -> None:
+        environment.ended.append(status)
+        held_at_the_end.extend(lease.lease_owner for lease in world.table.real.scan().leases)
+
+    world.put("a", shard=0, of=2)
+    report = run_invocation(environment.worker, world.item(), environment, world.settings, end)
+    assert outcomes(report) == {SHARD: Outcome.HANDLER_HUNG, OTHER: Outcome.WINDOW_ENDED}
+    assert environment.ended == [SPENT]
+    assert held_at_the_end == [None, None]
+    assert environment.why() == ["a call of the handler hangs, and a thread cannot be ended"]
+    assert report.next is Next.PROMPT
+
+
+def test_one_that_is_well_is_used_again(environment: Environment) -> None:
+    environment.invoke()
+    environment.invoke()
+    assert environment.ended == []
+
+
+@pytest.mark.parametrize(
+    "fault", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
+)
+def test_one_that_can_have_no_more_threads_or_descriptors_ends_at_once(
+    environment: Environment, fault: Exception
+) -> None:
+    environment.world.handler.script = raising(fault)
+    environment.invoke()
+    assert environment.ended == [SPENT]
+    assert {lease.lease_owner for lease in environment.world.table.real.scan().leases} == {None}
+    assert environment.world.seconds() < 62, "no backoff, no second attempt"
+
+
+def test_one_that_cannot_reach_the_table_for_want_of_descriptors_ends_though_the_fault_is_raised(
+    environment: Environment,
+) -> None:
+    environment.world.table.disturb = raising(OSError(errno.EMFILE, "Too many open files"))
+    with pytest.raises(OSError, match="Too many"):
+        environment.invoke()
+    assert environment.ended == [SPENT]
+
+
+def test_one_in_which_the_handler_fails_everywhere_though_it_worked_there_ends_once(
+    environment: Environment,
+) -> None:
+    """Leaked memory, a broken connection pool. If it is an outage, the next one fails from its first call, and stays."""
+    environment.invoke()
+    environment.world.handler.script = raising(ConnectionError("the pool is closed"))
+    assert set(environment.invoke().values()) == {Outcome.HANDLER_FAILED}
+    assert environment.ended == [SPENT]
+    following = Environment(environment.world)
+    following.invoke()
+    following.invoke()
+    assert following.ended == [], "a cold start for each window would mend nothing, and cost"
+
+
+def test_a_bad_deployment_ends_no_environment(environment: Environment) -> None:
+    environment.world.handler.script = raising(KeyError("a field that is no longer there"))
+    for _ in range(3):
+        environment.invoke()
+    assert environment.ended == []
+
+
+# In a process
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_the_first_signal_stops_and_the_second_ends_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    stop, ended, clock = ThreadTasks().signal(), list[int](), FakeClock()
+    left = LeftBehind(SHARD, TRIM_HORIZON, Checkpoint("7"), "handle, after 0 records of 3 from 8")
+    stop_at_signals(stop, lambda: [left], ended.append, clock)
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert stop.is_set()
+    assert ended == [], "one Ctrl-C may arrive twice"
+    clock.advance(SECOND)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert ended == [128 + signal.SIGTERM]
+    said = capfd.readouterr().err
+    assert "second signal, SIGTERM" in said
+    assert f"{SHARD}, checkpoint TRIM_HORIZON, handled up to 7, in a call of handle" in said
+
+
+def test_what_is_said_where_nothing_was_held() -> None:
+    assert told_at_the_end("SIGINT", []).endswith("SIGINT; no lease was held\n")
+
+
+def test_a_worker_knows_at_any_moment_what_it_would_leave() -> None:
+    world = EngineWorld(NO_WAITING)
+    first, _ = world.put("a", "b")
+    seen: list[LeftBehind] = []
+    worker = world.worker()
+
+    def script(batch: Batch) -> None:
+        batch.checkpoint(batch.records[0])
+        seen.extend(worker.left())
+
+    world.handler.script = script
+    world.window(worker=worker)
+    assert seen == [
+        LeftBehind(
+            SHARD,
+            TRIM_HORIZON,
+            Checkpoint(first, 0),
+            f"handle, after 1 records of 2 from {Checkpoint(first, 0)}",
+        )
+    ]
+    assert worker.left() == ()
