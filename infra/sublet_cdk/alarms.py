@@ -150,9 +150,10 @@ def _data_loss(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSpec]:
         "HandlerCrashing": AlarmSpec(
             watched.metric(Metric.CRASHING_LEASES, "Maximum"),
             1,
-            "Every process that handles a shard's next records dies: out of memory, os._exit, or a fault in "
-            "native code. The other shards go on; this one is tried alone, ever more seldom. The lease "
-            "manager's log has the lease key and the checkpoint that the records come after.",
+            "Every process that handles a shard's next records dies, or its call hangs: out of memory, "
+            "os._exit, a fault in native code, a wait without a time-out. The other shards go on; this one is "
+            "tried alone, ever more seldom. The lease manager's log has the lease key and the checkpoint that "
+            "the records come after.",
         ),
         "MalformedRows": AlarmSpec(
             watched.metric(Metric.MALFORMED_ROWS, "Maximum"),

@@ -71,7 +71,7 @@ class Metric(StrEnum):
     )  # fmt: skip
     CRASHING_LEASES = (
         "crashing_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
-        "Leases whose owners have crashed three times or more without getting further; each is tried alone, ever more seldom.",
+        "Leases that got no further through three crashes or more, or hung calls; each is tried alone, ever more seldom.",
     )  # fmt: skip
     WORKER_LEASES = (
         "worker_leases", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
