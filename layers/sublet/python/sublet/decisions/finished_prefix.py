@@ -7,7 +7,6 @@ by whoever goes on with the shard after us.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -53,11 +52,3 @@ class FinishedPrefix:
     def finished(self) -> int:
         """How many are."""
         return self.length + sum(end - start for start, end in self.beyond)
-
-    def unfinished(self, end: int) -> Iterator[int]:
-        """Those before `end` that are not, in order."""
-        at = self.length
-        for known_start, known_end in self.beyond:
-            yield from range(at, min(known_start, end))
-            at = known_end
-        yield from range(at, end)

@@ -1,0 +1,183 @@
+"""What whoever pulls asks for, by ADR-37 of NATS ("JetStream Simplification"): its limits, and how much may be buffered for it.
+
+A fetch wants so many and no more; a consume keeps a buffer, which is filled up again when it is down to a threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from sublet.errors import SettingsError
+
+MAX_RECORDS = 500
+"""The buffer of a consume that says nothing."""
+
+EXPIRES = timedelta(seconds=30)
+EXPIRES_MIN = timedelta(seconds=1)
+IDLE_HEARTBEAT_MIN = timedelta(milliseconds=500)
+IDLE_HEARTBEAT_MAX = timedelta(seconds=30)
+
+ANY_NUMBER = 1_000_000
+"""Records, where only bytes are bounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of records: how many, and the bytes of their data and partition keys, as Kinesis counts them."""
+
+    records: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.records + other.records, self.bytes + other.bytes)
+
+    def __sub__(self, other: Size) -> Size:
+        return Size(self.records - other.records, self.bytes - other.bytes)
+
+
+NOTHING = Size()
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What may be buffered, and at what it is filled up again. `max_bytes` None: any."""
+
+    max_records: int = 0
+    max_bytes: int | None = None
+    threshold_records: int = 0
+    threshold_bytes: int = 0
+
+    def takes(self, record_bytes: int, buffered: Size) -> bool:
+        """Whether one more record may be buffered. A single one always may, else one that is larger than all would stick."""
+        if buffered.records == 0:
+            return self.max_records > 0
+        has_bytes_left = self.max_bytes is None or buffered.bytes + record_bytes <= self.max_bytes
+        return buffered.records < self.max_records and has_bytes_left
+
+    def is_low(self, buffered: Size) -> bool:
+        """Down to the threshold of records or, where bytes are bounded, of bytes."""
+        if self.max_bytes is not None and buffered.bytes <= self.threshold_bytes:
+            return True
+        return buffered.records <= self.threshold_records
+
+
+NO_DEMAND = Demand()
+
+
+def together(demands: Iterable[Demand]) -> Demand:
+    """Of several who pull at once. Bytes are bounded if they are for each."""
+    all_of_them = list(demands)
+    unbounded = any(demand.max_bytes is None for demand in all_of_them)
+    return Demand(
+        sum(demand.max_records for demand in all_of_them),
+        None if unbounded else sum(demand.max_bytes or 0 for demand in all_of_them),
+        sum(demand.threshold_records for demand in all_of_them),
+        sum(demand.threshold_bytes for demand in all_of_them),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FetchProgress:
+    """A fetch: what it may have, what it was given. `is_full`: the next record does not fit any more."""
+
+    max_records: int
+    max_bytes: int | None
+    given: Size = NOTHING
+    is_full: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_full or self.given.records >= self.max_records
+
+    def demand(self) -> Demand:
+        """What is still wanted: fill up at any time."""
+        records = 0 if self.is_over else self.max_records - self.given.records
+        left = None if self.max_bytes is None else max(self.max_bytes - self.given.bytes, 1)
+        return Demand(records, left, records, left or 0)
+
+    def give(self, record_bytes: int) -> FetchProgress | None:
+        """With one more record. None: it would be beyond max_bytes, and the fetch is over. One alone is given however large."""
+        is_too_much = self.max_bytes is not None and self.given.bytes + record_bytes > self.max_bytes
+        if is_too_much and self.given.records > 0:
+            return None
+        given = self.given + Size(1, record_bytes)
+        return replace(
+            self, given=given, is_full=self.max_bytes is not None and given.bytes >= self.max_bytes
+        )
+
+
+def fetch_of(max_records: int | None, max_bytes: int | None) -> FetchProgress:
+    """Raises SettingsError: one of the two is required."""
+    if max_records is None and max_bytes is None:
+        raise SettingsError("max_records", None, "given, or max_bytes: a fetch needs one of them")
+    _check_positive(max_records=max_records, max_bytes=max_bytes)
+    return FetchProgress(ANY_NUMBER if max_records is None else max_records, max_bytes)
+
+
+def consume_of(
+    max_records: int | None = None,
+    max_bytes: int | None = None,
+    threshold_records: int | None = None,
+    threshold_bytes: int | None = None,
+) -> Demand:
+    """A consume's buffer: bounded in records or in bytes, not in both, and filled up again at half unless told otherwise."""
+    if max_records is not None and max_bytes is not None:
+        raise SettingsError(
+            "max_bytes", max_bytes, "given without max_records: a buffer is bounded in one of them"
+        )
+    if threshold_bytes is not None and max_bytes is None:
+        raise SettingsError("threshold_bytes", threshold_bytes, "given with max_bytes")
+    _check_positive(max_records=max_records, max_bytes=max_bytes)
+    records = max_records or (MAX_RECORDS if max_bytes is None else ANY_NUMBER)
+    return Demand(
+        records,
+        max_bytes,
+        _threshold("threshold_records", threshold_records, records if max_bytes is None else 0, records),
+        _threshold("threshold_bytes", threshold_bytes, max_bytes or 0, max_bytes or 0),
+    )
+
+
+def _threshold(name: str, given: int | None, of: int, at_most: int) -> int:
+    if given is None:
+        return of // 2
+    if not 0 <= given <= at_most:
+        raise SettingsError(name, given, f"0 to {at_most}, what it is a threshold of")
+    return given
+
+
+def _check_positive(**given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None and value < 1:
+            raise SettingsError(name, value, "at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """expires         how long one pull waits for records
+    idle_heartbeat  twice as long without a sign of life is told as an event
+    """
+
+    expires: timedelta
+    idle_heartbeat: timedelta
+
+
+def patience_of(
+    expires: timedelta | float = EXPIRES, idle_heartbeat: timedelta | float | None = None
+) -> Patience:
+    """In seconds, or as timedeltas. Unless told otherwise the heartbeat is half of expires, within its limits."""
+    whole = as_duration(expires)
+    if whole < EXPIRES_MIN:
+        raise SettingsError("expires", str(whole), f"at least {EXPIRES_MIN}")
+    if idle_heartbeat is None:
+        return Patience(whole, min(max(whole / 2, IDLE_HEARTBEAT_MIN), IDLE_HEARTBEAT_MAX))
+    heartbeat = as_duration(idle_heartbeat)
+    if not IDLE_HEARTBEAT_MIN <= heartbeat <= IDLE_HEARTBEAT_MAX:
+        raise SettingsError("idle_heartbeat", str(heartbeat), f"{IDLE_HEARTBEAT_MIN} to {IDLE_HEARTBEAT_MAX}")
+    return Patience(whole, heartbeat)
+
+
+def as_duration(given: timedelta | float) -> timedelta:
+    """Seconds, or a timedelta as it is."""
+    return given if isinstance(given, timedelta) else timedelta(seconds=given)

@@ -1,0 +1,109 @@
+"""ADR-37's options of a pull: defaults, limits, what they refuse, and when a buffer is filled up again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from sublet.decisions.pull_request import (
+    Demand,
+    FetchProgress,
+    Size,
+    consume_of,
+    fetch_of,
+    patience_of,
+    together,
+)
+from sublet.errors import SettingsError
+
+SECOND = timedelta(seconds=1)
+
+
+def test_a_fetch_needs_a_number_of_records_or_of_bytes() -> None:
+    with pytest.raises(SettingsError, match="max_records"):
+        fetch_of(None, None)
+
+
+def test_a_fetch_is_over_at_its_count() -> None:
+    fetch = fetch_of(2, None)
+    for _ in range(2):
+        assert not fetch.is_over
+        fetch = fetch.give(10) or fetch
+    assert fetch.is_over
+    assert fetch.demand().max_records == 0
+
+
+def test_a_fetch_is_over_before_its_bytes_would_be_exceeded() -> None:
+    fetch = fetch_of(None, 25).give(10)
+    assert fetch is not None
+    assert fetch.give(16) is None
+    assert fetch.give(15) == FetchProgress(1_000_000, 25, Size(2, 25), is_full=True)
+
+
+def test_one_record_that_is_larger_than_all_bytes_is_given() -> None:
+    fetch = fetch_of(None, 25).give(100)
+    assert fetch is not None
+    assert fetch.is_over
+
+
+def test_a_fetch_is_filled_up_at_any_time() -> None:
+    assert fetch_of(10, None).demand().is_low(Size(9, 90))
+
+
+def test_a_consume_that_says_nothing_has_500_records_and_a_threshold_of_half() -> None:
+    assert consume_of() == Demand(500, None, 250, 0)
+
+
+def test_with_bytes_any_number_of_records_is_buffered() -> None:
+    assert consume_of(max_bytes=1000) == Demand(1_000_000, 1000, 0, 500)
+
+
+def test_both_maxima_at_once_are_refused() -> None:
+    with pytest.raises(SettingsError, match="max_bytes"):
+        consume_of(max_records=10, max_bytes=1000)
+
+
+@pytest.mark.parametrize(
+    "given", [{"threshold_records": 11}, {"threshold_records": -1}, {"threshold_bytes": 5}]
+)
+def test_a_threshold_is_within_what_it_is_of(given: dict[str, int]) -> None:
+    with pytest.raises(SettingsError, match="threshold"):
+        consume_of(max_records=10, **given)
+
+
+def test_a_buffer_of_one_record_is_filled_up_when_it_is_empty() -> None:
+    demand = consume_of(max_records=1)
+    assert demand.is_low(Size())
+    assert demand.takes(10, Size())
+    assert not demand.takes(10, Size(1, 10))
+    assert not demand.is_low(Size(1, 10))
+
+
+def test_bytes_are_bounded_but_for_one_record() -> None:
+    demand = consume_of(max_bytes=100)
+    assert demand.takes(1000, Size())
+    assert demand.takes(40, Size(1, 60))
+    assert not demand.takes(41, Size(1, 60))
+
+
+def test_of_two_who_pull_each_has_its_part() -> None:
+    assert together([consume_of(max_records=10), consume_of(max_bytes=100)]) == Demand(1_000_010, None, 5, 50)
+    assert together([]).max_records == 0
+
+
+def test_the_heartbeat_is_half_of_expires_within_its_limits() -> None:
+    assert patience_of(10).idle_heartbeat == 5 * SECOND
+    assert patience_of(1).idle_heartbeat == SECOND / 2
+    assert patience_of(100).idle_heartbeat == 30 * SECOND
+
+
+def test_expires_is_half_a_minute_and_at_least_a_second() -> None:
+    assert patience_of().expires == 30 * SECOND
+    with pytest.raises(SettingsError, match="expires"):
+        patience_of(0.9)
+
+
+@pytest.mark.parametrize("heartbeat", [0.4, 31])
+def test_a_heartbeat_is_half_a_second_to_half_a_minute(heartbeat: float) -> None:
+    with pytest.raises(SettingsError, match="idle_heartbeat"):
+        patience_of(30, heartbeat)
