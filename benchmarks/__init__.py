@@ -14,6 +14,7 @@ NAMES = (
     "propagation",
     "idle_writes",
     "limits",
+    "memory",
     "calls",
     "log_bytes",
     "spark_rows",

@@ -118,7 +118,7 @@ def _tick(url: str, name: str, size: int) -> Tick:
     claims = sum(len(item.claims) for item in tick.dispatched)
     if (tick.created, claims, tick.total_leases) != (*expected, size):
         raise ValueError(f"{name}: created {tick.created}, dispatched {claims} of {tick.total_leases} leases")
-    return Tick(median(seconds), median(cpu_seconds), _peak_bytes() / MIB, len(tick.dispatched), _counts(url))
+    return Tick(median(seconds), median(cpu_seconds), peak_bytes() / MIB, len(tick.dispatched), _counts(url))
 
 
 def _manager(url: str, name: str, mode: Mode, clock: FakeClock) -> LeaseManager:
@@ -157,7 +157,7 @@ def _counts(url: str) -> dict[str, float]:
     return counts
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """Of this process alone, where the system tells: Linux' getrusage begins with what its parent had."""
     status = Path("/proc/self/status")
     if not status.exists():

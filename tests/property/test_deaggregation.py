@@ -9,9 +9,18 @@ from unittest import mock
 from hypothesis import event, given
 from hypothesis import strategies as st
 from sublet.protocol import hash_keys
-from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate
+from sublet.protocol.aggregation import (
+    AggregateColumns,
+    Aggregator,
+    OutOfRange,
+    Whole,
+    aggregate,
+    aggregate_columns,
+    deaggregate,
+)
 from sublet.protocol.hash_keys import KeysInside, hash_key, keys_inside
 from sublet.protocol.kpl_format import MAGIC
+from sublet.protocol.large_aggregate import LargeAggregate, prove
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 
@@ -118,6 +127,9 @@ def fields_of(*kinds: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     return st.lists(st.one_of(*kinds), max_size=6).map(b"".join)
 
 
+TAG = delimited(4, delimited(1, b"t") + delimited(2, b"v"))
+GROUP = b"\x3b" + delimited(1, b"x") + b"\x3b\x3c" + b"\x3c"
+"""An unknown field of a kind that nobody uses any more, with another one in it."""
 KEYS = delimited(1, b"k") + delimited(1, b"l") + delimited(2, b"3") + delimited(2, b"x")
 
 indexes = st.integers(0, 3) | st.just(2**64 - 1)
@@ -126,7 +138,7 @@ record_fields = fields_of(
     indexes.map(lambda index: number(1, index)),
     indexes.map(lambda index: number(2, index)),
     st.sampled_from(
-        [delimited(1, b"\x00\x01"), delimited(2, b"\x00"), number(3, 7), number(4, 7), delimited(4, b"")]
+        [delimited(1, b"\x00\x01"), delimited(2, b"\x00"), number(3, 7), number(4, 7), delimited(4, b""), TAG]
     ),
     data_fields,
 )
@@ -139,7 +151,8 @@ good_records = st.builds(
     data_fields,
 )
 tables = st.lists(
-    st.sampled_from([delimited(1, b"a"), delimited(1, b"\xff"), delimited(2, b"5"), number(9, 1)]), max_size=4
+    st.sampled_from([delimited(1, b"a"), delimited(1, b"\xff"), delimited(2, b"5"), number(9, 1), GROUP]),
+    max_size=4,
 )
 well_made = st.lists(good_records, max_size=6)
 odd = st.lists(record_fields, max_size=2)
@@ -181,6 +194,41 @@ def test_it_reads_what_a_naive_reader_reads(data: bytes) -> None:
     assert found == ([("outer", None, data)] if expected is None else expected)
 
 
+@given(anything | almost_aggregates | records.map(aggregate), st.none() | ranges, st.integers(1, 40))
+def test_a_large_aggregate_in_pieces_is_what_it_is_at_once(
+    data: bytes, hash_key_range: HashKeyRange | None, piece: int
+) -> None:
+    found = proved(data, keys_inside(hash_key_range), piece)
+    at_once = aggregate_columns(data, keys_inside(hash_key_range))
+    event(type(at_once).__name__)
+    match at_once:
+        case Whole.PLAIN:
+            assert found is None
+        case Whole.DAMAGED:
+            assert found is not None
+            assert found.is_damaged
+        case OutOfRange(user_records):
+            assert found is not None
+            assert (found.is_damaged, found.is_outside, found.user_records) == (False, True, user_records)
+        case AggregateColumns():
+            assert found is not None
+            assert (found.is_damaged, found.is_outside) == (False, False)
+            whole = stream_record(data)
+            made = [record for some, _ in found.runs(whole) for record in some]
+            assert made == deaggregate([whole], None).user_records
+            assert found.user_records == len(made)
+
+
+def proved(data: bytes, inside: KeysInside | None, piece: int) -> LargeAggregate | None:
+    steps = prove(data, inside, piece)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: LargeAggregate | None = end.value
+            return found
+
+
 @given(plainly_keyed | records, st.data())
 def test_a_damaged_aggregate_is_one_plain_record(
     given_records: list[tuple[str, str | None, bytes]], data: st.DataObject
@@ -202,12 +250,18 @@ def naive(message: bytes) -> list[tuple[str, str | None, bytes]] | None:
     keys: list[str] = []
     explicit_keys: list[str] = []
     rows: list[dict[int, int | bytes]] = []
+    message = message.replace(GROUP, b"")
     for field, value in read_fields(message):
         if field == 1 and isinstance(value, bytes):
             keys.append(value.decode(errors="replace"))
         elif field == 2 and isinstance(value, bytes):
             explicit_keys.append(value.decode())
         elif field == 3 and isinstance(value, bytes):
+            if any(
+                f == 4 and isinstance(v, bytes) and not dict(read_fields(v)).get(1)
+                for f, v in read_fields(value)
+            ):
+                return None
             rows.append({f: v for f, v in read_fields(value) if isinstance(v, bytes) == (f == 3)})
     found: list[tuple[str, str | None, bytes]] = []
     for fields in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,12 +10,15 @@ import pytest
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.window import (
+    BATCH_PIECES_MAX,
+    BATCH_RECORDS_MAX,
     AtTip,
     LeaseReport,
     Next,
     Outcome,
     after_window,
     batch_ends,
+    batches,
     handler_backoff,
     has_caught_up,
     keeps_leases,
@@ -157,3 +161,56 @@ def test_a_window_is_called_by_the_worst_that_became_of_a_lease(
     outcomes: list[Outcome], expected: str
 ) -> None:
     assert after_window(item(), [report(outcome) for outcome in outcomes]).outcome == expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([], []),
+        ([0, 0], []),
+        ([3, 0, 4], [7]),
+        ([8, 8], [8, 8]),
+        ([10, 1], [10, 1]),
+        ([4, 4, 4, 4], [8, 8]),
+        ([25, 3], [10, 10, 8]),
+    ],
+)
+def test_batches_do_not_end_where_a_part_does(parts: list[int], expected: list[int]) -> None:
+    records = of(*parts)
+    made = iter(records)
+    in_parts = [([next(made) for _ in range(size)], 0) for size in parts]
+    found = list(batches(in_parts, 10))
+    assert [len(batch) for batch in found] == expected
+    assert [record for batch in found for record in batch] == records
+
+
+def test_one_aggregates_pieces_make_batches_of_the_batch_size() -> None:
+    records = of(25)
+    pieces = [(records[start : start + 4], 100) for start in range(0, 25, 4)]
+    assert [len(batch) for batch in batches(pieces, 10)] == [10, 10, 5]
+    assert [record for batch in batches(pieces, 10) for record in batch] == records
+
+
+def test_a_large_aggregates_pieces_make_batches_of_a_mib_at_most() -> None:
+    pieces = [(of(4), BATCH_PIECES_MAX // 2) for _ in range(5)]
+    assert [len(batch) for batch in batches(pieces, 100)] == [8, 8, 4]
+
+
+def test_no_batch_is_larger_than_memory_allows_whatever_the_setting_says() -> None:
+    records = of(BATCH_RECORDS_MAX + 1)
+    assert [len(batch) for batch in batches([(records, 0)], 1_000_000)] == [BATCH_RECORDS_MAX, 1]
+
+
+def test_a_part_is_made_when_the_batches_before_it_are_handled() -> None:
+    made = []
+
+    def parts() -> Iterator[tuple[list[UserRecord], int]]:
+        for number in range(4):
+            made.append(number)
+            yield of(*(1,) * 6), 0
+
+    found = batches(parts(), 5)
+    next(found)
+    assert made == [0]
+    next(found)
+    assert made == [0, 1]

@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 import pickle
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sublet.protocol.aggregation import Aggregator, aggregate, deaggregate
 from sublet.protocol.hash_keys import KeysInside, hash_key, keys_inside
+from sublet.protocol.kpl_format import java_text
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, HashKeyRange
 
@@ -104,6 +106,16 @@ def plain(data: bytes) -> Found:
         (framed(KEY_A, fields(DATA)), "a record without a partition key index"),
         (framed(KEY_A, row(b"x"), fields()), "an empty record after a good one"),
         (
+            framed(KEY_A, fields(number(1, 0), DATA, delimited(4, b""))),
+            "a tag without its key, which Java takes for no message at all",
+        ),
+        (framed(KEY_A, fields(number(1, 0), DATA, delimited(4, delimited(2, b"v"))), row(b"y")), "the same, with a value"),
+        (framed(KEY_A, EXPLICIT_5, fields(number(1, 0), number(2, 0), DATA, delimited(4, b""))), "and with an explicit hash key"),
+        (
+            bytes.fromhex("f3899ac20a01611a0708001a01782200d896a960f15651e886afcc94d36e3b59"),
+            "the same, as it was found beside KCL 3.5.1",
+        ),
+        (
             framed(KEY_A, KEY_B, fields(number(1, 0), number(1, 1), DATA), fields(DATA)),
             "one record has two indexes, the other none: two of each column, yet they do not line up",
         ),
@@ -167,6 +179,7 @@ def test_kcl_loses_the_rest_of_a_senseless_aggregate_and_we_deliver_it_whole(
         (framed(KEY_A, number(9, 1), row(b"x")), [X], "unknown fields are skipped"),
         (framed(KEY_A, fields(b"\x08\x80\x00", DATA)), [X], "a varint longer than it need be"),
         (framed(delimited(1, b"a\xff"), row(b"x")), [(b"x", "a\ufffd", None, 0)], "a key that is not UTF-8, as Java reads it"),
+        (framed(delimited(1, b"\xed\xa0\x80"), row(b"x")), [(b"x", "\ufffd", None, 0)], "one that is a surrogate"),
         (framed(delimited(1, "é".encode()), row(b"x")), [(b"x", "é", None, 0)], "a key that is"),
         (framed(KEY_A, row(INNER)), [(INNER, "a", None, 0)], "an aggregate inside stays closed"),
     ),
@@ -202,6 +215,20 @@ def test_one_hash_key_outside_the_shard_discards_its_whole_aggregate(
     assert user_records(data, hash_key_range) == ([] if dropped else everything)
     assert deaggregate([stream_record(data)], keys_inside(hash_key_range)).dropped_out_of_range == dropped
     assert deaggregate([stream_record(data)], None).dropped_out_of_range == 0
+
+
+def test_a_surrogate_in_a_partition_key_hashes_as_it_does_in_java() -> None:
+    """As it was found beside KCL 3.5.1: one U+FFFD, which lies in the upper half; Python makes three of it."""
+    data = bytes.fromhex("f3899ac20a03eda0801a0508001a01780130e3742f03e5d3afb0aeddf04513d2")
+    assert user_records(data, UPPER) == [(b"x", "\ufffd", None, 0)]
+    assert user_records(data, LOWER) == []
+
+
+@pytest.mark.parametrize("line", Path(__file__).with_name("java_text.txt").read_text().splitlines())
+def test_what_is_not_utf_8_is_read_as_java_reads_it(line: str) -> None:
+    """`bytes text`, both in hexadecimal: what String(bytes, UTF_8) of OpenJDK 17 makes of them, as UTF-8."""
+    given, expected = line.split(" ")
+    assert java_text(bytes.fromhex(given)).encode() == bytes.fromhex(expected)
 
 
 def test_the_filter_asks_the_exact_digest() -> None:

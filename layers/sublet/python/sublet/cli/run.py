@@ -49,8 +49,10 @@ def run_consumer(options: Namespace) -> int:
     from sublet.runtimes.ending import SPENT, end_process, stop_at_signals
     from sublet.runtimes.process import ConsumerProcess
     from sublet.system.garbage_collection import collect_seldom
+    from sublet.system.heap import use_one_heap
     from sublet.system.threads import ThreadTasks
 
+    use_one_heap()
     settings = settings_of(options, os.environ)
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
     load_handler(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -16,6 +16,12 @@ from sublet.settings import Mode, Settings
 RUNS_MAX = 50
 """Runs of the worker for one item in one execution, crashed ones included (Settings allows windows_per_execution up to
 this)."""
+
+BATCH_RECORDS_MAX = 50_000
+"""User records in a handler call, whatever batch_size says: as objects they take some 10 MB for each lease."""
+
+BATCH_PIECES_MAX = 2**20
+"""Bytes of one large aggregate in a handler call: one of a MiB at most, as producers' libraries write them, stays whole."""
 
 CRASHES_MAX = 3
 """Crashes in a row after which the item still runs again; the next one leaves it to the next tick."""
@@ -121,6 +127,30 @@ def has_caught_up(page: Page, tip: AtTip, now: datetime, settings: Settings) -> 
     if settings.mode is not Mode.CATCH_UP or tip.since is None:
         return False
     return not page.records or now - tip.since >= settings.linger
+
+
+def batches(
+    parts: Iterable[tuple[Sequence[UserRecord], int]], batch_size: int
+) -> Iterator[Sequence[UserRecord]]:
+    """User records that come in parts, each with the bytes of the piece of a large aggregate that it is (0: it is none), as
+    batches. A part is asked for when the batches of those before it are handled, so that no more exists than a batch needs."""
+    most = min(batch_size, BATCH_RECORDS_MAX)
+    waiting: list[UserRecord] = []
+    piece_bytes = 0
+    for part, size in parts:
+        if waiting and piece_bytes + size > BATCH_PIECES_MAX:
+            yield waiting
+            waiting, piece_bytes = [], 0
+        waiting += part
+        piece_bytes += size
+        start = 0
+        for end in batch_ends(waiting, most):
+            if end < len(waiting):  # the last one may still grow
+                yield waiting[start:end]
+                start, piece_bytes = end, size
+        waiting = waiting[start:]
+    if waiting:
+        yield waiting
 
 
 def batch_ends(records: Sequence[UserRecord], batch_size: int) -> Iterator[int]:

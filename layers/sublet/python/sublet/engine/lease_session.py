@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain
 
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import crashes_by_hanging
 from sublet.decisions.held_lease import Tenure
 from sublet.decisions.read_position import may_have_lost, not_yet_handled, read_position
 from sublet.decisions.shard_end import Blocked
-from sublet.decisions.window import AtTip, LeaseReport, Outcome, batch_ends, has_caught_up
+from sublet.decisions.window import AtTip, LeaseReport, Outcome, batches, has_caught_up
 from sublet.engine.handler_calls import HandlerCalls
 from sublet.engine.handling import Handling
 from sublet.engine.held_lease import HeldLease, instant
@@ -25,17 +26,19 @@ from sublet.errors import LeaseTableError, StreamError, TransientError
 from sublet.handler import Handler
 from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
-from sublet.protocol.aggregation import deaggregate
+from sublet.protocol.aggregation import deaggregated
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import KeysInside, keys_inside
 from sublet.protocol.lease_writes import release
-from sublet.protocol.records import Page, StreamRecord, as_put
+from sublet.protocol.records import Page, StreamRecord, UserRecord, as_put
 from sublet.settings import HashRangeFilter, Settings
 
-DEAGGREGATED_AT_ONCE = 2**20
-"""About as many bytes of stream records are deaggregated together. A page of 10 MB may hold 100,000 user records, which
-need far more memory; some 10,000 of 100 bytes at a time stay near the CPU's cache, and a handler call takes no more anyway
-(batch_size)."""
+SLICE_BYTES = 2**20
+"""About as many bytes of stream records make batches together: 10,000 user records of 100 bytes, which stay near the CPU's
+cache."""
+
+USER_RECORDS_AT_ONCE = 4096
+"""Made together. They need far more memory than the bytes that they come of: 200 bytes for each of which may be but one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +222,7 @@ class LeaseSession:
 
     def _handle(self, page: Page) -> bool:
         """The page's user records to the handler; False if it did not finish them."""
-        for stream_records in slices(page.records, page.data_bytes, DEAGGREGATED_AT_ONCE):
+        for stream_records in slices(page.records, page.data_bytes, SLICE_BYTES):
             if not self._handle_slice(stream_records, page.millis_behind_latest):
                 return False
         self.count = replace(
@@ -239,20 +242,27 @@ class LeaseSession:
         self.metrics.show(self.count, throttled, self.handling.called_at)
 
     def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:
-        """The same for a part of the page. Returning frees its user records before the next ones are made."""
-        with self.shared.deaggregation:
-            result = deaggregate(stream_records, self.inside)
-        self._note(result.dropped_out_of_range, result.delivered_whole)
-        made = result.user_records if self.shared.settings.deaggregate else as_put(result.user_records)
-        records = tuple(not_yet_handled(made, self.progress.finished))
-        start = 0
-        for end in batch_ends(records, self.shared.settings.batch_size):
-            if not self.handling.handle(records[start:end], millis_behind_latest):
+        """The same for a part of the page."""
+        parts = self._made(stream_records)
+        if not self.shared.settings.deaggregate:
+            parts = iter([(as_put(chain.from_iterable(part for part, _ in parts)), 0)])
+        for batch in batches(parts, self.shared.settings.batch_size):
+            if not self.handling.handle(batch, millis_behind_latest):
                 return False
             self.progress.write_if_due()
-            start = end
         self.progress.finish(Checkpoint(stream_records[-1].sequence_number))
         return True
+
+    def _made(self, stream_records: tuple[StreamRecord, ...]) -> Iterator[tuple[Sequence[UserRecord], int]]:
+        """Their user records that are not handled yet, in parts that are made when they are asked for."""
+        parts = deaggregated(stream_records, self.inside, USER_RECORDS_AT_ONCE)
+        while True:
+            with self.shared.deaggregation:
+                part = next(parts, None)
+            if part is None:
+                return
+            self._note(part.dropped_out_of_range, part.delivered_whole)
+            yield not_yet_handled(part.user_records, self.progress.finished), part.piece_bytes
 
     def _note(self, dropped_out_of_range: int, delivered_whole: int) -> None:
         """What became of aggregates that were not simply taken apart."""

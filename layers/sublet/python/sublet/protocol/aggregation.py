@@ -7,7 +7,6 @@ is gone. Here the stream record is then delivered whole, as one plain record, an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import repeat
@@ -17,19 +16,24 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from sublet.protocol.hash_keys import KeysInside
-from sublet.protocol.kpl_format import MAGIC, OVERHEAD, Contents, read_aggregate, write_aggregate
+from sublet.protocol.kpl_format import (
+    EXPLICIT_HASH_KEY,
+    MAGIC,
+    OVERHEAD,
+    Contents,
+    read_aggregate,
+    write_aggregate,
+)
+from sublet.protocol.large_aggregate import LargeAggregate, is_large, prove
 from sublet.protocol.records import StreamRecord, UserRecord
 
 KPL_MAX_BYTES = 51_200
 """The KPL's default AggregationMaxSize, in bytes of the finished stream record."""
 
-_EXPLICIT_HASH_KEY = re.compile(rb"[0-9]{1,39}")
-"""Kinesis: decimal, at most 39 digits. KCL would also read a sign, other scripts' digits, and any length."""
-
 _POSITIONS = list(range(4096))
 """Integers that need not be made again for each aggregate."""
 
-_NO_EXPLICIT_HASH_KEYS: dict[int | None, str | None] = {None: None}
+_NOEXPLICIT_HASH_KEYS: dict[int | None, str | None] = {None: None}
 
 
 class Deaggregation(Struct, frozen=True):
@@ -43,6 +47,12 @@ class Deaggregation(Struct, frozen=True):
     """
     delivered_whole: int
     """Aggregates with a table index or explicit hash key that makes no sense, each now one plain record."""
+    piece_bytes: int = 0
+    """Of a large aggregate, of which this is a piece."""
+
+
+_NOTHING_YET = Deaggregation([], 0, 0)
+ALL = 2**63
 
 
 def deaggregate(stream_records: Iterable[StreamRecord], inside: KeysInside | None) -> Deaggregation:
@@ -53,10 +63,36 @@ def deaggregate(stream_records: Iterable[StreamRecord], inside: KeysInside | Non
     An aggregate inside an aggregate is not expanded. An aggregate of no user records gives none: what is
     checkpointed must follow the stream records, not these.
     """
+    found = tuple(deaggregated(stream_records, inside, at_once=ALL))
+    return Deaggregation(
+        found[0].user_records
+        if len(found) == 1
+        else [record for some in found for record in some.user_records],
+        sum(some.dropped_out_of_range for some in found),
+        sum(some.delivered_whole for some in found),
+    )
+
+
+def deaggregated(
+    stream_records: Iterable[StreamRecord], inside: KeysInside | None, at_once: int
+) -> Iterator[Deaggregation]:
+    """The same in parts, each made when it is asked for: no more aggregates are taken apart once there are `at_once` user
+    records, and of one that is large (`large_aggregate`) a piece at a time. A part may be empty: of a large aggregate
+    nothing is given before all of it is proved, which takes its steps too. Plain records are not counted, since they are
+    there already.
+    """
     user_records: list[UserRecord] = []
     dropped = delivered_whole = 0
     for record in stream_records:
-        contents = read_aggregate(record.data) if record.data.startswith(MAGIC) else None
+        if not record.data.startswith(MAGIC):
+            user_records.append(UserRecord(record.data, record.partition_key, 0, record))
+            continue
+        if is_large(record.data):
+            yield Deaggregation(user_records, dropped, delivered_whole)
+            yield from _large(record, inside)
+            user_records, dropped, delivered_whole = [], 0, 0
+            continue
+        contents = read_aggregate(record.data)
         if (
             contents is None
             or (explicit_hash_keys := _explicit_hash_keys(contents)) is None
@@ -68,7 +104,29 @@ def deaggregate(stream_records: Iterable[StreamRecord], inside: KeysInside | Non
             user_records.extend(made)
         else:
             dropped += len(contents.data)
-    return Deaggregation(user_records, dropped, delivered_whole)
+        if len(user_records) >= at_once:
+            yield Deaggregation(user_records, dropped, delivered_whole)
+            user_records, dropped, delivered_whole = [], 0, 0
+    yield Deaggregation(user_records, dropped, delivered_whole)
+
+
+def _large(record: StreamRecord, inside: KeysInside | None) -> Iterator[Deaggregation]:
+    steps = prove(record.data, inside)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as proved:
+            found: LargeAggregate | None = proved.value
+            break
+        yield _NOTHING_YET
+    if found is None or found.is_damaged:
+        whole = UserRecord(record.data, record.partition_key, 0, record)
+        yield Deaggregation([whole], 0, int(found is not None), len(record.data))
+    elif found.is_outside:
+        yield Deaggregation([], found.user_records, 0)
+    else:
+        for made, size in found.runs(record):
+            yield Deaggregation(made, 0, 0, size)
 
 
 class AggregateColumns(NamedTuple):
@@ -113,12 +171,12 @@ def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumn
 def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | None:
     """Those in use, by index (None: has none). None if an index points nowhere, or at what is not decimal."""
     if not contents.explicit_hash_key_indexes:
-        return _NO_EXPLICIT_HASH_KEYS
+        return _NOEXPLICIT_HASH_KEYS
     table = contents.explicit_hash_key_table
     by_index: dict[int | None, str | None] = {None: None}
     for index in set(contents.explicit_hash_key_indexes):
         if index is not None:
-            if index >= len(table) or not _EXPLICIT_HASH_KEY.fullmatch(table[index]):
+            if index >= len(table) or not EXPLICIT_HASH_KEY.fullmatch(table[index]):
                 return None
             by_index[index] = table[index].decode()
     return by_index

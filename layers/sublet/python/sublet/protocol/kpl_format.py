@@ -7,7 +7,8 @@ declared in `kpl_messages`, which also says what the columns are.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from google.protobuf.message import DecodeError, EncodeError
 from msgspec import Struct
@@ -18,6 +19,8 @@ from sublet.protocol.kpl_messages import (
     parse_columns,
     parse_proof,
     parse_strict_proof,
+    parse_tags,
+    parse_untagged_record,
     serialize,
 )
 
@@ -26,6 +29,13 @@ DIGEST_SIZE = 16
 
 OVERHEAD = len(MAGIC) + DIGEST_SIZE
 """Bytes of an aggregate beyond its message."""
+
+
+EXPLICIT_HASH_KEY = re.compile(rb"[0-9]{1,39}")
+"""Kinesis: decimal, at most 39 digits. KCL would also read a sign, other scripts' digits, and any length."""
+
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_NO_UTF_8 = b"\xff"
 
 
 class Contents(Struct, frozen=True):
@@ -39,6 +49,9 @@ class Contents(Struct, frozen=True):
     explicit_hash_key_indexes: Sequence[int | None]
     """Empty when no user record has an explicit hash key."""
     data: Sequence[bytes]
+
+
+EMPTY = Contents((), (), (), (), ())
 
 
 def write_aggregate(
@@ -55,12 +68,40 @@ def write_aggregate(
 
 def read_aggregate(data: bytes) -> Contents | None:
     """The contents of an aggregate, or None for whatever is a plain record to KCL. Raises on no bytes."""
+    message = message_of(data)
+    return None if message is None else read_message(memoryview(data)[slice(*message)])
+
+
+def message_of(data: bytes) -> tuple[int, int] | None:
+    """Where the message begins and ends, if the digest at the record's end is that of the message. It may still be none."""
     if len(data) <= OVERHEAD or not data.startswith(MAGIC):
         return None
     payload = memoryview(data)[len(MAGIC) : -DIGEST_SIZE]  # not a copy: MD5 and protobuf read from here
-    if _digest(payload) != data[-DIGEST_SIZE:]:
-        return None
+    return (len(MAGIC), len(data) - DIGEST_SIZE) if _digest(payload) == data[-DIGEST_SIZE:] else None
+
+
+def read_message(payload: bytes | memoryview) -> Contents | None:
+    """The contents of a message, or of a part of it that begins and ends with a field; None if it is none."""
     return _read_columns(payload) or _read_records(payload)
+
+
+def is_message(payload: memoryview) -> bool:
+    """Of a part that holds no records."""
+    try:
+        parse_proof(payload)
+    except DecodeError:
+        return False
+    return True
+
+
+def java_text(key: bytes) -> str:
+    """As Java decodes UTF-8: what is malformed becomes U+FFFD as in Python, but for a surrogate, or the first two bytes of
+    one, which Java takes for one malformed character and Python for several.
+    """
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(_NO_UTF_8, key).decode(errors="replace")
 
 
 def _digest(payload: bytes | memoryview) -> bytes:
@@ -107,9 +148,23 @@ def _read_records(payload: bytes | memoryview) -> Contents | None:
     if not any(index is not None for index in explicit):
         explicit = []
     return Contents(
-        [key.decode(errors="replace") for key in message.partition_key_table],
+        [java_text(key) for key in message.partition_key_table],
         message.explicit_hash_key_table[:] if explicit else (),
         [r.partition_key_index for r in message.records],
         explicit,
         [r.data for r in message.records],
     )
+
+
+def read_giant_record(payload: memoryview, fields: Iterable[memoryview]) -> Contents | None:
+    """One record with too many tags to parse them at once: its bytes, and the same in parts that begin and end with a field."""
+    try:
+        record = parse_untagged_record(payload)
+        for some in fields:
+            parse_tags(some).SerializeToString()
+    except (DecodeError, EncodeError):
+        return None
+    if not record.IsInitialized():
+        return None
+    explicit = [record.explicit_hash_key_index] if record.HasField("explicit_hash_key_index") else []
+    return Contents((), (), [record.partition_key_index], explicit, [record.data])

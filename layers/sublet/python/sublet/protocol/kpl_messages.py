@@ -9,11 +9,16 @@
       required uint64 partition_key_index = 1;          repeated uint64 partition_key_index = 1;
       optional uint64 explicit_hash_key_index = 2;      repeated uint64 explicit_hash_key_index = 2;
       required bytes  data = 3;                         repeated bytes  data = 3;
-    }                                                 }
+      repeated Tag    tags = 4;                       }
+    }
+    message Tag {
+      required bytes  key = 1;
+      optional bytes  value = 2;
+    }
 
-On the left is the KPL's own format, but for two things that the wire does not show: its tables are declared
-as strings, which some protobuf runtimes refuse to read when they are not UTF-8 (Java's does not), and its
-records' tags, which nobody uses, are left to be skipped as unknown fields.
+On the left is the KPL's own format, but for what the wire does not show: texts are declared as bytes, since some
+protobuf runtimes refuse to read strings that are not UTF-8 (Java's does not). Nobody uses tags, but one without its
+key makes the whole aggregate plain.
 
 On the right is why deaggregation is fast. Protobuf promises that a singular message which occurs many times
 is merged, and that merging concatenates repeated fields: so this one `records` holds a whole aggregate as
@@ -45,6 +50,11 @@ class Record(Protocol):
     data: bytes
 
     def HasField(self, field_name: str) -> bool: ...  # noqa: N802
+    def IsInitialized(self) -> bool: ...  # noqa: N802
+
+
+class Tags(Protocol):
+    def SerializeToString(self) -> bytes: ...  # noqa: N802
 
 
 class Records(Protocol):
@@ -98,13 +108,14 @@ def serialize(
 
 
 _PACKAGE = "sublet.kpl"
+_SCALARS = ("BYTES", "STRING", "UINT64")
 
 
 def _field(number: int, label: str, kind: str, name: str) -> FieldDescriptorProto:
     field = FieldDescriptorProto(
         name=name, number=number, label=FieldDescriptorProto.Label.Value(f"LABEL_{label}")
     )
-    if kind in ("BYTES", "STRING", "UINT64"):
+    if kind in _SCALARS:
         field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind}")
     else:
         field.type = FieldDescriptorProto.TYPE_MESSAGE
@@ -112,14 +123,19 @@ def _field(number: int, label: str, kind: str, name: str) -> FieldDescriptorProt
     return field
 
 
-def _record(name: str, index: str, explicit_index: str, data: str) -> DescriptorProto:
-    """A message of Record's three fields, with the labels given."""
+_TAGS = _field(4, "REPEATED", "Tag", "tags")
+
+
+def _record(
+    name: str, index: str, explicit_index: str, data: str, *more: FieldDescriptorProto
+) -> DescriptorProto:
+    """A message of Record's first three fields, with the labels given, and of `more`."""
     fields = (
         _field(1, index, "UINT64", "partition_key_index"),
         _field(2, explicit_index, "UINT64", "explicit_hash_key_index"),
         _field(3, data, "BYTES", "data"),
     )
-    return DescriptorProto(name=name, field=fields)
+    return DescriptorProto(name=name, field=(*fields, *more))
 
 
 def _aggregated_record(name: str, keys: str, label: str, record: str) -> DescriptorProto:
@@ -143,7 +159,13 @@ _FILES = (
         package=_PACKAGE,
         syntax="proto2",
         message_type=(
-            _record("Record", "REQUIRED", "OPTIONAL", "REQUIRED"),
+            DescriptorProto(
+                name="Tag",
+                field=(_field(1, "REQUIRED", "BYTES", "key"), _field(2, "OPTIONAL", "BYTES", "value")),
+            ),
+            _record("Record", "REQUIRED", "OPTIONAL", "REQUIRED", _TAGS),
+            _record("UntaggedRecord", "REQUIRED", "OPTIONAL", "REQUIRED"),
+            DescriptorProto(name="Tags", field=(_TAGS,)),
             _record("StrictRecord", "REQUIRED", "REQUIRED", "REQUIRED"),
             _aggregated_record("AggregatedRecord", "BYTES", "REPEATED", "Record"),
             _proof("Proof", "Record"),
@@ -182,3 +204,9 @@ parse_strict_proof: Callable[[bytes | memoryview], Proof] = _message_class("Stri
 
 parse_columns: Callable[[bytes | memoryview], Columns] = _message_class("Columns").FromString
 """The same bytes as columns, or DecodeError."""
+
+parse_untagged_record: Callable[[bytes | memoryview], Record] = _message_class("UntaggedRecord").FromString
+"""A Record with its tags left unread."""
+
+parse_tags: Callable[[bytes | memoryview], Tags] = _message_class("Tags").FromString
+"""A Record's tags alone; serializing demands a key of each."""

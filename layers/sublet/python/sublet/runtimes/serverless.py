@@ -23,6 +23,7 @@ from sublet.handlers.load import load_handler
 from sublet.runtimes.ending import SPENT, End, end_process
 from sublet.settings import Settings
 from sublet.system.garbage_collection import collect_seldom
+from sublet.system.heap import use_one_heap
 
 STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
 SCHEDULED = "Scheduled Event"
@@ -66,6 +67,7 @@ def _tick_to_json(report: TickReport) -> dict[str, Any]:
 
 def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
     """A handler that runs one window for each worker item. The user's handler is imported here, before any lease is touched."""
+    use_one_heap()
     settings = Settings.from_environment(os.environ)
     identity = FunctionIdentity.of_function(os.environ, settings)
     handler = load_handler(settings.handler, settings, identity)

@@ -1,0 +1,244 @@
+"""An aggregate that is too large to be taken apart at once: proved and read in pieces.
+
+A protobuf message may be cut between any two of its fields: each piece is a message by itself, and their concatenation is the
+whole. So pieces of PIECE bytes are read one after another, each as `kpl_format` reads a small aggregate, and nobody needs
+memory for more than one: ten MB of the smallest user records would take 400 MB. Where to cut is found by a walk from
+field to field, which notes where the keys of both tables are: they stay where they are until a user record needs one.
+
+Nothing is given before all is proved, as KCL has it: one malformed record, index or hash key concerns the whole aggregate. So
+everything is read twice. All takes steps of about PIECE, so that who drives it can do something else in between.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Generator, Iterator, Sequence
+from itertools import repeat
+
+from msgspec import Struct
+
+from sublet.protocol.hash_keys import KeysInside
+from sublet.protocol.kpl_fields import RECORDS, WalkFailed, delimited_at, field_at
+from sublet.protocol.kpl_format import (
+    EMPTY,
+    EXPLICIT_HASH_KEY,
+    Contents,
+    is_message,
+    java_text,
+    message_of,
+    read_giant_record,
+    read_message,
+)
+from sublet.protocol.records import StreamRecord, UserRecord
+
+PIECE = 2**15
+"""Bytes. Of the smallest user records some 5,000, which take a millisecond or two."""
+
+KEYS_AS_TEXT_MAX = 2**16
+"""More partition keys than this are decoded anew for each piece that needs them: as text they would take ten times the room."""
+
+_FEW_BYTES = 2**16
+_LARGE_BYTES = 2**20
+_FEW_FIELDS = 60_000
+
+Steps = Generator[None, None, "LargeAggregate | None"]
+
+
+def is_large(data: bytes) -> bool:
+    """Whether it may hold more than some 30,000 user records, or more than a MiB: the most that producers' libraries write.
+
+    Each user record and each key has a tag, its first byte as here (with its highest bit, if it is longer than need be).
+    """
+    if len(data) <= _FEW_BYTES:
+        return False
+    return len(data) > _LARGE_BYTES or sum(map(data.count, b"\x0a\x8a\x1a\x9a")) > _FEW_FIELDS
+
+
+class LargeAggregate(Struct, frozen=True):
+    """An aggregate, proved to be one.
+
+    is_damaged     a table index or explicit hash key makes no sense
+    is_outside     a hash key is not in the shard's range
+    """
+
+    data: bytes
+    pieces: Sequence[tuple[int, int]]
+    partition_keys: KeyTable
+    explicit_hash_keys: KeyTable
+    user_records: int
+    is_damaged: bool
+    is_outside: bool
+
+    def runs(self, record: StreamRecord) -> Iterator[tuple[list[UserRecord], int]]:
+        """The user records in order, a piece's at a time, and the bytes they came of. Not for a damaged one."""
+        position = 0
+        for first, end in self.pieces:
+            contents = _read_piece(self.data, first, end)
+            assert contents is not None  # it was proved
+            made = self._made(record, contents, position)
+            position += len(made)
+            yield made, end - first
+
+    def _made(self, record: StreamRecord, contents: Contents, position: int) -> list[UserRecord]:
+        indexes, explicit = contents.partition_key_indexes, contents.explicit_hash_key_indexes
+        keys = self.partition_keys.texts(indexes)
+        columns = (
+            contents.data,
+            map(keys.__getitem__, indexes),
+            range(position, position + len(indexes)),
+            repeat(record),
+        )
+        if not explicit:
+            return list(map(UserRecord, *columns))
+        explicit_keys: dict[int | None, str | None] = {None: None}
+        explicit_keys |= {
+            index: self.explicit_hash_keys[index].decode() for index in set(explicit) if index is not None
+        }
+        return list(map(UserRecord, *columns, map(explicit_keys.__getitem__, explicit)))
+
+
+def prove(data: bytes, inside: KeysInside | None, piece: int = PIECE) -> Steps:
+    """The aggregate, or None for whatever is a plain record to KCL. Raises on no bytes."""
+    message = message_of(data)
+    if message is None:
+        return None
+    try:
+        pieces, partition_keys, explicit_hash_keys = yield from _lay_out(data, *message, piece)
+    except (WalkFailed, IndexError):
+        return None
+    proof = _Proof(KeyTable(data, partition_keys), KeyTable(data, explicit_hash_keys), inside)
+    kept = []
+    for first, end in pieces:
+        contents = _read_piece(data, first, end)
+        if contents is None:
+            return None
+        proof.add(contents)
+        if contents.data:
+            kept.append((first, end))
+        yield
+    return LargeAggregate(
+        data, kept, proof.partition_keys, proof.explicit_hash_keys, proof.user_records, proof.is_damaged, proof.is_outside
+    )  # fmt: skip
+
+
+def _lay_out(
+    data: bytes, at: int, end: int, piece: int
+) -> Generator[None, None, tuple[list[tuple[int, int]], array[int], array[int]]]:
+    """Pieces of about `piece` bytes, a longer field alone; and where each key of both tables begins, at its length.
+
+    Raises WalkFailed or IndexError for bytes that are no fields. What it takes for fields is still to be parsed.
+    """
+    pieces: list[tuple[int, int]] = []
+    keys, explicit = array("I"), array("I")
+    tables = {1: keys, 2: explicit}
+    first = at
+    while at < end:
+        if data[at] == RECORDS and (length := data[at + 1]) < 0x80:  # nearly always
+            after = at + 2 + length
+        else:
+            number, is_delimited, content, after = field_at(data, at)
+            if is_delimited and number in tables:
+                tables[number].append(content)
+        if after - first > piece:
+            if first < at:
+                pieces.append((first, at))
+                yield
+            first = at
+        at = after
+    if at > end:
+        raise WalkFailed
+    if first < end:
+        pieces.append((first, end))
+    return pieces, keys, explicit
+
+
+def _read_piece(data: bytes, first: int, end: int) -> Contents | None:
+    payload = memoryview(data)[first:end]
+    if end - first <= 2 * PIECE:
+        return read_message(payload)
+    number, is_delimited, content, _ = field_at(data, first)  # a longer field is alone
+    if is_delimited and number == RECORDS >> 3:
+        return _read_giant(data, content)
+    return EMPTY if is_message(payload) else None
+
+
+def _read_giant(data: bytes, content: int) -> Contents | None:
+    """A record with large data, or with many tags, which need 14 times their bytes to be parsed at once."""
+    first, end = delimited_at(data, content)
+    layout = _lay_out(data, first, end, PIECE)
+    try:
+        while True:
+            next(layout)
+    except StopIteration as laid_out:
+        parts: list[tuple[int, int]] = laid_out.value[0]
+    except (WalkFailed, IndexError):
+        return None
+    view = memoryview(data)
+    return read_giant_record(view[first:end], [view[start:stop] for start, stop in parts])
+
+
+class KeyTable:
+    """A table's keys, where they are in the aggregate."""
+
+    def __init__(self, data: bytes, offsets: array[int]) -> None:
+        self._data = data
+        self._offsets = offsets
+        self._texts: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __getitem__(self, index: int) -> bytes:
+        first, end = delimited_at(self._data, self._offsets[index])
+        return self._data[first:end]
+
+    def texts(self, indexes: Sequence[int]) -> Sequence[str] | dict[int, str]:
+        """What holds the keys of those indexes, and maybe more, as text."""
+        if self._texts is None and len(self) <= KEYS_AS_TEXT_MAX:
+            self._texts = [java_text(self[index]) for index in range(len(self))]
+        if self._texts is not None:
+            return self._texts
+        return {index: java_text(self[index]) for index in set(indexes)}
+
+
+class _Proof:
+    """What is known of an aggregate so far, piece by piece."""
+
+    def __init__(
+        self, partition_keys: KeyTable, explicit_hash_keys: KeyTable, inside: KeysInside | None
+    ) -> None:
+        self.partition_keys = partition_keys
+        self.explicit_hash_keys = explicit_hash_keys
+        self.user_records = 0
+        self.is_damaged = self.is_outside = False
+        self._inside = inside
+
+    def add(self, contents: Contents) -> None:
+        self.user_records += len(contents.data)
+        self.is_damaged = self.is_damaged or not self._makes_sense(contents)
+        if self._inside is not None and not self.is_damaged and not self.is_outside:
+            self.is_outside = not self._holds(self._inside, contents)
+
+    def _makes_sense(self, contents: Contents) -> bool:
+        if max(contents.partition_key_indexes, default=-1) >= len(self.partition_keys):
+            return False
+        return all(
+            index is None
+            or (
+                index < len(self.explicit_hash_keys)
+                and EXPLICIT_HASH_KEY.fullmatch(self.explicit_hash_keys[index])
+            )
+            for index in set(contents.explicit_hash_key_indexes)
+        )
+
+    def _holds(self, inside: KeysInside, contents: Contents) -> bool:
+        indexes, explicit = contents.partition_key_indexes, contents.explicit_hash_key_indexes
+        if not all(
+            int(self.explicit_hash_keys[index]) in inside for index in set(explicit) if index is not None
+        ):
+            return False
+        placing = (
+            {i for i, e in zip(indexes, explicit, strict=True) if e is None} if explicit else set(indexes)
+        )
+        keys = self.partition_keys.texts(indexes)
+        return inside.hold([keys[index] for index in placing])
