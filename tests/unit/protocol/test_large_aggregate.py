@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 from sublet.protocol.aggregation import Deaggregation, aggregate, deaggregate, deaggregated
 from sublet.protocol.hash_keys import KeysInside, keys_inside
-from sublet.protocol.kpl_format import MAGIC, read_aggregate
-from sublet.protocol.large_aggregate import KEYS_AS_TEXT_MAX, PIECE, is_large
+from sublet.protocol.kpl_format import MAGIC, TooMany, read_aggregate, read_aggregate_of
+from sublet.protocol.large_aggregate import KEYS_AS_TEXT_MAX, LARGE_BYTES, LARGE_USER_RECORDS, PIECE
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 
@@ -17,6 +17,7 @@ MOMENT = datetime(2026, 1, 31, 8, tzinfo=UTC)
 ALMOST_ALL = HashKeyRange(0, HASH_KEY_MAX - 1)
 ABOVE_9 = HashKeyRange(10, HASH_KEY_MAX)
 MIB = 2**20
+MANY = 180_000
 SMALLEST = b"\x1a\x04\x08\x00\x1a\x00"
 KEY = b"\x0a\x01k"
 TAG, NO_TAG = b"\x22\x03\x0a\x01t", b"\x22\x00"
@@ -41,40 +42,36 @@ def parts(data: bytes, inside: KeysInside | None = None, at_once: int = 4096) ->
     return list(deaggregated([StreamRecord("7", data, "outer", MOMENT)], inside, at_once))
 
 
+def is_large(data: bytes) -> bool:
+    return read_aggregate_of(data, LARGE_USER_RECORDS, LARGE_BYTES) is TooMany.TOO_MANY
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (aggregate([("k", None, b"x" * 1000)] * 60), False),
-        (aggregate([("k" * 16, None, b"%0100d" % n) for n in range(8_000)]), False),
-        (framed(KEY, SMALLEST * 9_000), False),
-        (framed(KEY, SMALLEST * 40_000), True),
-        (framed(KEY * 100_000, SMALLEST), True),
-        (framed(KEY, SMALLEST.replace(b"\x1a", b"\x9a\x00") * 40_000), True),
+        (aggregate([("k", None, b"x" * 1000)] * 1000), False),
+        (framed(KEY, SMALLEST * LARGE_USER_RECORDS), False),
+        (framed(KEY, SMALLEST * (LARGE_USER_RECORDS + 1)), True),
+        (framed(KEY, b"\x9a\x00\x05\x08\x00\x9a\x00\x00" * (LARGE_USER_RECORDS + 1)), True),
         (framed(delimited(9, bytes(MIB))), True),
     ],
-    ids=[
-        "60 of 1 KB",
-        "8,000 of 100 bytes",
-        "54 KB",
-        "240 KB of the smallest",
-        "100,000 keys",
-        "longer tags",
-        "more than a MiB",
-    ],
+    ids=["1,000 of 1 KB", "just as many", "one more", "longer tags", "more than a MiB"],
 )
-def test_what_may_hold_many_user_records_is_large(data: bytes, expected: bool) -> None:
+def test_more_than_a_mib_or_forty_thousand_user_records_are_large(data: bytes, expected: bool) -> None:
     assert is_large(data) is expected
 
 
-@pytest.mark.parametrize("hash_key_range", [None, ALMOST_ALL])
-def test_a_large_aggregate_comes_in_parts_of_a_bounded_number(hash_key_range: HashKeyRange | None) -> None:
-    rows = [(f"key-{n % 90_000}", str(n) if n % 3 else None, b"%d" % n) for n in range(100_000)]
-    assert KEYS_AS_TEXT_MAX < 90_000
-    made = parts(aggregate(rows), keys_inside(hash_key_range))
-    assert max(len(part.user_records) for part in made) <= PIECE / 6
-    found = [record for part in made for record in part.user_records]
-    assert [(r.partition_key, r.explicit_hash_key, r.data) for r in found] == rows
-    assert [r.sub_sequence_number for r in found] == list(range(len(rows)))
+def test_a_large_aggregate_comes_in_parts_of_a_bounded_number() -> None:
+    """With so many keys that they are not kept as text."""
+    count = KEYS_AS_TEXT_MAX + 4_000
+    rows = [(f"key-{n}", str(n) if n % 3 else None, b"%d" % n) for n in range(count)]
+    data = aggregate(rows)
+    for inside in (None, KeysInside(ALMOST_ALL)):
+        made = parts(data, inside)
+        assert max(len(part.user_records) for part in made) <= PIECE / 6
+        found = [record for part in made for record in part.user_records]
+        assert [(r.partition_key, r.explicit_hash_key, r.data) for r in found] == rows
+        assert [r.sub_sequence_number for r in found] == list(range(count))
 
 
 def test_steps_of_the_proof_are_parts_without_user_records() -> None:
@@ -93,26 +90,26 @@ def test_small_aggregates_are_taken_apart_no_further_than_asked() -> None:
 @pytest.mark.parametrize(
     ("data", "inside", "expected"),
     [
-        (framed(KEY, SMALLEST * 40_000, b"\x1a\x02\x08\x00"), None, (1, 0, 0)),
-        (framed(KEY, SMALLEST * 40_000, b"\x1a\x7f"), None, (1, 0, 0)),
-        (framed(KEY, SMALLEST * 40_000, b"\x0f"), None, (1, 0, 0)),
-        (framed(KEY, SMALLEST * 40_000)[:-1] + b"x", None, (1, 0, 0)),
-        (framed(KEY, SMALLEST * 40_000, b"\x1a\x04\x08\x01\x1a\x00"), None, (1, 0, 1)),
-        (framed(KEY, SMALLEST * 40_000, b"\x1a\x06\x08\x00\x10\x00\x1a\x00"), None, (1, 0, 1)),
-        (framed(KEY, SMALLEST * 40_000, b"\x12\x01x\x1a\x06\x08\x00\x10\x00\x1a\x00"), None, (1, 0, 1)),
-        (framed(KEY, SMALLEST * 40_000), HashKeyRange(0, 7), (0, 40_000, 0)),
-        (framed(KEY, b"\x12\x019", SMALLEST * 40_000, b"\x1a\x06\x08\x00\x10\x00\x1a\x00"), ABOVE_9, (0, 40_001, 0)),
-        (framed(SMALLEST * 40_000, KEY), ALMOST_ALL, (40_000, 0, 0)),
-        (framed(KEY, b"\x3b" * 90 + b"\x3c" * 90, SMALLEST * 40_000), ALMOST_ALL, (40_000, 0, 0)),
-        (framed(KEY, b"\x3b" * 110 + b"\x3c" * 110, SMALLEST * 40_000), ALMOST_ALL, (1, 0, 0)),
-        (framed(KEY, b"\x3b" * 9 + b"\x3c" * 8, SMALLEST * 40_000), ALMOST_ALL, (1, 0, 0)),
+        (framed(KEY, SMALLEST * MANY, b"\x1a\x02\x08\x00"), None, (1, 0, 0)),
+        (framed(KEY, SMALLEST * MANY, b"\x1a\x7f"), None, (1, 0, 0)),
+        (framed(KEY, SMALLEST * MANY, b"\x0f"), None, (1, 0, 0)),
+        (framed(KEY, SMALLEST * MANY)[:-1] + b"x", None, (1, 0, 0)),
+        (framed(KEY, SMALLEST * MANY, b"\x1a\x04\x08\x01\x1a\x00"), None, (1, 0, 1)),
+        (framed(KEY, SMALLEST * MANY, b"\x1a\x06\x08\x00\x10\x00\x1a\x00"), None, (1, 0, 1)),
+        (framed(KEY, SMALLEST * MANY, b"\x12\x01x\x1a\x06\x08\x00\x10\x00\x1a\x00"), None, (1, 0, 1)),
+        (framed(KEY, SMALLEST * MANY), HashKeyRange(0, 7), (0, MANY, 0)),
+        (framed(KEY, b"\x12\x019", SMALLEST * MANY, b"\x1a\x06\x08\x00\x10\x00\x1a\x00"), ABOVE_9, (0, MANY + 1, 0)),
+        (framed(SMALLEST * MANY, KEY), ALMOST_ALL, (MANY, 0, 0)),
+        (framed(KEY, b"\x3b" * 90 + b"\x3c" * 90, SMALLEST * MANY), ALMOST_ALL, (MANY, 0, 0)),
+        (framed(KEY, b"\x3b" * 110 + b"\x3c" * 110, SMALLEST * MANY), ALMOST_ALL, (1, 0, 0)),
+        (framed(KEY, b"\x3b" * 9 + b"\x3c" * 8, SMALLEST * MANY), ALMOST_ALL, (1, 0, 0)),
         (framed(KEY, record_of(delimited(3, bytes(MIB)))), ALMOST_ALL, (1, 0, 0)),
         (framed(KEY, record_of(delimited(3, bytes(MIB))), SMALLEST), ALMOST_ALL, (2, 0, 0)),
-        (framed(KEY, SMALLEST, record_of(b"\x1a\x01x", TAG * 200_000), SMALLEST), ALMOST_ALL, (3, 0, 0)),
-        (framed(KEY, SMALLEST, record_of(b"\x1a\x01x", TAG * 200_000, NO_TAG), SMALLEST), ALMOST_ALL, (1, 0, 0)),
-        (framed(KEY, SMALLEST, record_of(TAG * 200_000), SMALLEST), ALMOST_ALL, (1, 0, 0)),
-        (framed(KEY, SMALLEST * 40_000, delimited(9, bytes(MIB))), ALMOST_ALL, (40_000, 0, 0)),
-        (framed(KEY, SMALLEST * 40_000, delimited(0, bytes(MIB))), ALMOST_ALL, (1, 0, 0)),
+        (framed(KEY, SMALLEST, record_of(b"\x1a\x01x", TAG * 250_000), SMALLEST), ALMOST_ALL, (3, 0, 0)),
+        (framed(KEY, SMALLEST, record_of(b"\x1a\x01x", TAG * 250_000, NO_TAG), SMALLEST), ALMOST_ALL, (1, 0, 0)),
+        (framed(KEY, SMALLEST, record_of(TAG * 250_000), SMALLEST), ALMOST_ALL, (1, 0, 0)),
+        (framed(KEY, SMALLEST * MANY, delimited(9, bytes(MIB))), ALMOST_ALL, (MANY, 0, 0)),
+        (framed(KEY, SMALLEST * MANY, delimited(0, bytes(MIB))), ALMOST_ALL, (1, 0, 0)),
     ],
     ids=[
         "a record without data", "cut short", "no wire type", "another digest", "an index beyond the table",

@@ -21,10 +21,12 @@ from sublet.protocol.kpl_format import (
     MAGIC,
     OVERHEAD,
     Contents,
+    TooMany,
     read_aggregate,
+    read_aggregate_of,
     write_aggregate,
 )
-from sublet.protocol.large_aggregate import LargeAggregate, is_large, prove
+from sublet.protocol.large_aggregate import LARGE_BYTES, LARGE_USER_RECORDS, LargeAggregate, prove
 from sublet.protocol.records import StreamRecord, UserRecord
 
 KPL_MAX_BYTES = 51_200
@@ -87,13 +89,13 @@ def deaggregated(
         if not record.data.startswith(MAGIC):
             user_records.append(UserRecord(record.data, record.partition_key, 0, record))
             continue
-        if is_large(record.data):
+        contents = read_aggregate_of(record.data, LARGE_USER_RECORDS, LARGE_BYTES)
+        made: Iterator[UserRecord] | None = None
+        if contents is TooMany.TOO_MANY:
             yield Deaggregation(user_records, dropped, delivered_whole)
             yield from _large(record, inside)
             user_records, dropped, delivered_whole = [], 0, 0
-            continue
-        contents = read_aggregate(record.data)
-        if (
+        elif (
             contents is None
             or (explicit_hash_keys := _explicit_hash_keys(contents)) is None
             or (made := _user_records(record, contents, explicit_hash_keys)) is None
@@ -105,6 +107,7 @@ def deaggregated(
         else:
             dropped += len(contents.data)
         if len(user_records) >= at_once:
+            contents = made = None  # which may be much: who is given these may take long
             yield Deaggregation(user_records, dropped, delivered_whole)
             user_records, dropped, delivered_whole = [], 0, 0
     yield Deaggregation(user_records, dropped, delivered_whole)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Iterable, Sequence
+from enum import Enum
 
 from google.protobuf.message import DecodeError, EncodeError
 from msgspec import Struct
@@ -66,10 +68,27 @@ def write_aggregate(
     return MAGIC + payload + _digest(payload)
 
 
+class TooMany(Enum):
+    """An aggregate of more user records or bytes than asked for, if it is one at all."""
+
+    TOO_MANY = "too many"
+
+
 def read_aggregate(data: bytes) -> Contents | None:
     """The contents of an aggregate, or None for whatever is a plain record to KCL. Raises on no bytes."""
     message = message_of(data)
     return None if message is None else read_message(memoryview(data)[slice(*message)])
+
+
+def read_aggregate_of(data: bytes, at_most: int, bytes_max: int) -> Contents | TooMany | None:
+    """The same, with less memory than an aggregate of more user records or more bytes would need."""
+    if len(data) > bytes_max:
+        return TooMany.TOO_MANY
+    message = message_of(data)
+    if message is None:
+        return None
+    payload = memoryview(data)[slice(*message)]
+    return _read_columns(payload, at_most) or _read_records(payload)
 
 
 def message_of(data: bytes) -> tuple[int, int] | None:
@@ -82,7 +101,8 @@ def message_of(data: bytes) -> tuple[int, int] | None:
 
 def read_message(payload: bytes | memoryview) -> Contents | None:
     """The contents of a message, or of a part of it that begins and ends with a field; None if it is none."""
-    return _read_columns(payload) or _read_records(payload)
+    contents = _read_columns(payload)
+    return contents if isinstance(contents, Contents) else _read_records(payload)
 
 
 def is_message(payload: memoryview) -> bool:
@@ -108,10 +128,12 @@ def _digest(payload: bytes | memoryview) -> bytes:
     return hashlib.md5(payload, usedforsecurity=False).digest()
 
 
-def _read_columns(payload: bytes | memoryview) -> Contents | None:
+def _read_columns(payload: bytes | memoryview, at_most: int = sys.maxsize) -> Contents | TooMany | None:
     """The contents if the columns prove to line up: as many entries as records, and no record lacks one."""
     try:
         count = _count(parse_proof(payload))
+        if count > at_most:
+            return TooMany.TOO_MANY
         columns = parse_columns(payload)
         records = columns.records
         explicit = records.explicit_hash_key_index[:]  # a slice is a list, made in one step

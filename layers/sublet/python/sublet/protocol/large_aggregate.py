@@ -34,24 +34,16 @@ from sublet.protocol.records import StreamRecord, UserRecord
 PIECE = 2**15
 """Bytes. Of the smallest user records some 5,000, which take a millisecond or two."""
 
+LARGE_BYTES = 2**20
+"""More than this is large: the most that producers' libraries write."""
+
+LARGE_USER_RECORDS = 40_000
+"""More than this too: as objects they take eight MB and more."""
+
 KEYS_AS_TEXT_MAX = 2**16
 """More partition keys than this are decoded anew for each piece that needs them: as text they would take ten times the room."""
 
-_FEW_BYTES = 2**16
-_LARGE_BYTES = 2**20
-_FEW_FIELDS = 60_000
-
 Steps = Generator[None, None, "LargeAggregate | None"]
-
-
-def is_large(data: bytes) -> bool:
-    """Whether it may hold more than some 30,000 user records, or more than a MiB: the most that producers' libraries write.
-
-    Each user record and each key has a tag, its first byte as here (with its highest bit, if it is longer than need be).
-    """
-    if len(data) <= _FEW_BYTES:
-        return False
-    return len(data) > _LARGE_BYTES or sum(map(data.count, b"\x0a\x8a\x1a\x9a")) > _FEW_FIELDS
 
 
 class LargeAggregate(Struct, frozen=True):
