@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle, islice
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.hash_keys import hash_key
@@ -192,12 +192,19 @@ def _description(name: str) -> dict[str, object]:
     }
 
 
+class Replies(Protocol):
+    """What a server of Kinesis' protocol says."""
+
+    def reply(self, operation: str, request: dict[str, Any]) -> bytes:
+        """The body; or raise Refused."""
+
+
 class Requests(BaseHTTPRequestHandler):
     """Kinesis' JSON protocol over HTTP/1.1; a GET is the health check."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    replay: ClassVar[Replay]
+    replay: ClassVar[Replies]
 
     def do_GET(self) -> None:
         self._send(200, b"{}")

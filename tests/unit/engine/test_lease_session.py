@@ -9,6 +9,8 @@ import pytest
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.lease_session import slices
 from sublet.errors import LeaseTableUnavailable, ShardNotFound, StreamKeyUnavailable
+from sublet.handler import Batch
+from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import HashKeyRange
@@ -159,6 +161,41 @@ def test_slices_keep_all_records_in_order_and_are_about_as_large_as_asked(
     runs = list(slices(records, sum(sizes), 10))
     assert [[len(record.data) for record in run] for run in runs] == expected
     assert tuple(record for run in runs for record in run) == records
+
+
+TWO_MIB = [("k", None, b"%01024d" % n) for n in range(2_100)]
+
+
+def test_an_aggregate_too_large_for_memory_is_handled_in_parts_and_goes_on_within_it_after_a_failure() -> (
+    None
+):
+    world = EngineWorld(replace(NO_WAITING, batch_size=5_000))
+    number = world.shards.put("k", aggregate(TWO_MIB))
+    calls: list[int] = []
+
+    def fail_once_within_it(batch: Batch) -> None:
+        calls.append(len(batch.records))
+        if len(calls) == 2:
+            batch.checkpoint(batch.records[99])
+            raise ValueError("once")
+
+    world.handler.script = fail_once_within_it
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert world.table.lease().checkpoint == Checkpoint(number, 2_099)
+    assert max(calls) < 1_100
+    assert calls[2] == calls[1] - 100
+    assert sum(calls) - calls[1] + 100 == 2_100
+    rows = [data for _, _, data in TWO_MIB]
+    assert world.handler.data() == rows[: calls[0]] + rows[calls[0] + 100 :]  # of the calls that returned
+
+
+def test_a_large_aggregate_as_it_was_put_is_one_record() -> None:
+    world = EngineWorld(replace(NO_WAITING, deaggregate=False))
+    data = aggregate(TWO_MIB)
+    numbers = [world.shards.put("k", data) for _ in range(2)]
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert world.handler.data() == [data, data]
+    assert world.table.lease().checkpoint == Checkpoint(numbers[1], 2_099)
 
 
 def test_a_hash_key_range_comes_from_the_row() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-RECORDS = 0x1A
-"""The tag of field 3, delimited: AggregatedRecord's `records`."""
+KEYS, EXPLICIT_HASH_KEYS, RECORDS = 0x0A, 0x12, 0x1A
+"""The tags of AggregatedRecord's fields 1 to 3."""
 
 _VARINT, _FIXED_64, _DELIMITED, _GROUP, _GROUP_END, _FIXED_32 = 0, 1, 2, 3, 4, 5
 

@@ -134,6 +134,8 @@ def _read_columns(payload: bytes | memoryview, at_most: int = sys.maxsize) -> Co
         count = _count(parse_proof(payload))
         if count > at_most:
             return TooMany.TOO_MANY
+        if not count:
+            return EMPTY
         columns = parse_columns(payload)
         records = columns.records
         explicit = records.explicit_hash_key_index[:]  # a slice is a list, made in one step

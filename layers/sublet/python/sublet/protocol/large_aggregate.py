@@ -18,7 +18,7 @@ from itertools import repeat
 from msgspec import Struct
 
 from sublet.protocol.hash_keys import KeysInside
-from sublet.protocol.kpl_fields import RECORDS, WalkFailed, delimited_at, field_at
+from sublet.protocol.kpl_fields import EXPLICIT_HASH_KEYS, KEYS, RECORDS, WalkFailed, delimited_at, field_at
 from sublet.protocol.kpl_format import (
     EMPTY,
     EXPLICIT_HASH_KEY,
@@ -125,12 +125,16 @@ def _lay_out(
     tables = {1: keys, 2: explicit}
     first = at
     while at < end:
-        if data[at] == RECORDS and (length := data[at + 1]) < 0x80:  # nearly always
-            after = at + 2 + length
-        else:
+        tag, length = data[at], data[at + 1]
+        after = at + 2 + length
+        if length > 0x7F or tag not in (RECORDS, KEYS, EXPLICIT_HASH_KEYS):  # rarely
             number, is_delimited, content, after = field_at(data, at)
             if is_delimited and number in tables:
                 tables[number].append(content)
+        elif tag == KEYS:
+            keys.append(at + 1)
+        elif tag == EXPLICIT_HASH_KEYS:
+            explicit.append(at + 1)
         if after - first > piece:
             if first < at:
                 pieces.append((first, at))
