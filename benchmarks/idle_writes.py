@@ -21,6 +21,7 @@ from sublet.decisions.window import WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
 from sublet.memory import MemoryDispatcher, memory_ports
+from sublet.protocol.checkpoint import PendingCheckpoint
 
 from benchmarks import peers
 from benchmarks.counting_proxy import CountingProxy, counting_proxy
@@ -50,7 +51,9 @@ class Idle:
 
     def handle(self, batch: Batch) -> None: ...
 
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None: ...
+    def lease_acquired(
+        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
+    ) -> None: ...
 
     def lease_releasing(self, shard_id: str) -> None: ...
 

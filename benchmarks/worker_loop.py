@@ -22,7 +22,7 @@ from sublet.engine.lease_worker import LeaseWorker
 from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import deaggregate
-from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.checkpoint import TRIM_HORIZON, PendingCheckpoint
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import FULL_RANGE
@@ -54,7 +54,9 @@ class Counting:
     def handle(self, batch: Batch) -> None:
         self.records += len(batch.records)
 
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None: ...
+    def lease_acquired(
+        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
+    ) -> None: ...
 
     def lease_releasing(self, shard_id: str) -> None: ...
 

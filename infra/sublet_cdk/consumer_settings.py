@@ -17,6 +17,7 @@ from sublet.errors import SettingsError
 from sublet.settings import (
     DEFINITIONS,
     PREFIX,
+    Checkpointing,
     HandlerContract,
     HashRangeFilter,
     LogExceptions,
@@ -45,6 +46,7 @@ class SettingProperties(TypedDict, total=False):
     """
 
     handler_contract: HandlerContract
+    checkpointing: Checkpointing
     deaggregate: bool
     mode: Mode
     start_position: StartPosition

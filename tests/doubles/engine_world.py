@@ -26,7 +26,7 @@ from sublet.memory import (
 )
 from sublet.polling import PollingReader
 from sublet.ports import Applied, PollRefusal, Ports, Refused, ShardReader, Signal
-from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint, PendingCheckpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
@@ -173,6 +173,8 @@ class RememberingHandler:
     on_acquired: Callable[[str, Checkpoint], None] = lambda _, __: None
     calls: list[tuple[str, str]] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
+    pending: list[PendingCheckpoint | None] = field(default_factory=list)
+    """What each lease_acquired was given."""
     finished: list[tuple[str, bytes]] = field(default_factory=list)
     """(shard id, data) of the records of calls that returned, in order."""
 
@@ -182,8 +184,11 @@ class RememberingHandler:
         self.script(batch)
         self.finished += [(batch.shard_id, record.data) for record in batch.records]
 
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+    def lease_acquired(
+        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
+    ) -> None:
         self.calls.append(("lease_acquired", shard_id))
+        self.pending.append(pending)
         self.on_acquired(shard_id, checkpoint)
 
     def lease_releasing(self, shard_id: str) -> None:

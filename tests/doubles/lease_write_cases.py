@@ -50,6 +50,16 @@ ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
         replace(HELD, holder="item/2", lease_counter=8),
     ),
     (writes.heartbeat(HELD), HELD, replace(HELD, lease_counter=8)),
+    (
+        writes.prepare(HELD, FURTHER, b"state"),
+        HELD,
+        replace(HELD, lease_counter=8, pending_checkpoint=FURTHER, pending_checkpoint_state=b"state"),
+    ),
+    (  # one without a state takes away the one before it
+        writes.prepare(HELD, FURTHER, b""),
+        replace(HELD, pending_checkpoint_state=b"old"),
+        replace(HELD, lease_counter=8, pending_checkpoint=FURTHER),
+    ),
     (writes.pin(NEW, BEGINNING), NEW, replace(NEW, lease_counter=8, start_at=BEGINNING)),
     (
         writes.checkpoint(HELD, FURTHER),

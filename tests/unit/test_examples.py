@@ -31,7 +31,12 @@ def record(sequence: int, data: dict[str, Any], key: str = "N1", sub: int = 0) -
 def batch(records: Sequence[UserRecord]) -> tuple[Batch, list[UserRecord]]:
     """A batch, and the records that the handler gives as checkpoints."""
     given: list[UserRecord] = []
-    return Batch("flights", SHARD, records, 0, given.append), given
+
+    def checkpoint(record: UserRecord) -> bool:
+        given.append(record)
+        return True
+
+    return Batch("flights", SHARD, records, 0, checkpoint), given
 
 
 def flight(sequence: int, number: int, key: str = "N1", sub: int = 0) -> UserRecord:

@@ -17,7 +17,7 @@ from sublet.protocol.records import StreamRecord, UserRecord
 from tests.doubles.engine_world import moment
 
 RECORD = StreamRecord("1", b"data", "key", moment("2026-01-31T08:00:00"))
-BATCH = Batch("events", "shardId-000000000000", (UserRecord(b"data", "key", 0, RECORD),), 0, lambda _: None)
+BATCH = Batch("events", "shardId-000000000000", (UserRecord(b"data", "key", 0, RECORD),), 0, lambda _: True)
 
 Write = Callable[..., None]
 

@@ -89,6 +89,10 @@ class Metric(StrEnum):
         "handler_call_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,
         "How long the handler's call under way has lasted; 0 between calls.",
     )  # fmt: skip
+    OLDEST_UNFINISHED_AGE = (
+        "oldest_unfinished_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "With manual checkpointing: how long ago the oldest batch was handed over that is not checkpointed yet; 0 without one.",
+    )  # fmt: skip
     LEASES_FAILED = (
         "leases_failed", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
         "Leases given up because Kinesis or DynamoDB refused, or of a fault that nobody planned.",

@@ -39,6 +39,8 @@ class Handling:
     problem: str | None = field(default=None, init=False)
     retries_exhausted: bool = field(default=False, init=False)
     """It failed handler_attempts times in a row, or once with no time left for another call."""
+    is_over: bool = field(default=False, init=False)
+    """The lease has been left, or is kept for another window: what the handler says of its batches comes too late."""
     is_hung: bool = field(default=False, init=False)
     """A call was given up. It may still be under way, so that no other may be made for this lease."""
     under_way: HandlerCall | None = field(default=None, init=False)
@@ -92,22 +94,30 @@ class Handling:
         call = HandlerCall(self.held.lease.lease_key, self.shard_id, "handle", first, last, count)
         place: dict[int, int] | None = None
 
-        def checkpoint(record: UserRecord) -> None:
+        def place_of(record: UserRecord, what: str) -> int:
             nonlocal place
             self._refuse_if_hung()
             if place is None:
                 place = {id(known): index for index, known in enumerate(records)}
             if id(record) not in place:
-                raise ValueError("batch.checkpoint(record): the record is not one of this batch's records")
-            call.finished = max(call.finished, place[id(record)] + 1)
-            self.progress.finish(record.checkpoint)
-            self.progress.write_if_due()
+                raise ValueError(f"batch.{what}: the record is not one of this batch's records")
+            return place[id(record)]
+
+        def checkpoint(record: UserRecord) -> bool:
+            call.finished = max(call.finished, place_of(record, "checkpoint(record)") + 1)
+            return not self.is_over and self.progress.checkpoint(record.checkpoint)
+
+        def prepare(record: UserRecord, state: bytes) -> bool:
+            place_of(record, "prepare_checkpoint(record, state)")
+            return not self.is_over and self.progress.prepare(record.checkpoint, state)
 
         batch = Batch(
             self.settings.stream, self.shard_id, records, millis_behind_latest, checkpoint, self.settings.stream_arn,
-            attempt, self._remaining_time_in_millis,
+            attempt, self._remaining_time_in_millis, prepare,
         )  # fmt: skip
-        if self._make(call, partial(self.handler.handle, batch)):
+        if self.settings.is_checkpointed_by_hand:
+            self.progress.hand_over(last)
+        if self._make(call, partial(self.handler.handle, batch)) and not self.settings.is_checkpointed_by_hand:
             self.progress.finish(last)
         return call.finished
 

@@ -54,6 +54,7 @@ class LeaseMetrics:
             self._show_lag(now, throttled > 0)
             self._show_added(total)
             self._show_standing(now, throttled > 0)
+            self._show_unfinished(now)
             self._put(Metric.THROTTLED_POLLS, throttled, is_trouble=throttled > 1)
             call_age = timedelta(0) if called_at is None else now - called_at
             self._put(
@@ -90,6 +91,14 @@ class LeaseMetrics:
                 seconds=int(age.total_seconds()),
                 position=str(position),
             )
+
+    def _show_unfinished(self, now: datetime) -> None:
+        """Only of a handler that checkpoints by itself: any other keeps nothing from one call to the next."""
+        if not self._progress.is_by_hand:
+            return
+        since = self._progress.oldest_unfinished_at
+        age = timedelta(0) if since is None else now - since
+        self._put(Metric.OLDEST_UNFINISHED_AGE, age // MILLISECOND, is_trouble=age >= STANDS_STILL_AFTER)
 
     def _put(self, metric: Metric, value: float, *, is_trouble: bool) -> None:
         self._ports.metrics.put(metric, value, shard_id=self._shard_id if is_trouble else None)

@@ -22,7 +22,7 @@ from sublet.engine.lease_metrics import LeaseMetrics
 from sublet.engine.lease_steps import begin, end_shard, plan_end
 from sublet.engine.page_feed import Budget, PageFeed
 from sublet.engine.progress import Progress
-from sublet.errors import LeaseTableError, StreamError, TransientError
+from sublet.errors import HandlerContractBroken, LeaseTableError, StreamError, TransientError
 from sublet.handler import Handler
 from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
@@ -159,7 +159,12 @@ class LeaseSession:
             return self._stopped()
         if not self.handling.tell(
             "lease_acquired",
-            partial(shared.handler.lease_acquired, self.shard_id, self.held.lease.checkpoint),
+            partial(
+                shared.handler.lease_acquired,
+                self.shard_id,
+                self.held.lease.checkpoint,
+                self.held.lease.pending,
+            ),
         ):
             return self._not_handled()
         self.is_announced = True
@@ -250,7 +255,7 @@ class LeaseSession:
             if not self.handling.handle(batch, millis_behind_latest):
                 return False
             self.progress.write_if_due()
-        self.progress.finish(Checkpoint(stream_records[-1].sequence_number))
+        self.progress.pass_over(Checkpoint(stream_records[-1].sequence_number))
         return True
 
     def _made(self, stream_records: tuple[StreamRecord, ...]) -> Iterator[tuple[Sequence[UserRecord], int]]:
@@ -262,7 +267,7 @@ class LeaseSession:
             if part is None:
                 return
             self._note(part.dropped_out_of_range, part.delivered_whole)
-            yield not_yet_handled(part.user_records, self.progress.finished), part.piece_bytes
+            yield not_yet_handled(part.user_records, self.progress.reached), part.piece_bytes
 
     def _note(self, dropped_out_of_range: int, delivered_whole: int) -> None:
         """What became of aggregates that were not simply taken apart."""
@@ -288,16 +293,25 @@ class LeaseSession:
         moves = self.held.moves
         if self.progress.has_been_moved() or self.stop.is_set() or self.progress.is_unwritten:
             return self._stopped()
-        if not self.handling.tell("shard_ended", partial(shared.handler.shard_ended, self.shard_id)):
+        if not self.handling.tell("shard_ended", self._tell_ended):
             return self._not_handled()
         return Outcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports, moves) else self._stopped()
+
+    def _tell_ended(self) -> None:
+        """What a handler keeps it checkpoints in here, or never."""
+        self.shared.handler.shard_ended(self.shard_id)
+        if not self.progress.is_all_finished:
+            raise HandlerContractBroken(
+                f"shard_ended has returned for {self.shard_id}, and records after {self.progress.finished} are not checkpointed: "
+                "checkpoint the last of them in shard_ended, and the shard ends"
+            )
 
     def _finish(self, outcome: Outcome, problem: str | None) -> LeaseReport:
         """The handler's flush and the last checkpoint; then release or keep the lease, or tell the handler that it is gone."""
         shared = self.shared
         keep = self._keeps and outcome is Outcome.WINDOW_ENDED
         if outcome not in (Outcome.SHARD_ENDED, Outcome.MOVED):
-            if not keep:
+            if not keep or shared.settings.is_checkpointed_by_hand:
                 self._tell_releasing()
             if self.progress.write_last(shared.ports.table, shared.ports.log):
                 shared.ports.metrics.put(Metric.LATE_CHECKPOINTS, 1)
@@ -308,6 +322,7 @@ class LeaseSession:
             if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
                 outcome, keep = Outcome.LEASE_LOST, False
                 self._tell_lost()
+        self.handling.is_over = True
         if outcome is Outcome.SERVICE_FAILED:
             shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=self.shard_id)
         self.count = replace(
@@ -329,7 +344,8 @@ class LeaseSession:
 
     def _release(self) -> None:
         hung = crashes_by_hanging(self.held.lease) if self.handling.is_hung else 0
-        caught_up_at = None if self.progress.has_been_moved() else self.caught_up_at
+        knows = self.progress.is_all_finished and not self.progress.has_been_moved()
+        caught_up_at = self.caught_up_at if knows else None
         self.held.write(partial(release, caught_up_at=caught_up_at, crashes=hung))
 
     def settle(self) -> LeaseReport:
@@ -349,7 +365,7 @@ class LeaseSession:
 
     def _tell_releasing(self) -> None:
         """While a checkpoint can still be made. Not of a lease that is gone, or of which the handler was never told."""
-        if self.is_announced and self.held.confirm():
+        if self.is_announced and not self.handling.is_over and self.held.confirm():
             call = partial(self.shared.handler.lease_releasing, self.shard_id)
             self.handling.tell("lease_releasing", call, once=True)
 

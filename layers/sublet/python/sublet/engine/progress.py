@@ -7,8 +7,10 @@ else ends this reading of the shard, and another begins from the row.
 
 from __future__ import annotations
 
+from collections import deque
 from datetime import datetime, timedelta
 from functools import partial
+from typing import NamedTuple
 
 from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.held_lease import Tenure, is_true_too
@@ -16,17 +18,26 @@ from sublet.engine.held_lease import HeldLease
 from sublet.errors import LeaseTableError
 from sublet.ports import Applied, Clock, LeaseTable, Log, Signal
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.lease_writes import checkpoint, hand_over, late_checkpoint
+from sublet.protocol.lease_writes import checkpoint, hand_over, late_checkpoint, prepare
 from sublet.settings import Settings
+
+
+class HandedOver(NamedTuple):
+    """A batch that the handler may keep: its last record, and when it was handed over."""
+
+    last: Checkpoint
+    at: datetime
 
 
 class Progress:
     """`finished` is what the handler has finished; `written` is what the lease table is known to say.
 
-    `stop` is set as soon as the row is known to have been moved.
+    `handed` is what it was handed over, if that is not the same (manual checkpointing); `passed`, where no record that it could
+    be handed over is left before it. `stop` is set as soon as the row is known to have been moved.
     """
 
     def __init__(self, held: HeldLease, settings: Settings, clock: Clock, stop: Signal):
+        self._unfinished: deque[HandedOver] = deque()
         self._held = held
         self._settings = settings
         self._clock = clock
@@ -38,7 +49,8 @@ class Progress:
         """From what the row says now."""
         holding = self._held.holding
         self._moves = holding.moves
-        self.finished = self.written = holding.lease.checkpoint
+        self._unfinished.clear()
+        self.finished = self.written = self.handed = self.passed = holding.lease.checkpoint
 
     @property
     def is_unwritten(self) -> bool:
@@ -57,11 +69,65 @@ class Progress:
         self._stop.set()
         return True
 
+    @property
+    def is_by_hand(self) -> bool:
+        """Only `batch.checkpoint` says what is finished."""
+        return self._settings.is_checkpointed_by_hand
+
+    @property
+    def is_all_finished(self) -> bool:
+        """Nothing that was handed over is left to be checkpointed."""
+        return self.finished >= self.handed
+
+    @property
+    def reached(self) -> Checkpoint:
+        """What is not beyond it has been handed over."""
+        return max(self.finished, self.handed)
+
+    @property
+    def oldest_unfinished_at(self) -> datetime | None:
+        """When the oldest batch was handed over that is not checkpointed whole, by the steady clock."""
+        try:
+            return self._unfinished[0].at
+        except IndexError:
+            return None
+
+    def hand_over(self, last: Checkpoint) -> None:
+        """A batch is given to a handler that checkpoints by itself. The same batch may be given again."""
+        if last > self.handed:
+            self.handed = last
+            self._unfinished.append(HandedOver(last, self._clock.steady()))
+
+    def pass_over(self, to: Checkpoint) -> None:
+        """There is nothing left before `to` that could be handed over: finished, unless what comes before is not."""
+        self.passed = max(self.passed, to)
+        self.finish(self.finished)
+
     def finish(self, to: Checkpoint) -> None:
         """The handler is done with everything up to `to`. Never goes back, and after a move not on either: the shard is read
         again from there."""
-        if not self.has_been_moved():
-            self.finished = max(self.finished, to)
+        if self.has_been_moved():
+            return
+        to = max(self.finished, to)
+        self.finished = max(to, self.passed) if to >= self.handed else to
+        while self._unfinished and self._unfinished[0].last <= self.finished:
+            self._unfinished.popleft()
+
+    def checkpoint(self, to: Checkpoint) -> bool:
+        """The handler says so itself; whether the lease table has it. By hand it is written at once, and otherwise when due."""
+        self.finish(to)
+        if self.is_by_hand:
+            self.write()
+        else:
+            self.write_if_due()
+        return self.written >= to
+
+    def prepare(self, to: Checkpoint, state: bytes) -> bool:
+        """KCL's first phase, as a write of its own; whether the lease table has it. It leaves the checkpoint where it is.
+
+        Of what is checkpointed already there is nothing to prepare.
+        """
+        return to > self.written and self._held.write(partial(prepare, to=to, state=state))
 
     def write_if_due(self, slack: timedelta = timedelta(0)) -> None:
         """At most every checkpoint_interval, or `slack` before it is over; after a crash at once."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sublet.handler import Batch
 from sublet.handlers.contract import check_returned, finished
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 
 
 def _nothing(*_: object) -> None:
@@ -19,16 +19,21 @@ class HandlerFunctions:
     """A handler made of plain functions; only the first is required. A call that did not run raises HandlerContractBroken."""
 
     handle_batch: Callable[[Batch], object]
-    on_lease_acquired: Callable[[str, Checkpoint], object] = _nothing
+    on_lease_acquired: Callable[..., object] = _nothing
     on_lease_releasing: Callable[[str], object] = _nothing
     on_lease_lost: Callable[[str], object] = _nothing
     on_shard_ended: Callable[[str], object] = _nothing
+    wants_pending: bool = False
+    """lease_acquired takes what is pending too."""
 
     def handle(self, batch: Batch) -> None:
         check_returned(finished(self.handle_batch(batch)))
 
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
-        check_returned(finished(self.on_lease_acquired(shard_id, checkpoint)))
+    def lease_acquired(
+        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
+    ) -> None:
+        more = (pending,) if self.wants_pending else ()
+        check_returned(finished(self.on_lease_acquired(shard_id, checkpoint, *more)))
 
     def lease_releasing(self, shard_id: str) -> None:
         check_returned(finished(self.on_lease_releasing(shard_id)))

@@ -23,6 +23,9 @@ CONTRACT = {
 }
 """What is called of a user's under our own contract, and with which arguments. Only the first is required."""
 
+WITH_PENDING = (*CONTRACT["lease_acquired"], "pending")
+"""What lease_acquired is called with if it takes so many: also what is pending, of a checkpoint in two phases."""
+
 _LAZY = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 

@@ -14,7 +14,7 @@ from sublet.handlers.contract import check_ran, finished
 from sublet.handlers.item_failures import failed
 from sublet.handlers.kinesis_event import kinesis_event, stream_arn_of
 from sublet.handlers.lambda_context import FunctionIdentity, context_of
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 
 ONE_AT_A_TIME = threading.Lock()
 """Of all consumers in the process. A Lambda's process has one invocation at a time, and handlers rely on it: Powertools'
@@ -50,7 +50,9 @@ class LambdaEventHandler:
             batch.checkpoint(batch.records[found.first - 1])
         raise BatchItemsFailed(found.why)
 
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+    def lease_acquired(
+        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
+    ) -> None:
         """Lambda has no such call; nor the ones below."""
 
     def lease_releasing(self, shard_id: str) -> None: ...

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sublet.errors import HandlerNotLoadable
 from sublet.handler import Handler
 from sublet.handlers.batch import HandlerFunctions
-from sublet.handlers.contract import CONTRACT, misfit
+from sublet.handlers.contract import CONTRACT, WITH_PENDING, misfit
 from sublet.handlers.lambda_context import FunctionIdentity
 from sublet.handlers.lambda_event import LambdaEventHandler, overlapping
 from sublet.handlers.shape import CALLED_WITH, meant_for_another, signature_of
@@ -106,14 +106,23 @@ def _handle_of(owner: object) -> object:
 def _functions(named: Named) -> HandlerFunctions:
     """Of our own contract."""
     owner, said = named.owner, named.said.rpartition(".")[0]
+    wants_pending = owner is not None and _takes_pending(getattr(owner, "lease_acquired", None))
+    called_with = {**CONTRACT, "lease_acquired": WITH_PENDING} if wants_pending else CONTRACT
     return HandlerFunctions(
         _meant(named, HandlerContract.BATCH),
+        wants_pending=wants_pending,
         **{
-            f"on_{role}": _checked(getattr(owner, role), CONTRACT[role], f"{said}.{role}")
+            f"on_{role}": _checked(getattr(owner, role), called_with[role], f"{said}.{role}")
             for role in OPTIONAL
             if owner is not None and hasattr(owner, role)
         },
     )
+
+
+def _takes_pending(lease_acquired: object) -> bool:
+    """Whether it takes a third argument, and says so: one that takes any number is called with two, as ever."""
+    takes = signature_of(lease_acquired) if callable(lease_acquired) else None
+    return takes is not None and len(takes.names) >= len(WITH_PENDING)
 
 
 def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity) -> LambdaEventHandler:

@@ -95,6 +95,16 @@ class Checkpoint:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PendingCheckpoint:
+    """The first phase of a checkpoint in two (KCL's prepareCheckpoint): where it is to be, and the application's own state of
+    then. It stands in the lease's row until the next checkpoint of any owner.
+    """
+
+    checkpoint: Checkpoint
+    state: bytes | None = None
+
+
 AT_TIMESTAMP = Checkpoint(Sentinel.AT_TIMESTAMP.value)
 TRIM_HORIZON = Checkpoint(Sentinel.TRIM_HORIZON.value)
 LATEST = Checkpoint(Sentinel.LATEST.value)

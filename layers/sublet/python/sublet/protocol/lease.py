@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from sublet.protocol.checkpoint import STARTING_AT_A_MOMENT, Checkpoint
+from sublet.protocol.checkpoint import STARTING_AT_A_MOMENT, Checkpoint, PendingCheckpoint
 from sublet.protocol.shard import HashKeyRange
 
 AttributeValue = Mapping[str, Any]
@@ -84,6 +84,13 @@ class Lease:
     def shard_id(self) -> str:
         """Of the shard that it is the right to consume."""
         return shard_id_of(self.lease_key)
+
+    @property
+    def pending(self) -> PendingCheckpoint | None:
+        """Both columns as one value."""
+        if self.pending_checkpoint is None:
+            return None
+        return PendingCheckpoint(self.pending_checkpoint, self.pending_checkpoint_state)
 
     @property
     def fence(self) -> LeaseFence:

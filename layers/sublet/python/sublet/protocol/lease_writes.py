@@ -44,6 +44,7 @@ class WriteKind(StrEnum):
     HEARTBEAT = "heartbeat"
     PIN = "pin"
     CHECKPOINT = "checkpoint"
+    PREPARE = "prepare"
     LATE_CHECKPOINT = "late_checkpoint"
     SET_CHILDREN = "set_children"
     END = "end"
@@ -134,6 +135,25 @@ def checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
         adds={columns.LEASE_COUNTER: ONE},
         removes=(*columns.PENDING, columns.START_AT, columns.CRASHES),
         moves_to=Position(to),
+    )
+
+
+def prepare(lease: Lease, to: Checkpoint, state: bytes) -> LeaseWrite:
+    """Everything up to `to` is about to be handled, and `state` tells the application how far that has come (KCL's
+    prepareCheckpoint). The next checkpoint, wherever it is, takes both away. A heartbeat too.
+    """
+    kept = {columns.PENDING_STATE: {"B": state}} if state else {}
+    return LeaseWrite(
+        WriteKind.PREPARE,
+        lease.lease_key,
+        _still_held(lease),
+        sets={
+            columns.PENDING_CHECKPOINT: text(to.sequence_number),
+            columns.PENDING_SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
+            **kept,
+        },
+        adds={columns.LEASE_COUNTER: ONE},
+        removes=() if state else (columns.PENDING_STATE,),
     )
 
 

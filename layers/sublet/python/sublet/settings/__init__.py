@@ -10,6 +10,7 @@ reasons     each setting's reason, for documents and help
 
 from sublet.settings.definition import Definition, Only
 from sublet.settings.kinds import (
+    Checkpointing,
     HandlerContract,
     HashRangeFilter,
     LogExceptions,
@@ -27,6 +28,7 @@ __all__ = [
     "POLL_LIMIT_MAX",
     "PREFIX",
     "SIGHTINGS_SUFFIX",
+    "Checkpointing",
     "Definition",
     "HandlerContract",
     "HashRangeFilter",

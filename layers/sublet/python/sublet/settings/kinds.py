@@ -34,6 +34,13 @@ class LogExceptions(StrEnum):
     FRAMES = "frames"
 
 
+class Checkpointing(StrEnum):
+    """What says that records are done: a call that returns, or nothing but `batch.checkpoint`."""
+
+    AUTOMATIC = "automatic"
+    MANUAL = "manual"
+
+
 class HandlerContract(StrEnum):
     """What the handler is called with, and what its return means. Each also with `async def`.
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sublet.errors import SettingsError
+from sublet.settings.kinds import Checkpointing, HandlerContract
 from sublet.settings.text import duration_text
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ POLLS_PER_SECOND_MAX = 5
 
 def check_together(settings: Settings) -> None:
     """For a Settings that is being made: whoever has one need not ask again."""
+    _check_contract(settings)
     if settings.stream_arn is not None and not settings.stream_arn.endswith(f":stream/{settings.stream}"):
         raise SettingsError("stream_arn", settings.stream_arn, f"the ARN of the stream {settings.stream}")
     if settings.heartbeat_interval * 3 > settings.failover_time:
@@ -39,6 +41,18 @@ def check_together(settings: Settings) -> None:
             "idle_poll_interval",
             duration_text(settings.idle_poll_interval),
             "at least poll_interval: idle shards are polled less",
+        )
+
+
+def _check_contract(settings: Settings) -> None:
+    if (
+        settings.handler_contract is HandlerContract.LAMBDA_EVENT
+        and settings.checkpointing is Checkpointing.MANUAL
+    ):
+        raise SettingsError(
+            "checkpointing",
+            "manual",
+            "automatic with handler_contract=lambda_event, whose event has no checkpoint",
         )
 
 

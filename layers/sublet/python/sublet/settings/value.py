@@ -24,6 +24,7 @@ from sublet.settings.definition import (
 )
 from sublet.settings.kinds import (
     TRIM_HORIZON,
+    Checkpointing,
     HandlerContract,
     HashRangeFilter,
     LogExceptions,
@@ -76,6 +77,11 @@ class Settings:
 
     handler_contract: HandlerContract = HandlerContract.BATCH
     """batch: it takes a Batch. lambda_event: it is the handler of a Lambda behind an event source mapping, unchanged."""
+
+    checkpointing: Checkpointing = Checkpointing.AUTOMATIC
+    """automatic: a call that returns has done its whole batch. manual: it asks for more, and only `batch.checkpoint` says what is
+    done, at any later time; it is written at once.
+    """
 
     deaggregate: bool = True
     """Off: the handler gets stream records as they were put, KPL aggregates whole, for one that takes them apart by itself, as
@@ -259,6 +265,11 @@ class Settings:
         if self.worker_id is not None:
             return (self.worker_id,)
         return tuple(f"{self.application}-lambda-{n}" for n in range(self.worker_count))
+
+    @property
+    def is_checkpointed_by_hand(self) -> bool:
+        """Whether a call of the handler that returns has merely been handed its records."""
+        return self.checkpointing is Checkpointing.MANUAL
 
     @property
     def steals(self) -> bool:

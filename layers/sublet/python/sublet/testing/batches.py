@@ -27,11 +27,17 @@ class _Checkpoints:
     def __init__(self, records: Sequence[UserRecord]) -> None:
         self.of = records
         self.made: list[UserRecord] = []
+        self.prepared: list[tuple[UserRecord, bytes]] = []
 
-    def __call__(self, record: UserRecord) -> None:
+    def prepare(self, record: UserRecord, state: bytes) -> bool:
+        self.prepared.append((record, state))
+        return True
+
+    def __call__(self, record: UserRecord) -> bool:
         if not any(record is known for known in self.of):
             raise ValueError("batch.checkpoint(record): the record is not one of this batch's records")
         self.made.append(record)
+        return True
 
 
 def batch(
@@ -49,16 +55,17 @@ def batch(
     )
     if not made:
         raise ValueError("a batch has at least one record")
-    left = remaining // timedelta(milliseconds=1)
+    left, checkpoints = remaining // timedelta(milliseconds=1), _Checkpoints(made)
     return Batch(
         STREAM,
         shard_id,
         made,
         millis_behind_latest,
-        _Checkpoints(made),
+        checkpoints,
         arn_of(STREAM),
         attempt,
         lambda: left,
+        checkpoints.prepare,
     )
 
 

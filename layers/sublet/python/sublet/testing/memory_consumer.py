@@ -29,7 +29,7 @@ from sublet.memory import (
     memory_ports,
 )
 from sublet.ports import Ports
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.settings import Settings
 from sublet.testing.batches import STREAM, Given, arn_of, keyed
 from sublet.testing.turn_taking import TurnTaking
@@ -148,9 +148,11 @@ class _Calls:
         with self._noted(batch.shard_id, "handle"):
             self.handler.handle(batch)
 
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+    def lease_acquired(
+        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
+    ) -> None:
         with self._noted(shard_id, "lease_acquired"):
-            self.handler.lease_acquired(shard_id, checkpoint)
+            self.handler.lease_acquired(shard_id, checkpoint, pending)
 
     def lease_releasing(self, shard_id: str) -> None:
         with self._noted(shard_id, "lease_releasing"):

@@ -19,7 +19,7 @@ from sublet.handler import Batch, Handler
 from sublet.handlers.load import load_handler
 from sublet.ports import Clock, Log
 from sublet.protocol.records import StreamRecord, UserRecord
-from sublet.settings import DEFINITIONS, LogExceptions, Settings, parse_setting
+from sublet.settings import DEFINITIONS, Checkpointing, LogExceptions, Settings, parse_setting
 from sublet.spark.python_log import PythonLog
 from sublet.spark.read.pace import Sleep
 from sublet.spark.read.rows import ARROW_SCHEMA
@@ -68,6 +68,8 @@ def _settings_of(given: Mapping[str, Any]) -> Settings:
         for name, value in given.items()
     }
     settings = Settings(**{"application": "sublet-spark", "stream": "told-by-each-row", **parsed})
+    if settings.checkpointing is Checkpointing.MANUAL:
+        raise SettingsError("checkpointing", "manual", "automatic: on Spark, positions are Spark's")
     if not settings.deaggregate:
         raise SettingsError("deaggregate", False, "true: Spark's rows are user records already")
     return settings
@@ -118,8 +120,9 @@ def _handle(handler: Handler, batch: Batch, sleep: Sleep, log: Log, settings: Se
     return None
 
 
-def _nothing(_: UserRecord) -> None:
+def _nothing(_: UserRecord) -> bool:
     """Spark's own checkpoint follows whole batches alone."""
+    return False
 
 
 def _by_shard(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], Sequence[UserRecord]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sublet.handler import Batch
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.testing.simulation.ledger import OrderBroken
 from sublet.testing.simulation.scheduler import SECOND, Process
 from sublet.testing.simulation.weather import Fault
@@ -58,7 +58,12 @@ class SimHandler:
             self._world.ledger.finish(self._process, batch.shard_id, record)
         self._finished[batch.shard_id] = batch, max(known, count)
 
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:  # noqa: ARG002 - the port's
+    def lease_acquired(
+        self,
+        shard_id: str,
+        checkpoint: Checkpoint,  # noqa: ARG002 - the port's
+        pending: PendingCheckpoint | None = None,  # noqa: ARG002 - the port's
+    ) -> None:
         self._optional("lease_acquired", shard_id)
 
     def lease_releasing(self, shard_id: str) -> None:

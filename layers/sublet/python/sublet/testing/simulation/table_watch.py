@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _OWNERS_WRITES = frozenset(
     (
-        WriteKind.HEARTBEAT, WriteKind.PIN, WriteKind.CHECKPOINT, WriteKind.SET_CHILDREN,
+        WriteKind.HEARTBEAT, WriteKind.PIN, WriteKind.CHECKPOINT, WriteKind.PREPARE,
+        WriteKind.SET_CHILDREN,
         WriteKind.END, WriteKind.RELEASE, WriteKind.HAND_OVER,
     )
 )  # fmt: skip

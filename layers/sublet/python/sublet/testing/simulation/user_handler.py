@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from sublet.handler import Batch, Handler
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.records import UserRecord
 from sublet.testing.simulation.handlers import HandlerFailed
 from sublet.testing.simulation.ledger import OrderBroken
@@ -55,9 +55,9 @@ class SimulatedHandler:
         self._calls.made.append(call)
         world.note(self._process.name, f"calls the handler with {batch}")
 
-        def checkpoint(record: UserRecord) -> None:
+        def checkpoint(record: UserRecord) -> bool:
             self._finish_up_to(call, record)
-            batch.checkpoint(record)
+            return batch.checkpoint(record)
 
         try:
             self._handler.handle(structs.replace(batch, checkpoint=checkpoint))
@@ -68,8 +68,10 @@ class SimulatedHandler:
         self._fail_at_times("after the handler has returned")
         self._finish(call, len(batch.records))
 
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
-        self._handler.lease_acquired(shard_id, checkpoint)
+    def lease_acquired(
+        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
+    ) -> None:
+        self._handler.lease_acquired(shard_id, checkpoint, pending)
         self._after("lease_acquired")
 
     def lease_releasing(self, shard_id: str) -> None:
