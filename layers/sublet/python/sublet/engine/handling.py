@@ -115,9 +115,11 @@ class Handling:
             self.settings.stream, self.shard_id, records, millis_behind_latest, checkpoint, self.settings.stream_arn,
             attempt, self._remaining_time_in_millis, prepare,
         )  # fmt: skip
-        if self.settings.is_checkpointed_by_hand:
+        by_hand = self.settings.is_checkpointed_by_hand
+        if by_hand:
             self.progress.hand_over(last)
-        if self._make(call, partial(self.handler.handle, batch)) and not self.settings.is_checkpointed_by_hand:
+        has_returned = self._make(call, partial(self.handler.handle, batch))
+        if has_returned and not by_hand:
             self.progress.finish(last)
         return call.finished
 
