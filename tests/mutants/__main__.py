@@ -14,7 +14,7 @@ from random import Random, SystemRandom
 
 from tests.mutants.mutate import Mutant, mutants_of
 from tests.mutants.report import enough, written
-from tests.mutants.trial import LIBRARY, ROOT, Outcome, Trials, Verdict
+from tests.mutants.trial import LIBRARY, ROOT, Trials, Verdict
 
 WHERE = ("decisions/*.py", "engine/*.py", "protocol/lease_writes.py")
 REPORT = ROOT / ".local" / "mutants.md"
@@ -58,8 +58,7 @@ def judged(chosen: list[Mutant], worlds: int, both: bool, seconds: float | None)
                 break
             verdict = trials.judge(mutant, both=both)
             verdicts.append(verdict)
-            if Outcome.SURVIVED in (verdict.tests, verdict.simulation):
-                print(f"{verdict.said}: {mutant.name}", flush=True)
+            print(f"{verdict.said}: {mutant.name}", flush=True)
     return verdicts
 
 
