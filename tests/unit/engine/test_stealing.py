@@ -34,6 +34,19 @@ def test_a_steal_outlasts_the_owners_heartbeats() -> None:
     assert stolen(steal_world()) is not Outcome.COULD_NOT_ACQUIRE
 
 
+@pytest.mark.parametrize("crashes", [2, 3])
+def test_a_lease_whose_owners_have_crashed_is_not_released_at_once_because_it_was_stolen(
+    crashes: int,
+) -> None:
+    """The lease manager knew of them when it sent the thief; the owner of now lives."""
+    world = EngineWorld(replace(CONTINUOUS, handover_wait=timedelta(0)), shards=2)
+    world.change_lease(lease_owner="java", lease_counter=7, crashes=crashes)
+    item = replace(world.item(why=ClaimReason.STEAL), dispatched_at=world.clock.now())
+    world.clock.advance(LATENCY)
+    world.change_lease(lease_counter=8)
+    assert outcomes(world.window(item, lasts=SECOND))[SHARD] is Outcome.WINDOW_ENDED
+
+
 @pytest.mark.parametrize(
     "changes", [{"lease_owner": "another"}, {"lease_owner": None}, {"checkpoint_owner": "java"}]
 )

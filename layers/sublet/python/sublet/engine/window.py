@@ -72,6 +72,8 @@ class Window:
     under_way: set[str] = field(default_factory=set)
     vanished: set[str] = field(default_factory=set)
     """Claims whose rows are gone."""
+    from_the_living: set[str] = field(default_factory=set)
+    """Claims that were stolen as they stood, from an owner who had heartbeat since."""
     started: list[Task[LeaseReport]] = field(default_factory=list)
     sessions: dict[str, LeaseSession] = field(default_factory=dict)
     """Whose leases are heartbeaten: those under way, and those kept for the next window, until this one is over."""
@@ -235,7 +237,7 @@ class Window:
 
     def _spared(self, taken: Lease, claim: LeaseFence) -> Outcome | None:
         """Taken over from an attempt at this item that crashed, as others before it: why the lease is not tried once more now."""
-        if taken.lease_counter == claim.lease_counter + 1:
+        if taken.lease_counter == claim.lease_counter + 1 or taken.lease_key in self.from_the_living:
             return None  # as it was claimed: the lease manager knew
         with_care = caution(taken)
         if with_care >= Caution.PAUSES:
@@ -284,7 +286,10 @@ class Window:
         row = self._acquire_as(seen, why)
         if why is not ClaimReason.STEAL or not isinstance(row, Lease) or self._is_ours(row):
             return row
-        return self._acquire_as(row.fence, why) if self._may_still_steal(seen, row) else row
+        if not self._may_still_steal(seen, row):
+            return row
+        self.from_the_living.add(seen.lease_key)
+        return self._acquire_as(row.fence, why)
 
     def _acquire_as(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
         return acquire_lease(
