@@ -12,7 +12,7 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.page_feed import POLL_REPLY_MAX
-from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable, StreamUnavailable
+from sublet.errors import LeaseTableAccessDenied, LeaseTableNotFound, LeaseTableUnavailable, StreamUnavailable
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Task
@@ -169,6 +169,14 @@ def test_a_lease_table_out_of_reach_at_the_start_is_an_outcome() -> None:
     world = EngineWorld()
     world.table.disturb = raising(LeaseTableUnavailable("timed out"))
     assert only(world.window()).outcome is Outcome.COULD_NOT_ACQUIRE
+
+
+def test_a_refusal_while_children_are_looked_for_costs_the_other_leases_nothing() -> None:
+    world = EngineWorld(CONTINUOUS, shards=2)
+    world.shards.split(SHARD)
+    world.table.disturb_get = raising(LeaseTableAccessDenied("denied"))
+    found = outcomes(world.window(lasts=5 * SECOND))
+    assert found == {SHARD: Outcome.SHARD_ENDED, "shardId-000000000001": Outcome.WINDOW_ENDED}
 
 
 def test_a_lease_table_that_does_not_exist_is_an_error_with_its_name() -> None:

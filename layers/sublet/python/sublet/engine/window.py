@@ -27,7 +27,7 @@ from sublet.engine.lease_metrics import SHOWN_EVERY
 from sublet.engine.lease_session import LeaseSession, LeftBehind, ProcessShared
 from sublet.engine.lease_steps import acquire_lease, is_held_by
 from sublet.engine.progress import Progress
-from sublet.errors import StreamError, TransientError
+from sublet.errors import LeaseTableError, StreamError, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Signal, Task, Tasks
 from sublet.protocol.lease import Lease, LeaseFence, MalformedRow, lease_key_of, shard_id_of
@@ -312,7 +312,7 @@ class Window:
         try:
             unstarted = self._take_over_below(report.lease_key, self.shared.ports.stream.list_shards())
             return replace(report, unstarted_children=unstarted)
-        except (TransientError, StreamError) as unavailable:
+        except (LeaseTableError, StreamError) as unavailable:
             self.shared.ports.log.warning(
                 "could not look for children", lease_key=report.lease_key, problem=str(unavailable)
             )
@@ -337,7 +337,7 @@ class Window:
         """Start with those children that may begin, as far as there is room and time; the rest is for the next tick."""
         try:
             return replace(report, unstarted_children=self._start_children(parent))
-        except TransientError as unavailable:
+        except LeaseTableError as unavailable:
             self.shared.ports.log.warning(
                 "lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable)
             )

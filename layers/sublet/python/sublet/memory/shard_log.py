@@ -19,9 +19,12 @@ READ_BYTES_PER_SECOND = 2 * 2**20
 _SEQUENCE_VERSION = 2 << 184  # makes numbers of 56 digits that begin with 49, as the service's do
 
 
-def sequence_number(shard_number: int, created_at: datetime, position: int) -> int:
-    """Rises with the position in the stream; names its shard, so that another's number can be refused."""
-    return _SEQUENCE_VERSION | int(created_at.timestamp()) << 148 | position << 80 | shard_number << 4 | 2
+def sequence_number(shard_number: int, created_at: datetime, position: int, is_short: bool = False) -> int:
+    """Rises with the position in the stream; names its shard, so that another's number can be refused. Short ones get longer by
+    a digit now and then, which Kinesis' own are free to do.
+    """
+    since = 0 if is_short else _SEQUENCE_VERSION | int(created_at.timestamp()) << 148
+    return since | position << 80 | shard_number << 4 | 2
 
 
 class ShardLog:
@@ -34,6 +37,7 @@ class ShardLog:
         created_at: datetime,
         position: int,
         parents: tuple[str, ...] = (),
+        short_numbers: bool = False,
     ) -> None:
         self.number = number
         self.shard_id = f"shardId-{number:012}"
@@ -45,7 +49,8 @@ class ShardLog:
         self.reads: deque[datetime] = deque(maxlen=POLLS_PER_SECOND_MAX)
         self.readable_at = created_at
         """Throttled streams: the last reads, and when the bytes of the last one have been paid off."""
-        self._starting_number = sequence_number(number, created_at, position)
+        self._short_numbers = short_numbers
+        self._starting_number = sequence_number(number, created_at, position, short_numbers)
         self._last_number = self._starting_number
         self._trimmed = 0
         self._dropped_bytes = 0
@@ -75,7 +80,7 @@ class ShardLog:
         return ChildShard(self.shard_id, frozenset(self.parents), self.hash_key_range)
 
     def append(self, partition_key: str, data: bytes, arrival: datetime, position: int) -> str:
-        number = sequence_number(self.number, self.created_at, position)
+        number = sequence_number(self.number, self.created_at, position, self._short_numbers)
         self._records.append(StreamRecord(str(number), data, partition_key, arrival))
         self._numbers.append(number)
         self._last_number = number

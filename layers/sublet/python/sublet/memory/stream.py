@@ -35,10 +35,19 @@ class MemoryStream:
     """
 
     def __init__(
-        self, shards: int = 1, *, clock: Clock | None = None, throttled: bool = False, name: str = "memory"
+        self,
+        shards: int = 1,
+        *,
+        clock: Clock | None = None,
+        throttled: bool = False,
+        name: str = "memory",
+        short_numbers: bool = False,
     ) -> None:
-        """`throttled`: refuse polls above 5 calls or 2 MB a second on a shard, as the service does."""
+        """`throttled`: refuse polls above 5 calls or 2 MB a second on a shard, as the service does. `short_numbers`: sequence
+        numbers of half the length, and not all of the same.
+        """
         self.name = name
+        self._short_numbers = short_numbers
         self._clock = clock or FakeClock()
         self._created_at = self._clock.now()
         self._throttled = throttled
@@ -205,7 +214,14 @@ class MemoryStream:
         return f"{shard_id} {position} {self._clock.now().isoformat()}"
 
     def _create_shard(self, hash_key_range: HashKeyRange, parents: tuple[str, ...] = ()) -> ShardLog:
-        log = ShardLog(self._created, hash_key_range, self._clock.now(), self._next_position(), parents)
+        log = ShardLog(
+            self._created,
+            hash_key_range,
+            self._clock.now(),
+            self._next_position(),
+            parents,
+            self._short_numbers,
+        )
         self._created += 1
         self._logs[log.shard_id] = log
         return log

@@ -6,18 +6,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import CRASHES_MAX, RUNS_MAX, Next, WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
-from sublet.errors import StreamNotAdopted, SubletError, TransientError
+from sublet.errors import SubletError
 from sublet.handler import Handler
-from sublet.memory import MemoryStream
+from sublet.memory import MemorySightingStore, MemoryStream
 from sublet.polling import PolledStream
 from sublet.ports import LeaseTable, Ports, Stream
 from sublet.testing.simulation.handlers import SimHandler
 from sublet.testing.simulation.ports import (
+    OddError,
     SimDispatcher,
     SimLeaseTable,
     SimLog,
@@ -58,6 +60,7 @@ class Fleet:
     wiring: Wiring
     managers: int = 0
     invocations: int = 0
+    deployments: int = 1
 
     def start(self) -> None:
         self.world.at(0, "schedule", self._schedule)
@@ -72,9 +75,23 @@ class Fleet:
                 self.tick()
                 if world.strikes(Fault.OVERLAPPING_TICK):
                     self.tick()
+            if world.strikes(Fault.DESTROYED):
+                self._destroy()
             if world.sightings.load().stream is not None and world.strikes(Fault.OTHER_STREAM):
                 self._tick_on_another_stream()
             world.scheduler.sleep(self.tick_interval + int(world.chance.uniform(0, 3 * SECOND)))
+
+    def _destroy(self) -> None:
+        """The stack is removed under its workers, but for the lease table, and deployed again a while later."""
+        world = self.world
+        world.note("operator", "destroys the stack")
+        self.deployments += 1
+        for process in world.processes:
+            if process.chaotic and not process.is_java and not process.is_dead:
+                world.scheduler.kill(process)
+        world.sightings = MemorySightingStore()
+        world.dispatched.clear()
+        world.scheduler.sleep(int(world.chance.uniform(1, 120) * SECOND))
 
     def _tick_on_another_stream(self) -> None:
         """Somebody deploys the same application once more, for another stream."""
@@ -82,7 +99,7 @@ class Fleet:
         manager = self._manager(lambda _: MemoryStream(1, clock=world.scheduler, name="another"))
 
         def tick() -> None:
-            with suppress(StreamNotAdopted, TransientError):
+            with suppress(SubletError, OddError):
                 manager.tick()
                 world.fail("a tick on another stream is not refused")
 
@@ -108,7 +125,7 @@ class Fleet:
                 reports = manager.prompted() if is_prompted else (manager.tick(),)
                 counts = [(report.created, report.deleted) for report in reports]
                 world.note(process.name, f"ticked: created, deleted {counts}")
-            except SubletError as refused:
+            except (SubletError, OddError) as refused:
                 world.note(process.name, f"tick fails: {refused}")
 
         self._watch(process, world.scheduler.spawn(process, tick))
@@ -120,9 +137,14 @@ class Fleet:
         )
 
     def _run_item(self, item: WorkerItem) -> None:
-        runs, crashes = 1, 0
+        runs, crashes, deployment = 1, 0, self.deployments
         while True:
             self.world.step(self.world.scheduler.current.process)
+            if deployment != self.deployments:
+                return
+            if self.world.strikes(Fault.EXECUTION_ABORTED):
+                self.world.note("operator", f"aborts the execution of {item.item_id[:4]}")
+                return
             report = self._window(item)
             if report is None:
                 runs, crashes = runs + 1, crashes + 1
@@ -185,16 +207,27 @@ class Fleet:
         ports = self._ports(
             process, self.wiring.table(table), self.wiring.stream(SimStream(world, process), table)
         )
-        worker = LeaseWorker(ports, self.wiring.handler(world, process), world.settings)
+        worker = LeaseWorker(
+            ports, self.wiring.handler(world, process), world.settings, replaced_at_once=True
+        )
 
         def window() -> WindowReport:
             world.note(process.name, f"starts with {[claim.lease_key[-4:] for claim in item.claims]}")
-            report = worker.run_window(item, process.name, clock.steady() + world.settings.window)
+            deadline = clock.steady() + world.settings.window
+            cut_off = deadline + world.settings.window_margin
+            report = worker.run_window(item, process.name, deadline, cut_off=cut_off)
             outcomes = {lease.lease_key[-4:]: lease.outcome.value for lease in report.leases}
             world.note(process.name, f"ends with {report.next}: {outcomes}")
+            if worker.health.ending is not None:
+                world.at(world.scheduler.now_us, f"end of {process.name}", partial(self._end, process))
             return report
 
         return world.scheduler.spawn(process, window)
+
+    def _end(self, process: Process) -> None:
+        """On purpose: its environment is not used again."""
+        self.world.note(process.name, "ends its process")
+        self.world.scheduler.kill(process)
 
     def _ports(self, process: Process, table: LeaseTable, stream: Stream) -> Ports:
         world = self.world
@@ -222,7 +255,7 @@ class Fleet:
             self._check(process, task)
 
     def _check(self, process: Process, task: SimTask[object]) -> None:
-        if task.error is not None and not isinstance(task.error, Crashed):
+        if not (task.error is None or isinstance(task.error, Crashed) or task.error in self.world.odd_errors):
             self.world.fail(f"{process.name} raised {task.error!r} at {_where(task.error)}")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from asyncio import CancelledError
+
 from sublet.handler import Batch
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.testing.simulation.ledger import OrderBroken
@@ -24,8 +27,12 @@ class SimHandler:
         """Of each shard, the batch of the latest call, and how many of its records are done."""
 
     def handle(self, batch: Batch) -> None:
+        self._world.scheduler.check_alive()
+        with self._world.calling(self._process, batch.shard_id):
+            self._handle(batch)
+
+    def _handle(self, batch: Batch) -> None:
         world, records = self._world, batch.records
-        world.scheduler.check_alive()
         try:
             stored = world.watch.checkpoints.get(batch.shard_id)
             world.ledger.check_batch(self._process, batch.shard_id, records, stored)
@@ -36,6 +43,7 @@ class SimHandler:
         )
         self._finished[batch.shard_id] = batch, 0
         self._pass_time()
+        self._misbehave()
         fails = world.strikes(Fault.HANDLER_FAILS)
         if world.chance.random() < 0.2:
             place = world.chance.randrange(len(records))
@@ -95,6 +103,23 @@ class SimHandler:
         self._world.step(self._process)
         if self._world.strikes(Fault.HANDLER_SLOW):
             self._world.scheduler.sleep(int(self._world.chance.uniform(1, 60) * SECOND))
+
+    def _misbehave(self) -> None:
+        """In ways that are no exception of a user's, or no exception at all."""
+        world = self._world
+        if world.strikes(Fault.HANDLER_HANGS):
+            self._note("hangs")
+            world.scheduler.sleep(int(world.chance.uniform(60, 2000) * SECOND))
+        if world.strikes(Fault.HANDLER_EXITS):
+            self._note("exits")
+            world.scheduler.kill(self._process)
+            world.scheduler.check_alive()
+        if world.strikes(Fault.HANDLER_CANCELS):
+            self._note("is cancelled")
+            raise world.chance.choice((CancelledError, SystemExit, KeyboardInterrupt))
+        if world.strikes(Fault.HANDLER_LEAKS):
+            self._note("has leaked all descriptors")
+            raise OSError(errno.EMFILE, "too many open files")
 
     def _note(self, what: str) -> None:
         self._world.note(self._process.name, what)

@@ -88,7 +88,7 @@ class Producer:
         world = self.world
         before = world.stream.list_shards()
         open_shards = sorted((s for s in before if s.is_open), key=lambda shard: shard.hash_key_range)
-        merge = len(open_shards) > 1 and (len(open_shards) >= OPEN_SHARDS_MAX or world.chance.random() < 0.45)
+        merge = len(open_shards) > 1 and (len(open_shards) == OPEN_SHARDS_MAX or world.chance.random() < 0.45)
         if merge:
             at = world.chance.randrange(len(open_shards) - 1)
             pair = open_shards[at], open_shards[at + 1]

@@ -11,7 +11,13 @@ from sublet.decisions.liveness import Sighting
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.unread_shards import Unread
-from sublet.errors import LeaseTableUnavailable, StreamUnavailable
+from sublet.errors import (
+    LeaseTableAccessDenied,
+    LeaseTableUnavailable,
+    StreamAccessDenied,
+    StreamUnavailable,
+    SubletError,
+)
 from sublet.metric_names import Metric
 from sublet.polling import PollingReader
 from sublet.ports import Applied, PollRefusal, Refused, Remembered, ShardReader
@@ -28,7 +34,23 @@ from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
 STALE_FOR = 4 * SECOND
-"""How old a row of a scan, or a listing of shards, may be."""
+"""How old a row of a scan may be."""
+
+LISTED_LATE_BY = 60 * SECOND
+"""How old a listing of shards may be: nobody promises how soon a new shard is in it."""
+
+
+class OddError(Exception):
+    """What nobody planned: a bug in a client, an error that it does not know."""
+
+
+def fail_oddly(world: World, process: Process, refused: type[SubletError], what: str) -> None:
+    """Any call may end in any way; but it is ours alone to survive it."""
+    if not process.is_java and world.strikes(Fault.ODD_ERROR):
+        world.note(process.name, f"has an odd error in {what}")
+        odd = world.chance.choice((OddError, refused))(f"{what} failed oddly")
+        world.odd_errors.append(odd)
+        raise odd
 
 
 class SimLeaseTable:
@@ -79,6 +101,7 @@ class SimLeaseTable:
 
     def _call(self, what: str) -> None:
         self._world.step(self._process)
+        fail_oddly(self._world, self._process, LeaseTableAccessDenied, what)
         if self._world.strikes(Fault.LOST_REQUEST):
             self._world.note(self._process.name, f"cannot reach the lease table for a {what}")
             raise LeaseTableUnavailable(f"could not be reached for {what}")
@@ -96,7 +119,7 @@ class SimStream:
         world = self._world
         shards = world.stream.list_shards(at)
         recent = world.recent_reshard
-        if recent is not None and at is None and world.scheduler.now_us - recent.at < STALE_FOR:
+        if recent is not None and at is None and world.scheduler.now_us - recent.at < LISTED_LATE_BY:
             if world.strikes(Fault.STALE_LISTING):
                 shards = recent.before
             elif world.strikes(Fault.INCONSISTENT_LISTING):
@@ -146,6 +169,7 @@ class SimStream:
 
     def _call(self, what: str) -> None:
         self._world.step(self._process)
+        fail_oddly(self._world, self._process, StreamAccessDenied, what)
         if self._world.strikes(Fault.STREAM_UNAVAILABLE):
             raise StreamUnavailable(f"{what}: no answer")
 

@@ -23,6 +23,9 @@ CALM_FROM = 480 * SECOND
 """Eight minutes of faults: sixteen failover times, several windows, a dozen ticks or more."""
 
 
+MANY_SHARDS = 64
+"""In a few worlds, which take as long as a dozen others."""
+
 PLAIN = Wiring()
 
 
@@ -88,7 +91,12 @@ class _Run:
             draw_weather(chance, CALM_FROM, without | self._without(settings)),
             settings,
             MemoryLeaseTable(),
-            MemoryStream(chance.randint(1, 4), clock=scheduler, throttled=chance.random() < 0.5),
+            MemoryStream(
+                MANY_SHARDS if chance.random() < 0.01 else chance.randint(1, 4),
+                clock=scheduler,
+                throttled=chance.random() < 0.5,
+                short_numbers=chance.random() < 0.3,
+            ),
             MemorySightingStore(),
             max_skew=timedelta(seconds=chance.choice((0, 1, 3))),
             is_recorded=is_recorded,
@@ -279,4 +287,5 @@ def draw_settings(chance: Random) -> Settings:
         handler_attempts=chance.choice((1, 2, 4)),
         handler_backoff=timedelta(seconds=1),
         handler_concurrency=chance.choice((1, 1, 3)),
+        handler_timeout=chance.choice((None, None, timedelta(seconds=15), timedelta(seconds=45))),
     )

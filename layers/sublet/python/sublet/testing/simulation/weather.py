@@ -22,6 +22,13 @@ class Fault(StrEnum):
     STREAM_UNAVAILABLE = "stream unavailable"
     HANDLER_FAILS = "handler fails"
     HANDLER_SLOW = "handler slow"
+    HANDLER_HANGS = "handler hangs"
+    HANDLER_EXITS = "handler exits"
+    HANDLER_CANCELS = "handler cancels"
+    HANDLER_LEAKS = "handler leaks"
+    ODD_ERROR = "odd error"
+    EXECUTION_ABORTED = "execution aborted"
+    DESTROYED = "destroyed"
     DUPLICATED_ITEM = "duplicated item"
     LOST_ANSWER = "lost answer"
     MISSED_TICK = "missed tick"
@@ -40,14 +47,21 @@ _HIGHEST = {
     Fault.LOST_REQUEST: 0.05,
     Fault.LOST_RESPONSE: 0.08,
     Fault.STALE_SCAN: 0.5,
-    Fault.STALE_LISTING: 0.3,
-    Fault.INCONSISTENT_LISTING: 0.3,
+    Fault.STALE_LISTING: 0.5,
+    Fault.INCONSISTENT_LISTING: 0.5,
     Fault.THROTTLED_POLL: 0.1,
     Fault.EXPIRED_ITERATOR: 0.05,
     Fault.EMPTY_PAGE: 0.3,
     Fault.STREAM_UNAVAILABLE: 0.02,
     Fault.HANDLER_FAILS: 0.2,
     Fault.HANDLER_SLOW: 0.1,
+    Fault.HANDLER_HANGS: 0.01,
+    Fault.HANDLER_EXITS: 0.02,
+    Fault.HANDLER_CANCELS: 0.05,
+    Fault.HANDLER_LEAKS: 0.02,
+    Fault.ODD_ERROR: 0.005,
+    Fault.EXECUTION_ABORTED: 0.1,
+    Fault.DESTROYED: 0.05,
     Fault.DUPLICATED_ITEM: 0.1,
     Fault.LOST_ANSWER: 0.1,
     Fault.MISSED_TICK: 0.3,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
@@ -17,6 +18,8 @@ from sublet.testing.simulation.ledger import NEVER, Ledger, ShardTruth
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Crashed, Process, Scheduler
 from sublet.testing.simulation.table_watch import TableWatch
 from sublet.testing.simulation.weather import Fault, Weather
+
+ACROSS_A_FENCE = "handler calls at once across a fence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,11 @@ class World:
     dispatched: dict[str, Dispatched] = field(default_factory=dict)
     """By lease key, the last that a lease manager kept."""
     recent_reshard: Reshard | None = None
+    odd_errors: list[Exception] = field(default_factory=list)
+    """Which may end a window or a tick: somebody has to hear of them."""
     ticks: int = 0
+    under_way: dict[str, set[Process]] = field(default_factory=dict)
+    """Whose handler is in a call, by shard."""
 
     def __post_init__(self) -> None:
         self.watch = TableWatch(self)
@@ -110,6 +117,21 @@ class World:
         """Mostly milliseconds; now and then long enough for anybody else to come in between."""
         draw = self.chance.random()
         return int(draw * 20_000) if draw < 0.95 else int(draw * 300_000)
+
+    @contextmanager
+    def calling(self, process: Process, shard_id: str) -> Iterator[None]:
+        """A handler's call. Two at once for a shard are never of one process; of two, only while one of them has yet to find out
+        that the other has fenced it off."""
+        calls = self.under_way.setdefault(shard_id, set())
+        if process in calls:
+            self.fail(f"two handler calls at once for {shard_id}")
+        if any(not other.is_dead for other in calls):
+            self.faults[ACROSS_A_FENCE] = self.faults.get(ACROSS_A_FENCE, 0) + 1
+        calls.add(process)
+        try:
+            yield
+        finally:
+            calls.discard(process)
 
     # Shards
 
