@@ -10,6 +10,7 @@ from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 
 ONE_EACH = Settings(application="app", stream="stream", leases_per_worker=1)
+SEVERAL = Settings(application="app", stream="stream")
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,15 @@ def test_item_ids_differ() -> None:
 
 def _lease(number: int) -> Lease:
     return Lease(f"{number:04}", TRIM_HORIZON)
+
+
+def test_a_lease_to_be_tried_alone_is_in_one_item_only() -> None:
+    leases = [Lease(str(crashes), TRIM_HORIZON, crashes=crashes) for crashes in range(4)]
+    packed = pack([Choice(lease, "us", ClaimReason.FREE) for lease in leases], SEVERAL, Random(7))
+    assert [[claim.lease_key for claim in item.claims] for item in packed] == [["0", "1"], ["2"], ["3"]]
+
+
+def test_an_item_grows_by_children_unless_it_must_not() -> None:
+    choice = Choice(Lease("0", TRIM_HORIZON), "us", ClaimReason.FREE)
+    assert [item.leases_max for item in pack([choice], SEVERAL, Random(7))] == [None]
+    assert [item.leases_max for item in pack([choice], SEVERAL, Random(7), may_grow=False)] == [1]

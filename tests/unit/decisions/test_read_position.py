@@ -155,3 +155,9 @@ DAY = timedelta(days=1)
 )
 def test_records_may_have_been_lost(because: str, lease: Lease, first: str, expected: bool) -> None:
     assert may_have_lost(lease, stream_record(first), NOW) is expected, because
+
+
+@pytest.mark.parametrize("checkpoint", [TRIM_HORIZON, Checkpoint("100")])
+def test_the_start_position_s_moment_is_for_leases_that_begin_at_one(checkpoint: Checkpoint) -> None:
+    since = StartPosition(StartKind.AT_TIMESTAMP, EARLIER)
+    assert needs_pin(replace(LEASE, checkpoint=checkpoint), [], since, NOW) is None
