@@ -50,6 +50,8 @@ class AlarmThresholds:
     silence_minutes: int = 15
     """Without a tick, or without a worker that holds a lease. More than the schedule's longest gap."""
     handler_failing_minutes: int = 5
+    handler_attempts: int = 20
+    """Calls with the same records, in windows before too. A smaller maximum_retry_attempts never gets so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,28 @@ def _handler_failing(watched: Watched, at: AlarmThresholds) -> dict[str, AlarmSp
             "The handler has raised in every one of these minutes. Nothing is skipped: its shards wait at "
             "the failing batch and lag grows. The lease worker's log has the traceback and the sequence "
             "numbers.",
+        ),
+        "HandlerStuck": AlarmSpec(
+            watched.metric(Metric.HANDLER_ATTEMPTS, "Maximum"),
+            1,
+            "The same records have failed again and again; their shard waits for them. The lease worker's log "
+            "has the shard and their first and last position. Mend the handler, or let them be set aside: "
+            "maximum_retry_attempts or maximum_record_age, with on_failure.",
+            threshold=at.handler_attempts,
+        ),
+        "RecordsSetAside": AlarmSpec(
+            watched.metric(Metric.RECORDS_SET_ASIDE, "Sum"),
+            1,
+            "Records were given up, and the failure destination has them. The lease worker's log has their "
+            "positions, and the destination the exception's type. When the handler can do them, `sublet "
+            "redrive` hands them to it again.",
+        ),
+        "DestinationRefuses": AlarmSpec(
+            watched.metric(Metric.DESTINATION_REFUSALS, "Sum"),
+            1,
+            "The failure destination did not take records that are to be set aside. Nothing is lost: their "
+            "shard waits until it does. The lease worker's log has the cause, a missing permission or a "
+            "destination that is gone.",
         ),
     }
 

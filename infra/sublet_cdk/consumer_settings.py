@@ -18,6 +18,7 @@ from sublet.settings import (
     DEFINITIONS,
     PREFIX,
     Checkpointing,
+    FailureDetails,
     HandlerContract,
     HashRangeFilter,
     LogExceptions,
@@ -29,6 +30,7 @@ from sublet.settings import (
     parse_setting,
     unknown_setting,
 )
+from sublet_cdk.failure_destination import Destination
 
 KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
 """Stands for the name of a stream that the same stack creates, while everything else is validated."""
@@ -36,7 +38,7 @@ KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
 APPLICATION_MAX = 64
 """Step Functions names end at 80 characters, and ours is `<application>-lease-workers`."""
 
-STATED_OTHERWISE = ("application", "stream", "stream_arn", "handler", "invoke_identity_arn")
+STATED_OTHERWISE = ("application", "stream", "stream_arn", "handler", "invoke_identity_arn", "on_failure")
 """Settings that the construct takes as properties of its own, or fills in."""
 
 
@@ -74,7 +76,12 @@ class SettingProperties(TypedDict, total=False):
     handler_attempts: int
     handler_backoff: timedelta
     handler_backoff_max: timedelta
+    handler_timeout: timedelta
     handler_concurrency: int
+    maximum_retry_attempts: int
+    maximum_record_age: timedelta
+    bisect_batch_on_function_error: bool
+    on_failure_details: FailureDetails
     hash_range_filter: HashRangeFilter
     log_exceptions: LogExceptions
     metrics_by_shard: bool
@@ -111,6 +118,7 @@ def settings_of(
     handler: str,
     properties: Mapping[str, object],
     worker_timeout: Duration,
+    destination: Destination | None = None,
 ) -> Settings:
     """The validated settings of one consumer; SettingsError names what is refused, before anything is
     deployed.
@@ -128,20 +136,22 @@ def settings_of(
         stream=KNOWN_ONLY_AT_DEPLOYMENT if unresolved else stream.stream_name,
         stream_arn=None if unresolved or Token.is_unresolved(stream.stream_arn) else stream.stream_arn,
         handler=handler,
+        on_failure=destination.checked_arn if destination else None,
         **given,
     )
     check_window_fits(settings, timedelta(seconds=float(worker_timeout.to_seconds())))
     return settings
 
 
-def environment_of(settings: Settings, stream: kinesis.IStream) -> dict[str, str]:
-    """The SUBLET_ variables of both functions; the stream's may still be tokens that CloudFormation fills
-    in.
+def environment_of(
+    settings: Settings, stream: kinesis.IStream, destination: Destination | None = None
+) -> dict[str, str]:
+    """The SUBLET_ variables of both functions; the stream's and the destination's may still be tokens that
+    CloudFormation fills in.
     """
-    return settings.to_environment() | {
-        f"{PREFIX}STREAM": stream.stream_name,
-        f"{PREFIX}STREAM_ARN": stream.stream_arn,
-    }
+    on_failure = {f"{PREFIX}ON_FAILURE": destination.arn} if destination else {}
+    known_later = {f"{PREFIX}STREAM": stream.stream_name, f"{PREFIX}STREAM_ARN": stream.stream_arn}
+    return settings.to_environment() | on_failure | known_later
 
 
 def tell_invoke_identity(worker: lambda_.Function, settings: Settings) -> None:

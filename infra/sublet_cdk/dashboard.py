@@ -33,6 +33,9 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
     },
     "Trouble": {
         Metric.HANDLER_FAILURES: "Sum",
+        Metric.HANDLER_ATTEMPTS: "Maximum",
+        Metric.RECORDS_SET_ASIDE: "Sum",
+        Metric.DESTINATION_REFUSALS: "Sum",
         Metric.LOST_LEASES: "Sum",
         Metric.LATE_CHECKPOINTS: "Sum",
         Metric.RECORDS_DROPPED_OUT_OF_RANGE: "Sum",

@@ -29,6 +29,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
+from sublet.errors import SettingsError
 from sublet.metric_names import NAMESPACE
 from sublet_cdk import roles, tables
 from sublet_cdk.alarms import AlarmThresholds, Deployment
@@ -40,6 +41,7 @@ from sublet_cdk.consumer_settings import (
 )
 from sublet_cdk.deployment_check import add_deployment_check
 from sublet_cdk.executions import add_state_machine
+from sublet_cdk.failure_destination import FailureDestination, destination_of
 from sublet_cdk.functions import (
     RUNTIME,
     FunctionShape,
@@ -104,6 +106,8 @@ class KinesisConsumer(Construct):
                             Lambda delivers it some seconds later
     worker_environment      more variables, for the handler
     worker_role             a role that there is already, which gets what the worker needs; by default one is made
+    on_failure              a queue, topic or bucket, or the ARN of one (a bucket's with or without /prefix): where
+                            records go that are set aside. The worker may put there, and no more
     worker_layers           up to three more layers, for the handler
     ephemeral_storage       of the worker's /tmp; Lambda's 512 MiB by default
     vpc, vpc_subnets, security_groups
@@ -140,6 +144,7 @@ class KinesisConsumer(Construct):
         manager_reserved_concurrency: int | None = None,
         worker_environment: Mapping[str, str] | None = None,
         worker_role: iam.IRole | None = None,
+        on_failure: FailureDestination | None = None,
         worker_layers: Sequence[lambda_.ILayerVersion] = (),
         ephemeral_storage: Size | None = None,
         vpc: ec2.IVpc | None = None,
@@ -162,7 +167,8 @@ class KinesisConsumer(Construct):
         super().__init__(scope, construct_id)
         timeout = worker_timeout or Duration.minutes(15)
         self.stream, self.stream_key = stream, stream_key or stream.encryption_key
-        self.settings = settings_of(application, stream, handler, settings, timeout)
+        self.destination = destination_of(on_failure)
+        self.settings = settings_of(application, stream, handler, settings, timeout, self.destination)
         check_memory(self.settings, worker_memory)
         check_runtime(runtime)
         library = stage_library(self)
@@ -171,7 +177,8 @@ class KinesisConsumer(Construct):
             architecture,
             keep_logs(self, log_retention, log_key),
             add_layers(self, architecture, runtime, library, dependencies_layer),
-            environment_of(self.settings, stream) | {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE},
+            environment_of(self.settings, stream, self.destination)
+            | {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE},
             runtime,
             tracing,
         )
@@ -280,8 +287,20 @@ class KinesisConsumer(Construct):
         roles.grant(grantee, roles.PROCESS_ON_LEASES, self.lease_table.table_arn)
         roles.grant(grantee, roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn)
         roles.grant(grantee, roles.PROCESS_ON_STREAM, self.stream.stream_arn)
+        for statement in self._on_failure_duties().values():
+            if statement is not None:
+                roles.grant(grantee, statement.actions, *statement.resources)
         if self.stream_key is not None:
             roles.grant(grantee, ["kms:Decrypt"], self.stream_key.key_arn)
+
+    def grant_redrive(self, grantee: iam.IGrantable) -> None:
+        """`sublet redrive`: to take out of the failure destination what has been handled after all."""
+        if self.destination is None:
+            raise SettingsError("on_failure", None, "what a redrive would be from")
+        self.destination.grant_redrive(grantee, self.settings.application)
+
+    def _on_failure_duties(self) -> dict[str, iam.PolicyStatement | None]:
+        return self.destination.duties(self.settings.application) if self.destination else {}
 
     def _worker_code(self, handler_code: Path, dot_files: Collection[str]) -> Path:
         target = stage_folder(self) / f"handler-{self.node.addr}"
@@ -296,6 +315,7 @@ class KinesisConsumer(Construct):
             "leases": roles.allow(roles.LEASE_WORKER_ON_LEASES, self.lease_table.table_arn),
             "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
             "stream-key": self._decrypts(),
+            **self._on_failure_duties(),
         }
 
     def _decrypts(self) -> iam.PolicyStatement | None:

@@ -17,6 +17,7 @@ from sublet.engine.tick import LeaseManager
 from sublet.handler import Batch
 from sublet.memory import (
     FakeClock,
+    MemoryDestination,
     MemoryDispatcher,
     MemoryLeaseTable,
     MemoryLog,
@@ -225,6 +226,7 @@ class EngineWorld:
         self.log = MemoryLog()
         self.sightings = MemorySightingStore()
         self.dispatcher = MemoryDispatcher()
+        self.destination = MemoryDestination()
         self.chance = Random(0)
         self.began = self.clock.now()
         self._windows = 0
@@ -274,6 +276,7 @@ class EngineWorld:
             self.chance,
             self.metrics,
             self.log,
+            self.destination,
         )
 
     def worker(self, *, replaced_at_once: bool = False) -> LeaseWorker:

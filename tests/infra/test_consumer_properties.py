@@ -11,6 +11,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
 from aws_cdk.aws_kinesis import Stream
 from aws_cdk.aws_logs import RetentionDays
@@ -194,6 +196,7 @@ def test_a_process_has_the_alarms_and_the_dashboard_but_for_lambdas_own() -> Non
     assert {alarm["Properties"].get("Namespace", "sublet") for alarm in found} == {"sublet"}
     assert set(monitoring.alarms) == {
         "Lagging", "UnclaimedLeases", "WorkersGone", "DataGap", "MalformedRows", "HandlerFailing", "HandlerCrashing", "HotShard",
+        "HandlerStuck", "RecordsSetAside", "DestinationRefuses",
         "LeasesMissing",
     }  # fmt: skip
     template.resource_count_is("AWS::CloudWatch::Dashboard", 1)
@@ -287,3 +290,57 @@ def test_a_handler_of_lambda_s_event_is_told_whose_role_reads_the_stream(build: 
 def test_one_of_another_contract_is_refused_when_the_stack_is_made(build: Build) -> None:
     with pytest.raises(SettingsError, match="set handler_contract=lambda_event"):
         build({"handler": "lambdas:handler"})
+
+
+def on_failure_of(template: Template) -> Any:
+    return function(template, "LeaseWorker")["Environment"]["Variables"]["SUBLET_ON_FAILURE"]
+
+
+def test_the_worker_may_send_to_its_queue_and_no_more(build: Build, other: Stack) -> None:
+    queue = sqs.Queue.from_queue_arn(other, "Queue", "arn:aws:sqs:eu-central-1:123456789012:given-up")
+    template = Template.from_stack(build(on_failure=queue, maximum_retry_attempts=3))
+    assert on_failure_of(template) == "arn:aws:sqs:eu-central-1:123456789012:given-up"
+    actions, resource = role(template, "LeaseWorker")["on-failure"]
+    assert actions == {"sqs:GetQueueUrl", "sqs:SendMessage"}
+    assert resource == "arn:aws:sqs:eu-central-1:123456789012:given-up"
+    assert "on-failure" not in role(template, "LeaseManager")
+
+
+def test_the_worker_may_put_into_its_own_folder_of_a_bucket(build: Build) -> None:
+    template = Template.from_stack(build(on_failure="arn:aws:s3:::given-up/sublet/", maximum_record_age="1d"))
+    actions, resource = role(template, "LeaseWorker")["on-failure"]
+    assert (actions, resource) == ({"s3:PutObject"}, "arn:aws:s3:::given-up/sublet/orders-audit/*")
+
+
+def test_a_topic_is_a_destination_too(build: Build, other: Stack) -> None:
+    topic = sns.Topic.from_topic_arn(other, "Topic", "arn:aws:sns:eu-central-1:123456789012:given-up")
+    template = Template.from_stack(build(on_failure=topic))
+    assert role(template, "LeaseWorker")["on-failure"][0] == {"sns:Publish"}
+
+
+def test_a_destination_of_the_same_stack_is_known_only_at_deployment(tmp_path: Path) -> None:
+    (tmp_path / "layer" / "python").mkdir(parents=True)
+    (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
+    stack = Stack(App(), "orders")
+    key = kms.Key(stack, "Key")
+    consumer = KinesisConsumer(
+        stack, "Consumer", application="orders-audit", stream=Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
+        handler_code=tmp_path, handler="orders:handle", dependencies_layer=tmp_path / "layer",
+        on_failure=sqs.Queue(stack, "GivenUp", encryption_master_key=key), maximum_retry_attempts=3,
+    )  # fmt: skip
+    consumer.grant_redrive(iam.Role.from_role_arn(stack, "Operator", ROLE_ARN))
+    template = Template.from_stack(stack)
+    assert on_failure_of(template)["Fn::GetAtt"][0].startswith("GivenUp")
+    assert role(template, "LeaseWorker")["on-failure-key"][0] == {"kms:Decrypt", "kms:GenerateDataKey"}
+
+
+@pytest.mark.parametrize("given", [{"maximum_retry_attempts": 0}, {"maximum_record_age": "1d"}])
+def test_records_may_not_be_given_up_to_nowhere(build: Build, given: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match="setting on_failure = None: required"):
+        build(**given)
+
+
+@pytest.mark.parametrize("given", ["given-up", "arn:aws:lambda:eu-central-1:123456789012:function:x", 7])
+def test_what_is_no_destination_is_refused(build: Build, given: Any) -> None:
+    with pytest.raises(SettingsError, match="setting on_failure"):
+        build(on_failure=given)

@@ -22,7 +22,7 @@ from tests.mixed_fleet.workers import Side
 INTERVAL = 0.25
 TRANSIENT = {
     "leaseOwner", "checkpointOwner", "childShardIds", "pendingCheckpoint", "pendingCheckpointState",
-    "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletHolder", "subletCrashes",
+    "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletHolder", "subletCrashes", "subletAttempts",
 }  # fmt: skip
 """Attributes that a rule of the protocol takes away again."""
 

@@ -12,6 +12,7 @@ from sublet.decisions.window import CRASHES_MAX, Next, WindowReport
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.protocol.lease_writes import WriteKind
+from sublet.settings import Settings
 
 from tests.doubles.engine_world import MINUTE, NO_WAITING, SECOND, SHARD, EngineWorld
 
@@ -25,10 +26,11 @@ class Killed(BaseException):
 class Fleet:
     """The state machine and the schedule, around lease workers that a poison record kills."""
 
-    def __init__(self, shards: int = 4) -> None:
-        self.world = EngineWorld(NO_WAITING, shards=shards, leases=False)
+    def __init__(self, shards: int = 4, settings: Settings = NO_WAITING) -> None:
+        self.world = EngineWorld(settings, shards=shards, leases=False)
         self.killed_at: list[timedelta] = []
         self.claimed: list[list[str]] = []
+        self._put = self.world.destination.put
         self._dead = False
         self._began = self.world.clock.now()
         for shard in range(shards):
@@ -45,7 +47,7 @@ class Fleet:
             raise Killed
 
     def _kill(self) -> None:
-        """From now on no write of this process reaches the table."""
+        """From now on no write of this process reaches the table, and nothing the destination."""
         self._dead = True
 
         def nothing(*_: object) -> object:
@@ -53,11 +55,13 @@ class Fleet:
 
         self.world.table.disturb = nothing  # type: ignore[assignment]
         self.world.table.disturb_get = nothing  # type: ignore[assignment]
+        self.world.destination.put = nothing  # type: ignore[method-assign, assignment]
 
     def _revive(self) -> None:
         self._dead = False
         self.world.table.disturb = lambda _, apply: apply()
         self.world.table.disturb_get = lambda _: None
+        self.world.destination.put = self._put  # type: ignore[method-assign]
 
     def tick(self) -> None:
         """One tick, and everything that it starts, to the end."""
@@ -129,6 +133,31 @@ def test_once_it_has_been_mended_it_goes_on_with_nothing_lost() -> None:
     assert all(fleet.done(shard) for shard in range(4))
     assert fleet.world.table.lease(POISON).crashes == 0
     assert fleet.world.metrics.values(Metric.CRASHING_LEASES)[-1] == 0
+
+
+@pytest.mark.parametrize("bisects", [True, False])
+def test_with_finite_attempts_it_is_set_aside_and_the_shard_goes_on(bisects: bool) -> None:
+    settings = replace(
+        NO_WAITING,
+        batch_size=20,
+        maximum_retry_attempts=1,
+        bisect_batch_on_function_error=bisects,
+        on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up",
+    )
+    fleet = Fleet(settings=settings)
+    fleet.poison = "2.7"
+    for _ in range(40):
+        fleet.tick()
+        fleet.world.clock.advance(MINUTE)
+    handled = {data.decode() for _, data in fleet.world.handler.finished}
+    aside = {record.data.decode() for batch in fleet.world.destination.taken for record in batch.records}
+    everything = {f"{shard}.{n}" for shard in range(4) for n in range(30)}
+    assert handled | aside == everything
+    assert "2.7" in aside - handled
+    assert all(record.startswith("2.") for record in aside), "the neighbours are innocent"
+    assert aside == {"2.7"} if bisects else len(aside) == 20, aside
+    assert all(batch.attempts == 2 for batch in fleet.world.destination.taken)
+    assert fleet.world.table.lease(POISON).crashes == 0
 
 
 def test_after_a_crash_each_batch_is_checkpointed_until_one_has_been() -> None:

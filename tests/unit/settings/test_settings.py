@@ -15,6 +15,7 @@ from sublet.settings import (
     POLLS_PER_SECOND_MAX,
     PREFIX,
     Definition,
+    FailureDetails,
     HandlerContract,
     HashRangeFilter,
     LogExceptions,
@@ -138,7 +139,7 @@ def test_a_value_of_another_type_is_refused(name: str, value: object, kind: str)
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=lambda each: each.name)
 def test_every_number_duration_and_text_has_limits(definition: Definition) -> None:
     """A new setting without limits would take any value from the environment."""
-    absurd: Any = {int: -1, timedelta: -SECOND, str: "\n"}.get(definition.kind)
+    absurd: Any = {int: -2, timedelta: -SECOND, str: "\n"}.get(definition.kind)
     if absurd is not None:
         with pytest.raises(SettingsError) as error:
             replace(PLAIN, **{definition.name: absurd})
@@ -315,6 +316,11 @@ def test_every_setting_survives_the_environment() -> None:
         handler_backoff_max=timedelta(minutes=1),
         handler_timeout=timedelta(minutes=4),
         handler_concurrency=4,
+        maximum_retry_attempts=3,
+        maximum_record_age=timedelta(hours=6),
+        bisect_batch_on_function_error=True,
+        on_failure="arn:aws:s3:::given-up/orders",
+        on_failure_details=FailureDetails.FULL,
         hash_range_filter=HashRangeFilter.OFF,
         log_exceptions=LogExceptions.FRAMES,
         metrics_by_shard=False,
@@ -365,3 +371,45 @@ def test_only_continuous_steals() -> None:
     assert not PLAIN.steals
     assert replace(PLAIN, mode=Mode.CONTINUOUS).steals
     assert not replace(PLAIN, mode=Mode.CONTINUOUS, max_leases_to_steal_at_one_time=0).steals
+
+
+@pytest.mark.parametrize(
+    "given", [{"maximum_retry_attempts": 0}, {"maximum_retry_attempts": 3}, {"maximum_record_age": DAY}]
+)
+def test_records_may_be_given_up_only_where_there_is_a_destination_for_them(given: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as error:
+        replace(PLAIN, **given)
+    assert error.value.name == "on_failure"
+    assert replace(PLAIN, **given, on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up").gives_up
+    assert not PLAIN.gives_up
+
+
+@pytest.mark.parametrize(
+    ("arn", "is_one"),
+    [
+        ("arn:aws:sqs:eu-west-1:123456789012:given-up", True),
+        ("arn:aws:sqs:eu-west-1:123456789012:given-up.fifo", True),
+        ("arn:aws-cn:sns:cn-north-1:123456789012:given-up", True),
+        ("arn:aws:s3:::given-up", True),
+        ("arn:aws:s3:::given-up/orders/2026/", True),
+        ("arn:aws:lambda:eu-west-1:123456789012:function:given-up", False),
+        ("https://sqs.eu-west-1.amazonaws.com/123456789012/given-up", False),
+        ("given-up", False),
+    ],
+)
+def test_a_destination_is_a_queue_a_topic_or_a_bucket(arn: str, is_one: bool) -> None:
+    if is_one:
+        assert replace(PLAIN, on_failure=arn).on_failure == arn
+        return
+    with pytest.raises(SettingsError) as error:
+        replace(PLAIN, on_failure=arn)
+    assert error.value.name == "on_failure"
+
+
+def test_forever_is_written_as_in_the_event_source_mapping() -> None:
+    assert (
+        Settings.from_environment(
+            {**ENVIRONMENT, "SUBLET_MAXIMUM_RETRY_ATTEMPTS": "-1"}
+        ).maximum_retry_attempts
+        == -1
+    )

@@ -9,6 +9,7 @@
     ├── HandlerOverdue           a handler call that was given up goes on all the same, and wants to checkpoint
     ├── ProcessSpent             the process can do no more, and a new one can
     ├── BatchItemsFailed         the user's handler reported records of its batch as failed
+    ├── DestinationRefused       the failure destination has not taken, or not given, what it was asked to
     ├── WorkerIdInUse            another process consumes under this one's worker id
     ├── OffsetMalformed          Spark: the query's checkpoint holds an offset that this source cannot read
     ├── RowNotWritable           Spark: a row that Kinesis would not take, such as one without a partition key
@@ -98,6 +99,10 @@ class BatchItemsFailed(SubletError):
     """The handler returned batchItemFailures: what is before the first of them is done, and the rest comes again; or it returned
     some that name no record of its batch, and all of it comes again. Names positions, and nothing that the handler returned.
     """
+
+
+class DestinationRefused(SubletError):
+    """The failure destination said no, or could not be reached. What is to be set aside waits, and nothing is gone past."""
 
 
 class WorkerIdInUse(SubletError):

@@ -117,6 +117,18 @@ class Metric(StrEnum):
         "handler_failures", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
         "Calls of the handler that raised.",
     )  # fmt: skip
+    HANDLER_ATTEMPTS = (
+        "handler_attempts", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "How often the same records have been tried in vain, in windows before too; put with each call that fails.",
+    )  # fmt: skip
+    RECORDS_SET_ASIDE = (
+        "records_set_aside", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "Records that were given up, and that the failure destination has.",
+    )  # fmt: skip
+    DESTINATION_REFUSALS = (
+        "destination_refusals", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
+        "Times that the failure destination did not take what is to be set aside; its shard waits.",
+    )  # fmt: skip
     LOST_LEASES = (
         "lost_leases", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
         "Leases that another owner took while a window held them.",

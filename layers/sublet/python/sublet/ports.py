@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms wi
     from sublet.decisions.read_position import ReadPosition
     from sublet.decisions.unread_shards import Unread
     from sublet.metric_names import Metric
+    from sublet.protocol.failure_document import SetAsideBatch
     from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
     from sublet.protocol.lease_writes import LeaseWrite
     from sublet.protocol.records import Page
@@ -164,6 +165,36 @@ class Dispatcher(Protocol):
         """Start one lease worker per item, at least once each, and return without waiting for them."""
 
 
+class FailureDestination(Protocol):
+    """Where records go that are given up. Raises DestinationRefused."""
+
+    def put(self, batch: SetAsideBatch) -> None:
+        """Returns when all of them are kept. If it raises, some may be kept: the same batch is put again, and then kept twice,
+        or once where the destination can tell.
+        """
+
+
+class KeptBatch(Struct, frozen=True):
+    """What a destination keeps under a name of its own; `problem` instead of the batch where nobody can read it."""
+
+    name: str
+    batch: SetAsideBatch | None
+    problem: str = ""
+
+
+class SetAsideStore(Protocol):
+    """A failure destination that gives back what it keeps. Raises DestinationRefused."""
+
+    def kept(self) -> Sequence[KeptBatch]:
+        """All that can be had now. Nobody else is given these for some time; a store that cannot promise that says so."""
+
+    def remove(self, name: str) -> None:
+        """It is handled, and need not be kept. To remove what is gone is no error."""
+
+    def leave(self, name: str) -> None:
+        """It stays, and anybody may be given it again."""
+
+
 class Clock(Protocol):
     """The time, as an argument. Both are UTC-aware, and alike while nobody touches the machine's clock."""
 
@@ -242,3 +273,5 @@ class Ports:
     chance: Chance
     metrics: Metrics
     log: Log
+    destination: FailureDestination | None = None
+    """None where there is no setting `on_failure`: then nothing is ever given up."""

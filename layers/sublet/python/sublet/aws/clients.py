@@ -8,7 +8,7 @@ Each client's patience lets a heartbeat, or a window's last write, succeed or fa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import boto3
 from botocore.config import Config
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_kinesis import KinesisClient
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
     from mypy_boto3_stepfunctions import SFNClient
 
 CONNECTIONS = 50
@@ -52,8 +53,26 @@ def kinesis_poll_client(region: str | None = None, endpoint_url: str | None = No
 
 
 def s3_client(region: str | None = None) -> S3Client:
-    """For a few small reads when a Spark query has ended."""
+    """For a few small reads when a Spark query has ended, and for what is set aside."""
     client: S3Client = _client("s3", _config(attempts=4, connect_timeout=3, read_timeout=10), region)
+    return client
+
+
+def sqs_client(region: str | None = None) -> SQSClient:
+    """For what is set aside. A queue's own endpoint is in its region."""
+    client: SQSClient = _client("sqs", _config(attempts=4, connect_timeout=3, read_timeout=10), region)
+    return client
+
+
+class TopicClient(Protocol):
+    """What is used of SNS' client."""
+
+    def publish(self, **request: str) -> object: ...
+
+
+def sns_client(region: str | None = None) -> TopicClient:
+    """For what is set aside."""
+    client: TopicClient = _client("sns", _config(attempts=4, connect_timeout=3, read_timeout=10), region)
     return client
 
 

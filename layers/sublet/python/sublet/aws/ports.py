@@ -7,6 +7,7 @@ from random import SystemRandom
 
 from sublet.aws import clients
 from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.failure_destinations import failure_destination
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
@@ -31,6 +32,7 @@ def aws_ports(settings: Settings, service: str) -> Ports:
         chance=SystemRandom(),
         metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
         log=PowertoolsLog(service),
+        destination=failure_destination(settings.on_failure) if settings.on_failure else None,
     )
 
 

@@ -17,7 +17,12 @@ def exception_fields(failure: BaseException, how: LogExceptions) -> dict[str, st
     fields = {"error": type(failure).__name__, "frames": frames_of(failure)}
     if how is LogExceptions.FRAMES:
         return fields
-    return {**fields, "traceback": _shortened("".join(format_exception(failure)))}
+    return {**fields, "traceback": exception_text(failure)}
+
+
+def exception_text(failure: BaseException) -> str:
+    """As Python prints it, traceback and all."""
+    return _shortened("".join(format_exception(failure)))
 
 
 def frames_of(failure: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Calling the user's handler: in order, again after a failure, and never past a record that it did not finish."""
+"""Calling the user's handler: in order, again after a failure, and never past a record that is neither finished nor set aside."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
+from sublet.decisions.failure_policy import Answer, Run, SetAside, begin, is_noted_before
 from sublet.decisions.window import handler_backoff
+from sublet.engine.batch_course import carry_out
 from sublet.engine.handler_calls import HandlerCall, HandlerCalls
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.progress import Progress
-from sublet.errors import HandlerOverdue
+from sublet.engine.setting_aside import SettingAside
+from sublet.errors import BatchItemsFailed, HandlerOverdue
 from sublet.handler import Batch, Handler
+from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
+from sublet.protocol.lease_writes import heartbeat
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
 
@@ -44,6 +49,8 @@ class Handling:
     is_hung: bool = field(default=False, init=False)
     """A call was given up. It may still be under way, so that no other may be made for this lease."""
     under_way: HandlerCall | None = field(default=None, init=False)
+    attempts: int = field(default=0, init=False)
+    """How often what follows on what is finished has been tried in vain, in windows before this one too."""
 
     @property
     def shard_id(self) -> str:
@@ -56,27 +63,26 @@ class Handling:
         return None if under_way is None else under_way.began_at
 
     def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
-        """Hand over `records` until all are finished. False: hung, retries exhausted, stopped, or past the deadline; `progress`
-        knows how far it came.
+        """Hand over `records` until all are finished or set aside. False: hung, given up, stopped, or past the deadline;
+        `progress` knows how far it came, and `attempts` how often what follows has been tried.
 
         No call begins after the deadline, so that only the one under way and the last writes need the window's margin.
         """
-        left, attempt, failed = tuple(records), 1, 0  # a tuple: the handler cannot take any out
-        while left:
-            with self.calls.slots:
-                if not self._may_call():
-                    return False
-                finished = self._call(left, millis_behind_latest, attempt)
-            self.handled += finished
-            left = left[finished:]
-            if not left:
-                return not self.is_hung
-            attempt, failed = (attempt + 1, failed + 1) if finished == 0 else (1, 1)
-            if not self._may_retry(failed):
-                return False
-        return True
+        given = tuple(records)  # the handler cannot take any out
+        batch, lease = HandedOver(self, given, millis_behind_latest), self.held.lease
+        known = (0, 0) if self.progress.is_unwritten else (lease.attempts, lease.crashes)
+        course = begin(len(given), self.settings, *known)
+        left = carry_out(course, batch, batch.arrived, self.ports.clock.now, self.settings)
+        self.attempts = left.attempts
+        return not left.runs and not self.is_hung
 
-    def _may_call(self) -> bool:
+    def note_attempts(self, attempts: int) -> None:
+        """In the lease's row, for whoever goes on: how often what follows the checkpoint has been tried in vain."""
+        lease = self.held.lease
+        if attempts not in (0, lease.attempts) and not self.progress.is_unwritten:
+            self.held.write(partial(heartbeat, attempts=attempts))
+
+    def may_call(self) -> bool:
         in_time = not self.stop.is_set() and self.ports.clock.steady() < self.deadline
         return in_time and self.held.confirm() and not self.progress.has_been_moved()
 
@@ -88,8 +94,8 @@ class Handling:
         self.retries_exhausted = attempt >= self.settings.handler_attempts or not in_time
         return not self.retries_exhausted and not self.stop.wait(backoff)
 
-    def _call(self, records: Sequence[UserRecord], millis_behind_latest: int, attempt: int) -> int:
-        """One handler call; how many of the records, from the first, are finished."""
+    def call(self, records: Sequence[UserRecord], millis_behind_latest: int, attempt: int) -> HandlerCall:
+        """One handler call; in a slot that the caller has."""
         first, last, count = records[0].checkpoint, records[-1].checkpoint, len(records)
         call = HandlerCall(self.held.lease.lease_key, self.shard_id, "handle", first, last, count)
         place: dict[int, int] | None = None
@@ -121,7 +127,9 @@ class Handling:
         has_returned = self._make(call, partial(self.handler.handle, batch))
         if has_returned and not by_hand:
             self.progress.finish(last)
-        return call.finished
+        else:
+            self.ports.metrics.put(Metric.HANDLER_ATTEMPTS, attempt)
+        return call
 
     def _refuse_if_hung(self) -> None:
         if self.is_hung:
@@ -162,3 +170,67 @@ class Handling:
             if once or not self._may_retry(attempt):
                 return False
         return False
+
+
+@dataclass(slots=True)
+class HandedOver:
+    """The acts of a batch's course. `last` is the last call."""
+
+    handling: Handling
+    records: Sequence[UserRecord]
+    millis_behind_latest: int
+    last: HandlerCall | None = field(default=None, init=False)
+
+    def arrived(self, place: int) -> datetime:
+        return self.records[place].approximate_arrival_timestamp
+
+    def time_left(self) -> timedelta:
+        return self.handling.deadline - self.handling.ports.clock.steady()
+
+    def call(self, run: Run) -> Answer | None:
+        handling, records = self.handling, self.records
+        with handling.calls.slots:
+            if handling.is_hung or not handling.may_call():
+                return None
+            if is_noted_before(run, handling.held.lease.crashes, handling.settings):
+                handling.note_attempts(run.attempts + 1)
+            called = records if run.size == len(records) else records[run.start : run.end]
+            self.last = handling.call(called, self.millis_behind_latest, run.attempts + 1)
+        handling.handled += self.last.finished
+        if run.size < len(records):
+            handling.progress.write_if_due()
+        return Answer(self.last.finished, has_raised=_has_raised(self.last))
+
+    def set_aside(self, step: SetAside) -> bool | None:
+        """Set aside first, then checkpoint past: a crash in between sets aside twice, and loses nothing."""
+        handling, run = self.handling, step.run
+        if not handling.may_call():
+            return None
+        records = self.records[run.start : run.end]
+        failure = None if self.last is None else self.last.failure
+        has_raised = run.attempts > 0 if self.last is None else _has_raised(self.last)
+        if not self._setting_aside().put(records, step, failure, has_raised):
+            return False
+        handling.progress.finish(records[-1].checkpoint)
+        handling.progress.write()
+        return True
+
+    def _setting_aside(self) -> SettingAside:
+        handling = self.handling
+        ports, settings, lease = handling.ports, handling.settings, handling.held.lease
+        return SettingAside(
+            ports.destination, ports.log, ports.metrics.put, ports.clock.now, settings, settings.stream,
+            lease.shard_id, lease.holder or "",
+        )  # fmt: skip
+
+    def wait(self, lasts: timedelta) -> bool:
+        handling = self.handling
+        return not handling.is_hung and not handling.stop.wait(lasts)
+
+    def give_up(self, why: str) -> None:  # noqa: ARG002 - the log has each failure
+        self.handling.retries_exhausted = True
+
+
+def _has_raised(call: HandlerCall) -> bool:
+    """Or hung. What it returned and named as failed is no such thing: ESM splits no batch for that."""
+    return not call.has_returned and not isinstance(call.failure, BatchItemsFailed)

@@ -5,6 +5,7 @@ Held to the same contract suite as `sublet.aws`.
 
 from sublet.memory.clock import FakeClock
 from sublet.memory.dispatcher import MemoryDispatcher
+from sublet.memory.failure_destination import MemoryDestination
 from sublet.memory.lease_table import MemoryLeaseTable
 from sublet.memory.log import LogLine, MemoryLog
 from sublet.memory.metrics import Measurement, MemoryMetrics
@@ -16,6 +17,7 @@ __all__ = [
     "FakeClock",
     "LogLine",
     "Measurement",
+    "MemoryDestination",
     "MemoryDispatcher",
     "MemoryLeaseTable",
     "MemoryLog",

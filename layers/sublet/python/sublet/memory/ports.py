@@ -5,12 +5,23 @@ from __future__ import annotations
 from random import Random
 
 from sublet.decisions.chance import Chance
+from sublet.memory.failure_destination import MemoryDestination
 from sublet.memory.lease_table import MemoryLeaseTable
 from sublet.memory.log import MemoryLog
 from sublet.memory.metrics import MemoryMetrics
 from sublet.memory.sighting_store import MemorySightingStore
 from sublet.memory.stream import MemoryStream
-from sublet.ports import Clock, LeaseTable, Log, Metrics, Ports, SightingStore, Stream, Tasks
+from sublet.ports import (
+    Clock,
+    FailureDestination,
+    LeaseTable,
+    Log,
+    Metrics,
+    Ports,
+    SightingStore,
+    Stream,
+    Tasks,
+)
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
@@ -25,6 +36,7 @@ def memory_ports(
     chance: Chance | None = None,
     metrics: Metrics | None = None,
     log: Log | None = None,
+    destination: FailureDestination | None = None,
 ) -> Ports:
     """A new and empty world, but for what is given. The clock is the machine's, and the tasks are its threads."""
     clock = clock or SystemClock()
@@ -37,4 +49,5 @@ def memory_ports(
         chance=chance or Random(0),  # noqa: S311 - the same choices in every run
         metrics=metrics or MemoryMetrics(),
         log=log or MemoryLog(),
+        destination=destination or MemoryDestination(),
     )

@@ -58,6 +58,7 @@ class Lease:
     holder                ours (`subletHolder`): which worker item and invocation holds it; worker ids are shared by many
     crashes               ours (`subletCrashes`): how often an owner has gone without releasing it since the last checkpoint.
                           It outlives a process that a record of it kills; a Java owner's checkpoint leaves it as it is
+    attempts              ours (`subletAttempts`): how often what follows this very checkpoint has been tried in vain
     checkpoint_owner      KCL 3.x graceful handoff: the old owner, which still checkpoints while it drains
     other                 attributes that we do not know, kept as they are
     """
@@ -74,6 +75,7 @@ class Lease:
     caught_up_at: datetime | None = None
     holder: str | None = None
     crashes: int = 0
+    attempts: int = 0
     checkpoint_owner: str | None = None
     pending_checkpoint: Checkpoint | None = None
     pending_checkpoint_state: bytes | None = None

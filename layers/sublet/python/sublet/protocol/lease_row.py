@@ -39,6 +39,13 @@ START_AT = "subletStartAt"
 CAUGHT_UP_AT = "subletCaughtUpAt"
 HOLDER = "subletHolder"
 CRASHES = "subletCrashes"
+ATTEMPTS = "subletAttempts"
+"""`<attempts>@<checkpoint>`: they are of what follows that checkpoint, and of nothing else. An owner that knows nothing of the
+attribute, as Java's, leaves it when it checkpoints.
+"""
+
+TROUBLES = (CRASHES, ATTEMPTS)
+"""What progress makes forgotten."""
 
 PENDING = (PENDING_CHECKPOINT, PENDING_SUB_SEQUENCE_NUMBER, PENDING_STATE)
 LEASE_ENTITY = "LEASE"
@@ -64,6 +71,7 @@ _KNOWN = frozenset(
         CAUGHT_UP_AT,
         HOLDER,
         CRASHES,
+        ATTEMPTS,
     }
 )
 _SHARD_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -87,6 +95,10 @@ def number(value: int) -> AttributeValue:
 def texts(values: frozenset[str]) -> AttributeValue:
     """A string set. DynamoDB refuses empty ones: leave the attribute out instead."""
     return {"SS": sorted(values)}
+
+
+def attempts_after(checkpoint: Checkpoint, attempts: int) -> AttributeValue:
+    return text(f"{attempts}@{checkpoint}")
 
 
 def moment(value: datetime) -> AttributeValue:
@@ -154,9 +166,11 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
     if start_at is None and stored == Sentinel.AT_TIMESTAMP and sub > 0:
         start_at = _EPOCH + sub * _MILLISECOND  # kcl-rust's way of keeping the moment
     pending = _text(item, PENDING_CHECKPOINT)
+    lease_key = _lease_key(_required(_text(item, LEASE_KEY), LEASE_KEY))
+    checkpoint = Checkpoint.parse(_required(stored, CHECKPOINT), sub)
     return Lease(
-        lease_key=_lease_key(_required(_text(item, LEASE_KEY), LEASE_KEY)),
-        checkpoint=Checkpoint.parse(_required(stored, CHECKPOINT), sub),
+        lease_key=lease_key,
+        checkpoint=checkpoint,
         lease_counter=_required(_number(item, LEASE_COUNTER), LEASE_COUNTER),
         lease_owner=_text(item, LEASE_OWNER) or None,
         owner_switches_since_checkpoint=_number(item, OWNER_SWITCHES) or 0,
@@ -167,6 +181,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         caught_up_at=_moment(item, CAUGHT_UP_AT),
         holder=_text(item, HOLDER) or None,
         crashes=_number(item, CRASHES) or 0,
+        attempts=_attempts(item, checkpoint),
         checkpoint_owner=_text(item, CHECKPOINT_OWNER) or None,
         pending_checkpoint=Checkpoint.parse(pending, _number(item, PENDING_SUB_SEQUENCE_NUMBER) or 0)
         if pending
@@ -204,6 +219,7 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         CAUGHT_UP_AT: lease.caught_up_at and moment(lease.caught_up_at),
         HOLDER: lease.holder and text(lease.holder),
         CRASHES: lease.crashes and number(lease.crashes),
+        ATTEMPTS: lease.attempts and attempts_after(lease.checkpoint, lease.attempts),
     }
     started = starting_at(lease.checkpoint, lease.start_at) if lease.start_at else {}
     return row | {name: value for name, value in optional.items() if value} | started
@@ -245,6 +261,12 @@ def _number(item: Mapping[str, AttributeValue], name: str) -> int | None:
         return None if value is None else int(value)
     except ValueError:
         raise _Unreadable(f"attribute {name} is {value!r:.80}, expected a whole number") from None
+
+
+def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> int:
+    attempts, _, of = (_text(item, ATTEMPTS) or "").partition("@")
+    is_known = of == str(checkpoint) and re.fullmatch(r"\d{1,9}", attempts)
+    return int(attempts) if is_known else 0
 
 
 def _fraction(item: Mapping[str, AttributeValue], name: str) -> float | None:

@@ -32,7 +32,15 @@ from sublet.protocol.conditions import (
     holds,
 )
 from sublet.protocol.lease import AttributeValue, Lease, LeaseFence, Position
-from sublet.protocol.lease_row import encode_row, moment, number, text, texts, whole_milliseconds
+from sublet.protocol.lease_row import (
+    attempts_after,
+    encode_row,
+    moment,
+    number,
+    text,
+    texts,
+    whole_milliseconds,
+)
 
 ONE = 1
 _ZERO = number(0)
@@ -106,10 +114,15 @@ def acquire(seen: LeaseFence, worker_id: str, holder: str, *, after_crash: bool 
     )
 
 
-def heartbeat(lease: Lease) -> LeaseWrite:
-    """Show that the owner lives (KCL's renewLease)."""
+def heartbeat(lease: Lease, attempts: int = 0) -> LeaseWrite:
+    """Show that the owner lives (KCL's renewLease). `attempts`: note how often what comes next has been tried in vain."""
+    noted = {columns.ATTEMPTS: attempts_after(lease.checkpoint, attempts)} if attempts else {}
     return LeaseWrite(
-        WriteKind.HEARTBEAT, lease.lease_key, _still_held(lease), adds={columns.LEASE_COUNTER: ONE}
+        WriteKind.HEARTBEAT,
+        lease.lease_key,
+        _still_held(lease),
+        sets=noted,
+        adds={columns.LEASE_COUNTER: ONE},
     )
 
 
@@ -133,7 +146,7 @@ def checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
         all_of(*_still_held(lease).conditions, _position_stands(lease), _further_on(to)),
         sets=_position(to),
         adds={columns.LEASE_COUNTER: ONE},
-        removes=(*columns.PENDING, columns.START_AT, columns.CRASHES),
+        removes=(*columns.PENDING, columns.START_AT, *columns.TROUBLES),
         moves_to=Position(to),
     )
 
@@ -169,7 +182,7 @@ def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
         lease.lease_key,
         all_of(_EXISTS, _NOT_ENDED, _position_stands(lease), _further_on(to)),
         sets=_position(to),
-        removes=(*columns.PENDING, columns.START_AT, columns.CRASHES),
+        removes=(*columns.PENDING, columns.START_AT, *columns.TROUBLES),
     )
 
 
@@ -195,7 +208,7 @@ def end(lease: Lease) -> LeaseWrite:
         all_of(*_still_held(lease).conditions, _position_stands(lease), _NOT_ENDED),
         sets=_position(SHARD_END),
         adds={columns.LEASE_COUNTER: ONE},
-        removes=(*columns.PENDING, columns.START_AT, columns.CAUGHT_UP_AT, columns.CRASHES, *_OWNERSHIP),
+        removes=(*columns.PENDING, columns.START_AT, columns.CAUGHT_UP_AT, *columns.TROUBLES, *_OWNERSHIP),
         moves_to=Position(SHARD_END),
     )
 

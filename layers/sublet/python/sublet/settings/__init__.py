@@ -11,6 +11,7 @@ reasons     each setting's reason, for documents and help
 from sublet.settings.definition import Definition, Only
 from sublet.settings.kinds import (
     Checkpointing,
+    FailureDetails,
     HandlerContract,
     HashRangeFilter,
     LogExceptions,
@@ -30,6 +31,7 @@ __all__ = [
     "SIGHTINGS_SUFFIX",
     "Checkpointing",
     "Definition",
+    "FailureDetails",
     "HandlerContract",
     "HashRangeFilter",
     "LogExceptions",

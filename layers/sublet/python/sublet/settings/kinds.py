@@ -51,6 +51,13 @@ class HandlerContract(StrEnum):
     LAMBDA_EVENT = "lambda_event"
 
 
+class FailureDetails(StrEnum):
+    """What a failure destination is told of the handler's exception: its type and the frames, or its text too."""
+
+    FRAMES = "frames"
+    FULL = "full"
+
+
 class StartKind(StrEnum):
     TRIM_HORIZON = "TRIM_HORIZON"
     LATEST = "LATEST"

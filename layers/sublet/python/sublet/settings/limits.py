@@ -30,6 +30,12 @@ def check_together(settings: Settings) -> None:
             duration_text(settings.heartbeat_interval),
             f"at most a third of failover_time ({duration_text(settings.failover_time)}), so that two may be lost",
         )
+    if settings.gives_up and settings.on_failure is None:
+        raise SettingsError(
+            "on_failure",
+            None,
+            "required where maximum_retry_attempts or maximum_record_age is given: records that are given up must go somewhere",
+        )
     if settings.window_margin * 2 > settings.window:
         raise SettingsError(
             "window_margin",

@@ -73,7 +73,7 @@ def parse_setting(name: str, kind: Any, text: str) -> object:
         return parse_duration(name, text)
     if kind is StartPosition:
         return StartPosition.parse(text)
-    if kind is int and re.fullmatch(r"\d{1,12}", text):
+    if kind is int and re.fullmatch(r"-?\d{1,12}", text):
         return int(text)
     if text in (members := _members(kind)):
         return members[text]

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Self
 
 from sublet.errors import SettingsError
 from sublet.settings.definition import (
+    Allowed,
     Definition,
     Elsewhere,
     Only,
@@ -25,6 +26,7 @@ from sublet.settings.definition import (
 from sublet.settings.kinds import (
     TRIM_HORIZON,
     Checkpointing,
+    FailureDetails,
     HandlerContract,
     HashRangeFilter,
     LogExceptions,
@@ -199,11 +201,10 @@ class Settings:
         int,
         between(1, 1_000),
         Elsewhere(
-            esm="MaximumRetryAttempts",
-            difference="counts the first call too; afterwards the batch waits for the next tick, nothing is dropped",
+            difference="in one window; see maximum_retry_attempts for what ESM has",
         ),
     ] = 5
-    """Calls with the same batch before the lease is released and the next tick decides. Nothing is ever skipped."""
+    """Calls with the same batch before the lease is released and the next tick decides. Nothing is skipped by it."""
 
     handler_backoff: Annotated[timedelta, lasting("0s", "5m")] = timedelta(seconds=1)
     """Before the second call; doubles up to handler_backoff_max."""
@@ -218,6 +219,50 @@ class Settings:
 
     handler_concurrency: Annotated[int, between(1, 100)] = 1
     """Handler calls at once in one process. More needs a handler that is safe to call from several threads."""
+
+    maximum_retry_attempts: Annotated[
+        int,
+        Allowed("-1 (for ever), or a whole number from 0 to 10,000", lambda number: -1 <= number <= 10_000),
+        Elsewhere(esm="MaximumRetryAttempts", difference="one that is finite needs on_failure"),
+    ] = -1
+    """Calls with the same records after the first that fails, in as many windows as it takes; then they are set aside. Crashes
+    count, and calls that last too long.
+    """
+
+    maximum_record_age: Annotated[
+        timedelta | None,
+        lasting("1m", "7d"),
+        Elsewhere(
+            esm="MaximumRecordAgeInSeconds", difference="-1 there is none here; it needs on_failure as well"
+        ),
+    ] = None
+    """Records that arrived longer ago are set aside instead of being handed over. None: there is no such age."""
+
+    bisect_batch_on_function_error: Annotated[
+        bool,
+        Elsewhere(
+            esm="BisectBatchOnFunctionError", difference="after a crash it narrows by sixteen, not by two"
+        ),
+    ] = False
+    """A batch whose call raised is called again in halves, the first half first, down to the one record that it fails with.
+    Splitting is no attempt.
+    """
+
+    on_failure: Annotated[
+        str | None,
+        matching(
+            r"arn:[\w-]+:(sqs|sns):[\w-]+:\d{12}:[\w.-]+|arn:[\w-]+:s3:::[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?",
+            "the ARN of an SQS queue, an SNS topic, or an S3 bucket with or without /prefix",
+        ),
+        Elsewhere(
+            esm="DestinationConfig.OnFailure",
+            difference="gets the records themselves too; required where any may be given up; they wait while it refuses them",
+        ),
+    ] = None
+    """Where records go that are set aside: they are given up only when it has taken them."""
+
+    on_failure_details: FailureDetails = FailureDetails.FRAMES
+    """What the destination is told of the handler's exception. Its text may hold what a record holds."""
 
     hash_range_filter: HashRangeFilter = HashRangeFilter.KCL
     """Drop-in for KCL by default, with a metric for what it dropped."""
@@ -270,6 +315,11 @@ class Settings:
     def is_checkpointed_by_hand(self) -> bool:
         """Whether a call of the handler that returns has merely been handed its records."""
         return self.checkpointing is Checkpointing.MANUAL
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether a record may ever be set aside."""
+        return self.maximum_retry_attempts >= 0 or self.maximum_record_age is not None
 
     @property
     def steals(self) -> bool:

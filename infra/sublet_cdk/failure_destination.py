@@ -1,0 +1,86 @@
+"""The failure destination of a consumer: what the user names, as the setting `on_failure`, and what the worker may do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aws_cdk import Token
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from sublet.errors import SettingsError
+from sublet_cdk import roles
+
+FailureDestination = sqs.IQueue | sns.ITopic | s3.IBucket | str
+"""A construct, or the ARN of what there is already; a bucket's may have a /prefix."""
+
+PUTS = {"sqs": ["sqs:GetQueueUrl", "sqs:SendMessage"], "sns": ["sns:Publish"], "s3": ["s3:PutObject"]}
+REDRIVES = {
+    "sqs": ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"],
+    "s3": ["s3:DeleteObject", "s3:GetObject"],
+}
+WITH_KEY = ["kms:Decrypt", "kms:GenerateDataKey"]
+"""To put into what is encrypted with a key of the user's."""
+
+STAND_INS = {
+    "sqs": "arn:aws:sqs:us-east-1:123456789012:known-only-at-deployment",
+    "sns": "arn:aws:sns:us-east-1:123456789012:known-only-at-deployment",
+    "s3": "arn:aws:s3:::known-only-at-deployment",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """`arn` is the setting, and may be a token; `key` encrypts what is there."""
+
+    service: str
+    arn: str
+    key: kms.IKey | None = None
+
+    @property
+    def checked_arn(self) -> str:
+        """To validate the settings with: the ARN, or one like it."""
+        return STAND_INS[self.service] if Token.is_unresolved(self.arn) else self.arn
+
+    def resource(self, application: str) -> str:
+        """What may be written: of a bucket no more than the application's own folder."""
+        return f"{self.arn.rstrip('/')}/{application}/*" if self.service == "s3" else self.arn
+
+    def duties(self, application: str) -> dict[str, iam.PolicyStatement | None]:
+        return {
+            "on-failure": roles.allow(PUTS[self.service], self.resource(application)),
+            "on-failure-key": roles.allow(WITH_KEY, self.key.key_arn) if self.key else None,
+        }
+
+    def grant_redrive(self, grantee: iam.IGrantable, application: str) -> None:
+        """`sublet redrive`: take out what is handled."""
+        if self.service not in REDRIVES:
+            raise SettingsError("on_failure", self.arn, "a queue or a bucket: a topic gives nothing back")
+        roles.grant(grantee, REDRIVES[self.service], self.resource(application))
+        if self.service == "s3":
+            roles.grant(grantee, ["s3:ListBucket"], self.arn.partition("/")[0])
+        if self.key is not None:
+            roles.grant(grantee, ["kms:Decrypt"], self.key.key_arn)
+
+
+def destination_of(given: FailureDestination | None) -> Destination | None:
+    """Whatever the construct was given. A text is checked as the setting is."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return Destination(_service_of(given.split(":")), given)
+    if (queue := getattr(given, "queue_arn", None)) is not None:
+        return Destination("sqs", queue, getattr(given, "encryption_master_key", None))
+    if (topic := getattr(given, "topic_arn", None)) is not None:
+        return Destination("sns", topic, getattr(given, "master_key", None))
+    if (bucket := getattr(given, "bucket_arn", None)) is not None:
+        return Destination("s3", bucket, getattr(given, "encryption_key", None))
+    raise SettingsError("on_failure", type(given).__name__, "a queue, a topic, a bucket, or the ARN of one")
+
+
+def _service_of(parts: Sequence[str]) -> str:
+    """The settings refuse what is none of these."""
+    return parts[2] if len(parts) > 2 and parts[2] in STAND_INS else "sqs"

@@ -1,0 +1,75 @@
+"""Giving records to the failure destination, and telling what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sublet.decisions.failure_policy import SetAside
+from sublet.engine.exception_fields import exception_text, frames_of
+from sublet.errors import DestinationRefused
+from sublet.metric_names import Metric
+from sublet.ports import FailureDestination, Log
+from sublet.protocol.failure_document import Failure, SetAsideBatch
+from sublet.protocol.records import UserRecord
+from sublet.settings import FailureDetails, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class SettingAside:
+    """For one shard's records. `holder`: who gives them up, as in the lease's row."""
+
+    destination: FailureDestination | None
+    log: Log
+    count: Callable[[Metric, float], None]
+    now: Callable[[], datetime]
+    settings: Settings
+    stream: str
+    shard_id: str
+    holder: str
+
+    def put(
+        self, records: Sequence[UserRecord], step: SetAside, failure: BaseException | None, has_raised: bool
+    ) -> bool:
+        """Whether the destination has them all. Its refusal is seen in the log, a metric and an alarm."""
+        batch = SetAsideBatch(
+            self.settings.application, self.stream, self.settings.stream_arn, self.shard_id, tuple(records),
+            step.condition, step.run.attempts, self.now(), self.holder, self.settings.handler,
+            told(failure, self.settings), has_raised,
+        )  # fmt: skip
+        fields = {
+            "shard_id": self.shard_id,
+            "first": str(records[0].checkpoint),
+            "last": str(records[-1].checkpoint),
+            "records": len(records),
+            "condition": step.condition.value,
+            "why": step.why,
+        }
+        try:
+            self._give(batch)
+        except Exception as problem:  # noqa: BLE001 - an expired token, a bug: whatever it is, the records wait
+            self.count(Metric.DESTINATION_REFUSALS, 1)
+            self.log.error(
+                "the failure destination refused records, which wait for it",
+                **fields,
+                error=type(problem).__name__,
+                problem=str(problem),
+            )
+            return False
+        self.count(Metric.RECORDS_SET_ASIDE, len(records))
+        self.log.error("records set aside", **fields)
+        return True
+
+    def _give(self, batch: SetAsideBatch) -> None:
+        if self.destination is None:
+            raise DestinationRefused("there is none: the setting on_failure is not given")
+        self.destination.put(batch)
+
+
+def told(failure: BaseException | None, settings: Settings) -> Failure | None:
+    """What the destination may know of the handler's exception."""
+    if failure is None:
+        return None
+    text = exception_text(failure) if settings.on_failure_details is FailureDetails.FULL else None
+    return Failure(type(failure).__name__, frames_of(failure), text)

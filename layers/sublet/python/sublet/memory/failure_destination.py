@@ -1,0 +1,37 @@
+"""A failure destination in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sublet.errors import DestinationRefused
+from sublet.ports import KeptBatch
+from sublet.protocol.failure_document import SetAsideBatch, object_key
+
+
+class MemoryDestination:
+    """The FailureDestination and SetAsideStore ports. `refusals`: so many calls are refused from now on.
+
+    It keeps what is set aside twice once, as a bucket does. `taken` are all calls that were not refused, in order.
+    """
+
+    def __init__(self) -> None:
+        self.taken: list[SetAsideBatch] = []
+        self.refusals = 0
+        self._kept: dict[str, SetAsideBatch] = {}
+
+    def put(self, batch: SetAsideBatch) -> None:
+        if self.refusals > 0:
+            self.refusals -= 1
+            raise DestinationRefused("the destination in memory was told to refuse this")
+        self.taken.append(batch)
+        self._kept[object_key(batch, "")] = batch
+
+    def kept(self) -> Sequence[KeptBatch]:
+        return [KeptBatch(name, batch) for name, batch in self._kept.items()]
+
+    def remove(self, name: str) -> None:
+        self._kept.pop(name, None)
+
+    def leave(self, name: str) -> None:
+        pass

@@ -1,0 +1,257 @@
+"""What a failure destination is given: the event source mapping's document, and what that leaves out, above all the records.
+
+For a queue or a topic it is the body of a message; records that do not fit into one go into several, in order, each with the
+document of its own part. In a bucket it is the first line of an object of gzip'd JSON lines; each other line is a record.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sublet.protocol.records import StreamRecord, UserRecord
+
+MESSAGE_BYTES_MAX = 256 * 1024
+"""What a topic takes, and a queue that nobody has told to take more."""
+
+ROOM_FOR_PART = 100
+"""Bytes, for what tells the parts of one document apart."""
+
+OBJECT_SUFFIX = ".jsonl.gz"
+
+OURS = "sublet"
+"""The field of a document that holds what ESM's has not."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the handler did not do it: its exception's type and frames; its text only if that may be told."""
+
+    type: str
+    frames: str
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetAsideBatch:
+    """Records of one shard that are given up together, in order.
+
+    condition   in ESM's words
+    attempts    calls of the handler, and crashes, with the first of them
+    failure     the last one; None where it was never called, or died, or only named what it could not do
+    has_raised  it raised or died, and did not just say so
+    holder      of the lease: which worker item and invocation
+    """
+
+    application: str
+    stream: str
+    stream_arn: str | None
+    shard_id: str
+    records: tuple[UserRecord, ...]
+    condition: str
+    attempts: int
+    at: datetime
+    holder: str
+    handler: str
+    failure: Failure | None = None
+    has_raised: bool = True
+
+
+class NotADocument(ValueError):
+    """A message or an object that was not written by this module. Says what is wrong with it."""
+
+
+class Message(NamedTuple):
+    """`positions` are the same when the same records are set aside once more; the body is not."""
+
+    body: str
+    positions: str
+
+
+def messages(batch: SetAsideBatch, limit: int = MESSAGE_BYTES_MAX) -> list[Message]:
+    """The batch as messages of at most `limit` bytes. A record that is too large for one by itself goes without its data."""
+    room = limit - len(_text(_document(batch))) - ROOM_FOR_PART
+    parts = list(_parts(batch.records, room))
+    return [_message(batch, part, number, len(parts)) for number, part in enumerate(parts, 1)]
+
+
+def _message(
+    batch: SetAsideBatch, part: Sequence[tuple[UserRecord, Json]], number: int, parts: int
+) -> Message:
+    records = tuple(record for record, _ in part)
+    document = _document(replace(batch, records=records))
+    document[OURS] |= {"part": number, "parts": parts, "records": [line for _, line in part]}
+    span = f"{records[0].checkpoint} to {records[-1].checkpoint}"
+    return Message(_text(document), f"{batch.application} {batch.shard_id} {span}")
+
+
+def _parts(records: Sequence[UserRecord], room: int) -> Iterator[list[tuple[UserRecord, Json]]]:
+    part: list[tuple[UserRecord, Json]] = []
+    used = 0
+    for record in records:
+        line = _record(record)
+        if (size := len(_text(line)) + 1) > room:
+            line = {**line, "data": None}
+            size = len(_text(line)) + 1
+        if part and used + size > room:
+            yield part
+            part, used = [], 0
+        part.append((record, line))
+        used += size
+    yield part
+
+
+def object_key(batch: SetAsideBatch, prefix: str) -> str:
+    """Of the records' positions alone: what is set aside twice, since a crash came before the checkpoint, is there once."""
+    first = batch.records[0]
+    folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+    return f"{folder}{batch.application}/{batch.shard_id}/{first.sequence_number}-{first.sub_sequence_number}{OBJECT_SUFFIX}"
+
+
+def object_bytes(batch: SetAsideBatch) -> bytes:
+    lines = [_text(_document(batch)), *(_text(_record(record)) for record in batch.records)]
+    return gzip.compress("\n".join(lines).encode(), mtime=0)
+
+
+def batch_of_message(body: str) -> SetAsideBatch:
+    """Raises NotADocument. A topic's envelope around it is taken off, as a queue that subscribes to one gets it."""
+    document = _json(body)
+    if OURS not in document and isinstance(document.get("Message"), str):
+        document = _json(document["Message"])
+    return _batch(document, None)
+
+
+def batch_of_object(data: bytes) -> SetAsideBatch:
+    """Raises NotADocument."""
+    try:
+        first, *lines = gzip.decompress(data).decode().splitlines()
+    except (OSError, EOFError, ValueError) as problem:
+        raise NotADocument(f"no gzip'd JSON lines: {problem}") from problem
+    return _batch(_json(first), [_json(line) for line in lines])
+
+
+def _document(batch: SetAsideBatch) -> Json:
+    """Field for field as ESM's, and a field of ours."""
+    first, last = batch.records[0], batch.records[-1]
+    request = {
+        "requestId": batch.holder,
+        "functionArn": batch.handler,
+        "condition": batch.condition,
+        "approximateInvokeCount": max(1, batch.attempts),
+    }
+    response = {
+        "statusCode": 200,
+        "executedVersion": "$LATEST",
+        "functionError": "Unhandled" if batch.has_raised else None,
+    }
+    info = {
+        "shardId": batch.shard_id,
+        "startSequenceNumber": first.sequence_number,
+        "endSequenceNumber": last.sequence_number,
+        "approximateArrivalOfFirstRecord": _moment(first.approximate_arrival_timestamp),
+        "approximateArrivalOfLastRecord": _moment(last.approximate_arrival_timestamp),
+        "batchSize": len(batch.records),
+        "streamArn": batch.stream_arn,
+    }
+    ours = {
+        "application": batch.application,
+        "stream": batch.stream,
+        "attempts": batch.attempts,
+        "startSubSequenceNumber": first.sub_sequence_number,
+        "endSubSequenceNumber": last.sub_sequence_number,
+        "error": _failure(batch.failure),
+    }
+    answered = {} if batch.condition == "RecordAgeExceeded" else {"responseContext": response}
+    return {
+        "requestContext": request,
+        **answered,
+        "version": "1.0",
+        "timestamp": _moment(batch.at),
+        "KinesisBatchInfo": info,
+        OURS: ours,
+    }
+
+
+def _failure(failure: Failure | None) -> Json | None:
+    if failure is None:
+        return None
+    text = {} if failure.text is None else {"text": failure.text}
+    return {"type": failure.type, "frames": failure.frames, **text}
+
+
+def _record(record: UserRecord) -> Json:
+    return {
+        "sequenceNumber": record.sequence_number,
+        "subSequenceNumber": record.sub_sequence_number,
+        "partitionKey": record.partition_key,
+        "explicitHashKey": record.explicit_hash_key,
+        "approximateArrivalTimestamp": _moment(record.approximate_arrival_timestamp),
+        "data": b64encode(record.data).decode(),
+    }
+
+
+def _batch(document: Mapping[str, Any], lines: Sequence[Mapping[str, Any]] | None) -> SetAsideBatch:
+    """`lines`: the records, where they do not stand in the document."""
+    try:
+        ours, request, info = document[OURS], document["requestContext"], document["KinesisBatchInfo"]
+        error = ours["error"]
+        return SetAsideBatch(
+            ours["application"],
+            ours["stream"],
+            info["streamArn"],
+            info["shardId"],
+            tuple(_user_records(ours["records"] if lines is None else lines)),
+            request["condition"],
+            ours["attempts"],
+            datetime.fromisoformat(document["timestamp"]),
+            request["requestId"],
+            request["functionArn"],
+            error and Failure(error["type"], error["frames"], error.get("text")),
+            document.get("responseContext", {}).get("functionError") is not None,
+        )
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise NotADocument(f"no document of sublet's: {type(problem).__name__} {problem}") from problem
+
+
+def _user_records(lines: Sequence[Mapping[str, Any]]) -> Iterator[UserRecord]:
+    """User records of one stream record share it again, without its data."""
+    shared: dict[str, StreamRecord] = {}
+    for line in lines:
+        number, data = line["sequenceNumber"], line["data"]
+        if data is None:
+            raise NotADocument(f"record {number} was too large for a message, and is only named in it")
+        arrived = datetime.fromisoformat(line["approximateArrivalTimestamp"])
+        stream_record = shared.setdefault(number, StreamRecord(number, b"", line["partitionKey"], arrived))
+        yield UserRecord(
+            b64decode(data),
+            line["partitionKey"],
+            line["subSequenceNumber"],
+            stream_record,
+            line["explicitHashKey"],
+        )
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _text(value: Json) -> str:
+    """In ASCII, so that its length is its bytes."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _json(text: str) -> Json:
+    try:
+        value = json.loads(text)
+    except ValueError as problem:
+        raise NotADocument(f"no JSON: {problem}") from problem
+    if not isinstance(value, dict):
+        raise NotADocument(f"a {type(value).__name__}, no JSON object")
+    return value

@@ -1,0 +1,158 @@
+"""What a failure destination is given, and that it can be read back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from sublet.protocol.failure_document import (
+    Failure,
+    NotADocument,
+    SetAsideBatch,
+    batch_of_message,
+    batch_of_object,
+    messages,
+    object_bytes,
+    object_key,
+)
+from sublet.protocol.records import StreamRecord, UserRecord
+
+AT = datetime(2026, 1, 31, 8, 0, 0, 123000, tzinfo=UTC)
+ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/events"
+
+
+def record(number: int, data: bytes = b"data", sub: int = 0) -> UserRecord:
+    return UserRecord(data, f"kéy-{number}", sub, StreamRecord(str(number), b"", f"kéy-{number}", AT))
+
+
+def batch(*records: UserRecord) -> SetAsideBatch:
+    return SetAsideBatch(
+        "orders",
+        "events",
+        ARN,
+        "shardId-000000000000",
+        records or (record(101), record(102, sub=3), record(104, b"\x00\xff")),
+        "RetryAttemptsExhausted",
+        3,
+        AT,
+        "item/invocation",
+        "orders:handle",
+        Failure("ValueError", "orders.py:7"),
+    )
+
+
+def documents(given: SetAsideBatch, limit: int = 256 * 1024) -> list[dict[str, object]]:
+    return [json.loads(message.body) for message in messages(given, limit)]
+
+
+def test_the_document_is_the_event_source_mappings_with_a_field_of_ours() -> None:
+    (document,) = documents(batch())
+    ours = document.pop("sublet")
+    assert document == {
+        "requestContext": {
+            "requestId": "item/invocation",
+            "functionArn": "orders:handle",
+            "condition": "RetryAttemptsExhausted",
+            "approximateInvokeCount": 3,
+        },
+        "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"},
+        "version": "1.0",
+        "timestamp": "2026-01-31T08:00:00.123Z",
+        "KinesisBatchInfo": {
+            "shardId": "shardId-000000000000",
+            "startSequenceNumber": "101",
+            "endSequenceNumber": "104",
+            "approximateArrivalOfFirstRecord": "2026-01-31T08:00:00.123Z",
+            "approximateArrivalOfLastRecord": "2026-01-31T08:00:00.123Z",
+            "batchSize": 3,
+            "streamArn": ARN,
+        },
+    }
+    assert isinstance(ours, dict)
+    assert ours["error"] == {"type": "ValueError", "frames": "orders.py:7"}
+    assert [line["subSequenceNumber"] for line in ours["records"]] == [0, 3, 0]
+
+
+def test_what_only_named_its_failures_had_no_error() -> None:
+    (document,) = documents(replace(batch(), failure=None, has_raised=False))
+    assert document["responseContext"] == {
+        "statusCode": 200,
+        "executedVersion": "$LATEST",
+        "functionError": None,
+    }
+
+
+def test_what_was_too_old_has_no_response() -> None:
+    (document,) = documents(
+        replace(batch(), condition="RecordAgeExceeded", attempts=0, failure=None, has_raised=False)
+    )
+    request = document["requestContext"]
+    assert isinstance(request, dict)
+    assert "responseContext" not in document
+    assert request["approximateInvokeCount"] == 1
+
+
+def test_a_message_is_read_back() -> None:
+    (message,) = messages(batch())
+    assert batch_of_message(message.body) == batch()
+
+
+def test_a_message_is_read_back_from_a_topics_envelope() -> None:
+    (message,) = messages(batch())
+    assert batch_of_message(json.dumps({"Type": "Notification", "Message": message.body})) == batch()
+
+
+def test_an_object_is_gzipped_json_lines_and_is_read_back() -> None:
+    data = object_bytes(batch())
+    lines = [json.loads(line) for line in gzip.decompress(data).decode().splitlines()]
+    assert [line.get("sequenceNumber") for line in lines] == [None, "101", "102", "104"]
+    assert batch_of_object(data) == batch()
+    assert object_bytes(batch()) == data, "the same bytes each time"
+
+
+def test_an_object_is_named_by_its_records_positions() -> None:
+    again = replace(batch(), at=AT.replace(year=2027), holder="another", attempts=7)
+    assert object_key(again, "given-up/") == object_key(batch(), "given-up")
+    assert object_key(batch(), "given-up") == "given-up/orders/shardId-000000000000/101-0.jsonl.gz"
+    assert object_key(batch(record(102, sub=3)), "") == "orders/shardId-000000000000/102-3.jsonl.gz"
+
+
+def test_records_that_do_not_fit_one_message_go_into_several_in_order() -> None:
+    given = batch(*(record(number, b"x" * 3_000) for number in range(100, 150)))
+    parts = messages(given, 20_000)
+    assert all(len(part.body.encode()) <= 20_000 for part in parts)
+    read = [batch_of_message(part.body) for part in parts]
+    assert [each.sequence_number for part in read for each in part.records] == [
+        str(number) for number in range(100, 150)
+    ]
+    assert len(parts) > 1
+    for part, document in zip(read, (json.loads(part.body) for part in parts), strict=True):
+        assert document["KinesisBatchInfo"]["startSequenceNumber"] == part.records[0].sequence_number
+        assert document["KinesisBatchInfo"]["batchSize"] == len(part.records)
+    assert len({part.positions for part in parts}) == len(parts)
+
+
+def test_a_record_larger_than_a_message_is_named_without_its_data() -> None:
+    given = batch(record(1), record(2, b"x" * 300_000), record(3))
+    (body,) = (message.body for message in messages(given))
+    assert len(body) < 10_000
+    assert [line["data"] is None for line in json.loads(body)["sublet"]["records"]] == [False, True, False]
+    with pytest.raises(NotADocument, match="record 2 was too large"):
+        batch_of_message(body)
+
+
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"sublet": {}}', '{"sublet": 7}', '{"Message": "x"}'])
+def test_what_is_no_document_of_ours_is_refused(body: str) -> None:
+    with pytest.raises(NotADocument):
+        batch_of_message(body)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"plain", gzip.compress(b""), gzip.compress(b"{}"), gzip.compress(b"7")]
+)
+def test_what_is_no_object_of_ours_is_refused(data: bytes) -> None:
+    with pytest.raises(NotADocument):
+        batch_of_object(data)
