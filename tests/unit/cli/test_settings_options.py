@@ -56,9 +56,12 @@ def test_each_setting_of_a_process_is_an_option(
     without_default = {
         "stream_arn": "arn:aws:kinesis:eu-west-1:123456789012:stream/events",
         "handler_timeout": "5m",
+        "maximum_record_age": "1d",
+        "on_failure": "arn:aws:s3:::given-up/orders",
     }
     text = setting.default_text or without_default.get(setting.name, "events")
-    arguments = [*NAMED, option_of(setting.name), "m:f" if setting.name == "handler" else text]
+    others = ["--on-failure", "arn:aws:s3:::given-up"] if setting.name == "maximum_record_age" else []
+    arguments = [*NAMED, *others, option_of(setting.name), "m:f" if setting.name == "handler" else text]
     if setting.only is Only.LAMBDA:
         with pytest.raises(SystemExit):
             settings(*arguments)
