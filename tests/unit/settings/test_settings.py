@@ -14,6 +14,7 @@ from sublet.settings import (
     DEFINITIONS,
     POLLS_PER_SECOND_MAX,
     PREFIX,
+    Checkpointing,
     Definition,
     FailureDetails,
     HandlerContract,
@@ -404,6 +405,16 @@ def test_a_destination_is_a_queue_a_topic_or_a_bucket(arn: str, is_one: bool) ->
     with pytest.raises(SettingsError) as error:
         replace(PLAIN, on_failure=arn)
     assert error.value.name == "on_failure"
+
+
+def test_records_are_not_given_up_among_those_that_a_handler_keeps() -> None:
+    with pytest.raises(SettingsError, match="setting checkpointing = 'manual'"):
+        replace(
+            PLAIN,
+            checkpointing=Checkpointing.MANUAL,
+            maximum_retry_attempts=1,
+            on_failure="arn:aws:s3:::given-up",
+        )
 
 
 def test_forever_is_written_as_in_the_event_source_mapping() -> None:

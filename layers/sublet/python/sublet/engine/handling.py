@@ -70,7 +70,7 @@ class Handling:
         """
         given = tuple(records)  # the handler cannot take any out
         batch, lease = HandedOver(self, given, millis_behind_latest), self.held.lease
-        known = (0, 0) if self.progress.is_unwritten else (lease.attempts, lease.crashes)
+        known = (lease.attempts, lease.crashes) if self._follows_the_checkpoint else (0, 0)
         course = begin(len(given), self.settings, *known)
         left = carry_out(course, batch, batch.arrived, self.ports.clock.now, self.settings)
         self.attempts = left.attempts
@@ -78,9 +78,13 @@ class Handling:
 
     def note_attempts(self, attempts: int) -> None:
         """In the lease's row, for whoever goes on: how often what follows the checkpoint has been tried in vain."""
-        lease = self.held.lease
-        if attempts not in (0, lease.attempts) and not self.progress.is_unwritten:
+        if attempts not in (0, self.held.lease.attempts) and self._follows_the_checkpoint:
             self.held.write(partial(heartbeat, attempts=attempts))
+
+    @property
+    def _follows_the_checkpoint(self) -> bool:
+        """What is handed over next is what follows the row's checkpoint."""
+        return not self.progress.is_unwritten and not self.settings.is_checkpointed_by_hand
 
     def may_call(self) -> bool:
         in_time = not self.stop.is_set() and self.ports.clock.steady() < self.deadline
@@ -127,7 +131,7 @@ class Handling:
         has_returned = self._make(call, partial(self.handler.handle, batch))
         if has_returned and not by_hand:
             self.progress.finish(last)
-        else:
+        elif not has_returned:
             self.ports.metrics.put(Metric.HANDLER_ATTEMPTS, attempt)
         return call
 

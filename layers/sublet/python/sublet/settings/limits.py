@@ -30,12 +30,7 @@ def check_together(settings: Settings) -> None:
             duration_text(settings.heartbeat_interval),
             f"at most a third of failover_time ({duration_text(settings.failover_time)}), so that two may be lost",
         )
-    if settings.gives_up and settings.on_failure is None:
-        raise SettingsError(
-            "on_failure",
-            None,
-            "required where maximum_retry_attempts or maximum_record_age is given: records that are given up must go somewhere",
-        )
+    _check_giving_up(settings)
     if settings.window_margin * 2 > settings.window:
         raise SettingsError(
             "window_margin",
@@ -47,6 +42,21 @@ def check_together(settings: Settings) -> None:
             "idle_poll_interval",
             duration_text(settings.idle_poll_interval),
             "at least poll_interval: idle shards are polled less",
+        )
+
+
+def _check_giving_up(settings: Settings) -> None:
+    if settings.gives_up and settings.on_failure is None:
+        raise SettingsError(
+            "on_failure",
+            None,
+            "required where maximum_retry_attempts or maximum_record_age is given: records that are given up must go somewhere",
+        )
+    if settings.gives_up and settings.is_checkpointed_by_hand:
+        raise SettingsError(
+            "checkpointing",
+            "manual",
+            "automatic where records may be given up: to go past them would go past what the handler still keeps",
         )
 
 
