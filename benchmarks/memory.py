@@ -91,7 +91,7 @@ def _window(url: str, stream: str) -> Found:
     handler = Counting(HANDLER_SECONDS)
     worker, item = worker_of(stream, handler, LEASES)
     began, cpu = peak_bytes() / MIB, time.process_time()
-    deadline = worker.ports.clock.steady() + timedelta(minutes=5)
+    deadline = worker.ports.clock.steady() + timedelta(minutes=10)
     report = worker.run_window(item, "invocation", deadline)
     problems = sorted({lease.problem or lease.outcome for lease in report.leases} - {"caught_up"})
     return Found(

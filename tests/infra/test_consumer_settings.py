@@ -97,7 +97,7 @@ CONTEXT_REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("architecture", {"architecture": "arm"}, "one of arm64, x86_64"),
     ("removal", {"removal": "delete"}, "one of retain, destroy"),
     ("worker_memory", {"worker_memory": "lots"}, "a whole number"),
-    ("worker_memory", {"worker_memory": "256"}, "at least 320 MiB"),
+    ("worker_memory", {"worker_memory": "256"}, "at least 384 MiB"),
     ("handler", {"handler": "orders:handel"}, "it defines: handle"),
     ("handler_code", {"handler_code": "/nowhere"}, "a directory"),
     ("worker_environment", {"handler_environment": '{"SUBLET_WINDOW": "5m"}'}, "SUBLET_ is for settings"),

@@ -183,10 +183,12 @@ class Settings:
         between(1, 1_000_000),
         Elsewhere(esm="BatchSize", difference="counts user records, after deaggregation"),
     ] = 10_000
-    """User records in one handler call at most (a stream record's user records stay together up to this)."""
+    """User records in one handler call at most, and never more than 50,000. A stream record's user records stay together up to
+    this, unless it is larger than 1 MiB: then they come by the MiB."""
 
     max_bytes_in_flight: Annotated[int, between(20 * 2**20, 8 * 2**30)] = 96 * 2**20
-    """Fetched and not yet handled, in one worker over all its leases. A poll's reply counts as 10 MB before it is seen."""
+    """Fetched and not yet handled, in one worker over all its leases. A poll's reply counts as 10 MB before it is seen. User
+    records are made of it as the handler takes them, so that they need little more."""
 
     max_records_in_flight: Annotated[int, between(POLL_LIMIT_MAX, 10_000_000)] = 400_000
     """The same, in stream records."""
