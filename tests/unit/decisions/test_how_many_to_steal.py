@@ -36,7 +36,7 @@ def stolen(
         for each in leases
     ]
     sightings = {
-        each.lease_key: Sighting(each.lease_owner, each.lease_counter, NOW - timedelta(seconds=1))
+        each.lease_key: Sighting(each.lease_counter, each.lease_owner, NOW - timedelta(seconds=1))
         for each in leases
     }
     choices = choose_leases(leases, sightings, NOW, Random(0), settings, worker_ids)
@@ -62,8 +62,7 @@ def test_so_many(
 
 def test_none_of_a_victim_below_its_share() -> None:
     """The busiest of those that may be stolen from is not always the busiest."""
-    leaving = {"checkpoint_owner": "x"}
-    assert stolen({"x": 9, "a": 2}, MANY, **leaving) == [("x", "us")]
+    assert stolen({"x": 9, "a": 2}, MANY, checkpoint_owner="x") == [("x", "us")]
 
 
 def test_a_victim_that_nothing_is_left_of_makes_way_for_the_next() -> None:

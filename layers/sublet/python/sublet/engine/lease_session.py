@@ -88,6 +88,8 @@ class LeaseSession:
     """When the last poll was made that reached the tip and was handled whole: what arrived before is handled."""
     is_announced: bool = field(default=False, init=False)
     """The handler has taken note of the lease: lease_acquired has returned."""
+    is_told_of_leaving: bool = field(default=False, init=False)
+    """lease_releasing has been called: of a lease that is kept too, where the handler checkpoints by hand."""
     inside: KeysInside | None = field(default=None, init=False)
     """The shard's hash key range, for KCL's rule. Where a row has none (kcl-rust, old Java), nothing is filtered."""
     count: LeaseReport = field(init=False)
@@ -355,6 +357,7 @@ class LeaseSession:
             return replace(self.count, kept=self.held.lease.fence)
         if self.held.tenure is Tenure.HELD:
             self.keep = False
+            self.handling.is_over = self.is_told_of_leaving
             return self._finish(Outcome.WINDOW_ENDED, self.count.problem)
         self.progress.write_last(self.shared.ports.table, self.shared.ports.log)
         self._tell_lost()
@@ -367,6 +370,7 @@ class LeaseSession:
     def _tell_releasing(self) -> None:
         """While a checkpoint can still be made. Not of a lease that is gone, or of which the handler was never told."""
         if self.is_announced and not self.handling.is_over and self.held.confirm():
+            self.is_told_of_leaving = True
             call = partial(self.shared.handler.lease_releasing, self.shard_id)
             self.handling.tell("lease_releasing", call, once=True)
 
