@@ -39,6 +39,8 @@ class HandlerCall:
     is_given_up: bool = False
     """It took too long, and nobody waits for it any more: what comes of it counts for nothing."""
     failure: BaseException | None = None
+    work: Callable[[], None] | None = None
+    """Until it is done: then nothing here holds the batch, whose memory the next one is to have."""
 
     @property
     def has_returned(self) -> bool:
@@ -78,14 +80,14 @@ class HandlerCalls:
         The caller has a slot. Raises nothing: whatever the user's code raises is the call's failure, CancelledError and
         SystemExit too; and so is a thread that cannot be had.
         """
-        call.began_at = now = self._ports.clock.steady()
+        call.work, call.began_at = work, (now := self._ports.clock.steady())
         until = overdue_at(now, cut_off, self._settings)
         if until is None:
-            self._do(call, work, late)
+            self._do(call, late)
         else:
             over = self._ports.tasks.signal()
             try:
-                self._ports.tasks.spawn(partial(self._do, call, work, late, over))
+                self._ports.tasks.spawn(partial(self._do, call, late, over))
             except RuntimeError as no_thread:
                 call.failure, call.is_over = no_thread, True
             else:
@@ -96,17 +98,13 @@ class HandlerCalls:
             call.finished = call.count
         self._note(call)
 
-    def _do(
-        self,
-        call: HandlerCall,
-        work: Callable[[], None],
-        late: Callable[[], None],
-        over: Signal | None = None,
-    ) -> None:
+    def _do(self, call: HandlerCall, late: Callable[[], None], over: Signal | None = None) -> None:
         try:
-            work()
+            if call.work is not None:
+                call.work()
         except BaseException as failure:  # noqa: BLE001 - whatever the user's code raises: CancelledError and SystemExit too
             call.failure = failure
+        call.work = None
         with self._lock:
             call.is_over = True
         if over is not None:
