@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import HandlerNotLoadable
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
-from sublet.memory import MemoryLog, MemoryStream
+from sublet.memory import MemoryDestination, MemoryLog, MemoryStream
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import Page, UserRecord
@@ -22,6 +23,7 @@ from sublet.spark.source.handler_tasks import handle_batches
 
 from tests.spark.memory_query import SleepingClock
 
+QUEUE = "arn:aws:sqs:eu-west-1:123456789012:given-up"
 SETTINGS = Settings(application="sublet-spark", stream="orders")
 
 
@@ -32,13 +34,23 @@ def page_of(stream: MemoryStream, shard_id: str) -> Page:
 
 
 def run(
-    handle: Callable[[Batch], object], *batches: pa.RecordBatch, log: MemoryLog | None = None
+    handle: Callable[[Batch], object],
+    *batches: pa.RecordBatch,
+    log: MemoryLog | None = None,
+    settings: Settings = SETTINGS,
+    destination: MemoryDestination | None = None,
 ) -> tuple[list[tuple[object, ...]], timedelta]:
     """The rows that come out, and for how long it slept."""
     clock = SleepingClock()
     began = clock.now()
     handled = handle_batches(
-        HandlerFunctions(handle), iter(batches), clock, clock.sleep, log or MemoryLog(), SETTINGS
+        HandlerFunctions(handle),
+        iter(batches),
+        clock,
+        clock.sleep,
+        log or MemoryLog(),
+        settings,
+        destination,
     )
     return [tuple(row.values()) for batch in handled for row in batch.to_pylist()], clock.now() - began
 
@@ -128,6 +140,51 @@ def test_one_that_fails_for_good_fails_the_task_and_nothing_after_it_is_handled(
     with pytest.raises(ValueError, match="never"):
         run(handle, rows_of(stream, "shardId-000000000000"), rows_of(stream, "shardId-000000000001"))
     assert calls == ["shardId-000000000000"] * 5
+
+
+def test_the_failure_policy_is_that_of_the_fleet(stream: MemoryStream) -> None:
+    destination, done = MemoryDestination(), list[bytes]()
+
+    def handle(batch: Batch) -> None:
+        if b"one" in [record.data for record in batch.records]:
+            raise ValueError("never")
+        done.extend(record.data for record in batch.records)
+
+    settings = replace(
+        SETTINGS, on_failure=QUEUE, maximum_retry_attempts=1, bisect_batch_on_function_error=True
+    )
+    rows = rows_of(stream, "shardId-000000000000")
+    handled, _ = run(handle, rows, settings=settings, destination=destination)
+    assert done == [b"plain", b"two"]
+    assert [[record.data for record in kept.records] for kept in destination.taken] == [[b"one"]]
+    assert [kept.attempts for kept in destination.taken] == [2]
+    assert [row[2] for row in handled] == [2]
+
+
+def test_what_the_destination_refuses_fails_the_task(stream: MemoryStream) -> None:
+    destination = MemoryDestination()
+    destination.refusals = 100
+
+    def handle(_: Batch) -> None:
+        raise ValueError("never")
+
+    settings = replace(SETTINGS, on_failure=QUEUE, maximum_retry_attempts=0)
+    with pytest.raises(ValueError, match="never"):
+        run(handle, rows_of(stream, "shardId-000000000000"), settings=settings, destination=destination)
+
+
+def test_a_checkpoint_counts_within_the_task(stream: MemoryStream) -> None:
+    calls: list[list[bytes]] = []
+
+    def handle(batch: Batch) -> None:
+        calls.append([record.data for record in batch.records])
+        if len(calls) == 1:
+            batch.checkpoint(batch.records[0])
+            raise ValueError("not yet")
+
+    handled, _ = run(handle, rows_of(stream, "shardId-000000000000"))
+    assert calls == [[b"plain", b"one", b"two"], [b"one", b"two"]]
+    assert [row[2] for row in handled] == [3]
 
 
 def test_a_handler_that_is_not_there_is_named_before_anything_is_read() -> None:

@@ -9,20 +9,23 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
-from msgspec import structs
 from pyspark.sql import DataFrame
 
-from sublet.decisions.window import handler_backoff
-from sublet.engine.exception_fields import exception_fields
+from sublet.aws.failure_destinations import failure_destination
+from sublet.decisions.failure_policy import begin
+from sublet.engine.batch_course import carry_out
+from sublet.engine.setting_aside import SettingAside
 from sublet.errors import SettingsError
-from sublet.handler import Batch, Handler
+from sublet.handler import Handler
 from sublet.handlers.load import load_handler
-from sublet.ports import Clock, Log
+from sublet.metric_names import Metric
+from sublet.ports import Clock, FailureDestination, Log
 from sublet.protocol.records import StreamRecord, UserRecord
-from sublet.settings import DEFINITIONS, Checkpointing, LogExceptions, Settings, parse_setting
+from sublet.settings import DEFINITIONS, Checkpointing, Settings, parse_setting
 from sublet.spark.python_log import PythonLog
 from sublet.spark.read.pace import Sleep
 from sublet.spark.read.rows import ARROW_SCHEMA
+from sublet.spark.source.handed_over import TaskBatch
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
@@ -36,6 +39,7 @@ HANDLED_SCHEMA = pa.schema(
         ("subSequenceNumber", pa.int64()),
     ]
 )
+MILLISECOND = timedelta(milliseconds=1)
 _FIELDS = tuple(ARROW_SCHEMA.names)
 
 
@@ -44,9 +48,10 @@ def apply_handler(rows: DataFrame, handler: str, **settings: Any) -> DataFrame:
 
     Nothing happens until the result is written somewhere, and it happens again each time that it is. A batch holds rows of
     one shard, in order: give the source's rows as they come, or filtered, never shuffled. A call that raises is repeated
-    as on Lambda (five attempts, with backoff), and then fails the task, which Spark runs again: at least once. The
-    module has to be importable on the executors; its lease functions are not called, and `batch.checkpoint` does
-    nothing. `settings`: how it is called, by name, such as `handler_contract="lambda_event"`.
+    as on Lambda (handler_attempts times in a row, with backoff), or split, or its records are set aside, by the same
+    settings; otherwise the task fails, and Spark runs it again: at least once, with all attempts anew. The
+    module has to be importable on the executors; its lease functions are not called, and `batch.checkpoint` counts within
+    the task alone. `settings`: how it is called, by name, such as `handler_contract="lambda_event"`.
     Raises HandlerNotLoadable and SettingsError right away.
     """
     calls = _settings_of(settings)
@@ -79,7 +84,9 @@ def _in_task(
     reference: str, settings: Settings, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     log, sleep = PythonLog("sublet.spark.handler"), ThreadTasks().signal().wait
-    return handle_batches(load_handler(reference, settings), batches, SystemClock(), sleep, log, settings)
+    destination = failure_destination(settings.on_failure) if settings.on_failure else None
+    handler = load_handler(reference, settings)
+    return handle_batches(handler, batches, SystemClock(), sleep, log, settings, destination)
 
 
 def handle_batches(
@@ -89,15 +96,19 @@ def handle_batches(
     sleep: Sleep,
     log: Log,
     settings: Settings,
+    destination: FailureDestination | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """What `apply_handler` does in one task. Raises what the handler raised last."""
+    """What `apply_handler` does in one task. Raises what the handler raised last, when that is neither finished nor set aside."""
     for rows in batches:
         for (stream, shard_id), records in _by_shard(rows):
             last = records[-1]
             behind = max(clock.now() - last.approximate_arrival_timestamp, timedelta(0))
-            batch = Batch(stream, shard_id, records, behind // timedelta(milliseconds=1), _nothing)
-            _handle(handler, batch, sleep, log, settings)
-            handled = (stream, shard_id, len(records), last.sequence_number, last.sub_sequence_number)
+            aside = SettingAside(
+                destination, log, _not_counted, clock.now, settings, stream, shard_id, settings.application
+            )
+            batch = TaskBatch(handler, stream, shard_id, records, behind // MILLISECOND, aside, sleep, log)
+            carry_out(begin(len(records), settings), batch, batch.arrived, clock.now, settings)
+            handled = (stream, shard_id, batch.handled, last.sequence_number, last.sub_sequence_number)
             columns = [[value] for value in handled]
             yield pa.RecordBatch.from_arrays(
                 [pa.array(column, field.type) for column, field in zip(columns, HANDLED_SCHEMA, strict=True)],
@@ -105,24 +116,8 @@ def handle_batches(
             )
 
 
-def _handle(handler: Handler, batch: Batch, sleep: Sleep, log: Log, settings: Settings) -> None:
-    """Each failure is in the executor's log, without its text, which may hold what a record holds."""
-    for attempt in range(1, settings.handler_attempts + 1):
-        try:
-            return handler.handle(structs.replace(batch, attempt=attempt))
-        except Exception as failure:
-            fields = exception_fields(failure, LogExceptions.FRAMES)
-            first = str(batch.records[0].checkpoint)
-            log.error("handler failed", shard_id=batch.shard_id, first=first, attempt=attempt, **fields)
-            if attempt == settings.handler_attempts:
-                raise
-            sleep(handler_backoff(attempt, settings))
-    return None
-
-
-def _nothing(_: UserRecord) -> bool:
-    """Spark's own checkpoint follows whole batches alone."""
-    return False
+def _not_counted(_: Metric, __: float) -> None:
+    """An executor has no metrics of ours; what is set aside, and what is refused, is in its log."""
 
 
 def _by_shard(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], Sequence[UserRecord]]]:

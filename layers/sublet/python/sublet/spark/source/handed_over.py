@@ -1,0 +1,90 @@
+"""One shard's rows that are handed over in a task: what a batch's course needs done where positions are Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sublet.decisions.failure_policy import Answer, Run, SetAside
+from sublet.engine.exception_fields import exception_fields
+from sublet.engine.setting_aside import SettingAside
+from sublet.errors import BatchItemsFailed, DestinationRefused
+from sublet.handler import Batch, Handler
+from sublet.ports import Log
+from sublet.protocol.records import UserRecord
+from sublet.settings import LogExceptions
+from sublet.spark.read.pace import Sleep
+
+NO_END = timedelta(days=365)
+"""Nothing ends a task as a window ends."""
+
+
+@dataclass(slots=True)
+class TaskBatch:
+    """The acts of its course. `handled` are the records that the handler has finished, and `failure` what it raised last."""
+
+    handler: Handler
+    stream: str
+    shard_id: str
+    records: Sequence[UserRecord]
+    millis_behind_latest: int
+    aside: SettingAside
+    sleep: Sleep
+    log: Log
+    handled: int = field(default=0, init=False)
+    failure: BaseException | None = field(default=None, init=False)
+
+    def arrived(self, place: int) -> datetime:
+        return self.records[place].approximate_arrival_timestamp
+
+    def time_left(self) -> timedelta:
+        return NO_END
+
+    def call(self, run: Run) -> Answer:
+        """Each failure is in the executor's log, without its text, which may hold what a record holds."""
+        records, done = self.records[run.start : run.end], 0
+
+        def checkpoint(record: UserRecord) -> bool:
+            """Within the task it counts; Spark's own checkpoint follows whole batches alone."""
+            nonlocal done
+            place = next((place for place, known in enumerate(records, 1) if known is record), None)
+            if place is None:
+                raise ValueError("batch.checkpoint(record): the record is not one of this batch's records")
+            done = max(done, place)
+            return False
+
+        batch = Batch(
+            self.stream,
+            self.shard_id,
+            records,
+            self.millis_behind_latest,
+            checkpoint,
+            attempt=run.attempts + 1,
+        )
+        try:
+            self.handler.handle(batch)
+        except Exception as failure:  # noqa: BLE001 - whatever the user's code raises
+            fields = exception_fields(failure, LogExceptions.FRAMES)
+            first = str(records[0].checkpoint)
+            self.log.error(
+                "handler failed", shard_id=self.shard_id, first=first, attempt=run.attempts + 1, **fields
+            )
+            self.failure = failure
+            self.handled += done
+            return Answer(done, has_raised=not isinstance(failure, BatchItemsFailed))
+        self.handled += run.size
+        return Answer(run.size)
+
+    def set_aside(self, step: SetAside) -> bool:
+        has_raised = self.failure is not None and not isinstance(self.failure, BatchItemsFailed)
+        records = self.records[step.run.start : step.run.end]
+        return self.aside.put(records, step, self.failure, has_raised)
+
+    def wait(self, lasts: timedelta) -> bool:
+        self.sleep(lasts)
+        return True
+
+    def give_up(self, why: str) -> None:
+        """Fails the task, which Spark runs again."""
+        raise self.failure or DestinationRefused(why)
