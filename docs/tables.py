@@ -29,11 +29,17 @@ def settings() -> str:
 def settings_elsewhere() -> str:
     """The settings that KCL or Lambda's event source mapping have too."""
     rows = [
-        (_code(each.elsewhere.kcl), _code(each.elsewhere.esm), f"`{each.name}`", each.elsewhere.difference)
+        (
+            _code(each.elsewhere.kcl),
+            _code(each.elsewhere.esm),
+            f"`{each.name}`",
+            _default(each),
+            each.elsewhere.difference,
+        )
         for each in DEFINITIONS.values()
         if each.elsewhere.kcl or each.elsewhere.esm
     ]
-    return _table(("KCL", "ESM", "sublet", "where it differs"), rows)
+    return _table(("KCL", "ESM", "sublet", "default", "where it differs"), rows)
 
 
 def metrics() -> str:
