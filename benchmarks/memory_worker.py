@@ -11,7 +11,7 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.memory import MemoryLeaseTable, memory_ports
-from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.checkpoint import TRIM_HORIZON, PendingCheckpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 from sublet.system.garbage_collection import collect_seldom
@@ -34,7 +34,9 @@ class Counting:
         self.calls += 1
         self.most = max(self.most, len(batch.records))
 
-    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None: ...
+    def lease_acquired(
+        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
+    ) -> None: ...
 
     def lease_releasing(self, shard_id: str) -> None: ...
 

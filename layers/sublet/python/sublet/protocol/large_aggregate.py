@@ -43,6 +43,9 @@ LARGE_USER_RECORDS = 40_000
 KEYS_AS_TEXT_MAX = 2**16
 """More partition keys than this are decoded anew for each piece that needs them: as text they would take ten times the room."""
 
+_NOT_SHORT, _DELIMITED = 0x87, 2
+"""Bits of a tag's first byte: whether it goes on, and its wire type."""
+
 Steps = Generator[None, None, "LargeAggregate | None"]
 
 
@@ -126,15 +129,16 @@ def _lay_out(
     first = at
     while at < end:
         tag, length = data[at], data[at + 1]
-        after = at + 2 + length
-        if length > 0x7F or tag not in (RECORDS, KEYS, EXPLICIT_HASH_KEYS):  # rarely
+        if tag & _NOT_SHORT == _DELIMITED and length < 0x80:  # nearly always
+            after = at + 2 + length
+            if tag == KEYS:
+                keys.append(at + 1)
+            elif tag == EXPLICIT_HASH_KEYS:
+                explicit.append(at + 1)
+        else:
             number, is_delimited, content, after = field_at(data, at)
             if is_delimited and number in tables:
                 tables[number].append(content)
-        elif tag == KEYS:
-            keys.append(at + 1)
-        elif tag == EXPLICIT_HASH_KEYS:
-            explicit.append(at + 1)
         if after - first > piece:
             if first < at:
                 pieces.append((first, at))
