@@ -89,6 +89,10 @@ SEEDS ?= 1000
 simulate: setup ## the engine in SEEDS=1000 new worlds of faults; a seed that breaks a promise prints itself
 	@$(PY) -m tests.simulation --seeds $(SEEDS)
 
+.PHONY: alarms
+alarms: setup ## what stands still has an alarm in time, and a healthy month has none: simulated, at four paces
+	@PYTHONPATH=.:infra $(PY) -m tests.alarms
+
 .PHONY: mutants
 mutants: setup ## small mistakes in the rules against their tests and the simulation (FILES="refusal tick"; SAMPLE=20 SEED=7 for twenty)
 	@PYTHONPATH=layers/sublet/python:infra:. $(PY) -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(FILES),--files $(FILES))

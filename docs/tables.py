@@ -11,8 +11,13 @@ from sublet.metric_names import Metric
 from sublet.settings import DEFINITIONS, Definition
 from sublet.settings.reasons import reasons
 from sublet.spark.options import OPTIONS
+from sublet_cdk import alarm_definitions
+from sublet_cdk.alarm_definitions import Alarm
+from sublet_cdk.alarm_pace import AlarmThresholds, Pace
 
 from benchmarks import prices
+from tests.alarms.stories import WAYS
+from tests.alarms.stories import rows as story_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -49,6 +54,21 @@ def metrics() -> str:
     return _table(("metric", "unit", "dimensions", "put by", "meaning"), rows)
 
 
+def alarms() -> str:
+    """With a tick each minute."""
+    rows = [(f"`{each.name}`", each.when, f"{each.points} of {each.periods}") for each in defined_alarms()]
+    return _table(("alarm", "fires when", "periods"), rows)
+
+
+def defined_alarms() -> Sequence[Alarm]:
+    return alarm_definitions.alarms(Pace(), AlarmThresholds(), on_lambda=True)
+
+
+def stories() -> str:
+    """Simulated: what breaks, and in minutes when which alarms are on."""
+    return _table(("what happens", *(way.name for way in WAYS)), story_rows())
+
+
 def options() -> str:
     """Of the Spark data source."""
     rows = [
@@ -76,6 +96,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "settings": settings,
     "settings elsewhere": settings_elsewhere,
     "metrics": metrics,
+    "alarms": alarms,
+    "stories": stories,
     "options": options,
     "cost": cost,
 }

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sublet_cdk.alarms import AlarmThresholds
+    from sublet_cdk.alarm_pace import AlarmThresholds
     from sublet_cdk.kinesis_consumer import KinesisConsumer
     from sublet_cdk.monitoring import ConsumerMonitoring
     from sublet_cdk.spark_alarms import PipelineThresholds
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    "AlarmThresholds": "sublet_cdk.alarms",
+    "AlarmThresholds": "sublet_cdk.alarm_pace",
     "ConsumerMonitoring": "sublet_cdk.monitoring",
     "KinesisConsumer": "sublet_cdk.kinesis_consumer",
     "PipelineThresholds": "sublet_cdk.spark_alarms",

@@ -23,6 +23,7 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
     "Bytes a minute": {Metric.BYTES: "Sum"},
     "Standing still: the worst shard (ms)": {
         Metric.CHECKPOINT_AGE: "Maximum",
+        Metric.UNREAD_AGE: "Maximum",
         Metric.HANDLER_CALL_AGE: "Maximum",
         Metric.OLDEST_UNFINISHED_AGE: "Maximum",
     },

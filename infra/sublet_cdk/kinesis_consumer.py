@@ -32,7 +32,8 @@ from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.metric_names import NAMESPACE
 from sublet_cdk import roles, tables
-from sublet_cdk.alarms import AlarmThresholds, Deployment
+from sublet_cdk.alarm_pace import AlarmThresholds
+from sublet_cdk.alarms import Deployment
 from sublet_cdk.consumer_settings import (
     SettingProperties,
     environment_of,
@@ -94,8 +95,7 @@ class KinesisConsumer(Construct):
                             leaves none behind. To use it again: `lease_table`
     lease_table_deletion_protection
                             nobody deletes the table that is made before this is taken back
-    schedule                of the ticks, each minute by default. With longer gaps than alarm_thresholds'
-                            silence_minutes, raise those
+    schedule                of the ticks, each minute by default. The alarms' periods follow it
     worker_memory           of one lease worker, in MiB
     worker_timeout          of one lease worker; Lambda's 15 minutes by default
     worker_reserved_concurrency, manager_reserved_concurrency
@@ -216,7 +216,8 @@ class KinesisConsumer(Construct):
             ),
             self.shape.log_keeping,
         )
-        self.rule = self._rule(schedule or events.Schedule.rate(Duration.minutes(1)))
+        schedule = schedule or events.Schedule.rate(Duration.minutes(1))
+        self.rule = self._rule(schedule)
         if deployment_check:
             check = add_deployment_check(self, self.worker, [code, library], self.settings, self.shape)
             self.rule.node.add_dependency(check)  # no tick before the handler is known to be there
@@ -226,7 +227,7 @@ class KinesisConsumer(Construct):
             application=application,
             alarm_topic=alarm_topic,
             alarm_thresholds=alarm_thresholds,
-            deployment=Deployment(self.manager, self.worker, self.state_machine, self.dead_letters),
+            deployment=Deployment(self.manager, self.worker, self.state_machine, self.dead_letters, schedule),
         )
         self.alarms, self.dashboard = self.monitoring.alarms, self.monitoring.dashboard
         self.metric, self.metric_lag = self.monitoring.metric, self.monitoring.metric_lag

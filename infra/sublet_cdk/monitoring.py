@@ -12,7 +12,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 from sublet.metric_names import Metric
-from sublet_cdk.alarms import MINUTE, AlarmThresholds, Deployment, Watched, add_alarms
+from sublet_cdk.alarm_pace import AlarmThresholds
+from sublet_cdk.alarms import MINUTE, Deployment, Watched, add_alarms
 from sublet_cdk.dashboard import add_dashboard
 
 

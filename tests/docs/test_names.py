@@ -13,6 +13,7 @@ from sublet.metric_names import Metric
 from sublet.settings import DEFINITIONS
 
 import benchmarks
+from docs.tables import defined_alarms
 from tests.docs.documents import (
     CURRENT,
     DOCUMENTS,
@@ -136,10 +137,7 @@ def _check_context(words: list[str], command: str) -> None:
 def test_every_metric_and_every_alarm_is_told_in_operations() -> None:
     text = (ROOT / "docs/operations.md").read_text()
     assert [metric for metric in Metric if f"`{metric}`" not in text] == []
-    alarms = set(re.findall(r'"(\w+)": AlarmSpec\(', (ROOT / "infra/sublet_cdk/alarms.py").read_text()))
-    assert alarms == set(
-        re.findall(r"^\| `(\w+)` \| [^|]+ \|$", text.partition("## Alarms")[2], re.MULTILINE)
-    )
+    assert [alarm.name for alarm in defined_alarms() if f"`{alarm.name}`" not in text] == []
 
 
 def test_every_document_is_led_to_from_readme() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 import sublet
 from aws_cdk import App
 from aws_cdk.assertions import Template
+from sublet.errors import SettingsError
 from sublet.metric_names import Metric, Per
-from sublet_cdk.alarms import MATH_ALARMS_FLAG, AlarmThresholds
+from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
+from sublet_cdk.alarms import MATH_ALARMS_FLAG
 from sublet_cdk.dashboard import FLEET, PER_SHARD
 
 from tests.infra.conftest import Build
@@ -22,27 +25,45 @@ from tests.infra.conftest import Build
 ABOVE, AT_OR_BELOW = "GreaterThanThreshold", "LessThanOrEqualToThreshold"
 TOPIC = "arn:aws:sns:eu-central-1:123456789012:alarms"
 
-Expected = tuple[str, str, str, str, int, int]
-"""Namespace, metric, statistic, comparison, threshold, minutes."""
+Expected = tuple[str, str, str, str, float, int]
+"""Namespace, metric, statistic, comparison, threshold, periods of five minutes."""
+
+STALL, UNREAD = 6 * 60_000, 4.5 * 60_000
 
 EXPECTED: dict[str, Expected] = {
-    "Lagging": ("sublet", "millis_behind_latest", "Minimum", ABOVE, 0, 15),
-    "UnclaimedLeases": ("sublet", "unclaimed_leases", "Minimum", ABOVE, 0, 15),
-    "WorkersGone": ("sublet", "worker_leases", "Sum", AT_OR_BELOW, 0, 15),
-    "DataGap": ("sublet", "data_gap", "Sum", ABOVE, 0, 1),
-    "HandlerCrashing": ("sublet", "crashing_leases", "Maximum", ABOVE, 0, 1),
-    "MalformedRows": ("sublet", "malformed_rows", "Maximum", ABOVE, 0, 1),
-    "HandlerFailing": ("sublet", "handler_failures", "Sum", ABOVE, 0, 5),
+    "ShardUnread": ("sublet", "unread_age", "Maximum", ABOVE, UNREAD, 1),
+    "ShardStalled": ("sublet", "checkpoint_age", "Maximum", ABOVE, STALL, 3),
+    "HandlerHanging": ("sublet", "handler_call_age", "Maximum", ABOVE, STALL, 3),
+    "BatchesUnfinished": ("sublet", "oldest_unfinished_age", "Maximum", ABOVE, STALL, 3),
+    "HandlerFailing": ("sublet", "handler_failures", "Sum", ABOVE, 1, 2),
     "HandlerStuck": ("sublet", "handler_attempts", "Maximum", ABOVE, 20, 1),
     "RecordsSetAside": ("sublet", "records_set_aside", "Sum", ABOVE, 0, 1),
     "DestinationRefuses": ("sublet", "destination_refusals", "Sum", ABOVE, 0, 1),
-    "WorkerCrashing": ("AWS/Lambda", "Errors", "Sum", ABOVE, 0, 3),
-    "WorkerThrottled": ("AWS/Lambda", "Throttles", "Sum", ABOVE, 0, 15),
-    "ManagerFailing": ("AWS/Lambda", "Errors", "Sum", ABOVE, 0, 3),
-    "TicksMissing": ("AWS/Lambda", "Invocations", "Sum", AT_OR_BELOW, 0, 15),
+    "ReadsRefused": ("sublet", "reads_refused", "Sum", ABOVE, 0, 2),
+    "LeasesFailing": ("sublet", "leases_failed", "Sum", ABOVE, 0, 2),
+    "PollsThrottled": ("sublet", "throttled_polls", "Maximum", ABOVE, 10, 2),
+    "Lagging": ("sublet", "millis_behind_latest", "Minimum", ABOVE, 0, 3),
+    "UnclaimedLeases": ("sublet", "unclaimed_leases", "Minimum", ABOVE, 0, 2),
+    "DataGap": ("sublet", "data_gap", "Sum", ABOVE, 0, 1),
+    "HandlerCrashing": ("sublet", "crashing_leases", "Maximum", ABOVE, 0, 1),
+    "MalformedRows": ("sublet", "malformed_rows", "Maximum", ABOVE, 0, 1),
+    "WorkerCrashing": ("AWS/Lambda", "Errors", "Sum", ABOVE, 0, 2),
+    "WorkerThrottled": ("AWS/Lambda", "Throttles", "Sum", ABOVE, 0, 2),
+    "ManagerFailing": ("AWS/Lambda", "Errors", "Sum", ABOVE, 0, 2),
     "DeadLetters": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", ABOVE, 0, 1),
     "ExecutionsFailing": ("AWS/States", "ExecutionsFailed", "Sum", ABOVE, 0, 1),
 }
+
+SILENCE: dict[str, Expected] = {
+    "WorkersGone": ("sublet", "worker_leases", "Sum", AT_OR_BELOW, 0, 2),
+    "TicksMissing": ("AWS/Lambda", "Invocations", "Sum", AT_OR_BELOW, 0, 2),
+}
+"""With what is missing filled with zero, by metric math."""
+
+ONE_IS_ENOUGH = {"ShardStalled", "HandlerHanging", "BatchesUnfinished"}
+"""Of three."""
+
+ON_MATH = {"HotShard", "LeasesMissing"}
 
 
 def alarms_of(template: Template) -> dict[str, Any]:
@@ -66,7 +87,8 @@ def test_an_alarm_watches_one_metric(template: Template, name: str) -> None:
         alarm["Threshold"],
         alarm["EvaluationPeriods"],
     ) == EXPECTED[name]
-    assert alarm["Period"] == 60
+    assert alarm["Period"] == 300
+    assert alarm["DatapointsToAlarm"] == (1 if name in ONE_IS_ENOUGH else alarm["EvaluationPeriods"])
     if alarm["Namespace"] == "sublet":
         assert alarm["Dimensions"] == [{"Name": "application", "Value": "orders-audit"}]
 
@@ -83,15 +105,33 @@ def test_an_alarm_on_metric_math(template: Template, name: str, expression: str,
     assert alarm["TreatMissingData"] == "notBreaching"
 
 
+@pytest.mark.parametrize("name", SILENCE)
+def test_silence_is_summed_with_zero_for_what_is_missing(template: Template, name: str) -> None:
+    """CloudWatch goes by older periods before it takes one without data for bad: an alarm would come twice as late."""
+    alarm = alarms_of(template)[name]
+    (math,) = [query for query in alarm["Metrics"] if "Expression" in query]
+    (stat,) = [query["MetricStat"] for query in alarm["Metrics"] if "MetricStat" in query]
+    assert math["Expression"] == "FILL(figure, 0)"
+    assert (
+        stat["Metric"]["Namespace"],
+        stat["Metric"]["MetricName"],
+        stat["Stat"],
+        alarm["ComparisonOperator"],
+        alarm["Threshold"],
+        alarm["EvaluationPeriods"],
+    ) == SILENCE[name]
+    assert stat["Period"] == 300
+
+
 def test_these_are_all_of_them(template: Template) -> None:
-    assert set(alarms_of(template)) == {*EXPECTED, "HotShard", "LeasesMissing"}
+    assert set(alarms_of(template)) == EXPECTED.keys() | SILENCE.keys() | ON_MATH
 
 
 def test_silence_is_bad_for_the_alarms_on_silence_alone(template: Template) -> None:
     breaching = {
         name for name, alarm in alarms_of(template).items() if alarm["TreatMissingData"] == "breaching"
     }
-    assert breaching == {"WorkersGone", "TicksMissing"}
+    assert breaching == SILENCE.keys()
 
 
 def test_each_says_what_to_do_and_tells_the_topic_when_it_begins_and_ends(template: Template) -> None:
@@ -105,15 +145,43 @@ def test_each_says_what_to_do_and_tells_the_topic_when_it_begins_and_ends(templa
 
 def test_metric_math_can_be_switched_off_for_emulators(build: Build) -> None:
     template = Template.from_stack(build({}, App(context={MATH_ALARMS_FLAG: "false"})))
-    assert set(alarms_of(template)) == set(EXPECTED)
+    assert set(alarms_of(template)) == EXPECTED.keys() | SILENCE.keys()
+    assert alarms_of(template)["TicksMissing"]["MetricName"] == "Invocations"
     assert all("AlarmActions" not in alarm for alarm in alarms_of(template).values())
 
 
 def test_thresholds_are_the_users_to_choose(build: Build) -> None:
-    thresholds = AlarmThresholds(lag_millis=60_000, lag_minutes=5, silence_minutes=30)
+    thresholds = AlarmThresholds(lag_millis=60_000, lag_minutes=5, silence_minutes=30, stall_minutes=20)
     alarms = alarms_of(Template.from_stack(build(alarm_thresholds=thresholds)))
-    assert (alarms["Lagging"]["Threshold"], alarms["Lagging"]["EvaluationPeriods"]) == (60_000, 5)
-    assert alarms["TicksMissing"]["EvaluationPeriods"] == alarms["WorkersGone"]["EvaluationPeriods"] == 30
+    assert (alarms["Lagging"]["Threshold"], alarms["Lagging"]["EvaluationPeriods"]) == (60_000, 2)
+    assert alarms["TicksMissing"]["EvaluationPeriods"] == alarms["WorkersGone"]["EvaluationPeriods"] == 6
+    assert alarms["ShardStalled"]["Threshold"] == 20 * 60_000
+
+
+@pytest.mark.parametrize(
+    ("schedule", "given", "period", "stall_minutes"),
+    [
+        ("rate(5 minutes)", None, 6, 6),
+        ("rate(1 hour)", None, 72, 72),
+        ("cron(0/10 * * * ? *)", None, 12, 12),
+        ("cron(0 6 * * ? *)", None, 1440, 1728),
+        ("cron(0 6,18 * * ? *)", timedelta(hours=12), 864, 864),
+    ],
+)
+def test_periods_follow_the_ticks(
+    build: Build, schedule: str, given: timedelta | None, period: int, stall_minutes: float
+) -> None:
+    """So that in each there is a tick."""
+    thresholds = AlarmThresholds(longest_gap=given)
+    alarms = alarms_of(Template.from_stack(build({"tick": schedule}, alarm_thresholds=thresholds)))
+    assert {alarm["Period"] for alarm in alarms.values() if "Period" in alarm} == {period * 60}
+    assert alarms["ShardStalled"]["Threshold"] == stall_minutes * 60_000
+
+
+def test_ticks_further_apart_than_a_day_are_no_pace_that_alarms_can_follow() -> None:
+    with pytest.raises(SettingsError, match="longest_gap"):
+        Pace(timedelta(days=2))
+    assert gap_of("rate(2 days)") == timedelta(days=1)
 
 
 def test_every_metric_is_put_by_the_engine() -> None:

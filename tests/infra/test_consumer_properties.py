@@ -196,8 +196,9 @@ def test_a_process_has_the_alarms_and_the_dashboard_but_for_lambdas_own() -> Non
     assert {alarm["Properties"].get("Namespace", "sublet") for alarm in found} == {"sublet"}
     assert set(monitoring.alarms) == {
         "Lagging", "UnclaimedLeases", "WorkersGone", "DataGap", "MalformedRows", "HandlerFailing", "HandlerCrashing", "HotShard",
-        "HandlerStuck", "RecordsSetAside", "DestinationRefuses",
-        "LeasesMissing",
+        "HandlerStuck", "RecordsSetAside", "DestinationRefuses", "BatchesUnfinished",
+        "LeasesMissing", "ShardUnread", "ShardStalled", "HandlerHanging", "ReadsRefused", "LeasesFailing", "PollsThrottled",
+        "TicksMissing",
     }  # fmt: skip
     template.resource_count_is("AWS::CloudWatch::Dashboard", 1)
 

@@ -28,10 +28,10 @@ def test_a_shard_with_records_that_nobody_reads_ages_from_tick_to_tick() -> None
     for _ in range(4):
         world.manager().tick()
         world.clock.advance(5 * MINUTE)
-    ages = world.metrics.values(Metric.CHECKPOINT_AGE, SHARD)
+    ages = world.metrics.values(Metric.UNREAD_AGE, SHARD)
     assert [age / MILLIS_A_MINUTE for age in ages] == [5, 10, 15]
     assert world.metrics.values(Metric.MILLIS_BEHIND_LATEST, SHARD)[-1] == 15 * MILLIS_A_MINUTE
-    assert not world.metrics.values(Metric.CHECKPOINT_AGE, SHARD_1)
+    assert not world.metrics.values(Metric.UNREAD_AGE, SHARD_1)
 
 
 def test_it_is_young_again_when_it_has_moved() -> None:
@@ -41,7 +41,7 @@ def test_it_is_young_again_when_it_has_moved() -> None:
     world.clock.advance(10 * MINUTE)
     world.change_lease(checkpoint=Checkpoint(first))
     world.manager().tick()
-    assert worst(world, Metric.CHECKPOINT_AGE) == 0
+    assert worst(world, Metric.UNREAD_AGE) == 0
 
 
 def test_a_record_that_has_just_come_to_a_long_quiet_shard_is_young() -> None:
@@ -54,7 +54,7 @@ def test_a_record_that_has_just_come_to_a_long_quiet_shard_is_young() -> None:
     world.put("b")
     world.clock.advance(MINUTE)
     world.manager().tick()
-    assert worst(world, Metric.CHECKPOINT_AGE) == 0
+    assert worst(world, Metric.UNREAD_AGE) == 0
     assert worst(world, Metric.MILLIS_BEHIND_LATEST) == MILLIS_A_MINUTE
 
 
@@ -105,7 +105,7 @@ def test_what_is_known_outlives_a_tick_without_an_answer() -> None:
     world.stream.disturb = lambda poll: poll()
     world.clock.advance(10 * MINUTE)
     world.manager().tick()
-    assert worst(world, Metric.CHECKPOINT_AGE) == 20 * MILLIS_A_MINUTE
+    assert worst(world, Metric.UNREAD_AGE) == 20 * MILLIS_A_MINUTE
 
 
 def test_a_window_whose_handler_hangs_tells_how_long_and_that_its_shard_stands_still() -> None:
@@ -158,3 +158,13 @@ def test_a_window_without_trouble_puts_zeros() -> None:
         Metric.CHECKPOINT_AGE,
     ):
         assert set(world.metrics.values(metric)) == {0}
+
+
+def test_a_lease_that_waits_for_another_s_slot_before_its_first_page_stands_still() -> None:
+    world = EngineWorld(CONTINUOUS, shards=2)
+    world.put("a", shard=1, of=2)
+    world.handler.on_acquired = lambda shard_id, _: (
+        world.tasks.sleep(timedelta(minutes=8)) if shard_id == SHARD else None
+    )
+    world.window(lasts=timedelta(minutes=10))
+    assert world.metrics.values(Metric.CHECKPOINT_AGE, SHARD_1)[-1] >= 6 * MILLIS_A_MINUTE

@@ -82,8 +82,12 @@ class Metric(StrEnum):
         "How far the shard is read behind its tip, growing while nothing gets done. By a tick: of shards that nobody reads.",
     )  # fmt: skip
     CHECKPOINT_AGE = (
-        "checkpoint_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.BOTH,
-        "How long a shard with records to come has stood still; 0 while it moves or has none.",
+        "checkpoint_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,
+        "How long a lease with records to come has stood still; 0 while it moves or has none.",
+    )  # fmt: skip
+    UNREAD_AGE = (
+        "unread_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.TICK,
+        "How long a shard is known to have had records and nobody to read them, or nobody who got any further.",
     )  # fmt: skip
     HANDLER_CALL_AGE = (
         "handler_call_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,

@@ -51,9 +51,10 @@ class LeaseMetrics:
         """`throttled`: polls refused in a row. `called_at`: when the handler's call under way began."""
         with self._lock:
             now = self._ports.clock.steady()
-            self._show_lag(now, throttled > 0)
+            waits = throttled > 0 or self._is_in_hand or self._is_unheard(now)
+            self._show_lag(now, waits)
             self._show_added(total)
-            self._show_standing(now, throttled > 0)
+            self._show_standing(now, waits)
             self._show_unfinished(now)
             self._put(Metric.THROTTLED_POLLS, throttled, is_trouble=throttled > 1)
             call_age = timedelta(0) if called_at is None else now - called_at
@@ -61,11 +62,15 @@ class LeaseMetrics:
                 Metric.HANDLER_CALL_AGE, call_age // MILLISECOND, is_trouble=call_age >= STANDS_STILL_AFTER
             )
 
-    def _show_lag(self, now: datetime, is_throttled: bool) -> None:
+    def _is_unheard(self, now: datetime) -> bool:
+        """It has not got to its first page, or its next: it waits for a slot of the handler's, or for memory, that others have.
+        Whether there are records nobody knows; a quiet shard is polled more often."""
+        return self._behind is None or now - self._polled_at >= STANDS_STILL_AFTER
+
+    def _show_lag(self, now: datetime, waits: bool) -> None:
         """Before the first page there is nothing to say about the shard."""
         if self._behind is None:
             return
-        waits = self._is_in_hand or is_throttled
         since = (now - self._polled_at) // MILLISECOND if waits else 0
         self._ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, self._behind + since, shard_id=self._shard_id)
 
@@ -76,9 +81,9 @@ class LeaseMetrics:
         self._ports.metrics.put(Metric.RECORDS, total.user_records - self._records, shard_id=self._shard_id)
         self._bytes, self._records = total.bytes, total.user_records
 
-    def _show_standing(self, now: datetime, is_throttled: bool) -> None:
+    def _show_standing(self, now: datetime, waits: bool) -> None:
         """By what the handler has finished: how often that is written down is a setting."""
-        position, has_more = self._progress.finished, self._is_in_hand or is_throttled or bool(self._behind)
+        position, has_more = self._progress.finished, waits or bool(self._behind)
         if position != self._position or not has_more:
             self._position, self._standing_since = position, now
         age = now - self._standing_since

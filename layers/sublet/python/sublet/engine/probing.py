@@ -74,14 +74,12 @@ def _report_refusal(lease: Lease, refused: StreamError, ports: Ports) -> None:
 
 
 def _report(standing: Sequence[StandsStill], ports: Ports) -> None:
-    ports.metrics.put(
-        Metric.CHECKPOINT_AGE, 0
-    )  # the alarm goes by what is there: a tick without trouble says so
+    ports.metrics.put(Metric.UNREAD_AGE, 0)  # the alarm goes by what is there: a tick without trouble says so
     for one in standing:
         shard_id, is_trouble = one.lease.shard_id, one.age >= STANDS_STILL_AFTER
         ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, one.waiting // MILLISECOND, shard_id=shard_id)
         ports.metrics.put(
-            Metric.CHECKPOINT_AGE, one.age // MILLISECOND, shard_id=shard_id if is_trouble else None
+            Metric.UNREAD_AGE, one.age // MILLISECOND, shard_id=shard_id if is_trouble else None
         )
         if is_trouble:
             ports.log.warning(

@@ -41,8 +41,9 @@ class _Waiting:
 class TurnTaking:
     """The Tasks port. The thread that made it has the first turn."""
 
-    def __init__(self, clock: FakeClock):
+    def __init__(self, clock: FakeClock, turns_max: int = TURNS_MAX):
         self._clock = clock
+        self._turns_max = turns_max
         self._waiting: list[_Waiting] = []
         self._turns = 0
         self._stuck: Stuck | None = None
@@ -89,12 +90,12 @@ class TurnTaking:
 
     def _pass_turn(self) -> None:
         self._turns += 1
-        following = None if self._turns > TURNS_MAX else self._following()
+        following = None if self._turns > self._turns_max else self._following()
         if following is not None:
             self._waiting.remove(following)
             following.turn.release()
             return
-        why = "too many turns" if self._turns > TURNS_MAX else "a deadlock"
+        why = "too many turns" if self._turns > self._turns_max else "a deadlock"
         self._stuck = Stuck(f"{why}: {len(self._waiting)} tasks wait at {self._clock.steady()}")
         for waiting in self._waiting:
             waiting.turn.release()

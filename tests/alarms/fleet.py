@@ -1,0 +1,203 @@
+"""A deployment on Lambda in simulated time: its rule, its lease manager, its state machine, and what they report.
+
+The engine is the real one, over the memory adapters; what CloudWatch gets of AWS itself (invocations, errors) is put as AWS does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.window import CRASHES_MAX, Next
+from sublet.errors import StreamNotFound, SubletError
+from sublet.handler import Batch
+from sublet.metric_names import Metric
+from sublet.protocol.lease_writes import LeaseWrite
+from sublet.settings import Mode, Settings
+from sublet.testing.turn_taking import TurnTaking
+from sublet_cdk.alarm_definitions import Source
+
+from tests.alarms.cloudwatch import Recorded
+from tests.doubles.engine_world import MINUTE, EngineWorld, Result
+
+TURNS_MAX = 100_000_000
+ATTEMPTS_OF_TICK = 3
+"""Lambda's, of an asynchronous invocation: at once, after one minute and after two more."""
+
+
+class Died(BaseException):
+    """What a process that dies raises in here, so that nothing of it goes on."""
+
+
+@dataclass(slots=True)
+class TimedMetrics:
+    """The Metrics port: into what CloudWatch has, by the minute."""
+
+    recorded: Recorded
+    minute: Callable[[], int]
+
+    def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:  # noqa: ARG002 - no alarm is on one
+        self.recorded.put(Source.APPLICATION, metric, self.minute(), value)
+
+    def flush(self) -> None:
+        """All that is put is there."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """One shard's records that are not handled, oldest first, and when it last got further."""
+
+    waiting: dict[bytes, int] = field(default_factory=dict)
+    """Record -> minute of its arrival."""
+    moved_at: int = 0
+
+    def since(self) -> int | None:
+        """Since when it has had records and not moved; None: it has none."""
+        return max(self.moved_at, min(self.waiting.values())) if self.waiting else None
+
+
+@dataclass(slots=True)
+class Lambda:
+    """What may be broken of the deployment itself. `can_start`: whether Lambda starts lease workers."""
+
+    ticks: bool = True
+    can_start: bool = True
+    executions_fail: bool = False
+    deadly: Callable[[Batch], bool] = lambda _: False
+    """A batch that its process dies of."""
+
+
+class Fleet:
+    """Make one, break something at some minute, run it, and see what CloudWatch has."""
+
+    def __init__(self, settings: Settings, gap: timedelta, shards: int = 3) -> None:
+        self.world = EngineWorld(settings, shards=shards, leases=False)
+        self.world.tasks = TurnTaking(self.world.clock, TURNS_MAX)
+        self.settings, self.gap = settings, gap
+        self.recorded = Recorded()
+        self.world.metrics = TimedMetrics(self.recorded, self.minute)  # type: ignore[assignment]  # the port, not MemoryMetrics
+        self.world.handler.script = self._handle
+        self.handles: Callable[[Batch], None] = lambda _: None
+        self.broken = Lambda()
+        self.standing: dict[str, Standing] = {}
+        self.stalled: dict[str, list[tuple[int, int]]] = {}
+        """By shard: (minute, since when it has stood still) for each minute in which it does."""
+        self._records = 0
+        self._is_dying = False
+        self.world.table.disturb = self._write
+        self.refuse_writes: Callable[[LeaseWrite, Callable[[], Result]], Result] = lambda _, apply: apply()
+        self._next_tick = self.world.clock.steady()
+        self._undelivered = 0
+
+    def minute(self) -> int:
+        return int(self.world.seconds() // 60)
+
+    def produce(self, shard_ids: Iterable[str] | None = None) -> None:
+        """One record into each open shard, or into these; of a stream that is gone, into none."""
+        for log in self.world.shards.logs:
+            if log.is_open and (shard_ids is None or log.shard_id in shard_ids):
+                self._records += 1
+                data = f"{self._records}".encode()
+                with suppress(StreamNotFound):
+                    self.world.shards.put(f"{self._records}", data, log.hash_key_range.starting)
+                self.standing.setdefault(log.shard_id, Standing()).waiting[data] = self.minute()
+
+    def run(self, minutes: int, each_minute: Callable[[int], None] = lambda _: None) -> None:
+        """`each_minute`: what producers and operators do; given the minutes since the world began."""
+        for _ in range(minutes):
+            each_minute(self.minute())
+            while self._next_tick <= self.world.clock.steady():
+                self._next_tick += self.gap
+                self.world.tasks.spawn(self._tick)
+            self.world.tasks.sleep(MINUTE)
+            self._look()
+            self.world.handler.finished.clear()
+            self.world.handler.batches.clear()
+            self.world.table.writes.clear()
+            self.world.stream.polls.clear()
+
+    def skip(self, minutes: int) -> None:
+        """A quiet stretch: what the last tick brought is what each of these brings. Not where windows go on over it."""
+        if self.settings.mode is Mode.CONTINUOUS:
+            self.run(minutes)
+            return
+        gap = max(1, self.gap // MINUTE)
+        self.recorded.repeat(gap, self.minute() + minutes)
+        self.world.clock.advance(minutes * MINUTE)
+        self._next_tick += -(-minutes // gap) * self.gap
+
+    def _look(self) -> None:
+        """Who has got further in this minute, and who stands still. What is under way of a hung call is not done."""
+        for shard_id, data in self.world.handler.finished:
+            standing = self.standing.get(shard_id)
+            if standing is not None and standing.waiting.pop(data, None) is not None:
+                standing.moved_at = self.minute()
+        for shard_id, standing in self.standing.items():
+            if (since := standing.since()) is not None:
+                self.stalled.setdefault(shard_id, []).append((self.minute(), since))
+
+    def _tick(self) -> None:
+        if not self.broken.ticks:
+            return
+        for attempt in range(ATTEMPTS_OF_TICK):
+            if attempt:
+                self.world.tasks.sleep(attempt * MINUTE)
+            if self._invoke_manager(lambda: self.world.manager().tick()):
+                return
+        self._undelivered += 1
+        self._put(Source.DEAD_LETTERS, "ApproximateNumberOfMessagesVisible", self._undelivered)
+
+    def _invoke_manager(self, work: Callable[[], object]) -> bool:
+        try:
+            work()
+            failed = False
+        except SubletError:
+            failed = True
+        self._put(Source.MANAGER, "Invocations", 1)
+        self._put(Source.MANAGER, "Errors", int(failed))
+        for item in self.world.dispatcher.take():
+            self.world.tasks.spawn(lambda item=item: self._execute(item))  # type: ignore[misc]  # bound as it is now
+        return not failed
+
+    def _execute(self, item: WorkerItem) -> None:
+        """As the state machine does it. A crash runs the item again, three times in a row at most."""
+        self._put(Source.STATE_MACHINE, "ExecutionsFailed", int(self.broken.executions_fail))
+        if self.broken.executions_fail:
+            return
+        crashes = 0
+        while crashes <= CRASHES_MAX:
+            self._put(Source.WORKER, "Throttles", int(not self.broken.can_start))
+            if not self.broken.can_start:
+                return
+            try:
+                report = self.world.window(
+                    item, lasts=self.settings.window, margin=self.settings.window_margin
+                )
+            except Died:
+                self._is_dying = False
+                crashes += 1
+                self._put(Source.WORKER, "Errors", 1)
+                continue
+            self._put(Source.WORKER, "Errors", 0)
+            crashes, item = 0, report.item
+            if report.next is Next.PROMPT:
+                self._invoke_manager(lambda: self.world.manager().prompted())
+            if report.next is not Next.AGAIN:
+                return
+
+    def _handle(self, batch: Batch) -> None:
+        if self.broken.deadly(batch):
+            self._is_dying = True
+            raise Died
+        self.handles(batch)
+
+    def _write(self, write: LeaseWrite, apply: Callable[[], Result]) -> Result:
+        if self._is_dying:
+            raise Died
+        return self.refuse_writes(write, apply)
+
+    def _put(self, source: Source, metric: str, value: float) -> None:
+        self.recorded.put(source, metric, self.minute(), value)

@@ -1,0 +1,210 @@
+"""What can stand still, story by story: what breaks, and when which alarm is on.
+
+The table in docs/operations.md is made from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cache, partial
+
+from sublet.errors import LeaseTableUnavailable, StreamKeyUnavailable
+from sublet.handler import Batch
+from sublet.ports import PollRefusal
+from sublet.settings import Mode, Settings
+from sublet_cdk.alarm_definitions import Alarm, alarms
+from sublet_cdk.alarm_pace import AlarmThresholds, Pace
+
+from tests.alarms.cloudwatch import RETRIEVED_BEYOND, is_on
+from tests.alarms.fleet import Fleet
+from tests.doubles.engine_world import MINUTE, SHARD, raising
+
+CATCH_UP = Settings(application="orders", stream="events", linger=timedelta(0))
+CONTINUOUS = replace(CATCH_UP, mode=Mode.CONTINUOUS)
+LONG = timedelta(days=30)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a deployment runs."""
+
+    name: str
+    settings: Settings
+    gap: timedelta
+
+    @property
+    def pace(self) -> Pace:
+        return Pace(self.gap)
+
+    @property
+    def noticed_within(self) -> int:
+        """In minutes."""
+        return self.pace.noticed_within // MINUTE
+
+    def alarms(self) -> Sequence[Alarm]:
+        return alarms(self.pace, AlarmThresholds(), on_lambda=True)
+
+    def most_periods(self) -> int:
+        return max(alarm.periods for alarm in self.alarms())
+
+
+EACH_MINUTE = Way("a tick each minute", CATCH_UP, MINUTE)
+EACH_FIVE = Way("each 5 minutes", CATCH_UP, 5 * MINUTE)
+EACH_HOUR = Way("each hour", CATCH_UP, 60 * MINUTE)
+ALWAYS = Way("continuous", CONTINUOUS, MINUTE)
+WAYS = (EACH_MINUTE, EACH_FIVE, EACH_HOUR, ALWAYS)
+
+
+def key_disabled(fleet: Fleet) -> None:
+    fleet.world.stream.disturb_open = raising(StreamKeyUnavailable("the key is disabled"))
+    fleet.world.stream.disturb = raising(StreamKeyUnavailable("the key is disabled"))
+
+
+def stream_deleted(fleet: Fleet) -> None:
+    fleet.world.shards.delete()
+
+
+def always_throttled(fleet: Fleet) -> None:
+    fleet.world.stream.disturb = lambda _: PollRefusal.THROTTLED
+
+
+def handler_hangs(fleet: Fleet) -> None:
+    fleet.handles = on_one_shard(lambda: fleet.world.tasks.sleep(LONG))
+
+
+def handler_fails(fleet: Fleet) -> None:
+    fleet.handles = on_one_shard(raising(ValueError("poison")))
+
+
+def handler_slow(fleet: Fleet) -> None:
+    fleet.handles = lambda _: fleet.world.tasks.sleep(timedelta(seconds=150))
+
+
+def handler_kills(fleet: Fleet) -> None:
+    fleet.broken.deadly = lambda batch: batch.shard_id == SHARD
+
+
+def on_one_shard(do: Callable[[], object]) -> Callable[[Batch], None]:
+    def handle(batch: Batch) -> None:
+        if batch.shard_id == SHARD:
+            do()
+
+    return handle
+
+
+def ticks_stop(fleet: Fleet) -> None:
+    fleet.broken.ticks = False
+
+
+def workers_not_started(fleet: Fleet) -> None:
+    fleet.broken.can_start = False
+
+
+def executions_fail(fleet: Fleet) -> None:
+    fleet.broken.executions_fail = True
+
+
+def table_refuses_writes(fleet: Fleet) -> None:
+    fleet.refuse_writes = raising(LeaseTableUnavailable("no answer"))
+
+
+def row_malformed(fleet: Fleet) -> None:
+    fleet.world.table.real.put_row({"leaseKey": {"S": SHARD}, "checkpoint": {"S": "nonsense"}})
+
+
+def one_lease_too_many(fleet: Fleet) -> None:
+    for shard_id in (SHARD, "shardId-000000000001"):
+        fleet.world.shards.split(shard_id)
+    fleet.world.settings = replace(fleet.settings, max_leases_for_worker=2)
+
+
+STORIES: Mapping[str, Callable[[Fleet], None]] = {
+    "the stream's key is disabled, or a permission lost": key_disabled,
+    "the stream is deleted": stream_deleted,
+    "every poll is throttled": always_throttled,
+    "the handler hangs on one shard among healthy ones": handler_hangs,
+    "the handler raises on one shard": handler_fails,
+    "the handler takes 2.5 minutes for each batch of all shards": handler_slow,
+    "the handler's process dies of one shard": handler_kills,
+    "the schedule is disabled": ticks_stop,
+    "Lambda does not start workers": workers_not_started,
+    "executions fail": executions_fail,
+    "the lease table takes no writes": table_refuses_writes,
+    "one row is malformed": row_malformed,
+    "a limit leaves shards over": one_lease_too_many,
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What came of a story. `first`: minutes until the first alarm, and those that were on then.
+
+    silent   minutes in which a shard had stood still for longer than it may, and no alarm was on
+    """
+
+    first: int | None
+    names: tuple[str, ...]
+    silent: tuple[int, ...]
+    before: frozenset[str]
+    """Alarms that were on before anything broke."""
+
+
+@cache
+def tell(story: str, way: Way, after_tick: int = 1) -> Told:
+    """`after_tick`: how many minutes after a tick it breaks."""
+    fleet = Fleet(way.settings, way.gap)
+    gap = max(1, way.gap // MINUTE)
+    history = (way.most_periods() + RETRIEVED_BEYOND) * way.pace.span
+    healthy, broken = -(-history // gap) * gap + after_tick % gap, way.noticed_within + 3 * way.pace.span
+
+    def produce(minute: int) -> None:
+        if minute % max(1, gap // 5) == 0:
+            fleet.produce()
+
+    fleet.run(healthy, produce)
+    broke_at = fleet.minute()
+    STORIES[story](fleet)
+    fleet.run(broken, produce)
+    on = alarms_on(fleet, way, range(history, broke_at + broken + 1))
+    first = next((minute for minute in sorted(on) if minute > broke_at and on[minute]), None)
+    return Told(
+        None if first is None else first - broke_at,
+        () if first is None else on[first],
+        silent_minutes(fleet, way, on),
+        frozenset(name for minute in on if minute <= broke_at for name in on[minute]),
+    )
+
+
+def alarms_on(fleet: Fleet, way: Way, minutes: range) -> Mapping[int, tuple[str, ...]]:
+    """By minute, the names of the alarms that are on."""
+    defined = way.alarms()
+    return {
+        minute: tuple(alarm.name for alarm in defined if is_on(alarm, fleet.recorded, minute))
+        for minute in minutes
+    }
+
+
+def silent_minutes(fleet: Fleet, way: Way, on: Mapping[int, Sequence[str]]) -> tuple[int, ...]:
+    return tuple(
+        sorted(
+            {
+                minute
+                for seen in fleet.stalled.values()
+                for minute, since in seen
+                if minute - since > way.noticed_within and minute in on and not on[minute]
+            }
+        )
+    )
+
+
+def rows(ways: Sequence[Way] = WAYS) -> list[tuple[str, ...]]:
+    """Of the table: the story, and for each way of running the first alarms and after how many minutes they are on."""
+    return [(story, *map(partial(_cell, story), ways)) for story in STORIES]
+
+
+def _cell(story: str, way: Way) -> str:
+    told = tell(story, way)
+    names = ", ".join(f"`{name}`" for name in told.names)
+    return f"{told.first} min: {names}" if told.names else "nothing stands still yet"

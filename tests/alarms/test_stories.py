@@ -1,0 +1,33 @@
+"""Every stall reaches a person in time, and a fleet that is well wakes nobody. `make alarms` has more of both."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.alarms.healthy import days
+from tests.alarms.stories import ALWAYS, EACH_FIVE, EACH_HOUR, EACH_MINUTE, STORIES, WAYS, Way, tell
+
+each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+
+
+@each_way
+@pytest.mark.parametrize("story", STORIES)
+def test_no_shard_stands_still_for_long_without_an_alarm(story: str, way: Way) -> None:
+    told = tell(story, way)
+    assert told.before == frozenset()
+    assert told.silent == ()
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_each_story_that_stops_a_catch_up_has_an_alarm(story: str) -> None:
+    """A continuous fleet goes on for hours without ticks' executions."""
+    assert tell(story, EACH_FIVE).names
+
+
+@pytest.mark.parametrize(
+    "way",
+    [EACH_FIVE, EACH_HOUR, *(pytest.param(way, marks=pytest.mark.slow) for way in (EACH_MINUTE, ALWAYS))],
+    ids=lambda way: way.name,
+)
+def test_a_day_of_a_healthy_fleet_raises_none(way: Way) -> None:
+    assert days(way, 1) == {}
