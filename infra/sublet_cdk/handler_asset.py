@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from sublet.errors import SettingsError
-from sublet.handlers.shape import meant_for_another, signature_in
+from sublet.handlers.shape import another_kind, is_processor_in, meant_for_another, signature_in
 from sublet.settings import HandlerContract
 from sublet_cdk.code_folder import copy_code
 from sublet_cdk.wheels import Platform, install
@@ -92,6 +92,10 @@ def check_contract(module: ast.Module, handler: str, contract: HandlerContract) 
             problem = takes and meant_for_another(takes, contract)
             if problem:
                 raise SettingsError("handler", handler, f"{name} {problem}")
+        if isinstance(statement, ast.ClassDef) and statement.name == name:
+            other = another_kind(is_processor_in(statement), contract)
+            if other:
+                raise SettingsError("handler", handler, f"{name} {other}")
 
 
 def check_is_plain(module: ast.Module, function: str, setting: str) -> None:

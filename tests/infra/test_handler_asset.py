@@ -59,6 +59,8 @@ def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(
     [
         ("lambdas:handler", HandlerContract.BATCH, r"takes \(event, context\).*set handler_contract=lambda_event"),
         ("lambdas:later", HandlerContract.BATCH, "set handler_contract=lambda_event"),
+        ("kcl:Processor", HandlerContract.BATCH, "has process_records: set handler_contract=record_processor"),
+        ("orders.handler:handle", HandlerContract.RECORD_PROCESSOR, "set handler_contract=batch"),
         ("orders.handler:handle", HandlerContract.LAMBDA_EVENT, r"takes \(batch\).*set handler_contract=batch"),
     ],
 )  # fmt: skip
@@ -68,6 +70,7 @@ def test_a_handler_of_another_contract_is_told_which(
     (code / "lambdas.py").write_text(
         "def handler(event, context): ...\nasync def later(event, context): ...\n"
     )
+    (code / "kcl.py").write_text("class Processor:\n    def process_records(self, given): ...\n")
     with pytest.raises(SettingsError, match=sentence):
         stage(code, handler, contract)
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.errors import HandlerNotLoadable
+from sublet.errors import HandlerNotLoadable, SettingsError
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
+from sublet.handlers.load import handler_of
 from sublet.memory import MemoryDestination, MemoryLog, MemoryStream
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import Page, UserRecord
-from sublet.settings import Settings
+from sublet.settings import HandlerContract, Settings
 from sublet.spark import apply_handler
 from sublet.spark.read.rows import Rows
 from sublet.spark.source.handler_tasks import handle_batches
@@ -190,3 +192,43 @@ def test_a_checkpoint_counts_within_the_task(stream: MemoryStream) -> None:
 def test_a_handler_that_is_not_there_is_named_before_anything_is_read() -> None:
     with pytest.raises(HandlerNotLoadable, match="no module nowhere"):
         apply_handler(None, "nowhere:handle")
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"handler_contract": "record_processor"}, "handler_contract"),
+        ({"checkpointing": "manual"}, "checkpointing"),
+        ({"deaggregate": "false"}, "deaggregate"),
+        ({"handler_atempts": 3}, "handler_atempts"),
+    ],
+)
+def test_what_needs_positions_of_ours_is_refused_by_name(settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(SettingsError, match=f"setting {named} = "):
+        apply_handler(None, "json:loads", **settings)
+
+
+def test_a_handler_of_lambda_s_event_gets_its_event(stream: MemoryStream) -> None:
+    events: list[Any] = []
+
+    def handler(event: Any, context: Any) -> object:
+        events.append(event)
+        return None
+
+    lambda_event = replace(SETTINGS, handler_contract=HandlerContract.LAMBDA_EVENT)
+    [shard, _] = stream.list_shards()
+    clock = SleepingClock()
+    handled = handle_batches(
+        handler_of(handler, lambda_event),
+        iter([rows_of(stream, shard.shard_id)]),
+        clock,
+        clock.sleep,
+        MemoryLog(),
+        lambda_event,
+    )
+    assert len(list(handled)) == 1
+    plain, first, second = events[0]["Records"]
+    number = plain["kinesis"]["sequenceNumber"]
+    assert plain["eventID"] == f"{shard.shard_id}:{number}"
+    assert second["eventID"].endswith(":1")
+    assert len({plain["eventID"], first["eventID"], second["eventID"]}) == 3

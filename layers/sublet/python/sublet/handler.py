@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -16,6 +17,21 @@ from sublet.protocol.stream_identity import StreamArn
 def no_deadline() -> int:
     """Milliseconds: a day, for a batch that no window's end cuts short."""
     return 24 * 60 * 60 * 1000
+
+
+class CheckpointReply(StrEnum):
+    """What became of a checkpoint by position."""
+
+    WRITTEN = "written"
+    OUT_OF_REACH = "out of reach"
+    """The lease table could not be reached: it may be tried again."""
+    TOO_LATE = "too late"
+    """The lease is no longer ours, or was given up, or its checkpoint was moved by an operator."""
+
+
+def too_late(_: Checkpoint) -> CheckpointReply:
+    """For a batch that has no lease: Spark's, or a test's."""
+    return CheckpointReply.TOO_LATE
 
 
 def never_written(_: UserRecord, __: bytes) -> bool:
@@ -40,6 +56,7 @@ class Batch(Struct, frozen=True):
                                 the first of two phases (KCL's pending checkpoint): `state`, bytes of yours, is kept beside the
                                 place that is to be checkpointed, and given back with the lease to whoever comes before it is
                                 checkpointed. Whether it is written
+    checkpoint_at(position)     with manual checkpointing: the same as `checkpoint` by position, for whoever keeps no records
     """
 
     stream: str
@@ -51,6 +68,7 @@ class Batch(Struct, frozen=True):
     attempt: int = 1
     remaining_time_in_millis: Callable[[], int] = no_deadline
     prepare_checkpoint: Callable[[UserRecord, bytes], bool] = never_written
+    checkpoint_at: Callable[[Checkpoint], CheckpointReply] = too_late
 
     def __repr__(self) -> str:
         """Without the data: a batch may well end up in a log."""
@@ -78,12 +96,13 @@ UserHandler = (
     Callable[[Batch], None]
     | Callable[[Batch], Awaitable[None]]
     | Callable[[Any, Any], object]
+    | Callable[[], object]
     | HandlesBatches
     | ModuleType
     | str
 )
 """A handler as a user gives it: a function, an object or module with `handle`, or `module:function`; of (event, context) for the
-contract `lambda_event`."""
+contract `lambda_event`; for `record_processor` a class, or what else makes a processor."""
 
 
 class Handler(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,9 +16,10 @@ from sublet.engine.held_lease import HeldLease
 from sublet.engine.progress import Progress
 from sublet.engine.setting_aside import SettingAside
 from sublet.errors import BatchItemsFailed, HandlerOverdue
-from sublet.handler import Batch, Handler
+from sublet.handler import Batch, CheckpointReply, Handler
 from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
+from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease_writes import heartbeat
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
@@ -123,7 +125,7 @@ class Handling:
 
         batch = Batch(
             self.settings.stream, self.shard_id, records, millis_behind_latest, checkpoint, self.settings.stream_arn,
-            attempt, self._remaining_time_in_millis, prepare,
+            attempt, self._remaining_time_in_millis, prepare, self._checkpoint_at,
         )  # fmt: skip
         by_hand = self.settings.is_checkpointed_by_hand
         if by_hand:
@@ -133,7 +135,18 @@ class Handling:
             self.progress.finish(last)
         elif not has_returned:
             self.ports.metrics.put(Metric.HANDLER_ATTEMPTS, attempt)
+        if by_hand and not has_returned:  # it may have been told by position
+            done = bisect_right(records, self.progress.finished, key=lambda record: record.checkpoint)
+            call.finished = max(call.finished, done)
         return call
+
+    def _checkpoint_at(self, to: Checkpoint) -> CheckpointReply:
+        """It keeps no batch in memory."""
+        may_write = not (self.is_over or self.is_hung)
+        if may_write and self.progress.checkpoint(to):
+            return CheckpointReply.WRITTEN
+        is_ours = may_write and self.held.holding.may_write and not self.progress.has_been_moved()
+        return CheckpointReply.OUT_OF_REACH if is_ours else CheckpointReply.TOO_LATE
 
     def _refuse_if_hung(self) -> None:
         if self.is_hung:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import NamedTuple
@@ -11,9 +12,17 @@ from sublet.errors import HandlerNotLoadable
 from sublet.handler import Handler
 from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.contract import CONTRACT, WITH_PENDING, misfit
+from sublet.handlers.kcl_checkpointer import checkpoint_error
 from sublet.handlers.lambda_context import FunctionIdentity
 from sublet.handlers.lambda_event import LambdaEventHandler, overlapping
-from sublet.handlers.shape import CALLED_WITH, meant_for_another, signature_of
+from sublet.handlers.record_processor import RecordProcessorHandler
+from sublet.handlers.shape import (
+    CALLED_WITH,
+    PROCESS_RECORDS,
+    another_kind,
+    meant_for_another,
+    signature_of,
+)
 from sublet.settings import HandlerContract, Settings
 
 OPTIONAL = tuple(role for role in CONTRACT if role != "handle")
@@ -37,8 +46,14 @@ def handler_of(
     that is named. `identity`: of the function that it runs in, if it is one. Raises HandlerNotLoadable.
     """
     named = _imported_as(handler) if isinstance(handler, str) else _given(handler)
-    if settings is None or settings.handler_contract is HandlerContract.BATCH:
+    contract = HandlerContract.BATCH if settings is None else settings.handler_contract
+    problem = another_kind(callable(getattr(named.value, PROCESS_RECORDS, None)), contract)
+    if problem is not None:
+        raise HandlerNotLoadable(f"{named.said} {problem}")
+    if settings is None or contract is HandlerContract.BATCH:
         return _functions(named)
+    if contract is HandlerContract.RECORD_PROCESSOR:
+        return _processors(named)
     return _lambda_handler(named, settings, identity or FunctionIdentity.of_process(settings))
 
 
@@ -56,7 +71,7 @@ def _given(handler: object) -> Named:
     name = getattr(handler, "__qualname__", None) or getattr(handler, "__name__", type(handler).__name__)
     if _has_handle(handler):
         return Named(_handle_of(handler), handler, f"handler {name}: {name}.handle")
-    if callable(handler):
+    if callable(handler) or hasattr(handler, PROCESS_RECORDS):
         return Named(handler, None, f"handler {name}: it")
     raise HandlerNotLoadable(f"handler {name} is neither a function nor has it a function handle")
 
@@ -132,6 +147,27 @@ def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity
         settings.invoke_identity_arn or "",
         overlapping(settings.handler_concurrency),
     )
+
+
+def _processors(named: Named) -> RecordProcessorHandler:
+    """Of a class, or of what else makes a processor when it is called."""
+    if not isinstance(named.value, type):
+        if callable(getattr(named.value, PROCESS_RECORDS, None)):
+            raise HandlerNotLoadable(
+                f"{named.said} is one record processor: name its class, since each lease has an instance of its own"
+            )
+        return RecordProcessorHandler(_meant(named, HandlerContract.RECORD_PROCESSOR), checkpoint_error())
+    if not callable(getattr(named.value, PROCESS_RECORDS, None)):
+        raise HandlerNotLoadable(f"{named.said} is a class without {PROCESS_RECORDS}, so no record processor")
+    try:
+        inspect.signature(named.value).bind()
+    except TypeError as takes:
+        raise HandlerNotLoadable(
+            f"{named.said} cannot be made without arguments, and each lease has an instance of its own: {takes}"
+        ) from takes
+    except ValueError:  # one written in C may not tell
+        pass
+    return RecordProcessorHandler(named.value, checkpoint_error())
 
 
 def _meant(named: Named, contract: HandlerContract) -> Callable[..., object]:

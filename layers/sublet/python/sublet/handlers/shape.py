@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from sublet.settings import HandlerContract
 
-CALLED_WITH = {HandlerContract.BATCH: ("batch",), HandlerContract.LAMBDA_EVENT: ("event", "context")}
-"""What a handler is called with, by its contract."""
+CALLED_WITH: Mapping[HandlerContract, tuple[str, ...]] = {
+    HandlerContract.BATCH: ("batch",),
+    HandlerContract.LAMBDA_EVENT: ("event", "context"),
+    HandlerContract.RECORD_PROCESSOR: (),
+}
+"""What a handler is called with, by its contract; of a record processor it is the class, which makes an instance."""
+
+PROCESS_RECORDS = "process_records"
+"""What tells a record processor."""
 
 
 class Signature(NamedTuple):
@@ -38,11 +45,26 @@ def _meant_for(signature: Signature) -> HandlerContract | None:
 
     None: for any, or for none.
     """
-    takes = [contract for contract, names in CALLED_WITH.items() if signature.takes(len(names))]
+    takes = [contract for contract, names in CALLED_WITH.items() if names and signature.takes(len(names))]
     is_lambdas = signature.names[:1] == ("event",) and signature.names[1:2] in (("context",), ("_context",))
     if HandlerContract.LAMBDA_EVENT in takes and is_lambdas:
         return HandlerContract.LAMBDA_EVENT
     return takes[0] if len(takes) == 1 else None
+
+
+def another_kind(is_processor: bool, contract: HandlerContract) -> str | None:
+    """The same of what has or lacks `process_records`, before a look at what it takes."""
+    if is_processor and contract is not HandlerContract.RECORD_PROCESSOR:
+        return f"has {PROCESS_RECORDS}: set handler_contract={HandlerContract.RECORD_PROCESSOR}"
+    return None
+
+
+def is_processor_in(statement: ast.ClassDef) -> bool:
+    """A class whose source has the function; what it inherits, only a run of the code can tell."""
+    return any(
+        isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == PROCESS_RECORDS
+        for each in statement.body
+    )
 
 
 def signature_of(function: Callable[..., object]) -> Signature | None:

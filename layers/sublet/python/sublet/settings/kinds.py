@@ -44,11 +44,13 @@ class Checkpointing(StrEnum):
 class HandlerContract(StrEnum):
     """What the handler is called with, and what its return means. Each also with `async def`.
 
-    `batch` is ours. `lambda_event` is that of Lambda's event source mapping: `handler(event, context)`.
+    `batch` is ours. `lambda_event` is that of Lambda's event source mapping: `handler(event, context)`. `record_processor` is the
+    class of a record processor as kclpy has it.
     """
 
     BATCH = "batch"
     LAMBDA_EVENT = "lambda_event"
+    RECORD_PROCESSOR = "record_processor"
 
 
 class FailureDetails(StrEnum):

@@ -78,7 +78,9 @@ class Settings:
     """Your code: the name of a module, and of the function or object in it. Only the lease worker needs it."""
 
     handler_contract: HandlerContract = HandlerContract.BATCH
-    """batch: it takes a Batch. lambda_event: it is the handler of a Lambda behind an event source mapping, unchanged."""
+    """batch: it takes a Batch. lambda_event: it is the handler of a Lambda behind an event source mapping, unchanged.
+    record_processor: it is a class as for the KCL's kclpy, which checkpoints by itself.
+    """
 
     checkpointing: Checkpointing = Checkpointing.AUTOMATIC
     """automatic: a call that returns has done its whole batch. manual: it asks for more, and only `batch.checkpoint` says what is
@@ -316,7 +318,8 @@ class Settings:
     @property
     def is_checkpointed_by_hand(self) -> bool:
         """Whether a call of the handler that returns has merely been handed its records."""
-        return self.checkpointing is Checkpointing.MANUAL
+        by_contract = self.handler_contract is HandlerContract.RECORD_PROCESSOR
+        return by_contract or self.checkpointing is Checkpointing.MANUAL
 
     @property
     def gives_up(self) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from sublet.handler import Batch
+from sublet.handler import Batch, CheckpointReply
 from sublet.memory.clock import BEGINNING
+from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import StreamRecord, UserRecord
 
 Given = bytes | tuple[str, bytes]
@@ -28,6 +29,10 @@ class _Checkpoints:
         self.of = records
         self.made: list[UserRecord] = []
         self.prepared: list[tuple[UserRecord, bytes]] = []
+
+    def at(self, to: Checkpoint) -> CheckpointReply:
+        self.made.extend(record for record in self.of if record.checkpoint == to)
+        return CheckpointReply.WRITTEN
 
     def prepare(self, record: UserRecord, state: bytes) -> bool:
         self.prepared.append((record, state))
@@ -66,6 +71,7 @@ def batch(
         attempt,
         lambda: left,
         checkpoints.prepare,
+        checkpoints.at,
     )
 
 

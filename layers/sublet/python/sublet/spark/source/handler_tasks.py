@@ -21,7 +21,7 @@ from sublet.handlers.load import load_handler
 from sublet.metric_names import Metric
 from sublet.ports import Clock, FailureDestination, Log
 from sublet.protocol.records import StreamRecord, UserRecord
-from sublet.settings import DEFINITIONS, Checkpointing, Settings, parse_setting
+from sublet.settings import DEFINITIONS, Checkpointing, HandlerContract, Settings, parse_setting
 from sublet.spark.python_log import PythonLog
 from sublet.spark.read.pace import Sleep
 from sublet.spark.read.rows import ARROW_SCHEMA
@@ -73,6 +73,10 @@ def _settings_of(given: Mapping[str, Any]) -> Settings:
         for name, value in given.items()
     }
     settings = Settings(**{"application": "sublet-spark", "stream": "told-by-each-row", **parsed})
+    if settings.handler_contract is HandlerContract.RECORD_PROCESSOR:
+        raise SettingsError(
+            "handler_contract", "record_processor", "batch or lambda_event: on Spark, positions are Spark's"
+        )
     if settings.checkpointing is Checkpointing.MANUAL:
         raise SettingsError("checkpointing", "manual", "automatic: on Spark, positions are Spark's")
     if not settings.deaggregate:

@@ -1,0 +1,127 @@
+"""The contract of kclpy's record processors as our Handler port: an instance for each lease, checkpoints by its own hand.
+
+As in the KCL, returning does not checkpoint; unlike there, raising does not skip the batch: it comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sublet.handler import Batch
+from sublet.handlers.contract import check_ran, finished
+from sublet.handlers.kcl_checkpointer import KclCheckpointer
+from sublet.handlers.kcl_inputs import (
+    TERMINATE,
+    ZOMBIE,
+    InitializeInput,
+    KclRecord,
+    LeaseLostInput,
+    ProcessRecordsInput,
+    ShardEndedInput,
+    ShutdownInput,
+    ShutdownRequestedInput,
+)
+from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
+
+
+class Processing(NamedTuple):
+    """One lease's processor. `version`: of kclpy's interface, 1 to 3."""
+
+    processor: Any
+    version: int
+    checkpointer: KclCheckpointer
+
+    def initialize(self, shard_id: str, at: Checkpoint) -> None:
+        given = InitializeInput(shard_id, at.sequence_number, at.sub_sequence_number)
+        self._call("initialize", shard_id if self.version == 1 else given)
+
+    def process_records(self, batch: Batch) -> None:
+        self.checkpointer.write = batch.checkpoint_at
+        self.checkpointer.given = max(self.checkpointer.given, batch.records[-1].checkpoint)
+        records = [KclRecord(record) for record in batch.records]
+        if self.version == 1:
+            self._call("process_records", records, self.checkpointer)
+        else:
+            given = ProcessRecordsInput(records, batch.millis_behind_latest, self.checkpointer)
+            self._call("process_records", given)
+
+    def shutdown_requested(self) -> None:
+        """Not every processor of old has it."""
+        if hasattr(self.processor, "shutdown_requested"):
+            old, given = self.checkpointer, ShutdownRequestedInput(self.checkpointer)
+            self._call("shutdown_requested", old if self.version == 1 else given)
+
+    def lease_lost(self) -> None:
+        self.checkpointer.is_gone = True
+        if self.version > 2:
+            self._call("lease_lost", LeaseLostInput())
+        else:
+            self._shutdown(ZOMBIE)
+
+    def shard_ended(self) -> None:
+        if self.version > 2:
+            self._call("shard_ended", ShardEndedInput(self.checkpointer))
+        else:
+            self._shutdown(TERMINATE)
+
+    def _shutdown(self, reason: str) -> None:
+        if self.version == 1:
+            self._call("shutdown", self.checkpointer, reason)
+        else:
+            self._call("shutdown", ShutdownInput(reason, self.checkpointer))
+
+    def _call(self, what: str, *given: object) -> None:
+        check_ran(finished(getattr(self.processor, what)(*given)))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordProcessorHandler:
+    """`make` makes a processor: mostly it is its class. `error`: what its checkpointers raise."""
+
+    make: Callable[[], object]
+    error: type[Exception]
+    processing: dict[str, Processing] = field(default_factory=dict)
+    """By shard id, of the leases that are held."""
+
+    def lease_acquired(
+        self,
+        shard_id: str,
+        checkpoint: Checkpoint,
+        pending: PendingCheckpoint | None = None,  # noqa: ARG002 - kclpy has no call for it
+    ) -> None:
+        """One that is there already is of an earlier reading of the shard: its lease was moved, or an attempt at this failed."""
+        self.lease_lost(shard_id)
+        processor = self.make()
+        checkpointer = KclCheckpointer(self.error, checkpoint, checkpoint)
+        processing = Processing(processor, version_of(processor), checkpointer)
+        processing.initialize(shard_id, checkpoint)
+        self.processing[shard_id] = processing
+
+    def handle(self, batch: Batch) -> None:
+        self.processing[batch.shard_id].process_records(batch)
+
+    def lease_releasing(self, shard_id: str) -> None:
+        """As MultiLangDaemon when it ends: asked to shut down, and then told that the lease is gone."""
+        try:
+            self.processing[shard_id].shutdown_requested()
+        finally:
+            self.lease_lost(shard_id)
+
+    def lease_lost(self, shard_id: str) -> None:
+        if processing := self.processing.pop(shard_id, None):
+            processing.lease_lost()
+
+    def shard_ended(self, shard_id: str) -> None:
+        """One that does not checkpoint is asked again, as by the KCL: the shard does not end before."""
+        processing = self.processing[shard_id]
+        processing.shard_ended()
+        if processing.checkpointer.is_at_end:
+            del self.processing[shard_id]
+
+
+def version_of(processor: object) -> int:
+    """As its base class in kclpy says; without one, by what it has."""
+    stated = getattr(processor, "version", None)
+    return stated if stated in (1, 2, 3) else 3 if hasattr(processor, "lease_lost") else 2
