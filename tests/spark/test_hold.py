@@ -261,10 +261,29 @@ def test_a_stolen_lease_is_read_no_more_and_its_batch_is_checkpointed_late() -> 
     assert row(held.table, shard_id(0)).lease_counter == theirs.lease_counter, "the thief's fence holds"
 
     number = held.query.stream.inner.put("k", b"theirs too", explicit_hash_key=0)
+    theirs = row(held.table, shard_id(0))  # as the thief finds it when it looks again
     apply(held.table, release(apply(held.table, checkpoint(theirs, Checkpoint(number)))))
     held.query.stream.inner.put("k", b"ours again", explicit_hash_key=0)
     held.query.clock.sleep(10 * SECOND)
     assert [r.data for r in held.drain()] == [b"ours again"]
+
+
+def test_a_checkpoint_moved_on_by_hand_is_honoured_and_one_moved_back_is_not() -> None:
+    """The query's offsets say what it has handled, and the later of both counts."""
+    held = held_query()
+    first = put(held, 5)
+    assert len(held.drain()) == 5
+    skipped = put(held, 5, first=5)
+    put_row(held.table, replace(row(held.table, shard_id(0)), checkpoint=Checkpoint(skipped[2])))
+    held.query.clock.sleep(10 * SECOND)
+    assert [record.data for record in held.drain()] == [b"8", b"9"]
+
+    put_row(held.table, replace(row(held.table, shard_id(0)), checkpoint=Checkpoint(first[0])))
+    held.query.clock.sleep(10 * SECOND)
+    (last,) = put(held, 1, first=10)
+    assert [record.data for record in held.drain()] == [b"10"]
+    held.drain()
+    assert row(held.table, shard_id(0)).checkpoint == Checkpoint(last)
 
 
 def test_a_java_worker_that_takes_one_writes_no_holder_and_is_respected() -> None:
