@@ -186,6 +186,9 @@ def test_read_again_it_goes_on_from_what_the_row_says() -> None:
     by_java = replace(LEASE, lease_owner="java")
     assert after_reading(HELD, by_java).tenure is Tenure.LOST, "it leaves our holder on the row"
     assert after_reading(HELD, None).tenure is Tenure.LOST
+    assert after_reading(HELD, replace(LEASE, holder="item/2")).tenure is Tenure.LOST, (
+        "the name is shared by many"
+    )
 
 
 def test_a_heartbeat_is_due_while_it_may_write() -> None:

@@ -183,6 +183,19 @@ def test_a_late_checkpoint_of_the_owner_before_is_no_loss() -> None:
     assert held.write(heartbeat)
 
 
+def test_a_write_that_is_refused_by_one_of_ours_each_time_is_not_done() -> None:
+    world = EngineWorld()
+    held, _ = hold(world)
+
+    def beaten_to_it(_: LeaseWrite, apply: Callable[[], Result]) -> Result:
+        world.table.real.apply(heartbeat(world.table.lease()))
+        return apply()
+
+    world.table.disturb = beaten_to_it
+    assert not held.write(TO_100)
+    assert not held.is_lost
+
+
 def test_what_a_move_has_overtaken_is_not_written() -> None:
     world = EngineWorld()
     held, _ = hold(world)
