@@ -9,6 +9,7 @@ NAMES = (
     "cold_start",
     "deaggregation",
     "worker_loop",
+    "contracts",
     "replay",
     "latency",
     "propagation",

@@ -1,0 +1,173 @@
+"""What a handler's contract costs by itself, in CPU: of `lambda_event` beside building the same event by hand, of `batch` beside
+calling the function.
+
+By hand is what one writes with base64 and a dictionary for each record; a Lambda parses that from JSON too, and the poller writes
+it, which is shown for comparison and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+from statistics import median
+from typing import Any, NamedTuple
+
+from sublet import Batch
+from sublet.handlers.batch import HandlerFunctions
+from sublet.handlers.kinesis_event import kinesis_event
+from sublet.handlers.lambda_context import FunctionIdentity
+from sublet.handlers.lambda_event import LambdaEventHandler
+from sublet.protocol.aggregation import aggregate, deaggregate
+from sublet.protocol.records import StreamRecord, UserRecord
+
+RECORDS = 10_000
+IN_AN_AGGREGATE = 50
+ROUNDS = 31
+CALLS = 100_000
+GOAL_EVENT = 1.3
+GOAL_CALL_MICROSECONDS = 2.0
+SHARD = "shardId-000000000000"
+ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
+ROLE = "arn:aws:iam::123456789012:role/orders"
+BEGAN = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
+IDENTITY = FunctionIdentity("orders", "arn:aws:lambda:eu-west-1:123456789012:function:orders")
+
+
+class EventCost(NamedTuple):
+    """Medians, in microseconds a record."""
+
+    records: str
+    by_hand: float
+    ours: float
+    with_json: float
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.by_hand
+
+
+class Found(NamedTuple):
+    events: Sequence[EventCost]
+    batch_microseconds: float
+    """A call of a function by the contract `batch`, beyond the call itself."""
+
+
+def measure() -> Found:
+    return Found([_event_cost("plain", _plain()), _event_cost("aggregated", _aggregated())], _batch_cost())
+
+
+def report(found: Found) -> bool:
+    """Print the table; whether the goals are met."""
+    print(f"contracts: microseconds of CPU a record, medians of {ROUNDS}, {RECORDS:,} records of 200 bytes")
+    print(f"{'lambda_event':<16}{'by hand':>10}{'sublet':>10}{'ratio':>8}{'by hand, through JSON':>24}")
+    for cost in found.events:
+        print(
+            f"{cost.records:<16}{cost.by_hand:>10.2f}{cost.ours:>10.2f}{cost.ratio:>7.2f}x{cost.with_json:>24.2f}"
+        )
+    print(f"batch: {found.batch_microseconds:.2f} microseconds a call, whatever it holds")
+    events_met = all(cost.ratio <= GOAL_EVENT for cost in found.events)
+    met = events_met and found.batch_microseconds <= GOAL_CALL_MICROSECONDS
+    print(
+        f"goal: at most {GOAL_EVENT:g}x by hand, and {GOAL_CALL_MICROSECONDS:g} microseconds a call: {'met' if met else 'MISSED'}"
+    )
+    return met
+
+
+def _event_cost(name: str, records: Sequence[UserRecord]) -> EventCost:
+    batch = Batch("orders", SHARD, records, 0, lambda _: True, ARN)
+    handler = LambdaEventHandler(_nothing, IDENTITY, ROLE, nullcontext())
+    assert _by_hand(records) == kinesis_event(SHARD, records, ARN, ROLE)
+    by_hand, ours, with_json = _medians(
+        lambda: _nothing(_by_hand(records), None),
+        lambda: handler.handle(batch),
+        lambda: _nothing(json.loads(json.dumps(_by_hand(records))), None),
+    )
+    return EventCost(name, *(seconds / RECORDS * 1e6 for seconds in (by_hand, ours, with_json)))
+
+
+def _batch_cost() -> float:
+    batch = Batch("orders", SHARD, _plain()[:1], 0, lambda _: True, ARN)
+    handler = HandlerFunctions(_ignore)
+
+    def repeat(call: Callable[[Batch], object]) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(CALLS):
+                call(batch)
+
+        return run
+
+    bare, ours = _medians(repeat(_ignore), repeat(handler.handle))
+    return (ours - bare) / CALLS * 1e6
+
+
+def _ignore(batch: Batch) -> None: ...
+
+
+def _nothing(event: object, context: object) -> None: ...
+
+
+def _by_hand(records: Sequence[UserRecord]) -> dict[str, Any]:
+    """As one would write it."""
+    return {
+        "Records": [
+            {
+                "kinesis": {
+                    "kinesisSchemaVersion": "1.0",
+                    "partitionKey": record.partition_key,
+                    "sequenceNumber": record.sequence_number,
+                    "data": base64.b64encode(record.data).decode(),
+                    "approximateArrivalTimestamp": record.approximate_arrival_timestamp.timestamp(),
+                }
+                | ({"subSequenceNumber": record.sub_sequence_number} if record.is_aggregated else {}),
+                "eventSource": "aws:kinesis",
+                "eventVersion": "1.0",
+                "eventID": f"{SHARD}:{record.sequence_number}:{record.sub_sequence_number}"
+                if record.is_aggregated
+                else f"{SHARD}:{record.sequence_number}",
+                "eventName": "aws:kinesis:record",
+                "invokeIdentityArn": ROLE,
+                "awsRegion": "eu-west-1",
+                "eventSourceARN": ARN,
+            }
+            for record in records
+        ]
+    }
+
+
+def _plain() -> list[UserRecord]:
+    return _records(b"%0200d" % number for number in range(RECORDS))
+
+
+def _aggregated() -> list[UserRecord]:
+    data = [("key", None, b"%0200d" % number) for number in range(IN_AN_AGGREGATE)]
+    return _records(aggregate(data) for _ in range(RECORDS // IN_AN_AGGREGATE))
+
+
+def _records(data: Any) -> list[UserRecord]:
+    fetched = [
+        StreamRecord(
+            str(49655923345627486310 * 10**36 + place), each, "key", BEGAN + timedelta(seconds=place)
+        )
+        for place, each in enumerate(data)
+    ]
+    return list(deaggregate(fetched, None).user_records)
+
+
+def _medians(*works: Callable[[], object]) -> list[float]:
+    """Seconds of CPU of each, in turns, without the garbage collector."""
+    seconds: list[list[float]] = [[] for _ in works]
+    gc.disable()
+    try:
+        for _ in range(ROUNDS):
+            for of, work in zip(seconds, works, strict=True):
+                start = time.process_time()
+                work()
+                of.append(time.process_time() - start)
+    finally:
+        gc.enable()
+    return [median(each) for each in seconds]
