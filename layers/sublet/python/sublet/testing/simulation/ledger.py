@@ -77,8 +77,8 @@ class Session:
     """What was covered by the checkpoint when it acquired: nothing before may come again."""
     next: int | None = None
     """The index after the last record finished in this session."""
-    moved_to: int | None = None
-    """The row was moved under it, to here: there it begins anew once it has taken note."""
+    moved_to: list[int] = field(default_factory=list)
+    """The row was moved under it, to here and then to here: at any of them it begins anew when it has taken note."""
     is_orphaned: bool = False
     """The row was deleted under it: what is stored now is no measure of where it may be."""
 
@@ -109,12 +109,12 @@ class Ledger:
         shard.require(shard.required_from)
         for (_, of_shard), session in self.sessions.items():
             if of_shard == shard_id:
-                session.moved_to = covered
+                session.moved_to.append(covered)
 
     def is_moving(self, owner: object, shard_id: str) -> bool:
         """Whether its owner may not know yet that it has been moved."""
         session = self.sessions.get((owner, shard_id))
-        return session is not None and session.moved_to is not None
+        return session is not None and bool(session.moved_to)
 
     def check_batch(
         self, owner: object, shard_id: str, records: Sequence[UserRecord], stored: Checkpoint | None
@@ -134,7 +134,7 @@ class Ledger:
             raise OrderBroken(
                 f"went on with record {first}, after having finished those before {session.next}"
             )
-        if session.next is None and session.moved_to is None and not session.is_orphaned:
+        if session.next is None and not session.moved_to and not session.is_orphaned:
             self._check_start(shard, session, first, stored)
         for parent in shard.parents:
             if not self.shards[parent].is_all_done:
@@ -147,9 +147,9 @@ class Ledger:
         One that has not heard of it goes on."""
         if session.next is None or session.next == first:
             return
-        if session.moved_to is not None:
-            session.floor = session.next = session.moved_to
-            session.moved_to = None
+        if first in session.moved_to:
+            session.moved_to = session.moved_to[session.moved_to.index(first) + 1 :]
+            session.floor = session.next = first
         elif stored is not None and shard.covered_by(stored) > session.next:
             session.floor = session.next = shard.covered_by(stored)
 
