@@ -7,6 +7,9 @@ import pytest
 from tests.alarms.healthy import days
 from tests.alarms.stories import ALWAYS, EACH_FIVE, EACH_HOUR, EACH_MINUTE, STORIES, WAYS, Way, tell
 
+SLOW = (pytest.mark.slow, pytest.mark.timeout(400))
+"""A continuous day is forty seconds of polls."""
+
 each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 
 
@@ -26,7 +29,7 @@ def test_each_story_that_stops_a_catch_up_has_an_alarm(story: str) -> None:
 
 @pytest.mark.parametrize(
     "way",
-    [EACH_FIVE, EACH_HOUR, *(pytest.param(way, marks=pytest.mark.slow) for way in (EACH_MINUTE, ALWAYS))],
+    [EACH_FIVE, EACH_HOUR, *(pytest.param(way, marks=SLOW) for way in (EACH_MINUTE, ALWAYS))],
     ids=lambda way: way.name,
 )
 def test_a_day_of_a_healthy_fleet_raises_none(way: Way) -> None:
