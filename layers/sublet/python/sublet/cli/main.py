@@ -7,11 +7,18 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from sublet import __version__
-from sublet.cli import deploy, leases, pipeline, run
+from sublet.cli import deploy, leases, pipeline, redrive, run
 from sublet.cli.command import Command
 from sublet.errors import SubletError
 
-COMMANDS: tuple[Command, ...] = (run.COMMAND, leases.COMMAND, pipeline.COMMAND, deploy.DEPLOY, deploy.SYNTH)
+COMMANDS: tuple[Command, ...] = (
+    run.COMMAND,
+    leases.COMMAND,
+    redrive.COMMAND,
+    pipeline.COMMAND,
+    deploy.DEPLOY,
+    deploy.SYNTH,
+)
 """Each in a module of its own."""
 
 

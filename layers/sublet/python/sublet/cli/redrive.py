@@ -1,0 +1,108 @@
+"""`sublet redrive`: what was set aside, to the handler once more."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sublet.cli.command import Command
+from sublet.cli.settings_options import add_setting, option_of, settings_of
+from sublet.errors import SettingsError
+from sublet.settings import DEFINITIONS
+
+if TYPE_CHECKING:
+    from sublet.engine.redrive import Redriven
+
+DESCRIPTION = """\
+Hand the records that an application has set aside to its handler once more: from an SQS queue or a folder of S3, in order per
+shard. What the handler does is removed; what fails again stays, and so does what other applications have put there. Each batch is
+handed over whole, once; at least once, as ever. It exits with 1 when anything stays.
+
+A queue's messages are hidden from others for 15 minutes meanwhile."""
+
+EXAMPLES = """\
+examples:
+  sublet redrive --from arn:aws:sqs:eu-west-1:123456789012:given-up --dry-run \\
+      --application orders-audit --stream orders --handler orders:handle
+  sublet redrive --from arn:aws:s3:::given-up/sublet --application orders-audit --stream orders --handler orders:handle"""
+
+SETTINGS = ("application", "stream", "handler", "handler_contract", "log_exceptions")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--from", dest="on_failure", metavar="ARN", help="a queue, or a bucket with or without /prefix"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only tell what is there; nothing is called or removed"
+    )
+    for name in SETTINGS:
+        add_setting(parser, DEFINITIONS[name])
+
+
+def redrive(options: Namespace) -> int:
+    from sublet.aws.failure_destinations import set_aside_store
+    from sublet.aws.log import PowertoolsLog
+    from sublet.engine.redrive import Redrive
+    from sublet.handlers.load import load_handler
+    from sublet.system.clock import SystemClock
+
+    settings = settings_of(options, os.environ)
+    if settings.on_failure is None:
+        raise SettingsError("on_failure", None, f"required; give --from, or set {option_of('on_failure')}")
+    store = set_aside_store(settings.on_failure)
+    if store is None:
+        raise SettingsError("on_failure", settings.on_failure, "a queue or a bucket: a topic keeps nothing")
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
+    handler = load_handler(settings.handler, settings)
+    with shown() as show:
+        log = PowertoolsLog("redrive")
+        done = Redrive(store, handler, settings, SystemClock(), log, show, dry_run=options.dry_run).run()
+    print(said(done, dry_run=options.dry_run))
+    return 1 if done.stays and not options.dry_run else 0
+
+
+def said(done: Redriven, *, dry_run: bool) -> str:
+    """One line that says what came of it."""
+    what = "would be handed over" if dry_run else "handled and removed"
+    text = f"{done.records_done:,} records in {done.done:,} batches {what}"
+    if done.failed:
+        text += f"; {done.failed:,} batches failed again and stay"
+    if done.foreign:
+        text += f"; {done.foreign:,} are other applications' or cannot be read, and stay"
+    return text
+
+
+@contextmanager
+def shown() -> Iterator[Callable[[Redriven], None]]:
+    """A progress bar where there is a terminal and the extra `progress`."""
+    if not sys.stderr.isatty() or find_spec("rich") is None:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("redrive", total=None)
+
+        def show(so_far: Redriven) -> None:
+            words = f"redrive: {so_far.records_done:,} records, {so_far.failed:,} batches failed again"
+            bar.update(
+                task,
+                description=words,
+                total=so_far.batches - so_far.foreign,
+                completed=so_far.done + so_far.failed,
+            )
+
+        yield show
+
+
+COMMAND = Command("redrive", "hand what was set aside to the handler once more", add_arguments, redrive)

@@ -1,0 +1,100 @@
+"""From a poison record to its redrive: the engine, a real destination, and the command."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from sublet.aws.failure_destinations import failure_destination
+from sublet.cli.main import main
+from sublet.handlers.load import load_handler
+from sublet.settings import HandlerContract
+
+from tests.doubles.engine_world import NO_WAITING, EngineWorld
+
+HANDLER = """
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+
+processor, seen, bad = BatchProcessor(event_type=EventType.KinesisDataStreams), [], {b"poison"}
+
+
+def one(record):
+    data = record.kinesis.data_as_bytes()
+    if data in bad:
+        raise ValueError("cannot read it")
+    seen.append(data)
+
+
+def handler(event, context):
+    return process_partial_response(event=event, record_handler=one, processor=processor, context=context)
+"""
+
+pytestmark = pytest.mark.emulator
+
+
+def make(kind: str) -> str:
+    if kind == "s3":
+        boto3.client("s3").create_bucket(Bucket="given-up")
+        return "arn:aws:s3:::given-up/sublet"
+    boto3.client("sqs").create_queue(QueueName="given-up")
+    return "arn:aws:sqs:us-east-1:123456789012:given-up"
+
+
+@pytest.mark.parametrize("kind", ["sqs", "s3"])
+def test_a_powertools_handler_with_a_poison_record_and_its_redrive(
+    kind: str,
+    moto_aws: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arn, module = make(kind), f"poisoned_{kind}"
+    (tmp_path / f"{module}.py").write_text(HANDLER)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = replace(
+        NO_WAITING,
+        handler=f"{module}:handler",
+        handler_contract=HandlerContract.LAMBDA_EVENT,
+        stream_arn="arn:aws:kinesis:us-east-1:123456789012:stream/events",
+        batch_size=4,
+        maximum_retry_attempts=1,
+        on_failure=arn,
+    )
+    world = EngineWorld(settings)
+    world.put(*(f"r{n}" for n in range(3)), "poison", *(f"r{n}" for n in range(4, 10)))
+    real: Any = load_handler(settings.handler, settings)
+    world.handler.script = real.handle
+    world.destination = failure_destination(arn)  # type: ignore[assignment]
+    world.window()
+    handler = sys.modules[module]
+    assert handler.seen == [f"r{n}".encode() for n in (0, 1, 2, 4, 5, 6, 7, 8, 9)]
+
+    command = ["redrive", "--from", arn, "--application", "orders", "--stream", "events",
+               "--handler", settings.handler, "--handler-contract", "lambda_event"]  # fmt: skip
+    assert main([*command, "--dry-run"]) == 0
+    assert "1 records in 1 batches would be handed over" in capsys.readouterr().out
+    assert main(command) == 1, "it is still poison"
+    assert "1 batches failed again and stay" in capsys.readouterr().out
+    handler.bad.clear()
+    assert main(command) == 0
+    assert handler.seen[-1] == b"poison"
+    assert main(command) == 0
+    assert "0 records in 0 batches" in capsys.readouterr().out
+
+
+def test_a_topic_has_nothing_to_give_back(moto_aws: None, capsys: pytest.CaptureFixture[str]) -> None:
+    arn = "arn:aws:sns:us-east-1:123456789012:given-up"
+    code = main(
+        ["redrive", "--from", arn, "--application", "orders", "--stream", "events", "--handler", "a:b"]
+    )
+    assert code == 2
+    assert "a topic keeps nothing" in capsys.readouterr().err
+
+
+def test_a_redrive_is_from_somewhere(moto_aws: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["redrive", "--application", "orders", "--stream", "events", "--handler", "a:b"]) == 2
+    assert "give --from" in capsys.readouterr().err
