@@ -104,7 +104,7 @@ def test_what_was_set_aside_twice_is_handled_once_and_removed_twice() -> None:
     redriving, removed = Redriving(), list[str]()
     twice = [KeptBatch("one", batch(100)), KeptBatch("two", batch(100)), KeptBatch("three", None, "no JSON")]
     redriving.store.kept = lambda: twice  # type: ignore[method-assign]
-    redriving.store.remove = removed.append  # type: ignore[method-assign]
+    redriving.store.remove = removed.append  # type: ignore[method-assign, assignment]
     done = redriving.run()
     assert removed == ["one", "two"]
     assert len(redriving.calls) == 1
