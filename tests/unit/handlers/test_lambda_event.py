@@ -7,17 +7,21 @@ import base64
 import threading
 from collections.abc import Callable
 from dataclasses import fields, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from sublet.decisions.window import Outcome
 from sublet.errors import BatchItemsFailed, HandlerContractBroken, HandlerNotLoadable
 from sublet.handlers.lambda_context import FunctionIdentity, LambdaContext
-from sublet.handlers.lambda_event import LambdaEventHandler, overlapping
+from sublet.handlers.lambda_event import LambdaEventHandler, turn_of
 from sublet.handlers.load import handler_of
 from sublet.protocol.aggregation import aggregate
 from sublet.settings import HandlerContract, Settings
 from sublet.testing import MemoryConsumer, batch, checkpointed, consume
 from sublet.testing.batches import arn_of
+
+from tests.doubles.engine_world import NO_WAITING, EngineWorld
 
 Json = dict[str, Any]
 LAMBDA = Settings(
@@ -197,7 +201,8 @@ def test_calls_overlap_only_if_asked_for(concurrency: int, at_once: int) -> None
             inside -= 1
 
     identity = FunctionIdentity.of_process(LAMBDA)
-    handlers = [LambdaEventHandler(function, identity, "", overlapping(concurrency)) for _ in range(2)]
+    turn = turn_of(replace(LAMBDA, handler_concurrency=concurrency))
+    handlers = [LambdaEventHandler(function, identity, "", turn) for _ in range(2)]
     threads = [threading.Thread(target=handler.handle, args=(batch([b"a"]),)) for handler in handlers]
     for thread in threads:
         thread.start()
@@ -288,3 +293,23 @@ def test_what_may_be_of_either_is_taken_as_the_setting_says(
     handler: object, contract: HandlerContract
 ) -> None:
     handler_of(handler, Settings(application="orders", stream="memory", handler_contract=contract))
+
+
+def test_while_a_call_hangs_no_other_begins_and_the_process_ends() -> None:
+    """A batch of ours would go on beside it."""
+    settings = replace(NO_WAITING, handler_contract=LAMBDA_EVENT, handler_timeout=timedelta(seconds=5))
+    world = EngineWorld(settings, shards=2)
+    world.put("a", shard=0, of=2)
+    world.put("b", shard=1, of=2)
+    events: list[Json] = []
+
+    def hang(event: Json, context: LambdaContext) -> None:
+        events.append(event)
+        world.tasks.sleep(timedelta(hours=1))
+
+    world.handler = handler_of(hang, settings)  # type: ignore[assignment] # the world's own only remembers
+    worker = world.worker()
+    report = worker.run_window(world.item(), "invocation", world.clock.steady() + timedelta(minutes=10))
+    assert len(events) == 1
+    assert sorted(lease.outcome for lease in report.leases) == [Outcome.HANDLER_HUNG, Outcome.WINDOW_ENDED]
+    assert worker.health.ends_now is not None

@@ -31,19 +31,25 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """slots         handler calls that the process may make at once; each that hangs is replaced once
-    hung          calls that hang now
-    lacking       what the system would not give it
+    """slots          handler calls that the process may make at once; each that hangs is replaced once
+    hung           calls that hang now
+    lacking        what the system would not give it
+    is_exclusive   no call may overlap with another, not with one that hangs either: none is replaced
     """
 
     slots: int
     hung: int = 0
     lacking: Ending | None = None
+    is_exclusive: bool = False
 
     @property
     def ends_now(self) -> Ending | None:
         """Nothing more can be done here: whatever is held is to be given back at once."""
-        return self.lacking or (Ending.ALL_SLOTS_HANG if self.hung >= 2 * self.slots else None)
+        return self.lacking or (Ending.ALL_SLOTS_HANG if self.hung >= self._most else None)
+
+    @property
+    def _most(self) -> int:
+        return self.slots if self.is_exclusive else 2 * self.slots
 
     @property
     def ends_soon(self) -> Ending | None:

@@ -28,7 +28,12 @@ class LeaseWorker:
         self, ports: Ports, handler: Handler, settings: Settings, *, replaced_at_once: bool = False
     ) -> None:
         self.ports = ports
-        self.health = ProcessHealth(ports, settings.handler_concurrency, replaced_at_once=replaced_at_once)
+        self.health = ProcessHealth(
+            ports,
+            settings.handler_concurrency,
+            replaced_at_once=replaced_at_once,
+            is_exclusive=settings.is_called_one_at_a_time,
+        )
         self._settings = settings
         self._shared = ProcessShared(
             ports,

@@ -18,10 +18,12 @@ class ProcessHealth:
     in which a call hangs, since it will not begin another.
     """
 
-    def __init__(self, ports: Ports, slots: int, *, replaced_at_once: bool = False) -> None:
+    def __init__(
+        self, ports: Ports, slots: int, *, replaced_at_once: bool = False, is_exclusive: bool = False
+    ) -> None:
         self.finished_at: dict[str, datetime] = {}
         """By lease key, when its handler last finished a record, by the steady clock."""
-        self._state = Health(slots)
+        self._state = Health(slots, is_exclusive=is_exclusive)
         self._log = ports.log
         self._lock = ports.tasks.lock()
         self._hung: Counter[str] = Counter()

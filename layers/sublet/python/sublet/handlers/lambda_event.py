@@ -15,15 +15,16 @@ from sublet.handlers.item_failures import failed
 from sublet.handlers.kinesis_event import kinesis_event, stream_arn_of
 from sublet.handlers.lambda_context import FunctionIdentity, context_of
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
+from sublet.settings import Settings
 
 ONE_AT_A_TIME = threading.Lock()
 """Of all consumers in the process. A Lambda's process has one invocation at a time, and handlers rely on it: Powertools'
 BatchProcessor is a module's global that forgets one batch's failures when another begins."""
 
 
-def overlapping(handler_concurrency: int) -> AbstractContextManager[object]:
+def turn_of(settings: Settings) -> AbstractContextManager[object]:
     """What a call is made within: the one turn there is, unless more are asked for."""
-    return nullcontext() if handler_concurrency > 1 else ONE_AT_A_TIME
+    return ONE_AT_A_TIME if settings.is_called_one_at_a_time else nullcontext()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.contract import CONTRACT, WITH_PENDING, misfit
 from sublet.handlers.kcl_checkpointer import checkpoint_error
 from sublet.handlers.lambda_context import FunctionIdentity
-from sublet.handlers.lambda_event import LambdaEventHandler, overlapping
+from sublet.handlers.lambda_event import LambdaEventHandler, turn_of
 from sublet.handlers.record_processor import RecordProcessorHandler
 from sublet.handlers.shape import (
     CALLED_WITH,
@@ -145,7 +145,7 @@ def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity
         _meant(named, HandlerContract.LAMBDA_EVENT),
         identity,
         settings.invoke_identity_arn or "",
-        overlapping(settings.handler_concurrency),
+        turn_of(settings),
     )
 
 

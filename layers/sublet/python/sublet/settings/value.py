@@ -316,6 +316,11 @@ class Settings:
         return tuple(f"{self.application}-lambda-{n}" for n in range(self.worker_count))
 
     @property
+    def is_called_one_at_a_time(self) -> bool:
+        """As a Lambda is: what such handlers keep in their modules, two calls at once would spoil for each other."""
+        return self.handler_contract is HandlerContract.LAMBDA_EVENT and self.handler_concurrency == 1
+
+    @property
     def is_checkpointed_by_hand(self) -> bool:
         """Whether a call of the handler that returns has merely been handed its records."""
         by_contract = self.handler_contract is HandlerContract.RECORD_PROCESSOR
