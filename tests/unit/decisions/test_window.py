@@ -100,7 +100,12 @@ def test_another_window_is_for_exactly_the_leases_that_were_kept() -> None:
     ("because", "reports", "expected"),
     [
         ("there is more to read", [report(Outcome.WINDOW_ENDED)], Next.PROMPT),
-        ("a tick creates the other parent's lease", [report(Outcome.SHARD_END_BLOCKED)], Next.PROMPT),
+        (
+            "a tick creates the other parent's lease",
+            [report(Outcome.SHARD_END_BLOCKED, user_records=1)],
+            Next.PROMPT,
+        ),
+        ("the other parent may wait for long", [report(Outcome.SHARD_END_BLOCKED)], Next.DONE),
         ("children found no room", [report(Outcome.SHARD_ENDED, unstarted_children=1)], Next.PROMPT),
         ("all children are under way", [report(Outcome.SHARD_ENDED)], Next.DONE),
         ("nothing is left to read", [report(Outcome.CAUGHT_UP)], Next.DONE),

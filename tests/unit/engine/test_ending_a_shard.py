@@ -114,6 +114,7 @@ def test_a_merge_whose_other_parent_has_no_lease_yet_waits_for_it() -> None:
     """Ended now, the child would begin without the other parent's records (KCL blocks too). The next tick creates that lease."""
     world = EngineWorld(shards=2, leases=False)
     world.put_lease(lease_of(world.shards.list_shards()[0]))
+    world.put("a")
     child = world.shards.merge(SHARD, "shardId-000000000001")
     report = world.window()
     assert only(report).outcome is Outcome.SHARD_END_BLOCKED

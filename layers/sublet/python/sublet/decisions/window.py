@@ -197,9 +197,13 @@ def after_window(item: WorkerItem, reports: Sequence[LeaseReport]) -> WindowRepo
     following = replace(item, claims=kept, windows_left=item.windows_left - 1)
     if kept:
         return WindowReport(Next.AGAIN, following, tuple(reports))
-    work_left = any(
-        r.outcome in (Outcome.WINDOW_ENDED, Outcome.SHARD_END_BLOCKED, Outcome.TRIED_APART)
-        or r.unstarted_children
-        for r in reports
-    )
+    work_left = any(_leaves_work(report) for report in reports)
     return WindowReport(Next.PROMPT if work_left else Next.DONE, following, tuple(reports))
+
+
+def _leaves_work(report: LeaseReport) -> bool:
+    """That a tick now would find. A merge's parent that is blocked is prompted for once: the other may wait for long itself, and
+    who finds the shard read to its end already leaves it to the schedule."""
+    is_blocked_anew = report.outcome is Outcome.SHARD_END_BLOCKED and report.user_records > 0
+    left_over = report.outcome in (Outcome.WINDOW_ENDED, Outcome.TRIED_APART)
+    return left_over or is_blocked_anew or report.unstarted_children > 0
