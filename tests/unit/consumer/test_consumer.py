@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sublet import Batch, Consumer, HandlerNotLoadable, Mode, SettingsError
@@ -18,7 +19,7 @@ from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 
 PATIENCE = 10.0
-FAST = {"failover_time": timedelta(seconds=3), "heartbeat_interval": timedelta(seconds=1)}
+FAST: dict[str, Any] = {"failover_time": timedelta(seconds=3), "heartbeat_interval": timedelta(seconds=1)}
 ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
 
 

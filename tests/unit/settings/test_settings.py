@@ -74,7 +74,7 @@ def refused(error: SettingsError, name: str, value: object, allowed: str) -> Non
         ("max_bytes_in_flight", 10 * 2**20, "a whole number from 20,971,520"),
         ("max_records_in_flight", 9_999, "from 10,000"),
         ("handler_attempts", 0, "from 1 to 1,000"),
-        ("handler_concurrency", 0, "from 1 to 100"),
+        ("handler_concurrency", 0, "from 1 to 10,000"),
     ],
 )
 def test_a_wrong_value_is_refused_with_name_value_and_what_is_allowed(

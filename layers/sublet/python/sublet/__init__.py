@@ -12,6 +12,7 @@ __version__ = "0.2.0"
 
 _PUBLIC = {
     "sublet.consumer.consumer": "Consumer",
+    "sublet.consumer.record": "Record",
     "sublet.errors": (
         "AwsNotConfigured EventError HandlerContractBroken HandlerNotLoadable LeaseTableError MalformedCheckpoint "
         "SettingsError StreamError SubletError TransientError"
@@ -29,6 +30,7 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605 -- made from the one list
 
 if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these lines to it
     from sublet.consumer.consumer import Consumer as Consumer
+    from sublet.consumer.record import Record as Record
     from sublet.errors import AwsNotConfigured as AwsNotConfigured
     from sublet.errors import EventError as EventError
     from sublet.errors import HandlerContractBroken as HandlerContractBroken

@@ -1,16 +1,26 @@
-"""`Consumer`: the process runtime in three lines."""
+"""`Consumer`: the process runtime in three lines, with a handler that it calls, or without one to pull records from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
-from sublet.consumer.defaults import process_defaults
+from sublet.consumer.defaults import process_defaults, pull_defaults
+from sublet.errors import SettingsError
 from sublet.handler import UserHandler
 from sublet.handlers.load import handler_of
 from sublet.protocol.stream_identity import StreamArn
 from sublet.settings import Settings
 
 if TYPE_CHECKING:  # what `import sublet` does without; the methods load it
+    from sublet.consumer.consuming import Callback, Consuming
+    from sublet.consumer.group import Group
+    from sublet.consumer.pulling import Records
+    from sublet.consumer.record import Record
+    from sublet.decisions.pull_events import Event
+    from sublet.decisions.pull_request import Demand, FetchProgress, Patience
     from sublet.ports import Ports
 
 
@@ -20,34 +30,48 @@ class Consumer:
         consumer = Consumer("orders-audit", "orders", handle)
         consumer.run()
 
-    application   the consumer group: its lease table bears this name
-    stream        a name, or an ARN
-    handler       a function that takes a Batch, an object or module with `handle`, or `module:function`. Called from threads
-                  of this consumer's own; one call at a time, unless `handler_concurrency` says otherwise
-    ports         over AWS if not given; `sublet.memory.memory_ports(stream)` over memory
-    settings      any other of Settings, by name. A process is continuous and a worker of its own unless told otherwise
+    or, to pull from (docs/consumer-api.md):
 
-    Raises SettingsError and HandlerNotLoadable. AWS is not asked for anything before `run`.
+        with Consumer("orders-audit", "orders") as consumer:
+            for record in consumer.messages():
+                record.ack()
+
+    application      the consumer group: its lease table bears this name
+    stream           a name, or an ARN
+    handler          a function that takes a Batch, an object or module with `handle`, or `module:function`. Called from threads
+                     of this consumer's own; one call at a time, unless `handler_concurrency` says otherwise. None: to pull from
+    ports            over AWS if not given; `sublet.memory.memory_ports(stream)` over memory
+    ack_wait         pulled: a record of which nothing has been said for so long comes again
+    max_ack_pending  pulled: so many records of a shard are out or buffered beyond the last that is checkpointed
+    on_event         pulled: called with what it goes on after (sublet.decisions.pull_events), from any thread
+    settings         any other of Settings, by name. A process is continuous and a worker of its own unless told otherwise
+
+    Raises SettingsError and HandlerNotLoadable. AWS is not asked for anything before `run`, or before the first record is pulled.
     """
 
     def __init__(
         self,
         application: str,
         stream: str,
-        handler: UserHandler,
+        handler: UserHandler | None = None,
         *,
         ports: Ports | None = None,
+        ack_wait: timedelta = timedelta(minutes=5),
+        max_ack_pending: int = 1_000,
+        on_event: Callable[[Event], object] | None = None,
         **settings: Any,
     ) -> None:
         from sublet.system.threads import ThreadTasks
 
-        self.settings = Settings(
-            **{**process_defaults(application), **settings, "application": application, **_named(stream)}
-        )
-        handler_of(handler, self.settings)  # what cannot be used is refused here
+        defaults = process_defaults(application) | (pull_defaults() if handler is None else {})
+        self.settings = Settings(**{**defaults, **settings, "application": application, **_named(stream)})
         self._handler = handler
         self._ports = ports
         self._stop = (ThreadTasks() if ports is None else ports.tasks).signal()
+        self._ack_wait, self._max_ack_pending, self._on_event = ack_wait, max_ack_pending, on_event
+        self._known_group: Group | None = None
+        if handler is not None:
+            handler_of(handler, self.settings)  # what cannot be used is refused here
 
     def run(self, *, until_signalled: bool = False, create_tables: bool = True) -> None:
         """Consume until `stop`; then checkpoint and release every lease, so that others go on at once, and return.
@@ -61,6 +85,8 @@ class Consumer:
         from sublet.runtimes.ending import stop_at_signals
         from sublet.runtimes.process import ConsumerProcess
 
+        if self._handler is None:
+            raise SettingsError("handler", None, "given to a consumer that is run; this one is to pull from")
         running: list[ConsumerProcess] = []
         if until_signalled:
             stop_at_signals(self._stop, lambda: [left for process in running for left in process.left()])
@@ -75,6 +101,120 @@ class Consumer:
     def stop(self) -> None:
         """Have `run` end within seconds, or after the handler's call. From any thread, or a signal handler; and for good."""
         self._stop.set()
+
+    @property
+    def _group(self) -> Group:
+        if self._handler is not None:
+            raise SettingsError("handler", self._handler, "left out to pull records; this consumer is run")
+        if self._known_group is None:
+            from sublet.consumer.group import group_of
+
+            self._known_group = group_of(
+                self.settings, self._ports, self._ack_wait, self._max_ack_pending, self._on_event
+            )
+        return self._known_group
+
+    def create(self) -> None:
+        """Over AWS, make the lease table and the sightings' table if there are none. Pulling never does."""
+        self._group.create()
+
+    def __enter__(self) -> Self:
+        """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""
+        self._group.join()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
+    ) -> None:
+        """Checkpoint what is acknowledged and release every lease."""
+        self._group.leave()
+
+    def fetch(
+        self,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        *,
+        expires: timedelta | float = 30,
+        idle_heartbeat: timedelta | float | None = None,
+    ) -> Records:
+        """An iterator over at most so many records or bytes (one of the two is required), as they come, that ends after `expires`
+        (seconds, or a timedelta) at the latest.
+
+        Outside of `with consumer:` it takes what leases are free, never steals, and releases them when something has been said of
+        each record that it gave, when it is closed, or `expires` after its end.
+        """
+        from sublet.decisions.pull_request import fetch_of, patience_of
+
+        return self._pull(
+            fetch_of(max_records, max_bytes), patience_of(expires, idle_heartbeat), expires=True
+        )
+
+    def next(
+        self, *, expires: timedelta | float = 30, idle_heartbeat: timedelta | float | None = None
+    ) -> Record | None:
+        """One record, asked for now; None if none comes before `expires`."""
+        return next(self.fetch(1, expires=expires, idle_heartbeat=idle_heartbeat), None)
+
+    def messages(
+        self,
+        *,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        threshold_records: int | None = None,
+        threshold_bytes: int | None = None,
+        expires: timedelta | float = 30,
+        idle_heartbeat: timedelta | float | None = None,
+        auto_ack: bool = False,
+    ) -> Records:
+        """An iterator over all records as they come, without an end, ahead of which so many records or bytes are buffered.
+
+        `auto_ack`: a record is done when the next one is asked for.
+        """
+        from sublet.decisions.pull_request import consume_of, patience_of
+
+        demand = consume_of(max_records, max_bytes, threshold_records, threshold_bytes)
+        return self._pull(demand, patience_of(expires, idle_heartbeat), auto_ack=auto_ack)
+
+    def consume(
+        self,
+        callback: Callback,
+        *,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        threshold_records: int | None = None,
+        threshold_bytes: int | None = None,
+        expires: timedelta | float = 30,
+        idle_heartbeat: timedelta | float | None = None,
+        auto_ack: bool = False,
+        partition_by_key: int | None = None,
+        on_event: Callable[[Event], object] | None = None,
+    ) -> Consuming:
+        """Have the callback called with each record, in a thread; with `partition_by_key` in so many, each key's in order."""
+        from sublet.consumer.consuming import Consuming
+        from sublet.decisions.pull_request import consume_of, patience_of
+
+        demand = consume_of(max_records, max_bytes, threshold_records, threshold_bytes)
+        patience = patience_of(expires, idle_heartbeat)
+        group, records = self._group, self._pull(demand, patience, on_event=on_event)
+        return Consuming(
+            records, callback, tasks=group.world.tasks, settings=self.settings, tell=records.tell, auto_ack=auto_ack,
+            lanes=partition_by_key, bound=demand.max_records,
+        )  # fmt: skip
+
+    def _pull(
+        self,
+        wants: FetchProgress | Demand,
+        patience: Patience,
+        *,
+        expires: bool = False,
+        auto_ack: bool = False,
+        on_event: Callable[[Event], object] | None = None,
+    ) -> Records:
+        from sublet.consumer.pulling import Records
+
+        group = self._group
+        puller = group.pull(wants, patience, expires=expires, on_event=on_event)
+        return Records(puller, group.world.tasks, auto_ack=auto_ack)
 
 
 def _named(stream: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import socket
 from datetime import timedelta
 from typing import Any
 
-from sublet.settings import Mode
+from sublet.settings import Checkpointing, Mode
 
 
 def process_defaults(application: str, start: str | None = None) -> dict[str, Any]:
@@ -17,3 +17,15 @@ def process_defaults(application: str, start: str | None = None) -> dict[str, An
     """
     worker_id = f"{application}-{socket.gethostname()}-{start or secrets.token_hex(4)}"
     return {"mode": Mode.CONTINUOUS, "worker_id": worker_id, "handler_timeout": timedelta(minutes=15)}
+
+
+def pull_defaults() -> dict[str, Any]:
+    """What else where records are pulled: acknowledgements alone say what is done; a handler call waits for as long as nobody
+    wants records, in a slot for each lease; and no window's end gives back what is out.
+    """
+    return {
+        "checkpointing": Checkpointing.MANUAL,
+        "handler_timeout": None,
+        "handler_concurrency": 10_000,
+        "window": timedelta(days=7),
+    }

@@ -155,6 +155,8 @@ class Handling:
             )
 
     def _remaining_time_in_millis(self) -> int:
+        if self.stop.is_set():
+            return 0
         return max(0, (self.deadline - self.ports.clock.steady()) // MILLISECOND)
 
     def _make(self, call: HandlerCall, work: Callable[[], None]) -> bool:

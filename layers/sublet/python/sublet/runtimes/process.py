@@ -5,7 +5,6 @@ The same leases, checkpoints and handlers as on Lambda, and in the same lease ta
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -36,12 +35,14 @@ class ConsumerProcess:
     handler: Handler
     settings: Settings
     stop: Signal
-    _prompt: threading.Event = field(default_factory=threading.Event)
+    _prompt: Signal = field(init=False)
+    """Set to have the next tick at once; another for each wait."""
     _worker: LeaseWorker = field(init=False)
     _windows: dict[str, Task[None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._worker = LeaseWorker(self.ports, self.handler, self.settings)
+        self._prompt = self.ports.tasks.signal()
 
     def run(self) -> None:
         """Raises what a tick raises that is not transient, after everything has been released; ProcessSpent if it can do no more
@@ -74,8 +75,10 @@ class ConsumerProcess:
             self._resume()
             while not self.stop.is_set():
                 self._tick(manager)
-                self._prompt.wait((self.settings.failover_time * 2 / 3).total_seconds())
-                self._prompt.clear()
+                self._prompt.wait(self.settings.failover_time * 2 / 3)
+                self._prompt = (
+                    self.ports.tasks.signal()
+                )  # before the tick, which answers whatever the old one was set for
         finally:
             self.stop.set()
             watch.result()

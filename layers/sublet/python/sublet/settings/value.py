@@ -221,8 +221,9 @@ class Settings:
     On Lambda, by default and at most, until a third of window_margin before the function's timeout.
     """
 
-    handler_concurrency: Annotated[int, between(1, 100)] = 1
-    """Handler calls at once in one process. More needs a handler that is safe to call from several threads."""
+    handler_concurrency: Annotated[int, between(1, 10_000)] = 1
+    """Handler calls at once in one process. More needs a handler that is safe to call from several threads. Above a hundred it is
+    for handlers that wait, as those of a pull consumer do."""
 
     maximum_retry_attempts: Annotated[
         int,

@@ -1,0 +1,375 @@
+"""Where the engine's threads and whoever pulls meet.
+
+A session's thread offers its batch and waits until all of it is admitted, which is how a full buffer stops the polls, while the
+heartbeats of another thread go on. Whoever pulls takes records one by one, or is told through a waiter when to look again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from sublet.consumer.shard_queue import ShardQueue, Totals
+from sublet.decisions.pull_events import Event, EventKind
+from sublet.decisions.pull_request import NO_DEMAND, Demand, FetchProgress, Size, as_duration, together
+from sublet.handler import Batch
+from sublet.ports import Clock, Signal, Tasks
+from sublet.protocol.records import UserRecord
+
+LOOKS_AGAIN = timedelta(seconds=1)
+"""A session's thread that waits for room looks so often whether its lease is to be left."""
+
+
+class Waiter(Protocol):
+    """Whoever is to be told that something has changed: once."""
+
+    def set(self) -> None: ...
+
+
+class Delivery(NamedTuple):
+    """A record that is out: its place in its shard, and for the how-manieth time."""
+
+    queue: ShardQueue
+    number: int
+    attempt: int
+    record: UserRecord
+
+
+class LookAgain(NamedTuple):
+    """Nothing for now: when the waiter is told, or at the moment (None: no moment)."""
+
+    at: datetime | None
+
+
+@dataclass(slots=True, eq=False)
+class Pull:
+    """A fetch or consume under way, as its buffer knows it."""
+
+    wants: FetchProgress | Demand
+    expires_at: datetime | None = None
+    """By the steady clock: then nothing more is admitted for it, and it is over when nothing is left in the buffer."""
+    is_expired: bool = False
+    is_over: bool = False
+
+    def demand(self) -> Demand:
+        if self.is_expired:
+            return NO_DEMAND
+        return self.wants.demand() if isinstance(self.wants, FetchProgress) else self.wants
+
+
+@dataclass(slots=True, eq=False)
+class Offer:
+    """A batch that a session's thread waits to have admitted: `at` is the next record of it."""
+
+    queue: ShardQueue
+    batch: Batch
+    changed: Signal
+    at: int = 0
+
+    @property
+    def is_admitted(self) -> bool:
+        return self.at == len(self.batch.records)
+
+
+@dataclass(frozen=True, slots=True)
+class BufferLimits:
+    """max_ack_pending  of one shard: admitted, and beyond what is finished without a gap
+    max_bytes        of all that is not finished, over all shards
+    ack_wait         how long a record may be out
+    """
+
+    max_ack_pending: int
+    max_bytes: int
+    ack_wait: timedelta
+
+
+class Buffer:
+    """The records of one membership, from its first lease to its last. Safe for threads."""
+
+    def __init__(
+        self, clock: Clock, tasks: Tasks, limits: BufferLimits, tell: Callable[[Event], None]
+    ) -> None:
+        self.clock = clock
+        self.tasks = tasks
+        self.limits = limits
+        self.tell = tell
+        self._lock = tasks.lock()
+        self._queues: dict[str, ShardQueue] = {}
+        self._totals = Totals()
+        self._line: deque[ShardQueue] = deque()
+        """Those that may have something to hand out, in the order of their turns."""
+        self._due_at: datetime | None = None
+        """Nothing is to come again before."""
+        self._offers: deque[Offer] = deque()
+        self._pulls: list[Pull] = []
+        self._waiters: list[Waiter] = []
+        self._is_filling = True
+        self._is_draining = False
+        self._is_closed = False
+        self._fault: BaseException | None = None
+
+    # For the engine's threads.
+
+    def open_shard(self, shard_id: str) -> None:
+        """Its lease has been acquired, or its position moved: what was known of it is void."""
+        with self._lock:
+            self._void(shard_id)
+            self._queues[shard_id] = ShardQueue(shard_id, self._totals)
+
+    def offer(self, batch: Batch) -> None:
+        """Have the batch's records admitted, as whoever pulls wants them; or return before that if the lease is to be left."""
+        with self._lock:
+            queue = self._queues.get(batch.shard_id)
+            if queue is None or queue.is_cut or self._is_closed:
+                return
+            queue.batch = batch
+            offer = Offer(queue, batch, self.tasks.signal())
+            self._offers.append(offer)
+            self._admit()
+        while not offer.changed.wait(LOOKS_AGAIN):
+            if batch.remaining_time_in_millis() == 0:
+                self._withdraw(offer)
+                return
+
+    def _withdraw(self, offer: Offer) -> None:
+        with self._lock:
+            if offer in self._offers:
+                self._offers.remove(offer)
+                offer.queue.is_cut = True
+
+    def wait_until_done(self, shard_id: str) -> bool:
+        """Whether all that was admitted of it is acknowledged, which may take long; if not, its lease is to be left."""
+        while True:
+            with self._lock:
+                queue = self._queues.get(shard_id)
+                if queue is None or queue.is_idle or self._is_closed:
+                    return queue is None or queue.is_idle
+                changed = self.tasks.signal()
+                self._waiters.append(changed)
+                batch = queue.batch
+            if batch is not None and batch.remaining_time_in_millis() == 0:
+                return False
+            changed.wait(LOOKS_AGAIN)
+
+    def close_shard(self, shard_id: str) -> None:
+        """Its lease is gone: what is buffered or out comes again to whoever has it next."""
+        with self._lock:
+            self._void(shard_id)
+            self._changed()
+
+    def checkpoint(self, shard_id: str | None = None) -> None:
+        """Tell the engine of what is finished without a gap since the last time; of all shards unless one is named."""
+        with self._lock:
+            queues = list(self._queues.values()) if shard_id is None else [self._queues.get(shard_id)]
+            entries = [entry for queue in queues if queue is not None and (entry := queue.to_checkpoint())]
+        for entry in entries:
+            entry.checkpoint(entry.record)
+
+    def _void(self, shard_id: str) -> None:
+        queue = self._queues.pop(shard_id, None)
+        if queue is None:
+            return
+        queue.void()
+        for offer in [offer for offer in self._offers if offer.queue is queue]:
+            self._offers.remove(offer)
+            offer.changed.set()
+
+    # For whoever pulls.
+
+    def begin(self, pull: Pull) -> None:
+        with self._lock:
+            self._pulls.append(pull)
+            self._admit()
+
+    def end(self, pull: Pull) -> None:
+        """It wants nothing any more. What is buffered stays, for another."""
+        with self._lock:
+            pull.is_over = True
+            if pull in self._pulls:
+                self._pulls.remove(pull)
+            self._changed()
+
+    def take(self, pull: Pull, waiter: Waiter) -> Delivery | LookAgain | None:
+        """The next record, which is out from now on. None: it is over. Raises what has ended the membership.
+
+        LookAgain: nothing yet. The waiter is told once when something has changed.
+        """
+        forgotten: list[ShardQueue] = []
+        with self._lock:
+            found = self._take(pull, forgotten)
+            if isinstance(found, LookAgain):
+                self._waiters.append(waiter)
+        for queue in forgotten:
+            self.tell(Event(EventKind.ACK_WAIT_OVER, queue.shard_id))
+        return found
+
+    def _take(self, pull: Pull, forgotten: list[ShardQueue]) -> Delivery | LookAgain | None:
+        if self._fault is not None:
+            raise self._fault
+        if pull.is_over or self._is_closed:
+            return None
+        now = self.clock.steady()
+        pull.is_expired = pull.expires_at is not None and now >= pull.expires_at
+        self._look(now, forgotten)
+        while self._line:
+            queue = self._line.popleft()
+            number = queue.next() if queue.is_open else None
+            queue.is_in_line = False
+            if number is not None:
+                return self._hand_out(pull, queue, number, now)
+        self._admit_if_low()
+        if self._line:
+            return self._take(pull, forgotten)
+        if pull.is_expired or (self._is_draining and self._is_idle()):
+            return None
+        return LookAgain(
+            min((at for at in (self._next_at(), pull.expires_at) if at is not None), default=None)
+        )
+
+    def _hand_out(self, pull: Pull, queue: ShardQueue, number: int, now: datetime) -> Delivery | None:
+        entry = queue.entries[number]
+        if isinstance(pull.wants, FetchProgress):
+            after = pull.wants.give(entry.size)
+            if after is None:
+                pull.is_over = True
+                self._stand_in_line(queue)
+                return None
+            pull.wants, pull.is_over = after, after.is_over
+        until = now + self.limits.ack_wait
+        attempt = queue.hand_out(number, until)
+        self._due_by(until)
+        if queue.has_next:
+            self._stand_in_line(queue)
+        self._admit_if_low()
+        return Delivery(queue, number, attempt, entry.record)
+
+    def _stand_in_line(self, queue: ShardQueue) -> None:
+        if not queue.is_in_line:
+            queue.is_in_line = True
+            self._line.append(queue)
+
+    def _look(self, now: datetime, forgotten: list[ShardQueue]) -> None:
+        if self._due_at is None or now < self._due_at:
+            return
+        for queue in self._queues.values():
+            forgotten += [queue] * queue.look(now)
+            if queue.has_next:
+                self._stand_in_line(queue)
+        self._due_at = self._next_at()
+
+    def _due_by(self, moment: datetime) -> None:
+        self._due_at = moment if self._due_at is None else min(self._due_at, moment)
+
+    def _next_at(self) -> datetime | None:
+        moments = (queue.acknowledging.next_at for queue in self._queues.values())
+        return min((at for at in moments if at is not None), default=None)
+
+    # What is said of a record that is out: whether it counts.
+
+    def ack(self, delivery: Delivery) -> bool:
+        with self._lock:
+            counts = delivery.queue.ack(delivery.number, delivery.attempt)
+            if counts:
+                self._admit_if_low()
+                self._changed()
+            return counts
+
+    def nak(self, delivery: Delivery, delay: timedelta | float) -> bool:
+        with self._lock:
+            again_at = self.clock.steady() + as_duration(delay)
+            counts = delivery.queue.nak(delivery.number, delivery.attempt, again_at)
+            self._due_by(again_at)
+            self._changed()
+            return counts
+
+    def in_progress(self, delivery: Delivery) -> bool:
+        with self._lock:
+            until = self.clock.steady() + self.limits.ack_wait
+            return delivery.queue.in_progress(delivery.number, delivery.attempt, until)
+
+    # Its beginning and end.
+
+    @property
+    def buffered(self) -> Size:
+        """What is admitted and has not been out yet."""
+        return self._totals.buffered
+
+    def drain(self) -> None:
+        """Admit nothing any more. A pull is over when all that was admitted is done."""
+        with self._lock:
+            self._is_draining = True
+            self._changed()
+
+    def has_none_out(self, waiter: Waiter) -> bool:
+        """Whether something has been said of all that is out. If not, the waiter is told once when that may have changed."""
+        with self._lock:
+            if self._is_closed or not any(queue.acknowledging.out for queue in self._queues.values()):
+                return True
+            self._waiters.append(waiter)
+            return False
+
+    def _is_idle(self) -> bool:
+        return all(queue.is_idle for queue in self._queues.values())
+
+    def stop(self) -> None:
+        """Hand out nothing any more, and let go of whoever waits. What is finished can still be checkpointed."""
+        with self._lock:
+            self._is_closed = True
+            for offer in self._offers:
+                offer.changed.set()
+            self._offers.clear()
+            self._changed()
+
+    def fail(self, fault: BaseException) -> None:
+        """What ends the membership: raised from now on to whoever pulls."""
+        with self._lock:
+            self._fault = self._fault or fault
+            self._changed()
+
+    def _changed(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.set()
+
+    def _admit_if_low(self) -> None:
+        if self._offers:
+            self._admit()
+
+    def _admit(self) -> None:
+        """Records of all offers in turn, as long as they are wanted: a hot shard gets no more of the room than any other."""
+        demand, buffered, blocked = together(pull.demand() for pull in self._pulls), self.buffered, 0
+        self._is_filling = self._is_filling or demand.is_low(buffered)
+        admitted = 0
+        while self._is_filling and not self._is_draining and blocked < len(self._offers):
+            offer = self._offers[0]
+            record = offer.batch.records[offer.at]
+            size = len(record.data) + len(record.partition_key)
+            if not demand.takes(size, buffered):
+                self._is_filling = False
+            elif not self._may_admit(offer.queue, size):
+                blocked += 1
+                self._offers.rotate(-1)
+            else:
+                offer.queue.admit(record, offer.batch.checkpoint, size)
+                self._stand_in_line(offer.queue)
+                buffered, blocked, admitted = self.buffered, 0, admitted + 1
+                self._next_turn(offer)
+        if admitted:
+            self._changed()
+
+    def _may_admit(self, queue: ShardQueue, size: int) -> bool:
+        unfinished = self._totals.unfinished_bytes
+        has_few_pending = queue.pending < self.limits.max_ack_pending
+        fits = unfinished == 0 or unfinished + size <= self.limits.max_bytes
+        return has_few_pending and fits
+
+    def _next_turn(self, offer: Offer) -> None:
+        offer.at += 1
+        if offer.is_admitted:
+            self._offers.popleft()
+            offer.changed.set()
+        else:
+            self._offers.rotate(-1)

@@ -1,0 +1,94 @@
+"""A callback called with each record, in threads of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sublet.consumer.lanes import Lanes
+from sublet.consumer.pulling import Records
+from sublet.consumer.record import Record
+from sublet.decisions.pull_events import Event, EventKind
+from sublet.decisions.window import handler_backoff
+from sublet.ports import Task, Tasks
+from sublet.settings import Settings
+
+Callback = Callable[[Record], object]
+
+
+class Consuming:
+    """A consume under way.
+
+    A callback that raises leaves its record to come again after `handler_backoff`, longer with each time, and an event tells it.
+    With `auto_ack` a record is done when its call has returned.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        callback: Callback,
+        *,
+        tasks: Tasks,
+        settings: Settings,
+        tell: Callable[[Event], None],
+        auto_ack: bool,
+        lanes: int | None,
+        bound: int,
+    ) -> None:
+        self._records = records
+        self._callback = callback
+        self._settings = settings
+        self._tell = tell
+        self._auto_ack = auto_ack
+        self._is_stopped = False
+        self._lanes = None if lanes is None else Lanes(self._call, lanes, bound, tasks)
+        self._is_over = tasks.signal()
+        self._running: Task[None] = tasks.spawn(self._run)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is over: the last call has returned, and outside of `with consumer:` the leases are released."""
+        return self._is_over.is_set()
+
+    def stop(self) -> None:
+        """At once: no call begins any more, and what is buffered goes back. From any thread, the callback too."""
+        self._is_stopped = True
+        self._records.stop()
+
+    def drain(self) -> None:
+        """Nothing new comes: the callback is called with what is buffered, then it is over. From any thread, the callback too."""
+        self._records.drain()
+
+    def wait(self) -> None:
+        """Until it is over. Raises what has ended it, such as LeaseTableNotFound or StreamNotFound."""
+        self._running.result()
+
+    def _run(self) -> None:
+        call = self._call if self._lanes is None else self._lanes.put
+        try:
+            for record in self._records:
+                call(record)
+        finally:
+            if self._lanes is not None:
+                self._lanes.finish()
+            self._records.close()
+            self._is_over.set()
+
+    def _call(self, record: Record) -> None:
+        if self._is_stopped:
+            record.nak()
+            return
+        try:
+            self._callback(record)
+        except Exception as failure:  # noqa: BLE001 - whatever the user's code raises: the others go on
+            again_after = handler_backoff(record.attempt, self._settings)
+            if record.nak(again_after):
+                self._tell(
+                    Event(
+                        EventKind.CALLBACK_FAILED,
+                        record.shard_id,
+                        f"{type(failure).__name__}; {record!r} comes again after {again_after}",
+                    )
+                )
+        else:
+            if self._auto_ack:
+                record.ack()

@@ -1,0 +1,108 @@
+"""A stay in the consumer group: from joining it to the release of the last lease."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sublet.consumer.buffer import Buffer, BufferLimits
+from sublet.consumer.pull_handler import PullHandler
+from sublet.consumer.watched_ports import Signs, watched
+from sublet.decisions.pull_events import Event
+from sublet.ports import Clock, Ports, Signal, Task, Tasks
+from sublet.runtimes.process import ConsumerProcess
+from sublet.settings import Settings
+
+LOOKS = timedelta(milliseconds=500)
+"""Between two looks at what is to be checkpointed, and for signs of life: the shortest idle_heartbeat."""
+
+Compose = Callable[[Settings, Signal], tuple[Ports, Settings]]
+"""Makes the ports, and the settings with what is known then. It may take long, and the signal cuts it short."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a consumer's memberships are made of. `tell` is told of events, from any thread."""
+
+    compose: Compose
+    settings: Settings
+    limits: BufferLimits
+    clock: Clock
+    tasks: Tasks
+    tell: Callable[[Event], None]
+
+
+class Membership:
+    """The engine's process in threads of its own, with a buffer between it and whoever pulls. Begins at once; for one stay.
+
+    Whatever ends the process is raised to whoever pulls. A program that ends without having ended it does so at its exit, so that
+    what is acknowledged is checkpointed and the leases are free.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.listeners: list[Callable[[Event], object]] = [world.tell]
+        self.buffer = Buffer(world.clock, world.tasks, world.limits, self.tell)
+        self.idle_heartbeat = 2 * world.settings.idle_poll_interval
+        """The longest that any who pulls gave, and not sooner than a quiet shard is polled."""
+        self._stop = world.tasks.signal()
+        self._signs = Signs(world.clock, world.tasks, self.tell, self._fail)
+        self._tasks: list[Task[None]] = [world.tasks.spawn(self._run), world.tasks.spawn(self._keep)]
+        atexit.register(self.end)
+
+    def leave(self) -> None:
+        """Begin to end, and return at once."""
+        self.buffer.stop()
+        self._stop.set()
+
+    def end(self) -> None:
+        """Checkpoint what is acknowledged, release every lease, and return then."""
+        self.leave()
+        for task in self._tasks:
+            task.result()
+        atexit.unregister(self.end)
+
+    def leave_when_said(self, at_most: timedelta) -> None:
+        """Begin to end as soon as something has been said of all that is out, or after so long."""
+        self._tasks.append(
+            self._world.tasks.spawn(lambda: self._leave_by(self._world.clock.steady() + at_most))
+        )
+
+    def _leave_by(self, moment: datetime) -> None:
+        while (left := moment - self._world.clock.steady()) > timedelta(0):
+            said = self._world.tasks.signal()
+            if self.buffer.has_none_out(said):
+                break
+            said.wait(left)
+        self.leave()
+
+    def _run(self) -> None:
+        try:
+            ports, settings = self._world.compose(self._world.settings, self._stop)
+            ConsumerProcess(watched(ports, self._signs), PullHandler(self.buffer), settings, self._stop).run()
+        except BaseException as fault:  # noqa: BLE001 - raised to whoever pulls
+            self.buffer.fail(fault)
+        finally:
+            self._stop.set()
+            self.buffer.stop()
+
+    def _keep(self) -> None:
+        """Checkpoint what is acknowledged at its interval, and see whether there is life."""
+        clock = self._world.clock
+        due_at = clock.steady() + self._world.settings.checkpoint_interval
+        while not self._stop.wait(LOOKS):
+            if clock.steady() >= due_at:
+                self.buffer.checkpoint()
+                due_at = clock.steady() + self._world.settings.checkpoint_interval
+            self._signs.look(self.idle_heartbeat)
+
+    def _fail(self, fault: BaseException) -> None:
+        self.buffer.fail(fault)
+        self._stop.set()
+
+    def tell(self, event: Event) -> None:
+        """To all who listen."""
+        for listener in list(self.listeners):
+            listener(event)

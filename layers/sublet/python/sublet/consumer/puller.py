@@ -1,0 +1,69 @@
+"""A fetch, or messages that go on, as both plain Python and asyncio wait for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sublet.consumer.buffer import Delivery, LookAgain, Pull, Waiter
+from sublet.consumer.membership import Membership
+from sublet.ports import Clock
+
+LONG = timedelta(days=1)
+"""Where no moment is known at which something will change by itself."""
+
+
+@dataclass(slots=True)
+class Puller:
+    """lingers  how long a membership of its own lasts after it is over, if something is still out (None: not at all)
+    owns     the membership is for this one alone
+    """
+
+    membership: Membership
+    pull: Pull
+    clock: Clock
+    owns: bool
+    lingers: timedelta | None = None
+    is_over: bool = False
+
+    def __post_init__(self) -> None:
+        self.membership.buffer.begin(self.pull)
+
+    def look(self, waiter: Waiter) -> Delivery | timedelta | None:
+        """The next record; or how long to wait at most, unless the waiter is told; None: it is over. Raises what ended it."""
+        try:
+            found = self.membership.buffer.take(self.pull, waiter)
+        except BaseException:
+            self.finish()
+            raise
+        if isinstance(found, LookAgain):
+            return LONG if found.at is None else max(found.at - self.clock.steady(), timedelta(0))
+        if found is None:
+            self.finish()
+        return found
+
+    def finish(self) -> None:
+        """It is over, and a membership of its own ends: as soon as something has been said of what is out, if it lingers."""
+        self.membership.buffer.end(self.pull)
+        if self.is_over:
+            return
+        self.is_over = True
+        if self.owns and self.lingers is not None:
+            self.membership.leave_when_said(self.lingers)
+        elif self.owns:
+            self.membership.leave()
+
+    def stop(self) -> None:
+        """At once: nothing more comes, and what is buffered goes back."""
+        self.membership.buffer.end(self.pull)
+
+    def drain(self) -> None:
+        """Nothing new: it is over when all that was buffered or out is done."""
+        self.membership.buffer.drain()
+
+    def close(self) -> None:
+        """Over now. A membership of its own has ended when this returns: what is out counts for nothing any more."""
+        self.lingers = None
+        self.finish()
+        if self.owns:
+            self.membership.end()

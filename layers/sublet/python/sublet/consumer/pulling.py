@@ -1,0 +1,78 @@
+"""Iterators over records, for plain Python: a fetch that ends, and messages that go on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from sublet.consumer.buffer import Delivery
+from sublet.consumer.puller import Puller
+from sublet.consumer.record import Record
+from sublet.decisions.pull_events import Event
+from sublet.ports import Tasks
+
+
+class Records:
+    """An iterator over records as they come: in order within a shard, in turn across shards. For one thread at a time, but for
+    `stop` and `drain`.
+
+    auto_ack  a record is done when the next one is asked for
+    """
+
+    def __init__(self, puller: Puller, tasks: Tasks, *, auto_ack: bool = False) -> None:
+        self._puller = puller
+        self._tasks = tasks
+        self._auto_ack = auto_ack
+        self._last: Record | None = None
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Record:
+        """Waits for it. Raises what has ended the consumer, such as LeaseTableNotFound or StreamNotFound."""
+        last, self._last = self._last, None
+        if self._auto_ack and last is not None:
+            last.ack()
+        while True:
+            changed = self._tasks.signal()
+            found = self._puller.look(changed)
+            if found is None:
+                raise StopIteration
+            if isinstance(found, Delivery):
+                self._last = Record(self._puller.membership.buffer, found)
+                return self._last
+            changed.wait(found)
+
+    @property
+    def closed(self) -> bool:
+        return self._puller.is_over
+
+    def tell(self, event: Event) -> None:
+        """To who listens to events."""
+        self._puller.membership.tell(event)
+
+    def stop(self) -> None:
+        """At once: nothing more comes, and what is buffered goes back."""
+        self._puller.stop()
+
+    def drain(self) -> None:
+        """Nothing new comes: what is buffered is handed out, and it is over when all of that is acknowledged."""
+        self._puller.drain()
+
+    def close(self) -> None:
+        """Over. Outside of `with consumer:` the leases are released when this returns, and what is out then comes again."""
+        self._puller.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        """Nobody will ask for more: a loop was left."""
+        with suppress(AttributeError):  # not made whole
+            self._puller.finish()

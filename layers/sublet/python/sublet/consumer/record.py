@@ -1,0 +1,85 @@
+"""A record as whoever pulls gets it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from sublet.errors import SettingsError
+from sublet.protocol.records import UserRecord
+
+if TYPE_CHECKING:  # what `import sublet` does without
+    from sublet.consumer.buffer import Buffer, Delivery
+
+
+class Record:
+    """A user record that is out, until something is said of it.
+
+    Each of `ack`, `nak` and `in_progress` tells whether it counts. It does not if the record is done already, has come again
+    meanwhile, or its lease is gone, so that it is, or will be, with somebody else.
+    """
+
+    __slots__ = ("_buffer", "_delivery")
+
+    def __init__(self, buffer: Buffer, delivery: Delivery) -> None:
+        self._buffer = buffer
+        self._delivery = delivery
+
+    def __repr__(self) -> str:
+        """Without its data: it may well end up in a log."""
+        return f"<Record {self.shard_id} {self.user_record.checkpoint}, attempt {self.attempt}>"
+
+    @property
+    def user_record(self) -> UserRecord:
+        return self._delivery.record
+
+    @property
+    def data(self) -> bytes:
+        return self._delivery.record.data
+
+    @property
+    def partition_key(self) -> str:
+        return self._delivery.record.partition_key
+
+    @property
+    def sequence_number(self) -> str:
+        return self._delivery.record.sequence_number
+
+    @property
+    def sub_sequence_number(self) -> int:
+        return self._delivery.record.sub_sequence_number
+
+    @property
+    def approximate_arrival_timestamp(self) -> datetime:
+        return self._delivery.record.approximate_arrival_timestamp
+
+    @property
+    def shard_id(self) -> str:
+        return self._delivery.queue.shard_id
+
+    @property
+    def attempt(self) -> int:
+        """1, or more if it has come again, as far as this process knows."""
+        return self._delivery.attempt
+
+    def ack(self) -> bool:
+        """This record alone is done. Its shard is checkpointed, every `checkpoint_interval` and at the end, as far as there is no
+        gap before."""
+        return self._buffer.ack(self._delivery)
+
+    def nak(self, delay: timedelta | float = 0) -> bool:
+        """It comes again, not before `delay` (seconds, or a timedelta). Records of its key that came later and are out are void,
+        and come again after it."""
+        return self._buffer.nak(self._delivery, delay)
+
+    def in_progress(self) -> bool:
+        """It takes longer: `ack_wait` begins anew."""
+        return self._buffer.in_progress(self._delivery)
+
+    def term(self, reason: str) -> None:
+        """It never comes again, and is not done: refused, since nothing is skipped that is not kept elsewhere."""
+        raise SettingsError(
+            "failure_destination",
+            None,
+            f"set before a record can be set aside ({reason}); until then nak it, or ack it",
+        )

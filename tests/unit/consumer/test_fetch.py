@@ -1,0 +1,193 @@
+"""fetch and next, by the letter of ADR-37, over the whole engine in memory and in simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import pytest
+from sublet import SettingsError
+from sublet.consumer.record import Record
+
+from tests.doubles.pulled import SECOND, PulledWorld
+
+
+def data(records: Iterable[Record]) -> list[str]:
+    return [record.data.decode() for record in records]
+
+
+def test_it_ends_at_the_count() -> None:
+    world = PulledWorld()
+    world.put(["a1", "b1", "c1"])
+    with world.consumer() as consumer:
+        assert data(consumer.fetch(2)) == ["a1", "b1"]
+        assert data(consumer.fetch(1)) == ["c1"]
+
+
+def test_it_ends_at_its_expiry_with_what_came() -> None:
+    world = PulledWorld()
+    world.put(["a1"])
+    with world.consumer() as consumer:
+        began = world.clock.steady()
+        assert data(consumer.fetch(5, expires=10)) == ["a1"]
+        assert world.clock.steady() - began == 10 * SECOND
+
+
+def test_it_ends_before_its_bytes_are_exceeded() -> None:
+    world = PulledWorld()
+    world.put(["a11", "b11", "c11"])
+    with world.consumer() as consumer:
+        assert data(consumer.fetch(max_bytes=9)) == ["a11", "b11"]
+
+
+def test_records_come_while_it_waits() -> None:
+    world = PulledWorld()
+    with world.consumer() as consumer:
+        fetch = consumer.fetch(1, expires=20)
+        world.put_later(5, ["a1"])
+        began = world.clock.steady()
+        assert data(fetch) == ["a1"]
+        assert world.clock.steady() - began < 10 * SECOND
+
+
+def test_nothing_is_asked_for_before_next_is_called() -> None:
+    world = PulledWorld()
+    world.put(["a1", "b1"])
+    with world.consumer() as consumer:
+        world.sleep(5)
+        assert consumer._group.lasting is not None
+        assert consumer._group.lasting.buffer.buffered.records == 0
+        record = consumer.next()
+        assert record is not None
+        assert record.data == b"a1"
+
+
+def test_next_is_none_when_nothing_comes_in_time() -> None:
+    with PulledWorld().consumer() as consumer:
+        assert consumer.next(expires=1) is None
+
+
+def test_what_is_acknowledged_is_checkpointed_and_the_lease_released_at_the_end() -> None:
+    world = PulledWorld()
+    world.put(["a1", "b1", "c1"])
+    with world.consumer() as consumer:
+        first, second, third = consumer.fetch(3)
+        assert third.ack()
+        assert first.ack()
+    assert world.checkpoints["shardId-000000000000"] == first.user_record.checkpoint
+    assert world.owners == {None}
+    assert not second.ack()
+
+
+def test_a_record_that_was_not_acknowledged_comes_again_to_the_next() -> None:
+    world = PulledWorld()
+    world.put(["a1", "b1", "c1"])
+    with world.consumer() as consumer:
+        first, _, third = consumer.fetch(3)
+        first.ack()
+        third.ack()
+    with world.consumer() as consumer:
+        assert data(consumer.fetch(2)) == ["b1", "c1"]
+
+
+def test_outside_of_with_it_releases_after_the_last_ack() -> None:
+    world = PulledWorld()
+    world.put(["a1", "b1"])
+    records = list(world.consumer().fetch(2))
+    world.sleep(3)
+    assert world.owners != {None}
+    for record in records:
+        record.ack()
+    world.sleep(3)
+    assert world.owners == {None}
+    assert world.checkpoints["shardId-000000000000"] == records[-1].user_record.checkpoint
+
+
+def test_outside_of_with_what_nothing_is_said_of_is_given_back_when_expires_has_passed_again() -> None:
+    world = PulledWorld()
+    world.put(["a1"])
+    (record,) = world.consumer().fetch(1, expires=5)
+    world.sleep(4)
+    assert world.owners != {None}
+    world.sleep(4)
+    assert world.owners == {None}
+    assert not record.ack()
+
+
+def test_closing_it_outside_of_with_releases_at_once() -> None:
+    world = PulledWorld()
+    world.put(["a1", "b1"])
+    with world.consumer().fetch(2) as records:
+        assert next(records).ack()
+    assert world.owners == {None}
+    assert data(world.consumer().fetch(1)) == ["b1"]
+
+
+def test_outside_of_with_it_never_steals() -> None:
+    world = PulledWorld(shards=2)
+    world.put(["a1", "b1", "c1", "d1"])
+    with world.consumer(worker_id="first") as first:
+        assert len(list(first.fetch(4))) == 4
+        assert data(world.consumer(worker_id="second").fetch(1, expires=60)) == []
+        assert world.owners == {"first"}
+
+
+def test_a_fetch_needs_a_maximum_and_a_consumer_with_a_handler_is_not_pulled_from() -> None:
+    world = PulledWorld()
+    with pytest.raises(SettingsError, match="max_records"):
+        world.consumer().fetch()
+    with pytest.raises(SettingsError, match="handler"):
+        world.consumer(handler=lambda _batch: None).fetch(1)
+    with pytest.raises(SettingsError, match="handler"):
+        world.consumer().run()
+
+
+def test_a_nakked_record_comes_again_after_its_delay_and_what_followed_of_its_key_after_it() -> None:
+    world = PulledWorld()
+    world.put(["a1", "b1", "a2"])
+    with world.consumer() as consumer:
+        first, other, follower = consumer.fetch(3)
+        assert first.nak(timedelta(seconds=7))
+        assert not follower.ack()
+        assert other.ack()
+        began = world.clock.steady()
+        again = list(consumer.fetch(2))
+        assert [(record.data, record.attempt) for record in again] == [(b"a1", 2), (b"a2", 2)]
+        assert world.clock.steady() - began == 7 * SECOND
+
+
+def test_a_forgotten_record_comes_again_after_ack_wait() -> None:
+    world = PulledWorld()
+    world.put(["a1"])
+    with world.consumer(ack_wait=timedelta(seconds=60)) as consumer:
+        forgotten = consumer.next()
+        assert forgotten is not None
+        assert consumer.next(expires=50) is None
+        again = consumer.next(expires=20)
+        assert again is not None
+        assert again.attempt == 2
+        assert not forgotten.ack()
+        assert again.ack()
+
+
+def test_term_is_refused_while_nothing_can_be_set_aside() -> None:
+    world = PulledWorld()
+    world.put(["a1"])
+    with world.consumer() as consumer:
+        record = consumer.next()
+        assert record is not None
+        with pytest.raises(SettingsError, match="failure_destination"):
+            record.term("poison")
+
+
+def test_children_come_after_all_of_their_parent_is_acknowledged() -> None:
+    world = PulledWorld()
+    world.put(["a1", "b1"])
+    with world.consumer() as consumer:
+        records = list(consumer.fetch(2))
+        world.stream.split("shardId-000000000000")
+        world.put(["a2", "b2"])
+        assert list(consumer.fetch(2, expires=30)) == []
+        for record in records:
+            record.ack()
+        assert sorted(data(consumer.fetch(2, expires=60))) == ["a2", "b2"]
