@@ -14,13 +14,13 @@ _PUBLIC = {
     "sublet.consumer.consumer": "Consumer",
     "sublet.consumer.record": "Record",
     "sublet.errors": (
-        "AwsNotConfigured EventError HandlerContractBroken HandlerNotLoadable LeaseTableError MalformedCheckpoint "
-        "SettingsError StreamError SubletError TransientError"
+        "AwsNotConfigured BatchItemsFailed EventError HandlerContractBroken HandlerNotLoadable LeaseTableError "
+        "MalformedCheckpoint SettingsError StreamError SubletError TransientError"
     ),
     "sublet.handler": "Batch Handler",
-    "sublet.protocol.checkpoint": "Checkpoint",
+    "sublet.protocol.checkpoint": "Checkpoint PendingCheckpoint",
     "sublet.protocol.records": "StreamRecord UserRecord",
-    "sublet.settings": "HashRangeFilter LogExceptions Mode Settings StartKind StartPosition",
+    "sublet.settings": "Checkpointing HandlerContract HashRangeFilter LogExceptions Mode Settings StartKind StartPosition",
 }
 """Every public name, by the module that it is loaded from."""
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these line
     from sublet.consumer.consumer import Consumer as Consumer
     from sublet.consumer.record import Record as Record
     from sublet.errors import AwsNotConfigured as AwsNotConfigured
+    from sublet.errors import BatchItemsFailed as BatchItemsFailed
     from sublet.errors import EventError as EventError
     from sublet.errors import HandlerContractBroken as HandlerContractBroken
     from sublet.errors import HandlerNotLoadable as HandlerNotLoadable
@@ -44,8 +45,11 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these line
     from sublet.handler import Batch as Batch
     from sublet.handler import Handler as Handler
     from sublet.protocol.checkpoint import Checkpoint as Checkpoint
+    from sublet.protocol.checkpoint import PendingCheckpoint as PendingCheckpoint
     from sublet.protocol.records import StreamRecord as StreamRecord
     from sublet.protocol.records import UserRecord as UserRecord
+    from sublet.settings import Checkpointing as Checkpointing
+    from sublet.settings import HandlerContract as HandlerContract
     from sublet.settings import HashRangeFilter as HashRangeFilter
     from sublet.settings import LogExceptions as LogExceptions
     from sublet.settings import Mode as Mode

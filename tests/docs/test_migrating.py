@@ -1,0 +1,46 @@
+"""docs/migrating-from-*.md: their stacks are made, the one before and the one after."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.documents import ROOT, blocks
+
+CODE = {
+    "migrating-from-esm": "def handler(event, context): ...\n",
+    "migrating-from-kcl": "class RecordProcessor:\n    def process_records(self, given): ...\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", CODE)
+def test_its_stacks_are_synthesized(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "handlers").mkdir()
+    (tmp_path / "handlers/orders.py").write_text(CODE[document])
+    monkeypatch.chdir(tmp_path)
+    programs = [block.text for block in blocks(ROOT / f"docs/{document}.md") if block.language == "python"]
+    for program in programs:
+        names: dict[str, Any] = {}
+        exec(compile(program, document, "exec"), names)  # noqa: S102 - our own documentation
+        template = names["app"].synth().get_stack_by_name("orders").template
+        assert template["Resources"]
+    assert {"AWS::Lambda::Function", "AWS::StepFunctions::StateMachine"} <= {
+        resource["Type"] for resource in template["Resources"].values()
+    }
+
+
+@pytest.mark.parametrize("document", CODE)
+def test_each_setting_that_it_names_is_one(document: str) -> None:
+    from sublet.settings import DEFINITIONS
+
+    text = (ROOT / f"docs/{document}.md").read_text()
+    rows = [line.split("|")[2] for line in text.splitlines() if line.startswith("| `")]
+    stated = {name for row in rows for name in row.replace(",", " ").split() if name.startswith("`")}
+    known = {*DEFINITIONS, "handler_code", "worker_timeout", "worker_reserved_concurrency", "lease_table"}
+    others = {"TRIM_HORIZON", "LATEST", "AT_TIMESTAMP:<ISO", "mode=continuous"}
+    named = {name.strip("`:;") for name in stated}
+    assert named <= known | others, os.linesep.join(sorted(named - known - others))
