@@ -82,6 +82,7 @@ class SettingProperties(TypedDict, total=False):
     maximum_record_age: timedelta
     bisect_batch_on_function_error: bool
     on_failure_details: FailureDetails
+    filter_criteria: str
     hash_range_filter: HashRangeFilter
     log_exceptions: LogExceptions
     metrics_by_shard: bool

@@ -57,6 +57,7 @@ def test_each_setting_of_a_process_is_an_option(
         "stream_arn": "arn:aws:kinesis:eu-west-1:123456789012:stream/events",
         "handler_timeout": "5m",
         "maximum_record_age": "5m",
+        "filter_criteria": '{"Filters": [{"Pattern": {"data": ["x"]}}]}',
         "on_failure": "arn:aws:s3:::given-up/orders",
     }
     text = setting.default_text or without_default.get(setting.name, "events")

@@ -322,6 +322,7 @@ def test_every_setting_survives_the_environment() -> None:
         bisect_batch_on_function_error=True,
         on_failure="arn:aws:s3:::given-up/orders",
         on_failure_details=FailureDetails.FULL,
+        filter_criteria='{"Filters": [{"Pattern": "{\\"data\\": {\\"kind\\": [\\"order\\"]}}"}]}',
         hash_range_filter=HashRangeFilter.OFF,
         log_exceptions=LogExceptions.FRAMES,
         metrics_by_shard=False,

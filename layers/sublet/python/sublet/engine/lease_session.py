@@ -13,6 +13,7 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import crashes_by_hanging
 from sublet.decisions.held_lease import Tenure
 from sublet.decisions.read_position import may_have_lost, not_yet_handled, read_position
+from sublet.decisions.record_filter import RecordFilter
 from sublet.decisions.shard_end import Blocked
 from sublet.decisions.window import AtTip, LeaseReport, Outcome, batches, has_caught_up
 from sublet.engine.handler_calls import HandlerCalls
@@ -54,6 +55,7 @@ class ProcessShared:
     settings: Settings
     budget: Budget
     calls: HandlerCalls
+    wanted: RecordFilter
     deaggregation: AbstractContextManager[object]
 
 
@@ -253,6 +255,8 @@ class LeaseSession:
         parts = self._made(stream_records)
         if not self.shared.settings.deaggregate:
             parts = iter([(as_put(chain.from_iterable(part for part, _ in parts)), 0)])
+        if self.shared.wanted:
+            parts = ((self.shared.wanted.wanted(part), size) for part, size in parts)
         for batch in batches(parts, self.shared.settings.batch_size):
             if not self.handling.handle(batch, millis_behind_latest):
                 return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from sublet.decisions.packing import WorkerItem
+from sublet.decisions.record_filter import RecordFilter
 from sublet.decisions.window import WindowReport, after_window
 from sublet.engine.handler_calls import HandlerCalls
 from sublet.engine.lease_session import LeftBehind, ProcessShared
@@ -41,6 +42,7 @@ class LeaseWorker:
             settings,
             Budget(settings.max_bytes_in_flight, settings.max_records_in_flight, ports.tasks),
             HandlerCalls(ports, settings, self.health),
+            RecordFilter(settings),
             deaggregation=ports.tasks.lock(),
         )
         self._consuming = Exclusion(ports.tasks)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sublet.errors import SettingsError
+from sublet.settings.filter_criteria import patterns_of
 from sublet.settings.kinds import Checkpointing, HandlerContract
 from sublet.settings.text import duration_text
 
@@ -31,6 +32,8 @@ def check_together(settings: Settings) -> None:
             f"at most a third of failover_time ({duration_text(settings.failover_time)}), so that two may be lost",
         )
     _check_giving_up(settings)
+    if settings.filter_criteria is not None:
+        patterns_of(settings.filter_criteria)
     if settings.window_margin * 2 > settings.window:
         raise SettingsError(
             "window_margin",

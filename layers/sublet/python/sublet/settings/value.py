@@ -269,6 +269,15 @@ class Settings:
     on_failure_details: FailureDetails = FailureDetails.FRAMES
     """What the destination is told of the handler's exception. Its text may hold what a record holds."""
 
+    filter_criteria: Annotated[
+        str | None,
+        matching(r"[\s\S]*\S[\s\S]*", 'JSON: {"Filters": [{"Pattern": "{...}"}]}'),
+        Elsewhere(
+            esm="FilterCriteria", difference="on user records, after deaggregation; no wildcard and no cidr"
+        ),
+    ] = None
+    """Which records the handler wants: event patterns on their data as JSON and on their metadata. The others count as done."""
+
     hash_range_filter: HashRangeFilter = HashRangeFilter.KCL
     """Drop-in for KCL by default, with a metric for what it dropped."""
 

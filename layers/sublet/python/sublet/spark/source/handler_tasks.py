@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from sublet.aws.failure_destinations import failure_destination
 from sublet.decisions.failure_policy import begin
+from sublet.decisions.record_filter import RecordFilter
 from sublet.engine.batch_course import carry_out
 from sublet.engine.setting_aside import SettingAside
 from sublet.errors import SettingsError
@@ -103,8 +104,12 @@ def handle_batches(
     destination: FailureDestination | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """What `apply_handler` does in one task. Raises what the handler raised last, when that is neither finished nor set aside."""
+    wanted = RecordFilter(settings)
     for rows in batches:
-        for (stream, shard_id), records in _by_shard(rows):
+        for (stream, shard_id), given in _by_shard(rows):
+            records = wanted.wanted(given) if wanted else given
+            if not records:
+                continue
             last = records[-1]
             behind = max(clock.now() - last.approximate_arrival_timestamp, timedelta(0))
             aside = SettingAside(

@@ -16,10 +16,11 @@ from sublet.errors import SubletError
 from sublet.handler import Handler
 from sublet.memory import MemorySightingStore, MemoryStream
 from sublet.polling import PolledStream
-from sublet.ports import LeaseTable, Ports, Stream
+from sublet.ports import FailureDestination, LeaseTable, Ports, Stream
 from sublet.testing.simulation.handlers import SimHandler
 from sublet.testing.simulation.ports import (
     OddError,
+    SimDestination,
     SimDispatcher,
     SimLeaseTable,
     SimLog,
@@ -51,6 +52,7 @@ class Wiring:
     table: Callable[[LeaseTable], LeaseTable] = lambda table: table
     stream: Callable[[PolledStream, LeaseTable], Stream] = lambda stream, _: stream
     handler: Callable[[World, Process], Handler] = SimHandler
+    destination: Callable[[World, Process], FailureDestination] = SimDestination
 
 
 @dataclass(slots=True)
@@ -240,6 +242,7 @@ class Fleet:
             world.chance,
             SimMetrics(),
             SimLog(world, process),
+            self.wiring.destination(world, process),
         )
 
     def _watch(self, process: Process, task: SimTask[object]) -> None:

@@ -93,6 +93,8 @@ class Ledger:
         self.sessions: dict[tuple[object, str], Session] = {}
         self.handled = 0
         """Finished records, repeated ones counted again."""
+        self.set_aside: set[tuple[str, int]] = set()
+        """Shard and index of each that a destination has: as done as what is handled."""
 
     def begin_session(self, owner: object, shard_id: str, checkpoint: Checkpoint) -> None:
         self.sessions[owner, shard_id] = Session(self.shards[shard_id].covered_by(checkpoint))
@@ -163,6 +165,19 @@ class Ledger:
         covered = session.floor if stored is None else shard.covered_by(stored)
         if any(shard.is_required(index) for index in range(covered, first)):
             raise OrderBroken(f"began with record {first}, though the checkpoint covers {covered} only")
+
+    def give_up(
+        self, owner: object, shard_id: str, records: Sequence[UserRecord], *, is_answered: bool
+    ) -> None:
+        """The destination has them. `is_answered`: and the owner knows."""
+        shard, session = self.shards[shard_id], self.sessions[owner, shard_id]
+        for record in records:
+            index = shard.index_of(record)
+            if is_answered and session.next not in (None, index):
+                raise OrderBroken(f"set record {index} aside, having finished those before {session.next}")
+            shard.finished.add(index)
+            self.set_aside.add((shard_id, index))
+            session.next = index + 1 if is_answered else session.next
 
     def finish(self, owner: object, shard_id: str, record: UserRecord) -> None:
         """This record, and those before it in its batch, are done as far as the handler is concerned."""

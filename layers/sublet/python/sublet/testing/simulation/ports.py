@@ -12,6 +12,7 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.unread_shards import Unread
 from sublet.errors import (
+    DestinationRefused,
     LeaseTableAccessDenied,
     LeaseTableUnavailable,
     StreamAccessDenied,
@@ -22,6 +23,7 @@ from sublet.metric_names import Metric
 from sublet.polling import PollingReader
 from sublet.ports import Applied, PollRefusal, Refused, Remembered, ShardReader
 from sublet.protocol.conditions import Row
+from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite
@@ -29,6 +31,7 @@ from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartPosition
+from sublet.testing.simulation.ledger import OrderBroken
 from sublet.testing.simulation.scheduler import SECOND, Process
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
@@ -246,6 +249,31 @@ class SimDispatcher:
                 self._world.note(self._process.name, f"starts item {item.item_id} twice")
                 self._start(item)
         self._world.step(self._process)
+
+
+class SimDestination:
+    """The FailureDestination port of one process. It may refuse, or keep what it seems to have refused."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+
+    def put(self, batch: SetAsideBatch) -> None:
+        world = self._world
+        world.step(self._process)
+        if world.strikes(Fault.LOST_REQUEST):
+            raise DestinationRefused("could not be reached")
+        is_answered = not world.strikes(Fault.LOST_RESPONSE)
+        world.note(
+            self._process.name, f"sets {len(batch.records)} of {batch.shard_id[-4:]} aside: {batch.condition}"
+        )
+        try:
+            world.ledger.give_up(self._process, batch.shard_id, batch.records, is_answered=is_answered)
+        except OrderBroken as broken:
+            world.fail(f"destination for {batch.shard_id}: {broken}")
+        world.step(self._process)
+        if not is_answered:
+            raise DestinationRefused("no answer")
 
 
 class SimMetrics:

@@ -1,0 +1,171 @@
+"""`filter_criteria`: which records a handler wants, as EventBridge's event patterns, as the event source mapping takes them.
+
+A record is wanted if any pattern matches. A pattern is an object of fields; all of its fields must match. A field's condition is
+a list, of which any element must match: a value, or one of the operators below. `$or` has a list of patterns.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sublet.errors import SettingsError
+
+NAME = "filter_criteria"
+FILTERS_MAX = 10
+"""ESM's own limit, when it has been raised as far as it can be; five at first."""
+PATTERN_MAX = 4096
+"""Characters, as in ESM."""
+
+Matches = Callable[[Any], bool]
+"""Whether a value matches; of a field that is not there, ABSENT."""
+
+ABSENT = object()
+
+_COMPARED = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Fields, each with the pattern below it or with its condition; and alternatives, one of which must match."""
+
+    fields: Mapping[str, Pattern | Matches]
+    any_of: tuple[Pattern, ...] = ()
+
+    def matches(self, value: Any) -> bool:
+        """A value that is no object has none of the fields."""
+        of = value if isinstance(value, Mapping) else {}
+        if not all(_field_matches(wanted, of.get(name, ABSENT)) for name, wanted in self.fields.items()):
+            return False
+        return not self.any_of or any(each.matches(value) for each in self.any_of)
+
+
+def _field_matches(wanted: Pattern | Matches, found: Any) -> bool:
+    """Of a list any element."""
+    if isinstance(wanted, Pattern):
+        return any(map(wanted.matches, found)) if isinstance(found, list) else wanted.matches(found)
+    return any(map(wanted, found)) if isinstance(found, list) and found else wanted(found)
+
+
+def patterns_of(text: str) -> tuple[Pattern, ...]:
+    """Of `{"Filters": [{"Pattern": "..."}, ...]}`; a pattern may be an object, and not its text. Raises SettingsError."""
+    given = _json(text)
+    filters = given.get("Filters") if isinstance(given, dict) else None
+    if not isinstance(filters, list) or not 1 <= len(filters) <= FILTERS_MAX:
+        raise _refused(text, f'{{"Filters": [{{"Pattern": "..."}}]}}, with one to {FILTERS_MAX} of them')
+    return tuple(_of_filter(each) for each in filters)
+
+
+def _of_filter(given: object) -> Pattern:
+    pattern = given.get("Pattern") if isinstance(given, dict) else None
+    if isinstance(pattern, str):
+        if len(pattern) > PATTERN_MAX:
+            raise _refused(pattern, f"a pattern of at most {PATTERN_MAX} characters")
+        pattern = _json(pattern)
+    return _pattern(pattern)
+
+
+def _pattern(given: object) -> Pattern:
+    if not isinstance(given, dict) or not given:
+        raise _refused(given, "a pattern: an object of fields, each with a list of what may stand there")
+    fields = {name: _field(wanted) for name, wanted in given.items() if name != "$or"}
+    alternatives = given.get("$or", [])
+    if "$or" in given and (not isinstance(alternatives, list) or len(alternatives) < 2):
+        raise _refused(alternatives, "$or with a list of two patterns or more")
+    return Pattern(fields, tuple(map(_pattern, alternatives)))
+
+
+def _field(wanted: object) -> Pattern | Matches:
+    if isinstance(wanted, dict):
+        return _pattern(wanted)
+    if not isinstance(wanted, list) or not wanted:
+        raise _refused(wanted, "a list of what may stand there, or a pattern of what is below")
+    conditions = [_condition(each) for each in wanted]
+    return lambda found: any(condition(found) for condition in conditions)
+
+
+def _condition(wanted: object) -> Matches:
+    if isinstance(wanted, dict):
+        if len(wanted) != 1 or (name := next(iter(wanted))) not in _OPERATORS:
+            raise _refused(wanted, f"one operator of {', '.join(_OPERATORS)}")
+        return _OPERATORS[name](wanted[name])
+    if isinstance(wanted, list):
+        raise _refused(wanted, "a value or an operator")
+    return lambda found: _is(found, wanted)
+
+
+def _is(found: object, wanted: object) -> bool:
+    """1 is 1.0, and is neither true nor "1"."""
+    if isinstance(found, bool) or isinstance(wanted, bool):
+        return found is wanted
+    return found == wanted
+
+
+def _text_operator(matches: Callable[[str, str], bool]) -> Callable[[object], Matches]:
+    def made(wanted: object) -> Matches:
+        if not isinstance(wanted, str):
+            raise _refused(wanted, "a text")
+        return lambda found: isinstance(found, str) and matches(found, wanted)
+
+    return made
+
+
+def _anything_but(wanted: object) -> Matches:
+    """Of a field that is there."""
+    unwanted = [_condition(each) for each in (wanted if isinstance(wanted, list) else [wanted])]
+    return lambda found: found is not ABSENT and not any(condition(found) for condition in unwanted)
+
+
+def _exists(wanted: object) -> Matches:
+    if not isinstance(wanted, bool):
+        raise _refused(wanted, "exists with true or false")
+    return lambda found: (found is not ABSENT) is wanted
+
+
+def _numeric(wanted: object) -> Matches:
+    """Pairs of a comparison and a number, all of which hold."""
+    if not isinstance(wanted, list) or not wanted or len(wanted) % 2:
+        raise _refused(wanted, 'numeric with pairs, such as [">", 0, "<=", 5]')
+    pairs = list(zip(wanted[::2], wanted[1::2], strict=True))
+    for how, number in pairs:
+        if how not in _COMPARED or not _is_number(number):
+            raise _refused(wanted, f"comparisons of {', '.join(_COMPARED)}, each with a number")
+    return lambda found: _is_number(found) and all(_COMPARED[how](found, number) for how, number in pairs)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_OPERATORS: Mapping[str, Callable[[object], Matches]] = {
+    "exists": _exists,
+    "prefix": _text_operator(str.startswith),
+    "suffix": _text_operator(str.endswith),
+    "equals-ignore-case": _text_operator(lambda found, wanted: found.casefold() == wanted.casefold()),
+    "anything-but": _anything_but,
+    "numeric": _numeric,
+}
+
+
+def any_matches(patterns: Sequence[Pattern], value: Mapping[str, Any]) -> bool:
+    return any(pattern.matches(value) for pattern in patterns)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as problem:
+        raise _refused(text, f"JSON ({problem})") from problem
+
+
+def _refused(found: object, expected: str) -> SettingsError:
+    return SettingsError(NAME, found, expected)

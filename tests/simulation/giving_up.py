@@ -1,0 +1,109 @@
+"""Worlds in which records are given up: handlers that never do some of them, and a destination that refuses at times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from sublet.errors import BatchItemsFailed
+from sublet.handler import Batch
+from sublet.ports import FailureDestination
+from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
+from sublet.protocol.failure_document import SetAsideBatch
+from sublet.testing.simulation.fleet import Wiring
+from sublet.testing.simulation.handlers import HandlerFailed, SimHandler
+from sublet.testing.simulation.ledger import OrderBroken
+from sublet.testing.simulation.ports import SimDestination
+from sublet.testing.simulation.run import Result, play
+from sublet.testing.simulation.scheduler import Process
+from sublet.testing.simulation.weather import Fault
+from sublet.testing.simulation.world import World
+
+QUEUE = "arn:aws:sqs:eu-west-1:123456789012:given-up"
+BY_HAND = frozenset((Fault.ROW_DELETED, Fault.ROW_GONE_BAD, Fault.CHECKPOINT_MOVED, Fault.OTHER_STREAM))
+"""What an operator does to rows is another matter."""
+
+POISON_EACH = 11
+
+
+class PoisonHandler:
+    """As the simulation's own, but that it never does what every eleventh put holds: it raises, or names the first of them."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+        self._real = SimHandler(world, process)
+
+    def handle(self, batch: Batch) -> None:
+        poison = next((n for n, record in enumerate(batch.records) if _is_poison(record.data)), None)
+        if poison is None:
+            self._real.handle(batch)
+            return
+        world = self._world
+        world.scheduler.check_alive()
+        try:
+            stored = world.watch.checkpoints.get(batch.shard_id)
+            world.ledger.check_batch(self._process, batch.shard_id, batch.records, stored)
+        except OrderBroken as broken:
+            world.fail(f"handler called for {batch.shard_id}: {broken}")
+        world.step(self._process)
+        if world.chance.random() < 0.5:
+            raise HandlerFailed("poison")
+        for record in batch.records[:poison]:
+            world.ledger.finish(self._process, batch.shard_id, record)
+        if poison:
+            batch.checkpoint(batch.records[poison - 1])
+        raise BatchItemsFailed("poison")
+
+    def lease_acquired(
+        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
+    ) -> None:
+        self._real.lease_acquired(shard_id, checkpoint, pending)
+
+    def lease_releasing(self, shard_id: str) -> None:
+        """Nothing is left to be flushed of what it cannot do."""
+
+    def lease_lost(self, shard_id: str) -> None:
+        self._real.lease_lost(shard_id)
+
+    def shard_ended(self, shard_id: str) -> None:
+        self._real.shard_ended(shard_id)
+
+
+def _is_poison(data: bytes) -> bool:
+    return int(data) % POISON_EACH == 0
+
+
+class LaterDestination:
+    """Takes records with a promise, and keeps them later: what a checkpoint before setting aside comes to."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        pass
+
+    def put(self, batch: SetAsideBatch) -> None:
+        """Before this is kept, the engine has gone past it."""
+
+
+def settings_of(seed: int) -> dict[str, Any]:
+    """One window's attempts are enough for most: a window for each attempt of each poison would take hours of calm."""
+    chance = Random(seed)
+    return {
+        "on_failure": QUEUE,
+        "maximum_retry_attempts": chance.choice((0, 1, 3)),
+        "handler_attempts": 10,
+        "maximum_record_age": chance.choice((None, None, timedelta(minutes=5))),
+        "bisect_batch_on_function_error": chance.random() < 0.6,
+    }
+
+
+def give_up(
+    seed: int,
+    destination: Callable[[World, Process], FailureDestination] = SimDestination,
+    *,
+    is_recorded: bool = False,
+) -> Result:
+    """Run this random seed's world to its end, or to the first broken invariant."""
+    wiring = Wiring(handler=PoisonHandler, destination=destination)
+    return play(seed, is_recorded=is_recorded, wiring=wiring, without=BY_HAND, **settings_of(seed))

@@ -1,0 +1,49 @@
+"""Every record ends handled or set aside, never neither, and in order; and mistakes in it are noticed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from sublet.decisions import failure_policy
+from sublet.decisions.failure_policy import Answer, Course
+from sublet.engine import batch_course
+from sublet.settings import Settings
+
+from tests.simulation.giving_up import LaterDestination, give_up
+
+WORLDS = int(os.environ.get("GIVING_UP_SEEDS", "60"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_every_record_ends_handled_or_set_aside() -> None:
+    """The worlds drain: all records are finished, or the destination has them; and no checkpoint was ever ahead of either."""
+    broken = {seed: found for seed in range(WORLDS) if (found := give_up(seed).violation)}
+    assert not broken, broken
+
+
+@pytest.mark.timeout(300)
+def test_a_checkpoint_before_setting_aside_is_noticed() -> None:
+    found = next(found for seed in range(60) if (found := give_up(seed, LaterDestination).violation))
+    assert "which no handler has finished" in found or "not drained" in found or "went on with" in found, (
+        found
+    )
+
+
+@pytest.mark.timeout(300)
+def test_a_bisect_that_swaps_halves_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def swapped(course: Course, answer: Answer, settings: Settings) -> Course:
+        after = failure_policy.after_call(course, answer, settings)
+        if len(after.runs) <= len(course.runs):
+            return after
+        first, second, *following = after.runs
+        return Course((second, first, *following), after.in_a_row)
+
+    monkeypatch.setattr(batch_course, "after_call", swapped)
+    found = next(found for seed in range(60) if (found := give_up(seed).violation))
+    assert (
+        "went on with" in found
+        or "which no handler has finished" in found
+        or "though the checkpoint" in found
+    )

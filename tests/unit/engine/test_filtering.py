@@ -1,0 +1,77 @@
+"""What the handler does not want counts as done: it is never handed over, and the checkpoint goes past it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from sublet.decisions.record_filter import RecordFilter
+from sublet.decisions.window import Outcome
+from sublet.protocol.aggregation import aggregate
+
+from tests.doubles.engine_world import NO_WAITING, EngineWorld, only
+
+
+def world_with(*patterns: Any, **settings: Any) -> EngineWorld:
+    criteria = json.dumps({"Filters": [{"Pattern": json.dumps(pattern)} for pattern in patterns]})
+    return EngineWorld(replace(NO_WAITING, filter_criteria=criteria, **settings))
+
+
+ORDERS = {"data": {"kind": ["order"]}}
+ORDER, VISIT = '{"kind": "order"}', '{"kind": "visit"}'
+
+
+def test_only_what_matches_is_handed_over_and_the_rest_is_done() -> None:
+    world = world_with(ORDERS)
+    numbers = world.put(VISIT, ORDER, VISIT, VISIT)
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert world.handler.data() == [ORDER.encode()]
+    assert world.table.lease().checkpoint.sequence_number == numbers[-1]
+
+
+def test_a_shard_of_which_nothing_matches_is_done_without_a_call() -> None:
+    world = world_with(ORDERS)
+    numbers = world.put(VISIT, VISIT)
+    world.window()
+    assert world.handler.batches == []
+    assert world.table.lease().checkpoint.sequence_number == numbers[-1]
+
+
+def test_what_is_no_json_matches_no_pattern_on_its_fields() -> None:
+    world = world_with(ORDERS)
+    world.put("order", "7", ORDER)
+    world.shards.put("key", b"\xff\xfe", 0)
+    world.window()
+    assert world.handler.data() == [ORDER.encode()]
+
+
+def test_text_and_metadata_are_matched_too() -> None:
+    world = world_with({"data": ["hello"]}, {"partitionKey": ["key-9"]})
+    world.put("hello", "9", "other", ORDER)
+    world.window()
+    assert world.handler.data() == [b"hello", b"9"]
+
+
+def test_user_records_of_an_aggregate_are_matched_one_by_one() -> None:
+    world = world_with(ORDERS)
+    aggregated = aggregate([("a", None, VISIT.encode()), ("b", None, ORDER.encode())])
+    world.shards.put("key", aggregated, 0)
+    world.window()
+    assert world.handler.data() == [ORDER.encode()]
+
+
+def test_without_criteria_there_is_nothing_to_filter_by() -> None:
+    assert not RecordFilter(NO_WAITING)
+
+
+def test_a_failing_batch_of_wanted_records_is_not_gone_past() -> None:
+    world = world_with(ORDERS, handler_attempts=1)
+
+    def fails(_: object) -> None:
+        raise ValueError
+
+    world.handler.script = fails
+    world.put(VISIT, ORDER, VISIT)
+    world.window()
+    assert not world.table.lease().checkpoint.is_sequence_number
