@@ -215,7 +215,10 @@ class _Run:
         generations = len(self.world.ledger.shards)
         zombies = 3 * settings.failover_time + 2 * (settings.window + settings.window_margin)
         unread = sum(len(truth.places) - truth.done_before() for truth in self.world.ledger.shards.values())
-        reading = unread * settings.poll_interval
+        retries = (
+            timedelta(seconds=2) if settings.gives_up else timedelta(0)
+        )  # of those that nobody can do, a share
+        reading = unread * (settings.poll_interval + retries)
         return (zombies + reading) // MICROSECOND + (6 + 2 * generations) * self.tick_interval
 
     def _is_drained(self) -> bool:
