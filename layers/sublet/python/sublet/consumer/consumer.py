@@ -7,11 +7,10 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sublet.consumer.defaults import process_defaults, pull_defaults
+from sublet.consumer.defaults import named, process_defaults, pull_settings
 from sublet.errors import SettingsError
 from sublet.handler import UserHandler
 from sublet.handlers.load import handler_of
-from sublet.protocol.stream_identity import StreamArn
 from sublet.settings import Settings
 
 if TYPE_CHECKING:  # what `import sublet` does without; the methods load it
@@ -63,15 +62,17 @@ class Consumer:
     ) -> None:
         from sublet.system.threads import ThreadTasks
 
-        defaults = process_defaults(application) | (pull_defaults() if handler is None else {})
-        self.settings = Settings(**{**defaults, **settings, "application": application, **_named(stream)})
+        if handler is None:
+            self.settings = pull_settings(application, stream, settings)
+        else:
+            given = process_defaults(application) | settings | {"application": application} | named(stream)
+            self.settings = Settings(**given)
+            handler_of(handler, self.settings)  # what cannot be used is refused here
         self._handler = handler
         self._ports = ports
         self._stop = (ThreadTasks() if ports is None else ports.tasks).signal()
         self._ack_wait, self._max_ack_pending, self._on_event = ack_wait, max_ack_pending, on_event
         self._known_group: Group | None = None
-        if handler is not None:
-            handler_of(handler, self.settings)  # what cannot be used is refused here
 
     def run(self, *, until_signalled: bool = False, create_tables: bool = True) -> None:
         """Consume until `stop`; then checkpoint and release every lease, so that others go on at once, and return.
@@ -215,10 +216,3 @@ class Consumer:
         group = self._group
         puller = group.pull(wants, patience, expires=expires, on_event=on_event)
         return Records(puller, group.world.tasks, auto_ack=auto_ack)
-
-
-def _named(stream: str) -> dict[str, str]:
-    """The settings that say which stream, by its name or its ARN."""
-    if stream.startswith("arn:"):
-        return {"stream": StreamArn.parse(stream).stream, "stream_arn": stream}
-    return {"stream": stream}

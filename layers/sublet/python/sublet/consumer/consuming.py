@@ -80,15 +80,17 @@ class Consuming:
         try:
             self._callback(record)
         except Exception as failure:  # noqa: BLE001 - whatever the user's code raises: the others go on
-            again_after = handler_backoff(record.attempt, self._settings)
-            if record.nak(again_after):
-                self._tell(
-                    Event(
-                        EventKind.CALLBACK_FAILED,
-                        record.shard_id,
-                        f"{type(failure).__name__}; {record!r} comes again after {again_after}",
-                    )
-                )
+            if (event := failed(record, failure, self._settings)) is not None:
+                self._tell(event)
         else:
             if self._auto_ack:
                 record.ack()
+
+
+def failed(record: Record, failure: Exception, settings: Settings) -> Event | None:
+    """Have a record come again whose callback raised, and what is to be told of it; None if nothing hangs on it any more."""
+    again_after = handler_backoff(record.attempt, settings)
+    if not record.nak(again_after):
+        return None
+    what = f"{type(failure).__name__}; {record!r} comes again after {again_after}"
+    return Event(EventKind.CALLBACK_FAILED, record.shard_id, what)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 import socket
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from sublet.settings import Checkpointing, Mode
+from sublet.protocol.stream_identity import StreamArn
+from sublet.settings import Checkpointing, Mode, Settings
 
 
 def process_defaults(application: str, start: str | None = None) -> dict[str, Any]:
@@ -19,13 +21,24 @@ def process_defaults(application: str, start: str | None = None) -> dict[str, An
     return {"mode": Mode.CONTINUOUS, "worker_id": worker_id, "handler_timeout": timedelta(minutes=15)}
 
 
-def pull_defaults() -> dict[str, Any]:
-    """What else where records are pulled: acknowledgements alone say what is done; a handler call waits for as long as nobody
-    wants records, in a slot for each lease; and no window's end gives back what is out.
-    """
-    return {
-        "checkpointing": Checkpointing.MANUAL,
-        "handler_timeout": None,
-        "handler_concurrency": 10_000,
-        "window": timedelta(days=7),
-    }
+def pull_settings(application: str, stream: str, given: Mapping[str, Any]) -> Settings:
+    """Of a consumer that is pulled from. Raises SettingsError."""
+    defaults = process_defaults(application) | _PULLED
+    return Settings(**{**defaults, **given, "application": application, **named(stream)})
+
+
+def named(stream: str) -> dict[str, str]:
+    """The settings that say which stream, by its name or its ARN."""
+    if stream.startswith("arn:"):
+        return {"stream": StreamArn.parse(stream).stream, "stream_arn": stream}
+    return {"stream": stream}
+
+
+_PULLED = {
+    "checkpointing": Checkpointing.MANUAL,
+    "handler_timeout": None,
+    "handler_concurrency": 10_000,
+    "window": timedelta(days=7),
+}
+"""Acknowledgements alone say what is done; a handler call waits for as long as nobody wants records, in a slot for each lease;
+and no window's end gives back what is out."""

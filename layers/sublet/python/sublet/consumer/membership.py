@@ -47,6 +47,8 @@ class Membership:
         self.buffer = Buffer(world.clock, world.tasks, world.limits, self.tell)
         self.idle_heartbeat = 2 * world.settings.idle_poll_interval
         """The longest that any who pulls gave, and not sooner than a quiet shard is polled."""
+        self.abandoned: list[Callable[[], None]] = []
+        """What ends that which nobody has in hand any more."""
         self._stop = world.tasks.signal()
         self._signs = Signs(world.clock, world.tasks, self.tell, self._fail)
         self._tasks: list[Task[None]] = [world.tasks.spawn(self._run), world.tasks.spawn(self._keep)]
@@ -89,13 +91,15 @@ class Membership:
             self.buffer.stop()
 
     def _keep(self) -> None:
-        """Checkpoint what is acknowledged at its interval, and see whether there is life."""
+        """Checkpoint what is acknowledged at its interval, end what is abandoned, and see whether there is life."""
         clock = self._world.clock
         due_at = clock.steady() + self._world.settings.checkpoint_interval
         while not self._stop.wait(LOOKS):
             if clock.steady() >= due_at:
                 self.buffer.checkpoint()
                 due_at = clock.steady() + self._world.settings.checkpoint_interval
+            while self.abandoned:
+                self.abandoned.pop()()
             self._signs.look(self.idle_heartbeat)
 
     def _fail(self, fault: BaseException) -> None:

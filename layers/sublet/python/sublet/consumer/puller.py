@@ -53,6 +53,10 @@ class Puller:
         elif self.owns:
             self.membership.leave()
 
+    def abandon(self) -> None:
+        """It is over, told from wherever an object is collected: so no lock is taken here."""
+        self.membership.abandoned.append(self.finish)
+
     def stop(self) -> None:
         """At once: nothing more comes, and what is buffered goes back."""
         self.membership.buffer.end(self.pull)

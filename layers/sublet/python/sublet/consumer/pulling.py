@@ -75,4 +75,4 @@ class Records:
     def __del__(self) -> None:
         """Nobody will ask for more: a loop was left."""
         with suppress(AttributeError):  # not made whole
-            self._puller.finish()
+            self._puller.abandon()

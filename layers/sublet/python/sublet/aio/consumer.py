@@ -1,0 +1,152 @@
+"""`sublet.aio.Consumer`: the pull API of `sublet.Consumer`, on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from sublet.aio.consuming import Callback, Consuming
+from sublet.aio.record import Record
+from sublet.aio.records import Records
+from sublet.consumer.defaults import pull_settings
+from sublet.consumer.group import Group, group_of
+from sublet.decisions.pull_events import Event
+from sublet.decisions.pull_request import (
+    Demand,
+    FetchProgress,
+    Patience,
+    consume_of,
+    fetch_of,
+    patience_of,
+)
+from sublet.ports import Ports
+
+
+class Consumer:
+    """An application's consumer in this process, to pull from. What its arguments and methods mean is told by `sublet.Consumer`;
+    `on_event` is called on the loop.
+    """
+
+    def __init__(
+        self,
+        application: str,
+        stream: str,
+        *,
+        ports: Ports | None = None,
+        ack_wait: timedelta = timedelta(minutes=5),
+        max_ack_pending: int = 1_000,
+        on_event: Callable[[Event], object] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.settings = pull_settings(application, stream, settings)
+        self._ports = ports
+        self._ack_wait, self._max_ack_pending, self._on_event = ack_wait, max_ack_pending, on_event
+        self._known_group: Group | None = None
+
+    @property
+    def _group(self) -> Group:
+        """Made on the loop that it is used on."""
+        if self._known_group is None:
+            self._known_group = group_of(
+                self.settings, self._ports, self._ack_wait, self._max_ack_pending, _on_loop(self._on_event)
+            )
+        return self._known_group
+
+    async def create(self) -> None:
+        """Over AWS, make the lease table and the sightings' table if there are none. Pulling never does."""
+        await asyncio.to_thread(self._group.create)
+
+    async def __aenter__(self) -> Self:
+        """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""
+        self._group.join()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
+    ) -> None:
+        """Checkpoint what is acknowledged and release every lease; a cancellation does not keep that from being done."""
+        await asyncio.to_thread(self._group.leave)
+
+    def fetch(
+        self,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        *,
+        expires: timedelta | float = 30,
+        idle_heartbeat: timedelta | float | None = None,
+    ) -> Records:
+        """See sublet.Consumer.fetch: `async for record in consumer.fetch(100)`."""
+        return self._pull(
+            fetch_of(max_records, max_bytes), patience_of(expires, idle_heartbeat), expires=True
+        )
+
+    async def next(
+        self, *, expires: timedelta | float = 30, idle_heartbeat: timedelta | float | None = None
+    ) -> Record | None:
+        """See sublet.Consumer.next."""
+        return await anext(self.fetch(1, expires=expires, idle_heartbeat=idle_heartbeat), None)
+
+    def messages(
+        self,
+        *,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        threshold_records: int | None = None,
+        threshold_bytes: int | None = None,
+        expires: timedelta | float = 30,
+        idle_heartbeat: timedelta | float | None = None,
+        auto_ack: bool = False,
+    ) -> Records:
+        """See sublet.Consumer.messages: `async for record in consumer.messages()`."""
+        demand = consume_of(max_records, max_bytes, threshold_records, threshold_bytes)
+        return self._pull(demand, patience_of(expires, idle_heartbeat), auto_ack=auto_ack)
+
+    async def consume(
+        self,
+        callback: Callback,
+        *,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        threshold_records: int | None = None,
+        threshold_bytes: int | None = None,
+        expires: timedelta | float = 30,
+        idle_heartbeat: timedelta | float | None = None,
+        auto_ack: bool = False,
+        partition_by_key: int = 1,
+        on_event: Callable[[Event], object] | None = None,
+    ) -> Consuming:
+        """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks."""
+        demand = consume_of(max_records, max_bytes, threshold_records, threshold_bytes)
+        records = self._pull(demand, patience_of(expires, idle_heartbeat), on_event=on_event)
+        return Consuming(
+            records, callback, settings=self.settings, auto_ack=auto_ack, lanes=partition_by_key,
+            bound=demand.max_records,
+        )  # fmt: skip
+
+    def _pull(
+        self,
+        wants: FetchProgress | Demand,
+        patience: Patience,
+        *,
+        expires: bool = False,
+        auto_ack: bool = False,
+        on_event: Callable[[Event], object] | None = None,
+    ) -> Records:
+        puller = self._group.pull(wants, patience, expires=expires, on_event=_on_loop(on_event))
+        return Records(puller, auto_ack=auto_ack)
+
+
+def _on_loop(on_event: Callable[[Event], object] | None) -> Callable[[Event], object] | None:
+    """Called on the running loop, wherever the event comes from; not once the loop is closed."""
+    if on_event is None:
+        return None
+    loop = asyncio.get_running_loop()
+
+    def tell(event: Event) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(on_event, event)
+
+    return tell

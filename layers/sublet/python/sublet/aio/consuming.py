@@ -1,0 +1,98 @@
+"""A coroutine function awaited with each record, in tasks of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable
+
+from sublet.aio.record import Record
+from sublet.aio.records import Records
+from sublet.consumer.consuming import failed
+from sublet.errors import SubletError
+from sublet.settings import Settings
+
+Callback = Callable[[Record], Awaitable[object]]
+
+
+class Consuming:
+    """As `sublet.consumer.consuming.Consuming`. Made on a running loop, whose task it is."""
+
+    def __init__(
+        self,
+        records: Records,
+        callback: Callback,
+        *,
+        settings: Settings,
+        auto_ack: bool,
+        lanes: int,
+        bound: int,
+    ) -> None:
+        self._records = records
+        self._callback = callback
+        self._settings = settings
+        self._auto_ack = auto_ack
+        self._is_stopped = False
+        self._queues: list[asyncio.Queue[Record | None]] = [asyncio.Queue() for _ in range(lanes)]
+        self._room = asyncio.Semaphore(bound)
+        self._running = asyncio.create_task(self._run())
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is over: the last call has returned, and outside of `async with consumer:` the leases are released."""
+        return self._running.done()
+
+    def stop(self) -> None:
+        """At once: no call begins any more, and what is buffered goes back. On the loop; from the callback too."""
+        self._is_stopped = True
+        self._records.stop()
+
+    def drain(self) -> None:
+        """Nothing new comes: the callback is awaited with what is buffered, then it is over."""
+        self._records.drain()
+
+    async def wait(self) -> None:
+        """Until it is over. Raises what has ended it. To cancel the waiting leaves it going on."""
+        await asyncio.shield(self._running)
+
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as lanes:
+                for queue in self._queues:
+                    lanes.create_task(self._lane(queue))
+                fault = await self._hand_out()
+            if fault is not None:
+                raise fault
+        finally:
+            await self._records.aclose()
+
+    async def _hand_out(self) -> SubletError | None:
+        """To the lanes, which end what they have then. What has ended the consumer, if anything."""
+        try:
+            async for record in self._records:
+                await self._room.acquire()
+                self._queues[zlib.crc32(record.partition_key.encode()) % len(self._queues)].put_nowait(record)
+        except SubletError as fault:
+            return fault
+        finally:
+            for queue in self._queues:
+                queue.put_nowait(None)
+        return None
+
+    async def _lane(self, queue: asyncio.Queue[Record | None]) -> None:
+        while (record := await queue.get()) is not None:
+            self._room.release()
+            await self._call(record)
+
+    async def _call(self, record: Record) -> None:
+        if self._is_stopped:
+            await record.nak()
+            return
+        try:
+            await self._callback(record)
+        except Exception as failure:  # noqa: BLE001 - whatever the user's code raises: the others go on
+            if (event := failed(record.plain, failure, self._settings)) is not None:
+                self._records.tell(event)
+        else:
+            if self._auto_ack:
+                await record.ack()
