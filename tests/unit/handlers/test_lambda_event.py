@@ -307,7 +307,8 @@ def test_while_a_call_hangs_no_other_begins_and_the_process_ends() -> None:
         events.append(event)
         world.tasks.sleep(timedelta(hours=1))
 
-    world.handler = handler_of(hang, settings)  # type: ignore[assignment] # the world's own only remembers
+    turn = threading.Lock()  # not that of all tests, which a call that hangs would keep
+    world.handler = LambdaEventHandler(hang, FunctionIdentity.of_process(settings), "", turn)  # type: ignore[assignment] # as a handler
     worker = world.worker()
     report = worker.run_window(world.item(), "invocation", world.clock.steady() + timedelta(minutes=10))
     assert len(events) == 1
