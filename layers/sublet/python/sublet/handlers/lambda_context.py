@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sublet.protocol.stream_identity import StreamArn
 from sublet.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionIdentity:
+class FunctionIdentity(Struct, frozen=True):
     """Which function the handler runs in: the lease worker; in a process, one of the application's name stands for it."""
 
     function_name: str
@@ -42,8 +42,7 @@ class FunctionIdentity:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LambdaContext:
+class LambdaContext(Struct, frozen=True):
     """Lambda's attributes and no others: a context that answers to any name is taken for a durable function's by Powertools."""
 
     aws_request_id: str

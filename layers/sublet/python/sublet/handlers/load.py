@@ -12,10 +12,8 @@ from sublet.errors import HandlerNotLoadable
 from sublet.handler import Handler
 from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.contract import CONTRACT, WITH_PENDING, misfit
-from sublet.handlers.kcl_checkpointer import checkpoint_error
 from sublet.handlers.lambda_context import FunctionIdentity
 from sublet.handlers.lambda_event import LambdaEventHandler, turn_of
-from sublet.handlers.record_processor import RecordProcessorHandler
 from sublet.handlers.shape import (
     CALLED_WITH,
     PROCESS_RECORDS,
@@ -149,8 +147,11 @@ def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity
     )
 
 
-def _processors(named: Named) -> RecordProcessorHandler:
+def _processors(named: Named) -> Handler:
     """Of a class, or of what else makes a processor when it is called."""
+    from sublet.handlers.kcl_checkpointer import checkpoint_error  # noqa: PLC0415 - a cold start of others need not
+    from sublet.handlers.record_processor import RecordProcessorHandler  # noqa: PLC0415 - as above
+
     if not isinstance(named.value, type):
         if callable(getattr(named.value, PROCESS_RECORDS, None)):
             raise HandlerNotLoadable(
