@@ -78,6 +78,7 @@ class SettingProperties(TypedDict, total=False):
     handler_backoff_max: timedelta
     handler_timeout: timedelta
     handler_concurrency: int
+    parallelization_factor: int
     maximum_retry_attempts: int
     maximum_record_age: timedelta
     bisect_batch_on_function_error: bool

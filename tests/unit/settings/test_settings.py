@@ -317,6 +317,7 @@ def test_every_setting_survives_the_environment() -> None:
         handler_backoff_max=timedelta(minutes=1),
         handler_timeout=timedelta(minutes=4),
         handler_concurrency=4,
+        parallelization_factor=2,
         maximum_retry_attempts=3,
         maximum_record_age=timedelta(hours=6),
         bisect_batch_on_function_error=True,

@@ -58,7 +58,7 @@ class HandlerCalls:
 
     def __init__(self, ports: Ports, settings: Settings, health: ProcessHealth) -> None:
         self.health = health
-        self.slots: AbstractContextManager[object] = ports.tasks.slots(settings.handler_concurrency)
+        self.slots: AbstractContextManager[object] = ports.tasks.slots(settings.handler_slots)
         self._ports = ports
         self._settings = settings
         self._lock = ports.tasks.lock()

@@ -15,6 +15,7 @@ from sublet.engine.handler_calls import HandlerCall, HandlerCalls
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.progress import Progress
 from sublet.engine.setting_aside import SettingAside
+from sublet.engine.side_by_side import LaneProgress
 from sublet.errors import BatchItemsFailed, HandlerOverdue
 from sublet.handler import Batch, CheckpointReply, Handler
 from sublet.metric_names import Metric
@@ -33,7 +34,7 @@ class Handling:
 
     handler: Handler
     held: HeldLease
-    progress: Progress
+    progress: Progress | LaneProgress
     ports: Ports
     settings: Settings
     calls: HandlerCalls
@@ -53,6 +54,8 @@ class Handling:
     under_way: HandlerCall | None = field(default=None, init=False)
     attempts: int = field(default=0, init=False)
     """How often what follows on what is finished has been tried in vain, in windows before this one too."""
+    lanes: tuple[Handling, ...] = field(default=(), init=False)
+    """Those side by side just now, each a Handling of its own."""
 
     @property
     def shard_id(self) -> str:
@@ -61,8 +64,28 @@ class Handling:
     @property
     def called_at(self) -> datetime | None:
         """When the call under way began, by the steady clock; None between calls."""
-        under_way = self.under_way
-        return None if under_way is None else under_way.began_at
+        calls = [self.under_way, *(lane.under_way for lane in self.lanes)]
+        return min((call.began_at for call in calls if call is not None and call.began_at), default=None)
+
+    def lane(self, progress: LaneProgress, stop: Signal) -> Handling:
+        """The same for records that are handled beside others of the shard."""
+        return Handling(
+            self.handler, self.held, progress, self.ports, self.settings, self.calls, stop, self.deadline, self.cut_off
+        )  # fmt: skip
+
+    def take_over(self) -> None:
+        """What came of the lanes. None of them may say anything more."""
+        self.attempts = 0
+        for lane in self.lanes:
+            lane.is_over = True
+            self.handled += lane.handled
+            self.failures += lane.failures
+            self.problem = lane.problem or self.problem
+            self.retries_exhausted = self.retries_exhausted or lane.retries_exhausted
+            self.is_hung = self.is_hung or lane.is_hung
+            if isinstance(lane.progress, LaneProgress) and lane.progress.is_next:
+                self.attempts = lane.attempts
+        self.lanes = ()
 
     def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
         """Hand over `records` until all are finished or set aside. False: hung, given up, stopped, or past the deadline;
@@ -167,7 +190,7 @@ class Handling:
         if call.has_returned:
             return True
         self.failures += 1
-        self.is_hung = call.is_given_up
+        self.is_hung = self.is_hung or call.is_given_up
         self.problem = f"hung in {call}" if self.is_hung else f"{type(call.failure).__name__} in {call}"
         return False
 

@@ -23,6 +23,7 @@ from sublet.engine.lease_metrics import LeaseMetrics
 from sublet.engine.lease_steps import begin, end_shard, plan_end
 from sublet.engine.page_feed import Budget, PageFeed
 from sublet.engine.progress import Progress
+from sublet.engine.side_by_side import CALLS_AHEAD, handle_side_by_side
 from sublet.errors import HandlerContractBroken, LeaseTableError, StreamError, TransientError
 from sublet.handler import Handler
 from sublet.metric_names import Metric
@@ -257,12 +258,23 @@ class LeaseSession:
             parts = iter([(as_put(chain.from_iterable(part for part, _ in parts)), 0)])
         if self.shared.wanted:
             parts = ((self.shared.wanted.wanted(part), size) for part, size in parts)
-        for batch in batches(parts, self.shared.settings.batch_size):
-            if not self.handling.handle(batch, millis_behind_latest):
+        for batch in batches(parts, self._at_once):
+            if not self._hand_over(batch, millis_behind_latest):
                 return False
             self.progress.write_if_due()
         self.progress.pass_over(Checkpoint(stream_records[-1].sequence_number))
         return True
+
+    @property
+    def _at_once(self) -> int:
+        settings = self.shared.settings
+        calls = settings.parallelization_factor * CALLS_AHEAD if settings.parallelization_factor > 1 else 1
+        return settings.batch_size * calls
+
+    def _hand_over(self, batch: Sequence[UserRecord], millis_behind_latest: int) -> bool:
+        if self.shared.settings.parallelization_factor > 1:
+            return handle_side_by_side(self.handling, self.progress, batch, millis_behind_latest)
+        return self.handling.handle(batch, millis_behind_latest)
 
     def _made(self, stream_records: tuple[StreamRecord, ...]) -> Iterator[tuple[Sequence[UserRecord], int]]:
         """Their user records that are not handled yet, in parts that are made when they are asked for."""

@@ -31,7 +31,7 @@ class LeaseWorker:
         self.ports = ports
         self.health = ProcessHealth(
             ports,
-            settings.handler_concurrency,
+            settings.handler_slots,
             replaced_at_once=replaced_at_once,
             is_exclusive=settings.is_called_one_at_a_time,
         )

@@ -49,6 +49,12 @@ def check_together(settings: Settings) -> None:
 
 
 def _check_giving_up(settings: Settings) -> None:
+    if settings.parallelization_factor > 1 and settings.is_checkpointed_by_hand:
+        raise SettingsError(
+            "parallelization_factor",
+            settings.parallelization_factor,
+            "1 with checkpointing=manual: a checkpoint would cover what other calls have not done",
+        )
     if settings.gives_up and settings.on_failure is None:
         raise SettingsError(
             "on_failure",

@@ -225,6 +225,15 @@ class Settings:
     """Handler calls at once in one process. More needs a handler that is safe to call from several threads. Above a hundred it is
     for handlers that wait, as those of a pull consumer do."""
 
+    parallelization_factor: Annotated[
+        int,
+        between(1, 10),
+        Elsewhere(esm="ParallelizationFactor", difference="handler_concurrency rises with it"),
+    ] = 1
+    """Handler calls of one shard at once, each partition key always in one of them and in order. The checkpoint is before the
+    first record that is not finished.
+    """
+
     maximum_retry_attempts: Annotated[
         int,
         Allowed("-1 (for ever), or a whole number from 0 to 10,000", lambda number: -1 <= number <= 10_000),
@@ -328,13 +337,18 @@ class Settings:
     @property
     def is_called_one_at_a_time(self) -> bool:
         """As a Lambda is: what such handlers keep in their modules, two calls at once would spoil for each other."""
-        return self.handler_contract is HandlerContract.LAMBDA_EVENT and self.handler_concurrency == 1
+        return self.handler_contract is HandlerContract.LAMBDA_EVENT and self.handler_slots == 1
 
     @property
     def is_checkpointed_by_hand(self) -> bool:
         """Whether a call of the handler that returns has merely been handed its records."""
         by_contract = self.handler_contract is HandlerContract.RECORD_PROCESSOR
         return by_contract or self.checkpointing is Checkpointing.MANUAL
+
+    @property
+    def handler_slots(self) -> int:
+        """Handler calls at once in one process, of all shards."""
+        return self.handler_concurrency * self.parallelization_factor
 
     @property
     def gives_up(self) -> bool:

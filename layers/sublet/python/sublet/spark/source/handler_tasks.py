@@ -80,6 +80,9 @@ def _settings_of(given: Mapping[str, Any]) -> Settings:
         )
     if settings.checkpointing is Checkpointing.MANUAL:
         raise SettingsError("checkpointing", "manual", "automatic: on Spark, positions are Spark's")
+    if settings.parallelization_factor > 1:
+        factor = settings.parallelization_factor
+        raise SettingsError("parallelization_factor", factor, "1: on Spark, positions are Spark's")
     if not settings.deaggregate:
         raise SettingsError("deaggregate", False, "true: Spark's rows are user records already")
     return settings
