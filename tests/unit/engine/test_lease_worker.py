@@ -171,6 +171,32 @@ def test_a_lease_table_out_of_reach_at_the_start_is_an_outcome() -> None:
     assert only(world.window()).outcome is Outcome.COULD_NOT_ACQUIRE
 
 
+def test_a_lease_table_out_of_reach_for_a_while_at_the_start_costs_no_tick() -> None:
+    world = EngineWorld()
+    world.put("a")
+    in_reach = world.table.disturb
+    world.table.disturb = raising(LeaseTableUnavailable("timed out"))
+    world.at(20 * SECOND, lambda: setattr(world.table, "disturb", in_reach))
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert world.handler.data() == [b"a"]
+
+
+def test_a_lease_table_out_of_reach_for_longer_is_left_to_the_next_tick() -> None:
+    world = EngineWorld()
+    world.table.disturb = raising(LeaseTableUnavailable("timed out"))
+    assert only(world.window()).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert world.seconds() < 40
+
+
+def test_who_is_told_to_stop_waits_for_no_lease_table() -> None:
+    world = EngineWorld()
+    world.table.disturb = raising(LeaseTableUnavailable("timed out"))
+    stop = world.tasks.signal()
+    world.at(2 * SECOND, stop.set)
+    assert only(world.window(stop=stop)).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert world.seconds() < 3
+
+
 def test_a_refusal_while_children_are_looked_for_costs_the_other_leases_nothing() -> None:
     world = EngineWorld(CONTINUOUS, shards=2)
     world.shards.split(SHARD)

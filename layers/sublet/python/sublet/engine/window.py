@@ -54,6 +54,8 @@ class Exclusion:
 
 
 STOP_NOTICED_WITHIN = timedelta(milliseconds=200)
+ACQUIRED_AGAIN_AFTER = tuple(timedelta(seconds=seconds) for seconds in (1, 2, 4, 8, 16))
+"""While the lease table is out of reach. Later it is the next tick's to send somebody."""
 
 
 @dataclass(slots=True)
@@ -78,9 +80,12 @@ class Window:
     sessions: dict[str, LeaseSession] = field(default_factory=dict)
     """Whose leases are heartbeaten: those under way, and those kept for the next window, until this one is over."""
     kept: dict[str, LeaseSession] = field(default_factory=dict)
-    is_stopping: bool = False
     acquired: int = 0
     shown: bool = False
+    stopping: Signal = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stopping = self.shared.ports.tasks.signal()
 
     def run(self) -> list[LeaseReport]:
         tasks, done = self.shared.ports.tasks, self.shared.ports.tasks.signal()
@@ -158,7 +163,7 @@ class Window:
 
     def _stop_sessions(self) -> None:
         """Those to come too: one may be acquiring its lease just now."""
-        self.is_stopping = True
+        self.stopping.set()
         for session in list(self.sessions.values()):
             session.stop_early()
 
@@ -190,12 +195,11 @@ class Window:
 
     def _consume(self, seen: LeaseFence, why: ClaimReason) -> tuple[LeaseReport, Lease | None]:
         """The report, and the lease as we left it (None: not acquired)."""
-        log, since = self.shared.ports.log, instant(self.shared.ports.clock)
+        log = self.shared.ports.log
         try:
-            row = self._acquire(seen, why)
+            row, since = self._acquire_in_time(seen, why)
         except TransientError as unavailable:
             self.shared.calls.health.note(unavailable)
-            log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
             self.shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=shard_id_of(seen.lease_key))
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
         if row is None:
@@ -275,9 +279,28 @@ class Window:
 
     def _under_way(self, session: LeaseSession) -> LeaseSession:
         self.sessions[session.held.lease.lease_key] = session
-        if self.is_stopping:
+        if self.stopping.is_set():
             session.stop_early()
         return session
+
+    def _acquire_in_time(
+        self, seen: LeaseFence, why: ClaimReason
+    ) -> tuple[Lease | MalformedRow | None, Instant]:
+        """The row, and when it was asked for. A table that is out of reach is asked again for half a minute: what is free would
+        wait for the next tick otherwise, and what was kept for this window for its own expiry.
+        """
+        pauses = iter(ACQUIRED_AGAIN_AFTER)
+        while True:
+            since = instant(self.shared.ports.clock)
+            try:
+                return self._acquire(seen, why), since
+            except TransientError as unavailable:
+                self.shared.ports.log.warning(
+                    "lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable)
+                )
+                pause = next(pauses, None)
+                if pause is None or since.steady + pause >= self.deadline or self.stopping.wait(pause):
+                    raise
 
     def _acquire(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
         """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands; so

@@ -160,16 +160,18 @@ class Operator:
         )
 
     def _may_move(self, lease: Lease) -> bool:
-        """Operators beware of an ended lease, whose children have begun; of a Java owner's, which writes what it remembers; and
-        of moving one again before its owner knows of the first time: it cannot tell there and back from nothing at all."""
-        world = self.world
+        """Operators beware of an ended lease, whose children have begun; of one whose parents are still being read, since at a
+        sequence number it counts as begun; of a Java owner's, which writes what it remembers; and of moving one again before its
+        owner knows of the first time: it cannot tell there and back from nothing at all."""
+        world, shards = self.world, self.world.ledger.shards
         has_begun = any(
             world.watch.checkpoints.get(child, TRIM_HORIZON).sequence_number not in STARTING_SENTINELS
-            for child in world.ledger.shards[lease.shard_id].children
+            for child in shards[lease.shard_id].children
         )
+        waits = not all(shards[parent].is_all_done for parent in shards[lease.shard_id].parents)
         is_javas = not world.java.keys().isdisjoint((lease.lease_owner, lease.checkpoint_owner))
         is_known = lease.lease_counter > self.moved.get(lease.lease_key, -2) + 1
-        return is_known and not (lease.is_ended or is_javas or has_begun)
+        return is_known and not (lease.is_ended or waits or is_javas or has_begun)
 
     def _move(self, lease: Lease) -> None:
         """Back, on, or to the shard's beginning."""
