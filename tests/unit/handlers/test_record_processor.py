@@ -14,6 +14,7 @@ from sublet.handlers.kcl_checkpointer import CheckpointError
 from sublet.handlers.load import handler_of
 from sublet.ports import Applied, Refused
 from sublet.protocol.aggregation import aggregate
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.settings import HandlerContract, Mode, Settings
 from sublet.testing import MemoryConsumer
@@ -344,6 +345,18 @@ def test_its_functions_may_be_async() -> None:
     done = consumer.consume(Processor)
     assert seen == [b"a", b"leaseLost"]
     assert [str(checkpoint) for checkpoint in done.checkpoints.values()] == [number]
+
+
+def test_one_of_an_earlier_reading_is_told_that_it_is_over() -> None:
+    """An operator has moved the lease's checkpoint: nothing is said of a loss."""
+    told: Told = []
+    handler = handler_of(processor_of(told), KCL)
+    handler.lease_acquired(SHARD, TRIM_HORIZON)
+    handler.lease_acquired(SHARD, Checkpoint("7"))
+    assert told == [("initialize", SHARD, "TRIM_HORIZON", 0), ("leaseLost", 0), ("initialize", SHARD, "7", 0)]
+    handler.lease_lost(SHARD)
+    handler.lease_lost(SHARD)
+    assert told[3:] == [("leaseLost", 1)]
 
 
 def test_one_that_checkpoints_seldom_keeps_no_batch_in_memory() -> None:
