@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from sublet import SettingsError
 from sublet.consumer.record import Record
+from sublet.memory.failure_destination import MemoryDestination
 
 from tests.doubles.pulled import SECOND, PulledWorld
 
@@ -170,14 +172,32 @@ def test_a_forgotten_record_comes_again_after_ack_wait() -> None:
         assert again.ack()
 
 
-def test_term_is_refused_while_nothing_can_be_set_aside() -> None:
+def test_term_is_refused_without_a_failure_destination() -> None:
     world = PulledWorld()
     world.put(["a1"])
     with world.consumer() as consumer:
         record = consumer.next()
         assert record is not None
-        with pytest.raises(SettingsError, match="failure_destination"):
+        with pytest.raises(SettingsError, match="on_failure"):
             record.term("poison")
+        assert record.ack()
+
+
+def test_term_sets_a_record_aside_and_is_done_when_the_destination_has_taken_it() -> None:
+    world = PulledWorld()
+    world.put(["a1"])
+    ports, destination = world.ports(), MemoryDestination()
+    destination.refusals = 1
+    queue = "arn:aws:sqs:eu-west-1:123456789012:failed"
+    with world.consumer(replace(ports, destination=destination), on_failure=queue) as consumer:
+        record = consumer.next()
+        assert record is not None
+        assert not record.term("poison")
+        assert record.term("poison")
+        assert not record.term("poison")
+    (batch,) = destination.taken
+    assert batch.records == (record.user_record,)
+    assert world.checkpoints["shardId-000000000000"] == record.user_record.checkpoint
 
 
 def test_children_come_after_all_of_their_parent_is_acknowledged() -> None:

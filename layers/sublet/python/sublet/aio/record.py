@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 
 from sublet.consumer.record import Record as PlainRecord
@@ -9,7 +10,7 @@ from sublet.protocol.records import UserRecord
 
 
 class Record:
-    """As `sublet.Record`. What it is told takes no time and does not wait: the checkpoint follows by itself."""
+    """As `sublet.Record`. What it is told, but for `term`, takes no time: the checkpoint follows by itself."""
 
     __slots__ = ("plain",)
 
@@ -63,6 +64,6 @@ class Record:
         """See sublet.Record.in_progress."""
         return self.plain.in_progress()
 
-    async def term(self, reason: str) -> None:
-        """See sublet.Record.term."""
-        self.plain.term(reason)
+    async def term(self, reason: str) -> bool:
+        """See sublet.Record.term. It waits for the destination, in a thread."""
+        return await asyncio.to_thread(self.plain.term, reason)

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from sublet.consumer.shard_queue import ShardQueue, Totals
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.decisions.pull_request import NO_DEMAND, Demand, FetchProgress, Size, as_duration, together
+from sublet.errors import SettingsError
 from sublet.handler import Batch
 from sublet.ports import Clock, Signal, Tasks
 from sublet.protocol.records import UserRecord
@@ -36,6 +37,10 @@ class Delivery(NamedTuple):
     number: int
     attempt: int
     record: UserRecord
+
+
+SetAside = Callable[[Delivery, str], bool]
+"""Gives a record to the failure destination, with why; whether that has taken it."""
 
 
 class LookAgain(NamedTuple):
@@ -110,6 +115,8 @@ class Buffer:
         self._is_draining = False
         self._is_closed = False
         self._fault: BaseException | None = None
+        self.set_aside: SetAside | None = None
+        """None: there is no failure destination."""
 
     # For the engine's threads.
 
@@ -289,6 +296,16 @@ class Buffer:
         with self._lock:
             until = self.clock.steady() + self.limits.ack_wait
             return delivery.queue.in_progress(delivery.number, delivery.attempt, until)
+
+    def term(self, delivery: Delivery, reason: str) -> bool:
+        """Set it aside, which may take long, and then it is done."""
+        if self.set_aside is None:
+            raise SettingsError(
+                "on_failure", None, "given, so that what is terminated is kept; until then nak it, or ack it"
+            )
+        with self._lock:
+            is_out = delivery.queue.is_open and delivery.queue.acknowledging.is_out(*delivery[1:3])
+        return is_out and self.set_aside(delivery, reason) and self.ack(delivery)
 
     # Its beginning and end.
 

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.consumer.buffer import Buffer, BufferLimits
+from sublet.consumer.buffer import Buffer, BufferLimits, Delivery
 from sublet.consumer.pull_handler import PullHandler
 from sublet.consumer.watched_ports import Signs, watched
+from sublet.decisions.failure_policy import Condition, Run, SetAside
 from sublet.decisions.pull_events import Event
+from sublet.engine.setting_aside import SettingAside
 from sublet.ports import Clock, Ports, Signal, Task, Tasks
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
@@ -83,6 +85,8 @@ class Membership:
     def _run(self) -> None:
         try:
             ports, settings = self._world.compose(self._world.settings, self._stop)
+            if settings.on_failure is not None:
+                self.buffer.set_aside = partial(_set_aside, ports, settings)
             ConsumerProcess(watched(ports, self._signs), PullHandler(self.buffer), settings, self._stop).run()
         except BaseException as fault:  # noqa: BLE001 - raised to whoever pulls
             self.buffer.fail(fault)
@@ -110,3 +114,13 @@ class Membership:
         """To all who listen."""
         for listener in list(self.listeners):
             listener(event)
+
+
+def _set_aside(ports: Ports, settings: Settings, delivery: Delivery, reason: str) -> bool:
+    """To the failure destination, as the engine does it with what a handler fails with for good."""
+    given = SettingAside(
+        ports.destination, ports.log, ports.metrics.put, ports.clock.now, settings, settings.stream,
+        delivery.queue.shard_id, settings.worker_id or settings.application,
+    )  # fmt: skip
+    step = SetAside(Run(0, 1, delivery.attempt), Condition.TERMINATED, reason)
+    return given.put([delivery.record], step, None, has_raised=False)

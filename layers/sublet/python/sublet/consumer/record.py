@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sublet.errors import SettingsError
 from sublet.protocol.records import UserRecord
 
 if TYPE_CHECKING:  # what `import sublet` does without
@@ -76,10 +75,9 @@ class Record:
         """It takes longer: `ack_wait` begins anew."""
         return self._buffer.in_progress(self._delivery)
 
-    def term(self, reason: str) -> None:
-        """It never comes again, and is not done: refused, since nothing is skipped that is not kept elsewhere."""
-        raise SettingsError(
-            "failure_destination",
-            None,
-            f"set before a record can be set aside ({reason}); until then nak it, or ack it",
-        )
+    def term(self, reason: str) -> bool:
+        """It never comes again: it is given to the failure destination, and done when that has taken it. False too if it has not
+        taken it; then the record is still out. Raises SettingsError without the setting `on_failure`: nothing is skipped that is
+        not kept elsewhere.
+        """
+        return self._buffer.term(self._delivery, reason)

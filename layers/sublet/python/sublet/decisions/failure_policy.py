@@ -32,6 +32,8 @@ class Condition(StrEnum):
 
     RETRY_ATTEMPTS_EXHAUSTED = "RetryAttemptsExhausted"
     RECORD_AGE_EXCEEDED = "RecordAgeExceeded"
+    TERMINATED = "Terminated"
+    """Ours: whoever pulled the record said so (`record.term`)."""
 
 
 class Run(NamedTuple):
