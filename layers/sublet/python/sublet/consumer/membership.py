@@ -6,6 +6,7 @@ import atexit
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from sublet.consumer.buffer import Buffer, BufferLimits, Delivery
 from sublet.consumer.pull_handler import PullHandler
