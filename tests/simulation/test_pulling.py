@@ -1,8 +1,7 @@
-"""Worlds of the pull API: programs that pull from one stream in simulated time, acknowledge out of order, put back, drain, and are
-killed.
+"""Worlds of the pull API: programs that pull from one stream in simulated time, acknowledge out of order, put back, drain, die.
 
-Whatever they do: nothing is checkpointed that was not acknowledged, so that every record is acknowledged or comes again. What comes
-for the first time is in order within its key, and within its shard where nothing was put back. No buffer is above its limit.
+Whatever they do: nothing is checkpointed that was not acknowledged, so that every record is acknowledged or comes again. What
+comes for the first time is in order within its key, and in its shard where nothing was put back. No buffer is above its limit.
 """
 
 from __future__ import annotations

@@ -1,0 +1,78 @@
+"""docs/consumer-api.md: each sentence's test is there, and the programs run over memory."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import sublet
+from sublet.aio import Consumer
+from sublet.memory import MemoryStream, memory_ports
+
+from tests.docs.documents import ROOT, blocks
+
+DOCUMENT = ROOT / "docs" / "consumer-api.md"
+PATIENCE = 30
+PLAIN, ON_A_LOOP, PRINTER = [block.text for block in blocks(DOCUMENT) if "import Consumer" in block.text]
+
+
+def test_each_sentence_of_adr_37_has_a_test() -> None:
+    table = DOCUMENT.read_text().split("<!-- adr-37 -->")[1]
+    named = set(re.findall(r"`(test_\w+)`", table))
+    there = {
+        name
+        for folder in ("consumer", "decisions")
+        for path in (ROOT / "tests" / "unit" / folder).glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert named
+    assert named - there == set()
+
+
+@pytest.fixture
+def records() -> MemoryStream:
+    stream = MemoryStream(name="orders")
+    stream.put("customer-7", b"first")
+    stream.put("customer-8", b"second")
+    return stream
+
+
+def run(program: str, consumer: Callable[[str, str], Any], **names: Any) -> dict[str, Any]:
+    """It, with this for the Consumer that it imports."""
+    names = {**names, "Consumer": consumer}
+    exec(re.sub(r"^from sublet.* import Consumer$", "", program, flags=re.MULTILINE), names)  # noqa: S102 - our own document
+    return names
+
+
+def test_the_plain_program_runs(records: MemoryStream) -> None:
+    seen: list[bytes] = []
+    consumer = sublet.Consumer("orders-audit", "orders", ports=memory_ports(records))
+
+    def printed(key: str, data: bytes) -> None:
+        seen.append(data)
+        if len(seen) == 2:
+            consumer._group.lasting.leave()  # type: ignore[union-attr]
+
+    run(PLAIN, lambda _application, _stream: consumer, print=printed)
+    assert seen == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("program", [ON_A_LOOP, PRINTER])
+def test_the_programs_on_a_loop_run(program: str, records: MemoryStream) -> None:
+    ports = memory_ports(records)
+    names = run(program, lambda application, stream: Consumer(application, stream, ports=ports), print=print)
+
+    async def main() -> None:
+        running = asyncio.create_task(names["audit"]() if "audit" in names else names["Printer"]().run())
+        while not any(lease.actual_owner for lease in ports.table.scan().leases):  # noqa: ASYNC110 - what threads do
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
+    assert {lease.actual_owner for lease in ports.table.scan().leases} == {None}
