@@ -1,53 +1,8 @@
-"""`make alarms`: a healthy month of each way of running, and every story from every minute between two ticks."""
+"""`python -m tests.alarms`. Processes that are spawned find nothing of a `__main__`, so that all of it is next door."""
 
-from __future__ import annotations
-
-import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from itertools import product
-from multiprocessing import get_context
 
-from sublet_cdk.alarm_pace import MINUTE
-
-from tests.alarms.healthy import days
-from tests.alarms.stories import EACH_HOUR, STORIES, WAYS, Way, tell
-
-DAYS = 30
-PHASES_MAX = 12
-"""Of an hour, each five minutes."""
-
-
-def main() -> int:
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        stories = [(story, way, phase) for story, way in product(STORIES, WAYS) for phase in _phases(way)]
-        failed = [line for line in pool.map(_story, stories) if line]
-        print(f"{len(stories)} stories", flush=True)
-        for way, line in zip(WAYS, pool.map(_month, WAYS), strict=True):
-            print(f"{DAYS} healthy days, {way.name}: {line or 'no alarm'}", flush=True)
-            failed += [line] if line else []
-    print("\n".join(failed))
-    return int(bool(failed))
-
-
-def _phases(way: Way) -> range:
-    gap = max(1, way.gap // MINUTE)
-    return range(0, gap, gap // PHASES_MAX if way is EACH_HOUR else 1)
-
-
-def _story(of: tuple[str, Way, int]) -> str:
-    story, way, phase = of
-    told = tell(story, way, phase)
-    late = told.first is not None and told.first > way.noticed_within
-    return (
-        f"{story}, {way.name}, {phase} min after a tick: {told}" if told.silent or told.before or late else ""
-    )
-
-
-def _month(way: Way) -> str:
-    on = days(way, DAYS, seed=1)
-    return f"{sorted({name for names in on.values() for name in names})} from minute {min(on)}" if on else ""
-
+from tests.alarms.all_of_it import main
 
 if __name__ == "__main__":
     sys.exit(main())
