@@ -82,6 +82,7 @@ class SettingProperties(TypedDict, total=False):
     maximum_retry_attempts: int
     maximum_record_age: timedelta
     bisect_batch_on_function_error: bool
+    report_batch_item_failures: bool
     on_failure_details: FailureDetails
     filter_criteria: str
     hash_range_filter: HashRangeFilter

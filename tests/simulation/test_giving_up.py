@@ -12,7 +12,7 @@ from sublet.settings import Settings
 
 from tests.simulation.giving_up import LaterDestination, give_up
 
-WORLDS = int(os.environ.get("GIVING_UP_SEEDS", "60"))
+WORLDS = int(os.environ.get("GIVING_UP_SEEDS", "40"))
 
 
 @pytest.mark.slow

@@ -314,3 +314,21 @@ def test_while_a_call_hangs_no_other_begins_and_the_process_ends() -> None:
     assert len(events) == 1
     assert sorted(lease.outcome for lease in report.leases) == [Outcome.HANDLER_HUNG, Outcome.WINDOW_ENDED]
     assert worker.health.ends_now is not None
+
+
+def test_what_it_reports_means_nothing_where_it_is_told_so() -> None:
+    """As behind a mapping without ReportBatchItemFailures."""
+    calls: list[list[bytes]] = []
+
+    def function(event: Json, _: LambdaContext) -> object:
+        calls.append(data_of(event))
+        return fails_from(1)(event)
+
+    done = consume(
+        function,
+        [b"a", b"b"],
+        handler_contract=HandlerContract.LAMBDA_EVENT,
+        report_batch_item_failures=False,
+    )
+    assert calls == [[b"a", b"b"]]
+    assert done.retries == 0

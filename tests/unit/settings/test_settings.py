@@ -321,6 +321,7 @@ def test_every_setting_survives_the_environment() -> None:
         maximum_retry_attempts=3,
         maximum_record_age=timedelta(hours=6),
         bisect_batch_on_function_error=True,
+        report_batch_item_failures=False,
         on_failure="arn:aws:s3:::given-up/orders",
         on_failure_details=FailureDetails.FULL,
         filter_criteria='{"Filters": [{"Pattern": "{\\"data\\": {\\"kind\\": [\\"order\\"]}}"}]}',
@@ -417,6 +418,26 @@ def test_records_are_not_given_up_among_those_that_a_handler_keeps() -> None:
             maximum_retry_attempts=1,
             on_failure="arn:aws:s3:::given-up",
         )
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (
+            {"handler_contract": HandlerContract.RECORD_PROCESSOR, "maximum_retry_attempts": 1},
+            "handler_contract",
+        ),
+        ({"checkpointing": Checkpointing.MANUAL, "parallelization_factor": 2}, "parallelization_factor"),
+        (
+            {"handler_contract": HandlerContract.RECORD_PROCESSOR, "parallelization_factor": 2},
+            "parallelization_factor",
+        ),
+    ],
+)
+def test_a_handler_that_checkpoints_by_itself_is_called_in_order(given: dict[str, Any], name: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        replace(PLAIN, on_failure="arn:aws:s3:::given-up", **given)
+    assert error.value.name == name
 
 
 def test_forever_is_written_as_in_the_event_source_mapping() -> None:

@@ -36,6 +36,8 @@ class LambdaEventHandler:
     invoke_identity_arn: str
     turn: AbstractContextManager[object]
     new_id: Callable[[], object] = uuid.uuid4
+    reports_failures: bool = True
+    """Off: what the function returns means nothing, as behind a mapping without ReportBatchItemFailures."""
 
     def handle(self, batch: Batch) -> None:
         """Raises BatchItemsFailed for what the handler reports, beside what it raises."""
@@ -45,7 +47,7 @@ class LambdaEventHandler:
         with self.turn:
             returned = finished(self.function(event, context))
         check_ran(returned)
-        if (found := failed(returned, batch.records)) is None:
+        if not self.reports_failures or (found := failed(returned, batch.records)) is None:
             return
         if found.first > 0:
             batch.checkpoint(batch.records[found.first - 1])

@@ -144,6 +144,7 @@ def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity
         identity,
         settings.invoke_identity_arn or "",
         turn_of(settings),
+        reports_failures=settings.report_batch_item_failures,
     )
 
 

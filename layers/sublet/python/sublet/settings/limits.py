@@ -48,12 +48,19 @@ def check_together(settings: Settings) -> None:
         )
 
 
+def _by_hand(settings: Settings) -> tuple[str, str]:
+    """Which setting it is that has the handler checkpoint by itself, and its value."""
+    if settings.handler_contract is HandlerContract.RECORD_PROCESSOR:
+        return "handler_contract", settings.handler_contract.value
+    return "checkpointing", settings.checkpointing.value
+
+
 def _check_giving_up(settings: Settings) -> None:
     if settings.parallelization_factor > 1 and settings.is_checkpointed_by_hand:
         raise SettingsError(
             "parallelization_factor",
             settings.parallelization_factor,
-            "1 with checkpointing=manual: a checkpoint would cover what other calls have not done",
+            "1 with checkpointing=manual or record_processor: a checkpoint would cover what other calls have not done",
         )
     if settings.gives_up and settings.on_failure is None:
         raise SettingsError(
@@ -63,9 +70,8 @@ def _check_giving_up(settings: Settings) -> None:
         )
     if settings.gives_up and settings.is_checkpointed_by_hand:
         raise SettingsError(
-            "checkpointing",
-            "manual",
-            "automatic where records may be given up: to go past them would go past what the handler still keeps",
+            *_by_hand(settings),
+            "not where records may be given up: to go past them would go past what the handler still keeps",
         )
 
 

@@ -262,6 +262,15 @@ class Settings:
     Splitting is no attempt.
     """
 
+    report_batch_item_failures: Annotated[
+        bool,
+        Elsewhere(
+            esm="FunctionResponseTypes",
+            difference="on by default: what a handler names as failed comes again",
+        ),
+    ] = True
+    """With handler_contract=lambda_event: batchItemFailures that it returns count. Off: whatever it returns, all is done."""
+
     on_failure: Annotated[
         str | None,
         matching(
