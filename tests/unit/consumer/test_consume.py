@@ -332,3 +332,15 @@ class UnsteadyStream:
     def _check(self) -> None:
         if self.is_unreachable:
             raise StreamUnavailable("the network is down")
+
+
+def test_a_batch_that_is_admitted_over_several_checkpoints_comes_once() -> None:
+    world = PulledWorld()
+    world.put(numbered("a", 50))
+    seen = []
+    with world.consumer(checkpoint_interval=SECOND, window=timedelta(seconds=90)) as consumer:
+        for record in islice(consumer.messages(max_records=2, auto_ack=True), 50):
+            world.sleep(1)
+            seen.append(record.data.decode())
+            assert record.attempt == 1
+    assert seen == numbered("a", 50)
