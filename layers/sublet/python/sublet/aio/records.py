@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
 from sublet.aio.record import Record
 from sublet.aio.waiter import LoopWaiter
-from sublet.consumer.buffer import Delivery
 from sublet.consumer.puller import Puller
 from sublet.consumer.record import Record as PlainRecord
 from sublet.decisions.pull_events import Event
@@ -36,16 +36,17 @@ class Records:
         if self._auto_ack and last is not None:
             last.ack()
         await self._let_others_run()
-        while True:
+        found = self._puller.look()
+        while isinstance(found, timedelta):
             changed = LoopWaiter()
             found = self._puller.look(changed)
-            if found is None:
-                raise StopAsyncIteration
-            if isinstance(found, Delivery):
-                self._last = PlainRecord(self._puller.membership.buffer, found)
-                return Record(self._last)
-            await changed.wait(found)
-            self._yielded_at = asyncio.get_running_loop().time()
+            if isinstance(found, timedelta):
+                await changed.wait(found)
+                self._yielded_at = asyncio.get_running_loop().time()
+        if found is None:
+            raise StopAsyncIteration
+        self._last = PlainRecord(self._puller.membership.buffer, found)
+        return Record(self._last)
 
     async def _let_others_run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -199,15 +199,15 @@ class Buffer:
                 self._pulls.remove(pull)
             self._changed()
 
-    def take(self, pull: Pull, waiter: Waiter) -> Delivery | LookAgain | None:
+    def take(self, pull: Pull, waiter: Waiter | None) -> Delivery | LookAgain | None:
         """The next record, which is out from now on. None: it is over. Raises what has ended the membership.
 
-        LookAgain: nothing yet. The waiter is told once when something has changed.
+        LookAgain: nothing yet. The waiter, if there is one, is told once when something has changed.
         """
         forgotten: list[ShardQueue] = []
         with self._lock:
             found = self._take(pull, forgotten)
-            if isinstance(found, LookAgain):
+            if waiter is not None and isinstance(found, LookAgain):
                 self._waiters.append(waiter)
         for queue in forgotten:
             self.tell(Event(EventKind.ACK_WAIT_OVER, queue.shard_id))
@@ -357,9 +357,9 @@ class Buffer:
 
     def _admit(self) -> None:
         """Records of all offers in turn, as long as they are wanted: a hot shard gets no more of the room than any other."""
-        demand, buffered, blocked = together(pull.demand() for pull in self._pulls), self.buffered, 0
+        demand, buffered = together([pull.demand() for pull in self._pulls]), self.buffered
         self._is_filling = self._is_filling or demand.is_low(buffered)
-        admitted = 0
+        admitted = blocked = 0
         while self._is_filling and not self._is_draining and blocked < len(self._offers):
             offer = self._offers[0]
             record = offer.batch.records[offer.at]

@@ -29,8 +29,11 @@ class Puller:
     def __post_init__(self) -> None:
         self.membership.buffer.begin(self.pull)
 
-    def look(self, waiter: Waiter) -> Delivery | timedelta | None:
-        """The next record; or how long to wait at most, unless the waiter is told; None: it is over. Raises what ended it."""
+    def look(self, waiter: Waiter | None = None) -> Delivery | timedelta | None:
+        """The next record; or how long to wait at most, unless the waiter is told; None: it is over. Raises what ended it.
+
+        Whoever finds a record at once has made no waiter, which costs more than to look.
+        """
         try:
             found = self.membership.buffer.take(self.pull, waiter)
         except BaseException:

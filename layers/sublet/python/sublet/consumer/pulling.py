@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from sublet.consumer.buffer import Delivery
 from sublet.consumer.puller import Puller
 from sublet.consumer.record import Record
 from sublet.decisions.pull_events import Event
@@ -34,15 +34,16 @@ class Records:
         last, self._last = self._last, None
         if self._auto_ack and last is not None:
             last.ack()
-        while True:
+        found = self._puller.look()
+        while isinstance(found, timedelta):
             changed = self._tasks.signal()
             found = self._puller.look(changed)
-            if found is None:
-                raise StopIteration
-            if isinstance(found, Delivery):
-                self._last = Record(self._puller.membership.buffer, found)
-                return self._last
-            changed.wait(found)
+            if isinstance(found, timedelta):
+                changed.wait(found)
+        if found is None:
+            raise StopIteration
+        self._last = Record(self._puller.membership.buffer, found)
+        return self._last
 
     @property
     def closed(self) -> bool:

@@ -58,7 +58,10 @@ class Acknowledging:
         """The next record of a key that is not held. `until` is not before that of any that is out."""
         attempt = self.attempts.get(number, 0) + 1
         attempts = {n: a for n, a in self.attempts.items() if n != number} if attempt > 1 else self.attempts
-        return replace(self, out={**self.out, number: Out(key, attempt, until)}, attempts=attempts)
+        out = {**self.out, number: Out(key, attempt, until)}
+        return Acknowledging(
+            self.finished, out, self.held, attempts
+        )  # `replace` would cost more than all else
 
     def hold(self, number: int, key: str) -> Acknowledging:
         """It is the next of a key that is held: it waits with the others."""
@@ -76,8 +79,9 @@ class Acknowledging:
         """This record alone is done. None: that delivery is not under way any more, and nothing changes."""
         if not self.is_out(number, attempt):
             return None
-        out = {n: o for n, o in self.out.items() if n != number}
-        return replace(self, out=out, finished=self.finished.finish(number, number + 1))
+        out = dict(self.out)
+        del out[number]
+        return Acknowledging(self.finished.finish(number, number + 1), out, self.held, self.attempts)
 
     def nak(self, number: int, attempt: int, again_at: datetime) -> Acknowledging | None:
         """It comes again, not before the moment; what is out of its key and later is void, and comes again after it."""

@@ -69,6 +69,8 @@ NO_DEMAND = Demand()
 def together(demands: Iterable[Demand]) -> Demand:
     """Of several who pull at once. Bytes are bounded if they are for each."""
     all_of_them = list(demands)
+    if len(all_of_them) == 1:
+        return all_of_them[0]
     unbounded = any(demand.max_bytes is None for demand in all_of_them)
     return Demand(
         sum(demand.max_records for demand in all_of_them),
