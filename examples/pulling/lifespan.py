@@ -13,7 +13,7 @@ from sublet.aio import Consumer, Record
 
 @asynccontextmanager
 async def lifespan(consumer: Consumer, seen: MutableMapping[str, bytes]) -> AsyncIterator[None]:
-    """The latest record of each key is in `seen`. At the end what is buffered is handled and checkpointed, and the leases are free."""
+    """The latest record of each key is in `seen`. At the end what is buffered is handled and checkpointed."""
 
     async def keep(record: Record) -> None:
         seen[record.partition_key] = record.data
