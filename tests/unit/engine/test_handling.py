@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.window import Next, Outcome
-from sublet.engine.exception_fields import exception_fields
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.protocol.aggregation import aggregate
@@ -243,18 +242,6 @@ def test_where_the_log_may_not_have_its_text_a_failure_is_its_type_and_frames() 
     assert line.fields["error"] == "ValueError"
     assert "test_handling.py" in str(line.fields["frames"])
     assert "customer" not in str(world.log.lines)
-
-
-def test_a_failure_that_quotes_a_whole_batch_still_fits_into_one_line_of_the_log() -> None:
-    fields = exception_fields(ValueError("x" * 10**6), LogExceptions.FULL)
-    assert len(fields["traceback"]) < 33_000
-
-
-def test_without_its_text_a_failure_is_a_type_and_frames() -> None:
-    assert exception_fields(ValueError("secret"), LogExceptions.FRAMES) == {
-        "error": "ValueError",
-        "frames": "",
-    }
 
 
 # batch.checkpoint

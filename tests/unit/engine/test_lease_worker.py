@@ -352,6 +352,43 @@ def test_children_are_not_started_after_the_deadline() -> None:
     assert report.next is Next.PROMPT
 
 
+def test_children_are_not_started_by_a_process_that_is_told_to_stop() -> None:
+    world = EngineWorld()
+    world.shards.split(SHARD)
+    stop = world.tasks.signal()
+    world.handler.on_ended = lambda _: stop.set()
+    report = world.window(stop=stop)
+    assert outcomes(report) == {SHARD: Outcome.SHARD_ENDED}
+    assert report.leases[0].unstarted_children == 2
+    assert report.next is Next.PROMPT
+
+
+def test_children_are_started_by_a_process_that_may_be_told_to_stop_and_is_not() -> None:
+    world = EngineWorld()
+    world.shards.split(SHARD)
+    assert len(world.window(stop=world.tasks.signal()).leases) == 3
+
+
+def test_of_two_windows_of_one_process_the_later_goes_without_a_lease_that_the_earlier_is_still_in() -> None:
+    """The earlier has lost it, and is in a call of its handler: two calls at once for a shard, in one process, are never made."""
+    world = EngineWorld(replace(NO_WAITING, leases_per_worker=1), shards=2)
+    world.put("slow", of=2)
+    children, worker = world.shards.split(CHILD_1), world.worker()
+    world.handler.script = lambda _: world.tasks.sleep(MINUTE)
+    first = world.tasks.spawn(lambda: world.window(world.item(SHARD), worker=worker))
+    world.tasks.sleep(SECOND)
+    world.change_lease(lease_owner=None, holder=None, lease_counter=9)
+    report = world.window(world.item(SHARD, CHILD_1), worker=worker)
+    assert outcomes(report)[SHARD] is Outcome.COULD_NOT_ACQUIRE
+    assert "an earlier window of this process is still in a handler call of this lease" in world.log.messages(
+        "warning"
+    )
+    assert world.handler.calls.count(("handle", SHARD)) == 1
+    assert world.table.lease().lease_counter == 9
+    assert outcomes(report)[children[0]] is Outcome.CAUGHT_UP, "what it goes without takes no room"
+    first.result()
+
+
 def test_a_table_out_of_reach_when_children_would_start_leaves_them_to_a_prompted_tick() -> None:
     world = EngineWorld()
     world.shards.split(SHARD)

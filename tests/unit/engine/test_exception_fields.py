@@ -1,0 +1,34 @@
+"""What a line of the log may hold of an exception: its beginning and its end, and how much is missing between them."""
+
+from __future__ import annotations
+
+from traceback import format_exception
+
+import pytest
+from sublet.engine.exception_fields import TEXT_MAX, exception_fields, exception_text
+from sublet.settings import LogExceptions
+
+
+def test_a_failure_that_quotes_a_whole_batch_still_fits_into_one_line_of_the_log() -> None:
+    fields = exception_fields(ValueError("x" * 10**6), LogExceptions.FULL)
+    assert len(fields["traceback"]) < TEXT_MAX + 100
+
+
+@pytest.mark.parametrize("missing", [0, 2, 1_000])
+def test_of_a_longer_text_both_halves_are_left_and_the_length_of_what_is_not(missing: int) -> None:
+    fault = ValueError("a" * (TEXT_MAX // 2) + "b" * (TEXT_MAX // 2 + missing))
+    text, whole = exception_text(fault), "".join(format_exception(fault))
+    half = TEXT_MAX // 2
+    assert text == f"{whole[:half]}\n[... {len(whole) - TEXT_MAX} characters ...]\n{whole[-half:]}"
+
+
+def test_a_text_that_just_fits_is_whole() -> None:
+    fault = ValueError("x" * (TEXT_MAX - len("ValueError: \n")))
+    assert exception_text(fault) == f"{type(fault).__name__}: {fault}\n"
+
+
+def test_without_its_text_a_failure_is_a_type_and_frames() -> None:
+    assert exception_fields(ValueError("secret"), LogExceptions.FRAMES) == {
+        "error": "ValueError",
+        "frames": "",
+    }
