@@ -133,7 +133,7 @@ def _without(clauses: set[str], *kinds: WriteKind) -> Rewrite:
 
 
 def _rewriting(rewrite: Rewrite) -> Mutation:
-    return Mutation(lambda table: RewritingTable(table, rewrite))
+    return Mutation(lambda table: RewritingTable(table, rewrite), has_rules=False)
 
 
 MUTATIONS = {

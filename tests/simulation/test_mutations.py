@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -32,6 +33,14 @@ def test_a_breakage_is_noticed(name: str) -> None:
             assert re.search(NOTICED_AS[name], violation), f"seed {seed} broke otherwise: {violation}"
             return
     pytest.fail(f"nothing noticed in {WORLDS} worlds: {name}")
+
+
+@pytest.mark.parametrize("name", ["counter reset on acquire", "heartbeat from a resumed zombie"])
+def test_a_write_without_its_fence_is_noticed_before_it_does_harm(name: str) -> None:
+    """Nearly at once, and in each of a few worlds: any row will do that such a write is made to."""
+    for seed in range(3):
+        violation = simulate(seed, mutation=replace(MUTATIONS[name], has_rules=True)).violation
+        assert re.search(r" of \S+ breaks its rule: ", violation or ""), f"seed {seed}: {violation}"
 
 
 def test_each_breakage_that_was_asked_for_is_there() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from sublet.decisions.choose_leases import ClaimReason
@@ -54,3 +55,16 @@ def test_a_process_that_is_told_to_stop_resumes_nothing() -> None:
     stop = world.tasks.signal()
     world.at(SECOND, stop.set)
     assert resume(world.ports, MINE, stop) == ()
+
+
+def test_twins_that_start_before_either_has_a_lease_are_fenced_as_any_two_owners_are() -> None:
+    """Neither can tell the other's leases from its own by their names, and both go on: as one worker of two halves."""
+    world = EngineWorld(MINE, shards=2)
+    assert [resume(world.ports, MINE, world.tasks.signal()) for _ in range(2)] == [(), ()]
+    world.put("a", "b", of=2)
+    items = [replace(world.item(item_id=twin), worker_id="host-1") for twin in ("twin-1", "twin-2")]
+    twins = [world.tasks.spawn(partial(world.window, item)) for item in items]
+    reports = [twin.result() for twin in twins]
+    taken = [lease.lease_key for report in reports for lease in report.leases if lease.user_records]
+    assert taken == [SHARD], "each lease is the one's or the other's"
+    assert sorted(world.handler.data()) == [b"a", b"b"]

@@ -53,6 +53,8 @@ class Wiring:
     stream: Callable[[PolledStream, LeaseTable], Stream] = lambda stream, _: stream
     handler: Callable[[World, Process], Handler] = SimHandler
     destination: Callable[[World, Process], FailureDestination] = SimDestination
+    has_rules: bool = True
+    """Whether each write is held against its rule: not where a test writes by others, to see what else would notice."""
 
 
 @dataclass(slots=True)

@@ -101,6 +101,8 @@ class _Run:
             max_skew=timedelta(seconds=chance.choice((0, 1, 3))),
             is_recorded=is_recorded,
         )
+        if not wiring.has_rules:
+            self.world.watch.rules = None
         self.tick_interval = chance.choice((20, 30, 60)) * SECOND
         self.stays_to_see_balance = chance.random() < 0.3
         """Takes as long as all the rest of a world."""

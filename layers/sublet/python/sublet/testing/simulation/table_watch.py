@@ -15,6 +15,7 @@ from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.testing.simulation.ledger import NEVER
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Process
+from sublet.testing.simulation.write_rules import WriteRules
 
 if TYPE_CHECKING:
     from sublet.testing.simulation.world import World
@@ -61,6 +62,7 @@ class TableWatch:
     """As the rows say, those that cannot be read now included."""
     previous_rows: dict[str, tuple[int, Row | None]] = field(default_factory=dict)
     """What a row was before its last write, and when that was: for stale scans."""
+    rules: WriteRules | None = field(default_factory=WriteRules)
 
     def commit(self, process: Process, write: LeaseWrite) -> Applied | Refused:
         """One conditional write, at one moment, and every invariant that it must keep."""
@@ -79,6 +81,9 @@ class TableWatch:
 
     def _written(self, process: Process, write: LeaseWrite, before: Row | None, after: Row | None) -> None:
         key = write.lease_key
+        rules = None if process.is_java else self.rules
+        if rules is not None and (problem := rules.broken(write, before, after)):
+            self.world.fail(f"{write.kind} of {key} breaks its rule: {problem}")
         if after is None:
             self._deleted(key, before)
             return

@@ -1,0 +1,158 @@
+"""What each write may do to a row, and which rows refuse it: the table of docs/algorithm.md, said once more.
+
+A write whose condition lacks a clause does harm only where two rare things meet, and few worlds see them do. So each write is put
+to the row that it met and to rows that differ from that one by one thing, as another client might have left them: it is to be
+taken by those that say the same in all that it is fenced by, however they spell it, and by no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sublet.protocol import lease_row as columns
+from sublet.protocol.conditions import Row, holds
+from sublet.protocol.lease import AttributeValue, Lease
+from sublet.protocol.lease_row import decode_row, number
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
+
+HELD = frozenset({"lease_counter", "lease_owner", "holder"})
+POSITION = frozenset({"position"})
+NOT_ENDED = frozenset({"is_ended"})
+COUNTER = frozenset({columns.LEASE_COUNTER})
+OWNERSHIP = frozenset({columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER})
+PROGRESS = frozenset({columns.CHECKPOINT, columns.SUB_SEQUENCE_NUMBER, columns.OWNER_SWITCHES})
+OVER = frozenset({*columns.PENDING, columns.START_AT, *columns.TROUBLES})
+"""What progress takes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`fenced_by`: what of the lease stands. `changes`, `removes`: attributes. `counted`: by how much the counter goes up.
+    `is_of_whole_rows`: one that is no lease, for want of a counter, refuses it.
+    """
+
+    fenced_by: frozenset[str]
+    changes: frozenset[str] = frozenset()
+    removes: frozenset[str] = frozenset()
+    counted: int = 1
+    is_of_whole_rows: bool = True
+
+
+RULES = {
+    WriteKind.ACQUIRE: Rule(
+        frozenset({"lease_counter", "lease_owner"}) | NOT_ENDED,
+        frozenset({columns.LEASE_OWNER, columns.HOLDER, columns.OWNER_SWITCHES, columns.CRASHES}),
+        frozenset({columns.CHECKPOINT_OWNER}),
+    ),
+    WriteKind.HEARTBEAT: Rule(HELD, frozenset({columns.ATTEMPTS})),
+    WriteKind.PIN: Rule(HELD | POSITION, frozenset({columns.START_AT, columns.SUB_SEQUENCE_NUMBER})),
+    WriteKind.CHECKPOINT: Rule(HELD | POSITION, PROGRESS, OVER),
+    WriteKind.PREPARE: Rule(HELD, frozenset(columns.PENDING)),
+    WriteKind.LATE_CHECKPOINT: Rule(POSITION, PROGRESS, OVER, counted=0),
+    WriteKind.SET_CHILDREN: Rule(HELD, frozenset({columns.CHILDREN})),
+    WriteKind.END: Rule(HELD | POSITION, PROGRESS, OVER | OWNERSHIP | {columns.CAUGHT_UP_AT}),
+    WriteKind.RELEASE: Rule(HELD, frozenset({columns.CAUGHT_UP_AT, columns.CRASHES}), OWNERSHIP),
+    WriteKind.HAND_OVER: Rule(
+        frozenset({"lease_owner", "checkpoint_owner"}),
+        frozenset({columns.OWNER_SWITCHES}),
+        frozenset({columns.CHECKPOINT_OWNER, columns.HOLDER}),
+        is_of_whole_rows=False,
+    ),
+    WriteKind.DELETE: Rule(frozenset({"lease_counter", "lease_owner"})),
+}
+
+ELSEWHERE = "9" * 56
+NULL: AttributeValue = {"NULL": True}
+OTHERWISE: dict[str, tuple[AttributeValue | None, ...]] = {
+    columns.LEASE_OWNER: ({"S": "somebody else"}, {"S": ""}, NULL, None),
+    columns.HOLDER: ({"S": "somebody else/1"}, None),
+    columns.CHECKPOINT_OWNER: ({"S": "somebody else"}, None),
+    columns.CHECKPOINT: ({"S": ELSEWHERE}, {"S": "TRIM_HORIZON"}, {"S": "LATEST"}, {"S": "SHARD_END"}),
+    columns.SUB_SEQUENCE_NUMBER: ({"N": "77"}, {"N": "0"}, NULL, None),
+    columns.START_AT: ({"N": "77000"}, NULL, None),
+}
+"""What may stand there instead; None: nothing."""
+
+PROBED = 8
+"""Writes of each kind in a world. The rules are the same for all of them."""
+
+
+@dataclass(slots=True)
+class WriteRules:
+    """One for each world. Java's writes follow Java's rules."""
+
+    probed: dict[WriteKind, int] = field(default_factory=dict)
+
+    def broken(self, write: LeaseWrite, before: Row | None, after: Row | None) -> str | None:
+        """Which rule an applied write has broken, in words."""
+        if write.kind is WriteKind.CREATE:
+            return "it may overwrite a row" if holds(write.condition, after) else None
+        met, rule = decode_row(before or {}), RULES[write.kind]
+        if before is None or not isinstance(met, Lease):
+            return None  # what nobody can read, an operator's doing
+        problem = _changed_wrongly(rule, write, before, after) if after is not None else None
+        if problem is None and self.probed.get(write.kind, 0) < PROBED:
+            self.probed[write.kind] = self.probed.get(write.kind, 0) + 1
+            problem = _fenced_wrongly(rule, write, before, met) or _left_of_more(rule, write, before)
+        return problem
+
+
+def _changed_wrongly(rule: Rule, write: LeaseWrite, before: Row, after: Row) -> str | None:
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    if odd := changed - rule.changes - rule.removes - COUNTER:
+        return f"it changed {sorted(odd)}"
+    if left := rule.removes & after.keys():
+        return f"it left {sorted(left)}"
+    counted = int(after[columns.LEASE_COUNTER]["N"]) - int(before[columns.LEASE_COUNTER]["N"])
+    if counted != rule.counted:
+        return f"it counted {counted}"
+    return _switched_wrongly(write, before, after)
+
+
+def _switched_wrongly(write: LeaseWrite, before: Row, after: Row) -> str | None:
+    """How often the owner has changed since the last progress."""
+    switches = [int(row.get(columns.OWNER_SWITCHES, {}).get("N", 0)) for row in (before, after)]
+    owners = [row.get(columns.LEASE_OWNER, {}).get("S") for row in (before, after)]
+    due = switches[0]
+    if write.kind is WriteKind.HAND_OVER or (
+        write.kind is WriteKind.ACQUIRE and owners[0] and owners[0] != owners[1]
+    ):
+        due += 1
+    elif columns.CHECKPOINT in write.sets:
+        due = 0
+    return None if switches[1] == due else f"it made {switches[0]} switches of owners {switches[1]}"
+
+
+def _fenced_wrongly(rule: Rule, write: LeaseWrite, before: Row, met: Lease) -> str | None:
+    if holds(write.condition, None):
+        return "it would make half a row where there is none"
+    for name, row in _rows_like(before):
+        lease, is_taken = decode_row(row), holds(write.condition, row)
+        if not isinstance(lease, Lease):
+            if is_taken and rule.is_of_whole_rows:
+                return f"a row with {row.get(name)} as its {name} would take it, which is no lease"
+            continue
+        says_the_same = all(getattr(lease, what) == getattr(met, what) for what in rule.fenced_by)
+        if is_taken and not says_the_same:
+            return f"a row with {row.get(name)} as its {name} would take it, as {before.get(name)} did"
+        if says_the_same and not is_taken and lease.position == met.position:
+            return f"a row with {row.get(name)} as its {name} would refuse it, as {before.get(name)} did not"
+    return None
+
+
+def _left_of_more(rule: Rule, write: LeaseWrite, before: Row) -> str | None:
+    """Of a row in which all stands that the write takes away: few do."""
+    after = apply_to(write, {**dict.fromkeys(rule.removes, number(1)), **before})
+    left = rule.removes & (after or {}).keys()
+    return f"it would leave {sorted(left)}" if left else None
+
+
+def _rows_like(row: Row) -> Iterator[tuple[str, Row]]:
+    """Each differs from the row in one attribute, or in none."""
+    counter = int(row[columns.LEASE_COUNTER]["N"])
+    others = {**OTHERWISE, columns.LEASE_COUNTER: ({"N": str(counter + 1)}, None)}
+    for name, values in others.items():
+        rest = {column: value for column, value in row.items() if column != name}
+        for value in values:
+            yield name, rest if value is None else {**rest, name: value}
