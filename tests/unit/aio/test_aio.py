@@ -91,6 +91,7 @@ def test_fetch_and_next(world: World) -> None:
             assert record is not None
             assert record.data == b"a1"
             assert await consumer.next(expires=1) is None
+            assert (await consumer.info()).workers == {consumer.settings.worker_id: 1}
 
     run(main())
     assert world.owners == {None}

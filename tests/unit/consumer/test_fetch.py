@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from sublet import SettingsError
 from sublet.consumer.record import Record
+from sublet.decisions.fleet_status import ShardState
 from sublet.memory.failure_destination import MemoryDestination
 
 from tests.doubles.pulled import SECOND, PulledWorld
@@ -116,6 +117,20 @@ def test_outside_of_with_what_nothing_is_said_of_is_given_back_when_expires_has_
     assert not record.ack()
 
 
+def test_outside_of_with_an_iterator_that_is_kept_and_not_asked_any_more_holds_nothing_for_ever() -> None:
+    world = PulledWorld()
+    world.put(["a1", "b1", "c1"])
+    complete = world.consumer().fetch(1)
+    next(complete).ack()
+    world.sleep(3)
+    assert world.owners == {None}  # it had given all, and all of that was acknowledged
+    begun = world.consumer().fetch(3, expires=5)
+    assert next(begun).data == b"b1"
+    world.sleep(15)
+    assert world.owners == {None}
+    assert list(begun) == []
+
+
 def test_closing_it_outside_of_with_releases_at_once() -> None:
     world = PulledWorld()
     world.put(["a1", "b1"])
@@ -211,3 +226,18 @@ def test_children_come_after_all_of_their_parent_is_acknowledged() -> None:
         for record in records:
             record.ack()
         assert sorted(data(consumer.fetch(2, expires=60))) == ["a2", "b2"]
+
+
+def test_info_tells_how_the_application_stands() -> None:
+    world = PulledWorld(shards=2)
+    world.put(["a1"])
+    with world.consumer(worker_id="first") as consumer:
+        record = consumer.next()
+        assert record is not None
+        world.sleep(5)
+        status = consumer.info()
+        assert status.workers == {"first": 2}
+        record.ack()
+    assert consumer.info(cached=True) is status
+    assert consumer.info().states == {ShardState.UNOWNED: 2}
+    assert record.user_record.checkpoint in {shard.checkpoint for shard in consumer.info().shards}

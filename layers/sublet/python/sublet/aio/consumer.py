@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from sublet.aio.record import Record
 from sublet.aio.records import Records
 from sublet.consumer.defaults import pull_settings
 from sublet.consumer.group import Group, group_of
+from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.pull_events import Event
 from sublet.decisions.pull_request import (
     Demand,
@@ -58,6 +60,10 @@ class Consumer:
     async def create(self) -> None:
         """Over AWS, make the lease table and the sightings' table if there are none. Pulling never does."""
         await asyncio.to_thread(self._group.create)
+
+    async def info(self, *, cached: bool = False) -> FleetStatus:
+        """See sublet.Consumer.info."""
+        return await asyncio.to_thread(partial(self._group.info, cached=cached))
 
     async def __aenter__(self) -> Self:
         """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # what `import sublet` does without; the methods load it
     from sublet.consumer.group import Group
     from sublet.consumer.pulling import Records
     from sublet.consumer.record import Record
+    from sublet.decisions.fleet_status import FleetStatus
     from sublet.decisions.pull_events import Event
     from sublet.decisions.pull_request import Demand, FetchProgress, Patience
     from sublet.ports import Ports
@@ -118,6 +119,10 @@ class Consumer:
     def create(self) -> None:
         """Over AWS, make the lease table and the sightings' table if there are none. Pulling never does."""
         self._group.create()
+
+    def info(self, *, cached: bool = False) -> FleetStatus:
+        """How the application stands: its shards, who has them, how far they are. `cached`: as it was told last, if it was."""
+        return self._group.info(cached=cached)
 
     def __enter__(self) -> Self:
         """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""

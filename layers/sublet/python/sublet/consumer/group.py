@@ -9,6 +9,7 @@ from datetime import timedelta
 from sublet.consumer.buffer import BufferLimits, Pull
 from sublet.consumer.membership import Membership, World
 from sublet.consumer.puller import Puller
+from sublet.decisions.fleet_status import FleetStatus, fleet_status
 from sublet.decisions.pull_events import Event
 from sublet.decisions.pull_request import Demand, FetchProgress, Patience
 from sublet.ports import Ports, Signal
@@ -24,12 +25,21 @@ class Group:
     world: World
     is_over_aws: bool
     lasting: Membership | None = field(default=None, init=False)
+    _told: FleetStatus | None = field(default=None, init=False)
 
     def create(self) -> None:
         if self.is_over_aws:
             from sublet.consumer.over_aws import over_aws  # noqa: PLC0415 - boto3, which memory does without
 
             over_aws(self.world.settings, self.world.tasks.signal(), may_create=True)
+
+    def info(self, *, cached: bool) -> FleetStatus:
+        """How the application stands; with `cached` as it was told last, if it was."""
+        if self._told is None or not cached:
+            ports, settings = self.world.compose(self.world.settings, self.world.tasks.signal())
+            seen = ports.sightings.load().sightings
+            self._told = fleet_status(ports.table.scan(), seen, ports.clock.now(), settings.failover_time)
+        return self._told
 
     def join(self) -> None:
         if self.lasting is not None:

@@ -50,6 +50,8 @@ class Membership:
         self.buffer = Buffer(world.clock, world.tasks, world.limits, self.tell)
         self.idle_heartbeat = 2 * world.settings.idle_poll_interval
         """The longest that any who pulls gave, and not sooner than a quiet shard is polled."""
+        self.ends_by: datetime | None = None
+        """When it ends by itself; None: it does not."""
         self.abandoned: list[Callable[[], None]] = []
         """What ends that which nobody has in hand any more."""
         self._stop = world.tasks.signal()
@@ -67,7 +69,6 @@ class Membership:
         self.leave()
         for task in self._tasks:
             task.result()
-        atexit.unregister(self.end)
 
     def leave_when_said(self, at_most: timedelta) -> None:
         """Begin to end as soon as something has been said of all that is out, or after so long."""
@@ -94,6 +95,7 @@ class Membership:
         finally:
             self._stop.set()
             self.buffer.stop()
+            atexit.unregister(self.end)
 
     def _keep(self) -> None:
         """Checkpoint what is acknowledged at its interval, end what is abandoned, and see whether there is life."""
@@ -103,6 +105,8 @@ class Membership:
             if clock.steady() >= due_at:
                 self.buffer.checkpoint()
                 due_at = clock.steady() + self._world.settings.checkpoint_interval
+            if self.ends_by is not None and clock.steady() >= self.ends_by:
+                self.leave()
             while self.abandoned:
                 self.abandoned.pop()()
             self._signs.look(self.idle_heartbeat)

@@ -28,6 +28,8 @@ class Puller:
 
     def __post_init__(self) -> None:
         self.membership.buffer.begin(self.pull)
+        if self.owns and self.lingers is not None and self.pull.expires_at is not None:
+            self.membership.ends_by = self.pull.expires_at + self.lingers  # though nobody asks any more
 
     def look(self, waiter: Waiter | None = None) -> Delivery | timedelta | None:
         """The next record; or how long to wait at most, unless the waiter is told; None: it is over. Raises what ended it.
@@ -41,7 +43,7 @@ class Puller:
             raise
         if isinstance(found, LookAgain):
             return LONG if found.at is None else max(found.at - self.clock.steady(), timedelta(0))
-        if found is None:
+        if found is None or self.pull.is_over:  # with this record, too
             self.finish()
         return found
 

@@ -1,0 +1,100 @@
+"""How an application stands, as its lease table and the sightings tell it: nothing else is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sublet.decisions.liveness import Sighting, idle_time, is_expired
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+
+
+class ShardState(StrEnum):
+    """Of a shard that has a lease."""
+
+    HELD = "held"
+    MOVING = "moving"
+    """Its owner drains it for another (KCL 3.x)."""
+    UNOWNED = "unowned"
+    """Released or never had: the next tick sends somebody, where somebody is wanted."""
+    EXPIRED = "expired"
+    """Its owner is gone, and did not release it."""
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStatus:
+    """owner         who consumes it; None if nobody does
+    checkpoint    what is handled
+    caught_up_at  a moment at which nothing after the checkpoint was in the shard; None where that is not known
+    idle          how long nobody is known to have written to its lease; None where nobody ever has
+    crashes       owners that have gone since the last checkpoint
+    """
+
+    shard_id: str
+    state: ShardState
+    owner: str | None
+    checkpoint: Checkpoint
+    caught_up_at: datetime | None
+    idle: timedelta | None
+    crashes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStatus:
+    """`at`: when it was looked. `shards`: by shard id. `malformed`: rows that are no leases, which wait for a hand."""
+
+    at: datetime
+    shards: tuple[ShardStatus, ...]
+    malformed: tuple[MalformedRow, ...] = ()
+
+    @property
+    def workers(self) -> Mapping[str, int]:
+        """How many shards each living worker has."""
+        alive = (ShardState.HELD, ShardState.MOVING)
+        return Counter(
+            shard.owner for shard in self.shards if shard.owner is not None and shard.state in alive
+        )
+
+    @property
+    def states(self) -> Mapping[ShardState, int]:
+        """How many shards are in each state that any is in."""
+        return Counter(shard.state for shard in self.shards)
+
+
+def fleet_status(
+    scan: LeaseScan, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
+) -> FleetStatus:
+    """Liveness is judged by stored sightings, as a lease manager judges it: an owner whom nobody has watched yet is alive."""
+    leases = sorted(scan.leases, key=lambda lease: lease.shard_id)
+    shards = tuple(_status(lease, sightings, now, failover_time) for lease in leases)
+    return FleetStatus(now, shards, tuple(scan.malformed))
+
+
+def _status(
+    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
+) -> ShardStatus:
+    idle = idle_time(lease, sightings, now)
+    return ShardStatus(
+        lease.shard_id,
+        _state(lease, is_expired(lease, sightings, now, failover_time)),
+        lease.actual_owner,
+        lease.checkpoint,
+        lease.caught_up_at,
+        None if idle == timedelta.max else idle,
+        lease.crashes,
+    )
+
+
+def _state(lease: Lease, has_expired: bool) -> ShardState:
+    if lease.is_ended:
+        return ShardState.ENDED
+    if lease.actual_owner is None:
+        return ShardState.UNOWNED
+    if has_expired:
+        return ShardState.EXPIRED
+    return ShardState.HELD if lease.checkpoint_owner is None else ShardState.MOVING

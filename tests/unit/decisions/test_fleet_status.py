@@ -1,0 +1,63 @@
+"""How an application stands, by its leases and what was seen of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sublet.decisions.fleet_status import FleetStatus, ShardState, fleet_status
+from sublet.decisions.liveness import Sighting
+from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+
+NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
+FAILOVER_TIME = timedelta(seconds=30)
+
+
+def status(*leases: Lease, seen: timedelta = timedelta(0)) -> FleetStatus:
+    """Of leases that were all seen as they are so long ago."""
+    sightings = {
+        lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - seen) for lease in leases
+    }
+    return fleet_status(LeaseScan(leases, ()), sightings, NOW, FAILOVER_TIME)
+
+
+@pytest.mark.parametrize(
+    ("lease", "seconds", "state"),
+    [
+        (Lease("shard-1", TRIM_HORIZON), 0, ShardState.UNOWNED),
+        (Lease("shard-1", TRIM_HORIZON, 7, "worker"), 30, ShardState.HELD),
+        (Lease("shard-1", TRIM_HORIZON, 7, "worker"), 31, ShardState.EXPIRED),
+        (Lease("shard-1", TRIM_HORIZON, 7, "next", checkpoint_owner="worker"), 1, ShardState.MOVING),
+        (Lease("shard-1", SHARD_END, 7, "worker"), 31, ShardState.ENDED),
+    ],
+)
+def test_each_state(lease: Lease, seconds: int, state: ShardState) -> None:
+    (shard,) = status(lease, seen=timedelta(seconds=seconds)).shards
+    assert shard.state is state
+    assert shard.idle == timedelta(seconds=seconds)
+
+
+def test_an_owner_that_nobody_has_watched_counts_as_alive() -> None:
+    (shard,) = fleet_status(
+        LeaseScan((Lease("shard-1", TRIM_HORIZON, 7, "worker"),), ()), {}, NOW, FAILOVER_TIME
+    ).shards
+    assert shard.state is ShardState.HELD
+
+
+def test_workers_are_those_that_live() -> None:
+    fleet = status(
+        Lease("shard-2", TRIM_HORIZON, 1, "first"),
+        Lease("shard-1", TRIM_HORIZON, 1, "first"),
+        Lease("shard-3", TRIM_HORIZON, 1, "second"),
+        Lease("shard-4", SHARD_END, 1, "third"),
+        Lease("shard-5", TRIM_HORIZON),
+    )
+    assert fleet.workers == {"first": 2, "second": 1}
+    assert fleet.states == {ShardState.HELD: 3, ShardState.ENDED: 1, ShardState.UNOWNED: 1}
+    assert [shard.shard_id for shard in fleet.shards] == [f"shard-{number}" for number in range(1, 6)]
+
+
+def test_rows_that_are_no_leases_are_told() -> None:
+    row = MalformedRow("shard-1", "no checkpoint")
+    assert fleet_status(LeaseScan((), (row,)), {}, NOW, FAILOVER_TIME).malformed == (row,)
