@@ -344,3 +344,17 @@ def test_a_batch_that_is_admitted_over_several_checkpoints_comes_once() -> None:
             seen.append(record.data.decode())
             assert record.attempt == 1
     assert seen == numbered("a", 50)
+
+
+def test_a_lease_is_left_though_nobody_takes_what_is_offered_of_it() -> None:
+    world = PulledWorld(shards=2)
+    fast: dict[str, Any] = {"failover_time": timedelta(seconds=6), "heartbeat_interval": SECOND}
+    for log in world.stream.logs:
+        world.stream.put("a", b"a0", log.hash_key_range.starting)
+    with world.consumer(worker_id="first", **fast):
+        world.sleep(10)
+        assert world.owners == {"first"}
+        with world.consumer(worker_id="second", **fast):
+            world.sleep(120)
+            assert world.owners == {"first", "second"}
+            assert world.told(EventKind.LEASE_LOST) == 1

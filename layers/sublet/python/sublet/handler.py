@@ -51,7 +51,7 @@ class Batch(Struct, frozen=True):
     stream_arn                  None where nobody has told: a deployment or process without the setting `stream_arn`
     attempt                     1 for the first call that begins with this record in this window, 2 for its first retry
     remaining_time_in_millis()  until the window wants to end: no call begins after it, the one under way may go on into
-                                `window_margin`. Never negative
+                                `window_margin`. Never negative; 0 as soon as the lease is to be left, also before its time
     prepare_checkpoint(record, state)
                                 the first of two phases (KCL's pending checkpoint): `state`, bytes of yours, is kept beside the
                                 place that is to be checkpointed, and given back with the lease to whoever comes before it is

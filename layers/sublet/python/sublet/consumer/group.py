@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from sublet.consumer.buffer import BufferLimits, Pull
+from sublet.consumer.delivery import BufferLimits, Pull
 from sublet.consumer.membership import Membership, World
 from sublet.consumer.puller import Puller
 from sublet.decisions.fleet_status import FleetStatus, fleet_status

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from sublet.consumer.buffer import Buffer, BufferLimits, Delivery
+from sublet.consumer.buffer import Buffer
+from sublet.consumer.delivery import BufferLimits, Delivery
 from sublet.consumer.pull_handler import PullHandler
 from sublet.consumer.watched_ports import Signs, watched
 from sublet.decisions.failure_policy import Condition, Run, SetAside

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sublet.consumer.buffer import Delivery, LookAgain, Pull, Waiter
+from sublet.consumer.delivery import Delivery, LookAgain, Pull, Waiter
 from sublet.consumer.membership import Membership
 from sublet.ports import Clock
 

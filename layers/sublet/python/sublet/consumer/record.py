@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from sublet.protocol.records import UserRecord
 
 if TYPE_CHECKING:  # what `import sublet` does without
-    from sublet.consumer.buffer import Buffer, Delivery
+    from sublet.consumer.buffer import Buffer
+    from sublet.consumer.delivery import Delivery
 
 
 class Record:

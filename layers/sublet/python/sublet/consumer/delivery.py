@@ -1,0 +1,81 @@
+"""What a buffer hands out, and what it is asked with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from sublet.consumer.shard_queue import ShardQueue
+from sublet.decisions.pull_request import NO_DEMAND, Demand, FetchProgress
+from sublet.handler import Batch
+from sublet.ports import Signal
+from sublet.protocol.records import UserRecord
+
+
+class Waiter(Protocol):
+    """Whoever is to be told that something has changed: once."""
+
+    def set(self) -> None: ...
+
+
+class Delivery(NamedTuple):
+    """A record that is out: its place in its shard, and for the how-manieth time."""
+
+    queue: ShardQueue
+    number: int
+    attempt: int
+    record: UserRecord
+
+
+SetAside = Callable[[Delivery, str], bool]
+"""Gives a record to the failure destination, with why; whether that has taken it."""
+
+
+class LookAgain(NamedTuple):
+    """Nothing for now: when the waiter is told, or at the moment (None: no moment)."""
+
+    at: datetime | None
+
+
+@dataclass(slots=True, eq=False)
+class Pull:
+    """A fetch or consume under way, as its buffer knows it."""
+
+    wants: FetchProgress | Demand
+    expires_at: datetime | None = None
+    """By the steady clock: then nothing more is admitted for it, and it is over when nothing is left in the buffer."""
+    is_expired: bool = False
+    is_over: bool = False
+
+    def demand(self) -> Demand:
+        if self.is_expired:
+            return NO_DEMAND
+        return self.wants.demand() if isinstance(self.wants, FetchProgress) else self.wants
+
+
+@dataclass(slots=True, eq=False)
+class Offer:
+    """A batch that a session's thread waits to have admitted: `at` is the next record of it."""
+
+    queue: ShardQueue
+    batch: Batch
+    changed: Signal
+    at: int = 0
+
+    @property
+    def is_admitted(self) -> bool:
+        return self.at == len(self.batch.records)
+
+
+@dataclass(frozen=True, slots=True)
+class BufferLimits:
+    """max_ack_pending  of one shard: admitted, and beyond what is finished without a gap
+    max_bytes        of all that is not finished, over all shards
+    ack_wait         how long a record may be out
+    """
+
+    max_ack_pending: int
+    max_bytes: int
+    ack_wait: timedelta
