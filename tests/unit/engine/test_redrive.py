@@ -116,3 +116,11 @@ def test_each_batch_is_shown() -> None:
     redriving.run()
     assert [shown.done for shown in redriving.shown] == [1, 2, 3]
     assert {shown.batches for shown in redriving.shown} == {3}
+
+
+def test_what_cannot_be_read_is_left_alone_and_told() -> None:
+    redriving = Redriving()
+    redriving.store.kept = lambda: [KeptBatch("one", None, "no JSON")]  # type: ignore[method-assign]
+    assert redriving.run().foreign == 1
+    (line,) = redriving.log.lines
+    assert line.fields == {"kept_as": "one", "problem": "no JSON"}

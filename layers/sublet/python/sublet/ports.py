@@ -249,7 +249,9 @@ class Metrics(Protocol):
 
 
 class Log(Protocol):
-    """Structured log lines: a constant message and fields. Never given a payload or a credential."""
+    """Structured log lines: a constant message and fields. Never given a payload or a credential. A field may not be named as an
+    attribute of a `logging.LogRecord` is, such as `name`: Python's logging refuses it.
+    """
 
     def info(self, message: str, **fields: object) -> None: ...
 

@@ -63,7 +63,7 @@ class Redrive:
         for each in kept:
             if each.batch is None or each.batch.application != self.settings.application:
                 problem = each.problem or f"of the application {each.batch and each.batch.application}"
-                self.log.warning("left alone", name=each.name, problem=problem)
+                self.log.warning("left alone", kept_as=each.name, problem=problem)
                 others.append(each)
             else:
                 ours.append((each.name, each.batch))

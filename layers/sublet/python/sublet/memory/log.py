@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+RESERVED = frozenset({*logging.makeLogRecord({}).__dict__, "message", "asctime"})
+"""Names of fields that Python's logging refuses: a line that has one raises where it should only tell something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +15,10 @@ class LogLine:
     level: str
     message: str
     fields: Mapping[str, object]
+
+    def __post_init__(self) -> None:
+        if refused := RESERVED & self.fields.keys():
+            raise KeyError(f"logging refuses a field of this name: {', '.join(sorted(refused))}")
 
 
 class MemoryLog:
