@@ -19,7 +19,13 @@ FailureDestination = sqs.IQueue | sns.ITopic | s3.IBucket | str
 
 PUTS = {"sqs": ["sqs:GetQueueUrl", "sqs:SendMessage"], "sns": ["sns:Publish"], "s3": ["s3:PutObject"]}
 REDRIVES = {
-    "sqs": ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"],
+    "sqs": [
+        "sqs:ChangeMessageVisibility",
+        "sqs:DeleteMessage",
+        "sqs:GetQueueAttributes",
+        "sqs:GetQueueUrl",
+        "sqs:ReceiveMessage",
+    ],
     "s3": ["s3:DeleteObject", "s3:GetObject"],
 }
 WITH_KEY = ["kms:Decrypt", "kms:GenerateDataKey"]

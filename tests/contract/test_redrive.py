@@ -9,7 +9,7 @@ from typing import Any
 
 import boto3
 import pytest
-from sublet.aws.failure_destinations import failure_destination
+from sublet.aws.failure_destinations import failure_destination, set_aside_store
 from sublet.cli.main import main
 from sublet.handlers.load import load_handler
 from sublet.settings import HandlerContract
@@ -98,3 +98,39 @@ def test_a_topic_has_nothing_to_give_back(moto_aws: None, capsys: pytest.Capture
 def test_a_redrive_is_from_somewhere(moto_aws: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["redrive", "--application", "orders", "--stream", "events", "--handler", "a:b"]) == 2
     assert "give --from" in capsys.readouterr().err
+
+
+def test_what_is_no_arn_is_said_of_the_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["redrive", "--from", "notanarn", "--application", "orders", "--stream", "events"])
+    said = capsys.readouterr().err
+    assert "argument --from: 'notanarn' is not the ARN of an SQS queue" in said
+    assert "on_failure" not in said
+
+
+def test_what_an_earlier_run_hides_is_told(
+    moto_aws: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arn = make("sqs")
+    (tmp_path / "hiding.py").write_text("def handle(batch): ...")
+    monkeypatch.syspath_prepend(tmp_path)
+    queue: Any = boto3.client("sqs")
+    url = queue.get_queue_url(QueueName="given-up")["QueueUrl"]
+    queue.send_message(QueueUrl=url, MessageBody="of somebody else")
+    store = set_aside_store(arn)
+    assert store is not None
+    assert (store.hidden(), len(store.kept()), store.hidden()) == (0, 1, 1)
+    main(
+        [
+            "redrive",
+            "--from",
+            arn,
+            "--application",
+            "orders",
+            "--stream",
+            "events",
+            "--handler",
+            "hiding:handle",
+        ]
+    )
+    assert "0 records in 0 batches handled and removed; about 1 more are hidden" in capsys.readouterr().out

@@ -6,7 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from sublet.engine.redrive import Redrive, Redriven
+from sublet.errors import DestinationRefused
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
 from sublet.memory import FakeClock, MemoryDestination, MemoryLog
@@ -124,3 +126,19 @@ def test_what_cannot_be_read_is_left_alone_and_told() -> None:
     assert redriving.run().foreign == 1
     (line,) = redriving.log.lines
     assert line.fields == {"kept_as": "one", "problem": "no JSON"}
+
+
+@pytest.mark.parametrize("fault", [DestinationRefused("gone"), KeyboardInterrupt()])
+def test_what_is_not_handled_can_be_had_again_at_once(fault: BaseException) -> None:
+    redriving, left = Redriving(batch(100), batch(200), batch(300)), list[str]()
+    names = [each.name for each in redriving.store.kept()]
+
+    def refuse(_: str) -> None:
+        raise fault
+
+    redriving.store.remove = refuse  # type: ignore[method-assign, assignment]
+    redriving.store.leave = left.append  # type: ignore[method-assign, assignment]
+    with pytest.raises(type(fault)):
+        redriving.run()
+    assert left == names
+    assert len(redriving.calls) == 1

@@ -182,11 +182,20 @@ class KeptBatch(Struct, frozen=True):
     problem: str = ""
 
 
+GIVEN_FOR = timedelta(minutes=15)
+"""As long as a window: what a store has given to one, it gives to nobody else before."""
+
+
 class SetAsideStore(Protocol):
     """A failure destination that gives back what it keeps. Raises DestinationRefused."""
 
+    def hidden(self) -> int:
+        """About how many it keeps that nobody can have now, since somebody was given them: for GIVEN_FOR if it was by `kept`."""
+
     def kept(self) -> Sequence[KeptBatch]:
-        """All that can be had now. Nobody else is given these for some time; a store that cannot promise that says so."""
+        """All that can be had now. Nobody else is given these for GIVEN_FOR; a store that cannot promise that says so. If it
+        raises, it has given nothing.
+        """
 
     def remove(self, name: str) -> None:
         """It is handled, and need not be kept. To remove what is gone is no error."""

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Literal, NoReturn, TypedDict
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from sublet.aws import clients
 from sublet.aws.clients import TopicClient
 from sublet.errors import DestinationRefused
-from sublet.ports import FailureDestination, KeptBatch, SetAsideStore
+from sublet.ports import GIVEN_FOR, FailureDestination, KeptBatch, SetAsideStore
 from sublet.protocol.failure_document import (
     OBJECT_SUFFIX,
     Message,
@@ -38,11 +39,11 @@ FIFO = ".fifo"
 FIFO_GROUP_MAX = 128
 """Characters of a message group's name."""
 
+NOT_VISIBLE: Literal["ApproximateNumberOfMessagesNotVisible"] = "ApproximateNumberOfMessagesNotVisible"
+"""An attribute of a queue, up to a minute old."""
+
 RECEIVED_AT_ONCE = 10
 """SQS: the most messages of one ReceiveMessage."""
-
-HIDDEN_FOR = 15 * 60
-"""Seconds for which a message that we were given is given to nobody else: as long as a window."""
 
 
 class FifoFields(TypedDict, total=False):
@@ -98,19 +99,33 @@ class SqsDestination:
         except _REFUSED as problem:
             _refused(self._arn, problem)
 
-    def kept(self) -> Sequence[KeptBatch]:
-        """Received, until there are no more: by their receipt handles. Hidden from others for HIDDEN_FOR seconds."""
+    def hidden(self) -> int:
         try:
-            return list(self._received())
+            reply = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=[NOT_VISIBLE])
         except _REFUSED as problem:
             _refused(self._arn, problem)
+        return int(reply["Attributes"][NOT_VISIBLE])
+
+    def kept(self) -> Sequence[KeptBatch]:
+        """Received, until there are no more: by their receipt handles."""
+        received: list[KeptBatch] = []
+        try:
+            received.extend(self._received())  # one by one: what came before a refusal is there
+        except BaseException as problem:
+            with suppress(DestinationRefused):
+                for each in received:
+                    self.leave(each.name)
+            if isinstance(problem, _REFUSED):
+                _refused(self._arn, problem)
+            raise
+        return received
 
     def _received(self) -> Iterator[KeptBatch]:
         while True:
             reply = self._client.receive_message(
                 QueueUrl=self._url,
                 MaxNumberOfMessages=RECEIVED_AT_ONCE,
-                VisibilityTimeout=HIDDEN_FOR,
+                VisibilityTimeout=int(GIVEN_FOR.total_seconds()),
                 WaitTimeSeconds=self._long_poll,
             )
             if not reply.get("Messages"):
@@ -184,6 +199,9 @@ class S3Destination:
             )
         except _REFUSED as problem:
             _refused(self._said, problem)
+
+    def hidden(self) -> int:
+        return 0
 
     def kept(self) -> Sequence[KeptBatch]:
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_setting, option_of, settings_of
 from sublet.errors import SettingsError
+from sublet.ports import GIVEN_FOR
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ Hand the records that an application has set aside to its handler once more: fro
 shard. What the handler does is removed; what fails again stays, and so does what other applications have put there. Each batch is
 handed over whole, once; at least once, as ever. It exits with 1 when anything stays.
 
-A queue's messages are hidden from others for 15 minutes meanwhile."""
+A queue's messages are hidden from others for 15 minutes at most meanwhile; it also asks the queue how many were hidden
+before (sqs:GetQueueAttributes)."""
 
 EXAMPLES = """\
 examples:
@@ -39,13 +42,26 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.add_argument(
-        "--from", dest="on_failure", metavar="ARN", help="a queue, or a bucket with or without /prefix"
+        "--from",
+        dest="on_failure",
+        metavar="ARN",
+        type=destination,
+        help="a queue, or a bucket with or without /prefix",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="only tell what is there; nothing is called or removed"
     )
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
+
+
+def destination(text: str) -> str:
+    """So that what is wrong with it is said of the option, and not of the setting that it stands for."""
+    try:
+        DEFINITIONS["on_failure"].check(text)
+    except SettingsError as refused:
+        raise ArgumentTypeError(f"{text!r} is not {refused.allowed}") from None
+    return text
 
 
 def redrive(options: Namespace) -> int:
@@ -60,7 +76,9 @@ def redrive(options: Namespace) -> int:
         raise SettingsError("on_failure", None, f"required; give --from, or set {option_of('on_failure')}")
     store = set_aside_store(settings.on_failure)
     if store is None:
-        raise SettingsError("on_failure", settings.on_failure, "a queue or a bucket: a topic keeps nothing")
+        raise SettingsError(
+            "on_failure", settings.on_failure, "a redrive is from a queue or a bucket: a topic keeps nothing"
+        )
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
     handler = load_handler(settings.handler, settings)
     with shown() as show:
@@ -74,6 +92,10 @@ def said(done: Redriven, *, dry_run: bool) -> str:
     """One line that says what came of it."""
     what = "would be handed over" if dry_run else "handled and removed"
     text = f"{done.records_done:,} records in {done.done:,} batches {what}"
+    if done.hidden:
+        minutes = GIVEN_FOR // timedelta(minutes=1)
+        text += f"; about {done.hidden:,} more are hidden, since somebody was given them: "
+        text += f"for {minutes} minutes at most if it was a redrive"
     if done.failed:
         text += f"; {done.failed:,} batches failed again and stay"
     if done.foreign:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from sublet.engine.exception_fields import exception_fields
+from sublet.errors import DestinationRefused
 from sublet.handler import Batch, Handler
 from sublet.ports import Clock, KeptBatch, Log, SetAsideStore
 from sublet.protocol.failure_document import SetAsideBatch
@@ -18,13 +20,16 @@ MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """How far it is. `foreign` are other applications' and what nobody can read: left alone."""
+    """How far it is. `foreign` are other applications' and what nobody can read: left alone. `hidden`: about how many
+    somebody was given before.
+    """
 
     batches: int = 0
     records_done: int = 0
     done: int = 0
     failed: int = 0
     foreign: int = 0
+    hidden: int = 0
 
     @property
     def stays(self) -> int:
@@ -44,16 +49,26 @@ class Redrive:
     dry_run: bool = False
 
     def run(self) -> Redriven:
-        """Raises DestinationRefused. What has not been handled then is kept as it was."""
+        """Raises DestinationRefused. What has not been handled then is kept as it was, and can be had again at once."""
+        hidden = self.store.hidden()  # before we hide any ourselves
         kept = self.store.kept()
-        ours, others = self._sorted_out(kept)
-        so_far = Redriven(len(kept), foreign=len(others))
-        for each in others:
-            self.store.leave(each.name)
-        handled: set[tuple[object, ...]] = set()
-        for name, batch in ours:
-            so_far = self._one(name, batch, handled, so_far)
-            self.show(so_far)
+        waiting = {each.name: None for each in kept}
+        try:
+            ours, others = self._sorted_out(kept)
+            so_far = Redriven(len(kept), foreign=len(others), hidden=hidden)
+            for each in others:
+                self.store.leave(each.name)
+                del waiting[each.name]
+            handled: set[tuple[object, ...]] = set()
+            for name, batch in ours:
+                so_far = self._one(name, batch, handled, so_far)
+                del waiting[name]
+                self.show(so_far)
+        except BaseException:
+            with suppress(DestinationRefused):  # the first fault is the one to be seen
+                for name in waiting:
+                    self.store.leave(name)
+            raise
         return so_far
 
     def _sorted_out(

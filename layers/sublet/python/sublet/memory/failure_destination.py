@@ -27,6 +27,9 @@ class MemoryDestination:
         self.taken.append(batch)
         self._kept[object_key(batch, "")] = batch
 
+    def hidden(self) -> int:
+        return 0
+
     def kept(self) -> Sequence[KeptBatch]:
         return [KeptBatch(name, batch) for name, batch in self._kept.items()]
 
