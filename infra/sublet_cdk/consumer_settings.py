@@ -67,6 +67,7 @@ class SettingProperties(TypedDict, total=False):
     linger: timedelta
     poll_interval: timedelta
     idle_poll_interval: timedelta
+    maximum_batching_window: timedelta
     poll_limit: int
     batch_size: int
     max_bytes_in_flight: int

@@ -306,6 +306,7 @@ def test_every_setting_survives_the_environment() -> None:
         linger=timedelta(0),
         poll_interval=timedelta(milliseconds=250),
         idle_poll_interval=timedelta(seconds=90),
+        maximum_batching_window=timedelta(seconds=30),
         poll_limit=11,
         batch_size=12,
         max_bytes_in_flight=33 * 2**20,

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.chance import Chance
 from sublet.protocol.records import Page
-from sublet.settings import Settings
+from sublet.settings import Mode, Settings
 
 SLOWS_DOWN = 10
 """A shard that has been quiet for so many seconds is polled each second: who waits for a record waits for a twentieth of the
@@ -66,10 +66,11 @@ def next_poll_at(pace: Pace, polled_at: datetime, chance: Chance, settings: Sett
 
 
 def _interval_at_tip(pace: Pace, now: datetime, settings: Settings) -> timedelta:
+    gathering = settings.maximum_batching_window if settings.mode is Mode.CONTINUOUS else timedelta(0)
     if pace.records_at is None:
-        return settings.idle_poll_interval
+        return max(settings.idle_poll_interval, gathering)
     slower = max((now - pace.records_at) / SLOWS_DOWN, pace.shared, settings.poll_interval)
-    return min(slower, settings.idle_poll_interval)
+    return max(min(slower, settings.idle_poll_interval), gathering)
 
 
 def throttled_until(now: datetime, refusals: int) -> datetime:

@@ -177,6 +177,16 @@ class Settings:
     ] = timedelta(seconds=2)
     """Between polls of a shard that has been quiet for long. Until then a tenth of the time that it has been."""
 
+    maximum_batching_window: Annotated[
+        timedelta,
+        lasting("0s", "4m"),
+        Elsewhere(
+            esm="MaximumBatchingWindowInSeconds",
+            difference="the records wait in the stream, up to 4m: a batch that would be full sooner does not go sooner",
+        ),
+    ] = timedelta(0)
+    """In continuous mode, at least between polls at the tip: records wait so long, and come in fewer, larger batches."""
+
     poll_limit: Annotated[int, between(1, POLL_LIMIT_MAX), Elsewhere(kcl="maxRecords")] = POLL_LIMIT_MAX
     """Stream records asked for in one poll. Called so because a batch and what is in flight have their own limits."""
 
