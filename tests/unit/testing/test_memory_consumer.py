@@ -109,6 +109,77 @@ def test_a_handler_that_breaks_the_contract_is_told() -> None:
         consume(call, [b"a"])
 
 
+QUEUE = "arn:aws:sqs:us-east-1:123456789012:given-up"
+
+
+def never(_: Batch) -> None:
+    raise ValueError("never")
+
+
+def test_what_is_set_aside_last_is_done_and_told() -> None:
+    def handle(batch: Batch) -> None:
+        if any(record.data == b"2" for record in batch.records):
+            raise ValueError("two")
+
+    done = consume(
+        handle,
+        [b"1", b"2"],
+        on_failure=QUEUE,
+        maximum_retry_attempts=1,
+        bisect_batch_on_function_error=True,
+    )
+    (aside,) = done.set_aside
+    assert [record.data for record in aside.records] == [b"2"]
+    assert (aside.condition, aside.attempts) == ("RetryAttemptsExhausted", 2)
+    assert aside.failure is not None
+    assert aside.failure.type == "ValueError"
+    assert done.checkpoints[aside.shard_id] == aside.records[-1].checkpoint
+
+
+def test_more_attempts_than_a_window_has_take_more_windows() -> None:
+    done = consume(never, [b"1"], on_failure=QUEUE, maximum_retry_attempts=12, handler_attempts=5)
+    assert [aside.attempts for aside in done.set_aside] == [13]
+    assert done.retries == 13
+
+
+def test_records_grow_old_until_they_are_set_aside() -> None:
+    done = consume(never, [b"1"], on_failure=QUEUE, maximum_record_age=timedelta(hours=1))
+    assert [aside.condition for aside in done.set_aside] == ["RecordAgeExceeded"]
+    assert done.elapsed > timedelta(hours=1)
+
+
+def test_a_handler_that_has_checkpointed_all_before_it_raises_has_not_failed_for_good() -> None:
+    def handle(batch: Batch) -> None:
+        batch.checkpoint(batch.records[-1])
+        raise ValueError("after all was done")
+
+    assert consume(handle, [b"1"]).retries == 1
+
+
+def test_what_a_shards_end_raises_for_good_is_raised_though_records_are_given_up() -> None:
+    class Endless(Remembering):
+        def shard_ended(self, shard_id: str) -> None:
+            raise OSError(f"cannot end {shard_id}")
+
+    consumer = MemoryConsumer(shards=1, on_failure=QUEUE, maximum_retry_attempts=1)
+    consumer.put(b"a")
+    consumer.consume(Remembering())
+    consumer.stream.split("shardId-000000000000")
+    with pytest.raises(OSError, match="cannot end"):
+        consumer.consume(Endless())
+
+
+def test_a_second_go_tells_its_own_and_the_consumer_all() -> None:
+    consumer = MemoryConsumer(shards=1, on_failure=QUEUE, maximum_retry_attempts=0)
+    consumer.destination.refusals = 2
+    for data in (b"a", b"b"):
+        consumer.put(data)
+        assert [record.data for aside in consumer.consume(never).set_aside for record in aside.records] == [
+            data
+        ]
+    assert [record.data for aside in consumer.set_aside for record in aside.records] == [b"a", b"b"]
+
+
 def test_settings_are_checked() -> None:
     with pytest.raises(SettingsError, match="handler_attempts"):
         consume(print, [b"a"], handler_attempts=0)

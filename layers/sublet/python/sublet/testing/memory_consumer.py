@@ -20,6 +20,7 @@ from sublet.handlers.contract import CONTRACT
 from sublet.handlers.load import handler_of
 from sublet.memory import (
     FakeClock,
+    MemoryDestination,
     MemoryDispatcher,
     MemoryLeaseTable,
     MemoryLog,
@@ -30,6 +31,7 @@ from sublet.memory import (
 )
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
+from sublet.protocol.failure_document import SetAsideBatch
 from sublet.settings import Settings
 from sublet.testing.batches import STREAM, Given, arn_of, keyed
 from sublet.testing.turn_taking import TurnTaking
@@ -38,7 +40,7 @@ TICK = timedelta(minutes=1)
 """Between two ticks of the lease manager, as deployed."""
 
 TICKS_MAX = 1000
-"""Many more than any handler needs that gets on at all."""
+"""Many more than any handler needs that gets on at all, but for those of a failure policy that takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,16 @@ class Consumed:
     """Calls that were made again because one had failed."""
     elapsed: timedelta
     """On the memory clock."""
+    set_aside: tuple[SetAsideBatch, ...] = ()
+    """What was given up, in order: its records, the condition, the attempts, the failure's type."""
 
 
 def consume(handler: UserHandler, records: Iterable[Given], *, shards: int = 1, **settings: Any) -> Consumed:
     """Put the records and have the handler consume them, through the whole engine, until each is handled.
 
     `handler`: a function, an object with `handle`, a module, or `module:function`. `settings`: any of Settings, by name.
-    If it fails for good, `handler_attempts` times in a row, what it raised last is raised here.
+    If it fails for good, `handler_attempts` times in a row, what it raised last is raised here; unless the settings say when
+    records are given up: then it is called until they are set aside, in memory, whatever `on_failure` names.
     """
     consumer = MemoryConsumer(shards=shards, **settings)
     consumer.put(*records)
@@ -71,6 +76,8 @@ class MemoryConsumer:
 
     stream   put, split, merge and trim as you like between two calls of `consume`
     clock    stands still between them, unless you move it: `clock.advance(timedelta(days=1))`
+    destination
+             takes what is set aside, whatever `on_failure` names; refuses the next three with `destination.refusals = 3`
     """
 
     def __init__(self, *, shards: int = 1, **settings: Any) -> None:
@@ -81,6 +88,7 @@ class MemoryConsumer:
         self.table = MemoryLeaseTable()
         self.log = MemoryLog()
         self.metrics = MemoryMetrics()
+        self.destination = MemoryDestination()
         self._sightings = MemorySightingStore()
 
     def put(self, *records: Given) -> list[str]:
@@ -88,31 +96,40 @@ class MemoryConsumer:
         return self.stream.put_all(keyed(records))
 
     def consume(self, handler: UserHandler) -> Consumed:
-        """Until each record of the stream is handled; or raise what the handler raised, once it has failed for good."""
-        calls, since = _Calls(handler_of(handler, self.settings)), self.clock.steady()
+        """Until each record of the stream is handled, or set aside; or raise what the handler raised, once it has failed for
+        good.
+        """
+        calls = _Calls(handler_of(handler, self.settings), gives_up=self.settings.gives_up)
+        since, aside = self.clock.steady(), len(self.set_aside)
         ports, dispatcher = self._ports(), MemoryDispatcher()
         manager = LeaseManager(ports, dispatcher, self.settings)
         worker = LeaseWorker(ports, calls, self.settings)
         read: set[str] = set()
-        for tick in range(TICKS_MAX):
+        for tick in range(ticks := _ticks_max(self.settings)):
             manager.tick()
             for item in dispatcher.take():
                 report = worker.run_window(item, f"tick-{tick}", self.clock.steady() + self.settings.window)
                 calls.check(report.leases)
                 read.update(lease.lease_key for lease in report.leases if _is_read(lease))
             if {shard.shard_id for shard in self.stream.list_shards() if shard.is_open} <= read:
+                elapsed = self.clock.steady() - since
                 return Consumed(
-                    self.checkpoints, tuple(calls.batches), calls.failed, self.clock.steady() - since
+                    self.checkpoints, tuple(calls.batches), calls.failed, elapsed, self.set_aside[aside:]
                 )
             self.clock.advance(TICK)
         raise AssertionError(
-            f"not consumed in {TICKS_MAX} ticks, a minute each; checkpoints: {self.checkpoints}"
-        )
+            f"not consumed in {ticks} ticks, a minute each; checkpoints: {self.checkpoints}"
+        ) from calls.last
 
     @property
     def checkpoints(self) -> dict[str, Checkpoint]:
         """By shard id, as they stand in the lease table."""
         return {lease.shard_id: lease.checkpoint for lease in self.table.scan().leases}
+
+    @property
+    def set_aside(self) -> tuple[SetAsideBatch, ...]:
+        """What has been given up since the beginning, in order, and why."""
+        return tuple(self.destination.taken)
 
     def _ports(self) -> Ports:
         return memory_ports(
@@ -124,6 +141,7 @@ class MemoryConsumer:
             chance=Random(0),  # noqa: S311 - the same choices in every run
             metrics=self.metrics,
             log=self.log,
+            destination=self.destination,
         )
 
 
@@ -133,13 +151,22 @@ def _is_read(lease: LeaseReport) -> bool:
     return at_tip and lease.millis_behind_latest == 0
 
 
+def _ticks_max(settings: Settings) -> int:
+    """Each attempt may take a window of its own, and records grow old by a minute a tick."""
+    age = settings.maximum_record_age or timedelta(0)
+    return TICKS_MAX + max(settings.maximum_retry_attempts, 0) + age // TICK
+
+
 @dataclass(slots=True)
 class _Calls:
     """The Handler port: the user's, and a list of its calls."""
 
     handler: Handler
+    gives_up: bool
+    """Records that the handler does not do are set aside in the end: that its `handle` fails is never for good."""
     batches: list[Batch] = field(default_factory=list)
     failed: int = 0
+    last: BaseException | None = None
     failures: dict[tuple[str, str], BaseException] = field(default_factory=dict)
     """What was raised last for a shard by a function of the handler, unless that has returned since."""
 
@@ -163,6 +190,7 @@ class _Calls:
             self.handler.lease_lost(shard_id)
 
     def shard_ended(self, shard_id: str) -> None:
+        self.failures.pop((shard_id, "handle"), None)  # all is handled by now
         with self._noted(shard_id, "shard_ended"):
             self.handler.shard_ended(shard_id)
 
@@ -172,6 +200,7 @@ class _Calls:
             yield
         except BaseException as failure:
             self.failed += 1
+            self.last = failure
             self.failures[shard_id, call] = failure
             raise
         self.failures.pop((shard_id, call), None)
@@ -179,8 +208,10 @@ class _Calls:
     def check(self, leases: Iterable[LeaseReport]) -> None:
         """Raise what stands: what a call for a lease that has now been left raised, with no later one that returned."""
         for lease in leases:
-            for call in CONTRACT:
-                failure = self.failures.pop((lease.lease_key, call), None)
+            standing = {call: self.failures.pop((lease.lease_key, call), None) for call in CONTRACT}
+            if self.gives_up or lease.outcome is not Outcome.HANDLER_FAILED:
+                del standing["handle"]  # what it failed with is checkpointed, or set aside, or will be
+            for call, failure in standing.items():
                 if failure is not None:
                     failure.add_note(f"raised by the handler's {call}, for {lease.lease_key}")
                     raise failure
