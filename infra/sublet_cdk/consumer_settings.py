@@ -26,6 +26,7 @@ from sublet.settings import (
     Only,
     Settings,
     StartPosition,
+    check_sets_aside,
     check_window_fits,
     parse_setting,
     unknown_setting,
@@ -143,6 +144,7 @@ def settings_of(
         on_failure=destination.checked_arn if destination else None,
         **given,
     )
+    check_sets_aside(settings)
     check_window_fits(settings, timedelta(seconds=float(worker_timeout.to_seconds())))
     return settings
 

@@ -315,7 +315,7 @@ def test_the_worker_may_put_into_its_own_folder_of_a_bucket(build: Build) -> Non
 
 def test_a_topic_is_a_destination_too(build: Build, other: Stack) -> None:
     topic = sns.Topic.from_topic_arn(other, "Topic", "arn:aws:sns:eu-central-1:123456789012:given-up")
-    template = Template.from_stack(build(on_failure=topic))
+    template = Template.from_stack(build(on_failure=topic, maximum_retry_attempts=3))
     assert role(template, "LeaseWorker")["on-failure"][0] == {"sns:Publish"}
 
 

@@ -55,6 +55,7 @@ def test_each_setting_of_a_process_is_an_option(
     setting = DEFINITIONS[str(getattr(definition, "name", ""))]
     without_default = {
         "stream_arn": "arn:aws:kinesis:eu-west-1:123456789012:stream/events",
+        "checkpointing": "manual",
         "handler_timeout": "5m",
         "maximum_record_age": "5m",
         "filter_criteria": '{"Filters": [{"Pattern": {"data": ["x"]}}]}',

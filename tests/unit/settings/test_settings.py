@@ -25,6 +25,7 @@ from sublet.settings import (
     Settings,
     StartKind,
     StartPosition,
+    check_sets_aside,
     check_window_fits,
     duration_text,
     parse_duration,
@@ -119,8 +120,6 @@ def test_a_wrong_duration_is_refused_as_it_would_be_written(
     ("name", "value", "kind"),
     [
         ("application", None, "str"),
-        ("mode", "continuous", "Mode"),
-        ("hash_range_filter", "off", "HashRangeFilter"),
         ("start_position", "LATEST", "StartPosition"),
         ("failover_time", 30, "timedelta"),
         ("worker_count", 2.0, "int"),
@@ -131,7 +130,6 @@ def test_a_wrong_duration_is_refused_as_it_would_be_written(
     ],
 )
 def test_a_value_of_another_type_is_refused(name: str, value: object, kind: str) -> None:
-    """`mode="continuous"` is equal to Mode.CONTINUOUS and not the same: half of the code would go by one, half by the other."""
     with pytest.raises(SettingsError) as error:
         replace(PLAIN, **{name: value})  # type: ignore[arg-type]
     refused(error.value, name, value, f"a value of type {kind}")
@@ -448,3 +446,42 @@ def test_forever_is_written_as_in_the_event_source_mapping() -> None:
         ).maximum_retry_attempts
         == -1
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "named"),
+    [
+        ("handler_contract", "lambda_event", "HandlerContract.BATCH, HandlerContract.LAMBDA_EVENT, "),
+        ("mode", "continuous", "one of Mode.CATCH_UP, Mode.CONTINUOUS: from sublet import Mode"),
+        ("on_failure_details", "full", "FailureDetails.FULL"),
+    ],
+)
+def test_the_text_of_a_choice_is_refused_with_what_belongs_there(name: str, text: str, named: str) -> None:
+    """`mode="continuous"` is equal to Mode.CONTINUOUS and not the same: half of the code would go by one, half by the other."""
+    with pytest.raises(SettingsError) as error:
+        replace(PLAIN, **{name: text})  # type: ignore[arg-type]
+    refused(error.value, name, text, named)
+
+
+def test_a_record_processor_checkpoints_by_itself_whatever_is_said() -> None:
+    processor = replace(PLAIN, handler_contract=HandlerContract.RECORD_PROCESSOR)
+    assert replace(processor, checkpointing=Checkpointing.MANUAL).is_checkpointed_by_hand
+    with pytest.raises(SettingsError, match="setting checkpointing = 'automatic': manual, or left out"):
+        replace(processor, checkpointing=Checkpointing.AUTOMATIC)
+    assert not replace(PLAIN, checkpointing=Checkpointing.AUTOMATIC).is_checkpointed_by_hand
+    assert not PLAIN.is_checkpointed_by_hand
+
+
+def test_a_destination_that_nothing_comes_to_is_refused() -> None:
+    alone = replace(PLAIN, on_failure="arn:aws:s3:::given-up")
+    with pytest.raises(SettingsError, match="only with maximum_retry_attempts or maximum_record_age"):
+        check_sets_aside(alone)
+    check_sets_aside(replace(alone, maximum_retry_attempts=0))
+    check_sets_aside(PLAIN)
+
+
+def test_a_handler_timeout_that_no_call_could_reach_is_refused() -> None:
+    """On Lambda it would be cut without a word."""
+    with pytest.raises(SettingsError, match="setting handler_timeout = '20m': at most 890s: the function's"):
+        check_window_fits(replace(PLAIN, handler_timeout=20 * MINUTE), 15 * MINUTE)
+    check_window_fits(replace(PLAIN, handler_timeout=890 * SECOND), 15 * MINUTE)

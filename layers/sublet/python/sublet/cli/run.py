@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sublet.cli.command import Command
 from sublet.cli.settings_options import add_settings, settings_of
+from sublet.settings import check_sets_aside
 
 DESCRIPTION = """\
 Consume a stream in this process, until SIGTERM or Ctrl-C; then every lease is checkpointed and released. A second one
@@ -54,6 +55,7 @@ def run_consumer(options: Namespace) -> int:
 
     use_one_heap()
     settings = settings_of(options, os.environ)
+    check_sets_aside(settings)
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
     load_handler(
         settings.handler, settings

@@ -11,7 +11,7 @@ from sublet.consumer.defaults import named, process_defaults, pull_settings
 from sublet.errors import SettingsError
 from sublet.handler import UserHandler
 from sublet.handlers.load import handler_of
-from sublet.settings import Settings
+from sublet.settings import Settings, check_sets_aside
 
 if TYPE_CHECKING:  # what `import sublet` does without; the methods load it
     from sublet.consumer.consuming import Callback, Consuming
@@ -68,6 +68,7 @@ class Consumer:
         else:
             given = process_defaults(application) | settings | {"application": application} | named(stream)
             self.settings = Settings(**given)
+            check_sets_aside(self.settings)
             handler_of(handler, self.settings)  # what cannot be used is refused here
         self._handler = handler
         self._ports = ports

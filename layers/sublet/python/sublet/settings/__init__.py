@@ -19,7 +19,7 @@ from sublet.settings.kinds import (
     StartKind,
     StartPosition,
 )
-from sublet.settings.limits import POLL_LIMIT_MAX, POLLS_PER_SECOND_MAX, check_window_fits
+from sublet.settings.limits import POLL_LIMIT_MAX, POLLS_PER_SECOND_MAX, check_sets_aside, check_window_fits
 from sublet.settings.text import duration_text, parse_duration, parse_setting, setting_text
 from sublet.settings.value import DEFINITIONS, PREFIX, SIGHTINGS_SUFFIX, Settings, unknown_setting
 
@@ -40,6 +40,7 @@ __all__ = [
     "Settings",
     "StartKind",
     "StartPosition",
+    "check_sets_aside",
     "check_window_fits",
     "duration_text",
     "parse_duration",

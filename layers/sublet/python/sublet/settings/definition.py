@@ -85,10 +85,17 @@ class Definition(NamedTuple):
         if value is None and self.default is None:
             return
         if not isinstance(value, self.kind) or isinstance(value, bool) is not (self.kind is bool):
-            raise SettingsError(self.name, value, f"a value of type {self.kind.__name__}")
+            raise SettingsError(self.name, value, _value_of(self.kind))
         if not self.allowed.allows(value):
             shown = duration_text(value) if isinstance(value, timedelta) else value
             raise SettingsError(self.name, shown, self.allowed.described)
+
+
+def _value_of(kind: Any) -> str:
+    """What belongs there in Python, where the text of a choice is refused."""
+    if not issubclass(kind, StrEnum):
+        return f"a value of type {kind.__name__}"
+    return f"one of {', '.join(f'{kind.__name__}.{member.name}' for member in kind)}: from sublet import {kind.__name__}"
 
 
 def definitions_of(fields: Iterable[Field[Any]]) -> Mapping[str, Definition]:

@@ -52,7 +52,7 @@ def _by_hand(settings: Settings) -> tuple[str, str]:
     """Which setting it is that has the handler checkpoint by itself, and its value."""
     if settings.handler_contract is HandlerContract.RECORD_PROCESSOR:
         return "handler_contract", settings.handler_contract.value
-    return "checkpointing", settings.checkpointing.value
+    return "checkpointing", Checkpointing.MANUAL.value
 
 
 def _check_giving_up(settings: Settings) -> None:
@@ -85,10 +85,39 @@ def _check_contract(settings: Settings) -> None:
             "manual",
             "automatic with handler_contract=lambda_event, whose event has no checkpoint",
         )
+    if (
+        settings.handler_contract is HandlerContract.RECORD_PROCESSOR
+        and settings.checkpointing is Checkpointing.AUTOMATIC
+    ):
+        raise SettingsError(
+            "checkpointing",
+            "automatic",
+            "manual, or left out, with handler_contract=record_processor, which checkpoints by itself",
+        )
+
+
+def check_sets_aside(settings: Settings) -> None:
+    """For a handler that is called: a destination that nothing can ever come to is a mistake. Whoever pulls has `term`."""
+    if settings.on_failure is not None and not settings.gives_up:
+        raise SettingsError(
+            "on_failure",
+            settings.on_failure,
+            "only with maximum_retry_attempts or maximum_record_age: without them no record is ever given up",
+        )
 
 
 def check_window_fits(settings: Settings, function_timeout: timedelta) -> None:
-    """Refuse a window that the Lambda would be killed in: the timeout must leave window_margin after it."""
+    """Refuse a window that the Lambda would be killed in: the timeout must leave window_margin after it. And a handler_timeout
+    that no call could reach: one is given up a third of window_margin before the timeout.
+    """
+    longest_call = function_timeout - settings.window_margin / 3
+    if settings.handler_timeout is not None and settings.handler_timeout > longest_call:
+        raise SettingsError(
+            "handler_timeout",
+            duration_text(settings.handler_timeout),
+            f"at most {duration_text(longest_call)}: the function's timeout ({duration_text(function_timeout)}) "
+            f"less a third of window_margin ({duration_text(settings.window_margin)})",
+        )
     allowed = function_timeout - settings.window_margin
     if settings.window > allowed:
         raise SettingsError(

@@ -82,9 +82,9 @@ class Settings:
     record_processor: it is a class as for the KCL's kclpy, which checkpoints by itself.
     """
 
-    checkpointing: Checkpointing = Checkpointing.AUTOMATIC
+    checkpointing: Checkpointing | None = None
     """automatic: a call that returns has done its whole batch. manual: it asks for more, and only `batch.checkpoint` says what is
-    done, at any later time; it is written at once.
+    done, at any later time; it is written at once. By default automatic, and with record_processor manual, as it always is there.
     """
 
     deaggregate: bool = True
