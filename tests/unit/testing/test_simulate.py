@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
-from sublet import Batch, Mode
+from sublet import Batch, Checkpointing, HandlerContract, Mode
+from sublet.errors import HandlerNotLoadable
 from sublet.testing import SimulatedRun, SimulationFailed, simulate
 
 SEEDS = 12
@@ -127,6 +130,106 @@ def test_a_handler_that_fails_for_ever_is_the_cause() -> None:
     with pytest.raises(SimulationFailed, match=r"^seed 0: not drained") as failed:
         simulate(handle, 1)
     assert repr(failed.value.__cause__) == "ValueError('three')"
+
+
+def all_finished(run: SimulatedRun) -> None:
+    finished = {delivery.record.data for delivery in run.deliveries if delivery.is_finished}
+    assert finished == {b"%d" % number for number in range(run.records)}
+
+
+def test_what_is_set_aside_counts_as_done() -> None:
+    def handle(batch: Batch) -> None:
+        if any(int(record.data) % 37 == 5 for record in batch.records):
+            raise ValueError("poison")
+
+    (run,) = simulate(
+        handle,
+        [2],
+        maximum_retry_attempts=1,
+        bisect_batch_on_function_error=True,
+        on_failure="arn:aws:sqs:us-east-1:123456789012:given-up",
+    ).runs
+    finished = {int(delivery.record.data) for delivery in run.deliveries if delivery.is_finished}
+    assert finished == {number for number in range(run.records) if number % 37 != 5}
+
+
+class Processor:
+    """Of kclpy's third version. It keeps what it is given, two batches at a time."""
+
+    version = 3
+
+    def initialize(self, _: Any) -> None:
+        self.batches = 0
+
+    def process_records(self, given: Any) -> None:
+        self.batches += 1
+        if self.batches % 2 == 0:
+            given.checkpointer.checkpoint()
+
+    def lease_lost(self, _: Any) -> None: ...
+
+    def shard_ended(self, given: Any) -> None:
+        given.checkpointer.checkpoint()
+
+    def shutdown_requested(self, given: Any) -> None:
+        given.checkpointer.checkpoint()
+
+
+@pytest.mark.parametrize("handler", [Processor, lambda: Processor()], ids=["class", "factory"])  # noqa: PLW0108 - a factory
+def test_a_record_processor_is_done_with_what_it_checkpoints(handler: Callable[[], object]) -> None:
+    simulate(handler, [0, 2], handler_contract=HandlerContract.RECORD_PROCESSOR, check=all_finished)
+
+
+def test_by_hand_what_is_returned_from_is_not_done() -> None:
+    """The first of two batches is kept; the last is flushed when the lease is released, or its shard ends."""
+
+    class Keeping:
+        def __init__(self) -> None:
+            self.kept: dict[str, list[Batch]] = {}
+
+        def lease_acquired(self, shard_id: str, _: object) -> None:
+            self.kept[shard_id] = []
+
+        def handle(self, batch: Batch) -> None:
+            kept = self.kept[batch.shard_id]
+            kept.append(batch)
+            if len(kept) > 1:
+                self.lease_releasing(batch.shard_id)
+
+        def lease_releasing(self, shard_id: str) -> None:
+            if kept := self.kept.get(shard_id):
+                kept[-1].checkpoint(kept[-1].records[-1])
+                kept.clear()
+
+        def shard_ended(self, shard_id: str) -> None:
+            self.lease_releasing(shard_id)
+
+    simulate(Keeping, [0, 2], checkpointing=Checkpointing.MANUAL, check=all_finished)
+
+
+def test_a_lambdas_handler_is_simulated() -> None:
+    def handler(event: dict[str, Any], _: object) -> dict[str, Any]:
+        *_, last = event["Records"]
+        is_hard = int(last["kinesis"]["sequenceNumber"]) % 7 == 0 and len(event["Records"]) > 1
+        return {"batchItemFailures": [{"itemIdentifier": last["kinesis"]["sequenceNumber"]}] * is_hard}
+
+    simulate(handler, [2], handler_contract=HandlerContract.LAMBDA_EVENT, check=all_finished)
+
+
+def test_a_coroutine_is_simulated_and_its_checkpoint_refused_by_name() -> None:
+    async def handle(_: Batch) -> None: ...
+
+    async def checkpoint(batch: Batch) -> None:
+        batch.checkpoint(batch.records[-1])
+
+    simulate(handle, [2], check=all_finished)
+    with pytest.raises(SimulationFailed, match="cannot take a checkpoint made in another thread"):
+        simulate(checkpoint, [2])
+
+
+def test_what_is_no_handler_is_told_at_once() -> None:
+    with pytest.raises(HandlerNotLoadable, match="handler_contract=record_processor"):
+        simulate(Processor, [0])
 
 
 def test_data_and_settings_are_the_tests() -> None:

@@ -94,16 +94,17 @@ def simulate(
 ) -> Simulation:
     """Run the handler in `seeds` worlds, in which workers crash, stand still and lose replies, and shards split and merge.
 
-    handler    as for `consume`. A class is instantiated anew for each worker process, as its memory dies with it; anything
-               else is shared by all processes of a world, as a database is
+    handler    as for `consume`. A class is instantiated anew for each worker process, as its memory dies with it (a record
+               processor's for each lease); anything else is shared by all processes of a world, as a database is
     seeds      how many, from 0 on, or which. The same seed is the same world, call for call
     data       the number-th record's data: 0, 1, 2, ... in the order of their puts
     check      called after each world, when every record has been handled: raise what is wrong with your results, and
                forget them
     settings   any of Settings, by name; what is not given is drawn from the seed
 
-    Raises SimulationFailed if a world does not end: mostly since the handler fails for ever. What `check` raises gets a
-    note that tells the seed.
+    Raises HandlerNotLoadable for what is no handler, and SimulationFailed if a world does not end: mostly since the handler
+    fails for ever; or where it checkpoints in another thread, as coroutines do. What `check` raises gets a note that tells
+    the seed.
     """
     from sublet.testing.simulation.handler_world import play_handler  # which needs greenlet
 

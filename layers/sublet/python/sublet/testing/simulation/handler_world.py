@@ -7,9 +7,10 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from sublet.errors import HandlerNotLoadable
 from sublet.handler import Handler
 from sublet.handlers.load import handler_of
-from sublet.settings import StartKind, StartPosition
+from sublet.settings import HandlerContract, StartKind, StartPosition
 from sublet.testing.batches import STREAM, arn_of
 from sublet.testing.simulation.deliveries import Delivery, SimulatedRun, SimulationFailed
 from sublet.testing.simulation.fleet import Wiring
@@ -48,11 +49,20 @@ def play_handler(
 
 
 def _wired(handler: object, calls: Calls, world: World, process: Process) -> Handler:
-    own = handler() if isinstance(handler, type) else handler
-    return SimulatedHandler(world, process, handler_of(own, world.settings), calls)
+    """A class is instantiated for the process; a record processor's by its contract, for each lease."""
+    is_made_by_contract = world.settings.handler_contract is HandlerContract.RECORD_PROCESSOR
+    own = handler() if isinstance(handler, type) and not is_made_by_contract else handler
+    try:
+        return SimulatedHandler(world, process, handler_of(own, world.settings), calls)
+    except HandlerNotLoadable as refused:
+        calls.failures.append(refused)
+        world.fail(str(refused))
+        raise
 
 
 def _check_end(result: Result, calls: Calls) -> None:
+    if calls.failures and isinstance(calls.failures[-1], HandlerNotLoadable):
+        raise calls.failures[-1]
     if result.violation is not None:
         said = (
             f"seed {result.seed}: {result.violation}; its history: simulate(handler, seeds=[{result.seed}])"

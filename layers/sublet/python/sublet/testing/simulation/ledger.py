@@ -181,8 +181,20 @@ class Ledger:
 
     def finish(self, owner: object, shard_id: str, record: UserRecord) -> None:
         """This record, and those before it in its batch, are done as far as the handler is concerned."""
-        shard, session = self.shards[shard_id], self.sessions[owner, shard_id]
-        index = shard.index_of(record)
-        shard.finished.add(index)
-        session.next = index + 1
+        self.hand_over(owner, shard_id, record)
+        self.finish_kept(shard_id, record)
+
+    def hand_over(self, owner: object, shard_id: str, record: UserRecord) -> None:
+        """What comes next follows this record, whether it is finished yet or kept by the handler."""
+        self.sessions[owner, shard_id].next = self.shards[shard_id].index_of(record) + 1
+
+    def finish_kept(self, shard_id: str, record: UserRecord) -> None:
+        """One that may have been handed over long ago: what comes next stays."""
+        shard = self.shards[shard_id]
+        shard.finished.add(shard.index_of(record))
         self.handled += 1
+
+    def begin_reading(self, owner: object, shard_id: str) -> None:
+        """The handler was told where the next batch begins: what it was handed and has not finished comes again."""
+        if session := self.sessions.get((owner, shard_id)):
+            session.next = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from sublet.handler import Batch, Handler
+from sublet.handler import Batch, CheckpointReply, Handler
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.records import UserRecord
 from sublet.testing.simulation.handlers import HandlerFailed
@@ -38,6 +40,15 @@ class Calls:
     """What the user's code raised by itself."""
 
 
+class OtherThread(Exception):
+    """A checkpoint that no greenlet makes: the engine, which it enters, cannot be switched to from there."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "simulate cannot take a checkpoint made in another thread, as those of coroutines are: test it with consume"
+        )
+
+
 class SimulatedHandler:
     """The Handler port of one process. It may die before a call, in the middle of one at a checkpoint, or right after one."""
 
@@ -46,6 +57,11 @@ class SimulatedHandler:
         self._process = process
         self._handler = handler
         self._calls = calls
+        self._by_hand = world.settings.is_checkpointed_by_hand
+        self._kept: dict[str, list[Call]] = {}
+        """By hand: of each shard, the calls whose records may still be checkpointed."""
+        self._thread = threading.get_ident()
+        self._refused: OtherThread | None = None
 
     def handle(self, batch: Batch) -> None:
         world = self._world
@@ -55,22 +71,59 @@ class SimulatedHandler:
         self._calls.made.append(call)
         world.note(self._process.name, f"calls the handler with {batch}")
 
-        def checkpoint(record: UserRecord) -> bool:
-            self._finish_up_to(call, record)
-            return batch.checkpoint(record)
-
+        if self._by_hand:
+            self._kept.setdefault(batch.shard_id, []).append(call)
         try:
-            self._handler.handle(structs.replace(batch, checkpoint=checkpoint))
+            self._handler.handle(self._watched(batch, call))
         except Exception as failure:
             self._calls.failures.append(failure)
+            self._refuse()
+            if self._by_hand and call.finished:
+                world.ledger.hand_over(self._process, batch.shard_id, batch.records[call.finished - 1])
             raise
+        self._refuse()
         self._take_time()
+        if self._by_hand:  # it keeps what it was handed: only a crash has that come again
+            world.ledger.hand_over(self._process, batch.shard_id, batch.records[-1])
+            return
         self._fail_at_times("after the handler has returned")
         self._finish(call, len(batch.records))
+
+    def _watched(self, batch: Batch, call: Call) -> Batch:
+        """The ledger is told of a checkpoint before it is written."""
+
+        def checkpoint(record: UserRecord) -> bool:
+            self._check_thread()
+            if self._by_hand:
+                self._finish_kept(call, record.checkpoint)
+            else:
+                self._finish_up_to(call, record)
+            return batch.checkpoint(record)
+
+        def checkpoint_at(position: Checkpoint) -> CheckpointReply:
+            self._check_thread()
+            self._finish_kept(call, position)
+            return batch.checkpoint_at(position)
+
+        return structs.replace(batch, checkpoint=checkpoint, checkpoint_at=checkpoint_at)
+
+    def _check_thread(self) -> None:
+        if threading.get_ident() != self._thread:
+            self._refused = OtherThread()
+            raise self._refused
+
+    def _refuse(self) -> None:
+        """Back in the world's own thread: whatever the user's code made of it, it is no test of that code."""
+        if self._refused is not None:
+            self._calls.failures.append(self._refused)
+            self._world.fail(str(self._refused))
 
     def lease_acquired(
         self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
     ) -> None:
+        if self._by_hand:
+            self._kept[shard_id] = []
+            self._world.ledger.begin_reading(self._process, shard_id)
         self._handler.lease_acquired(shard_id, checkpoint, pending)
         self._after("lease_acquired")
 
@@ -100,6 +153,14 @@ class SimulatedHandler:
         for place, known in enumerate(call.records):
             if known is record:
                 self._finish(call, place + 1)
+
+    def _finish_kept(self, during: Call, to: Checkpoint) -> None:
+        """Everything up to there that the lease was handed. Should the call under way fail, the rest of it comes again."""
+        for call in self._kept.get(during.shard_id, ()):
+            count = bisect_right(call.records, to, key=lambda record: record.checkpoint)
+            for record in call.records[call.finished : count]:
+                self._world.ledger.finish_kept(call.shard_id, record)
+            call.finished = max(call.finished, count)
 
     def _finish(self, call: Call, count: int) -> None:
         for record in call.records[call.finished : count]:
