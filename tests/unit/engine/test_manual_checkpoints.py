@@ -276,6 +276,18 @@ def test_how_long_the_oldest_has_been_kept_is_seen() -> None:
     assert world.metrics.values(Metric.OLDEST_UNFINISHED_AGE, SHARD), "of a shard in trouble on its own too"
 
 
+def test_a_handler_that_never_checkpoints_is_told_of_now_and_then() -> None:
+    world = EngineWorld(KEPT)
+    first, *_ = world.put("a", "b", "c")
+    world.window(lasts=12.5 * MINUTE)
+    told = [line.fields for line in world.log.lines if "has not checkpointed them" in line.message]
+    assert [(line["shard_id"], line["records"], line["seconds"]) for line in told] == [
+        (SHARD, 3, 300),
+        (SHARD, 3, 600),
+    ]
+    assert str(told[0]["position"]) == "TRIM_HORIZON"
+
+
 def test_it_is_not_put_for_handlers_that_keep_nothing() -> None:
     world = EngineWorld(CONTINUOUS)
     world.put("a")

@@ -255,6 +255,9 @@ def of_ours_with_more(batch: object, table: str = "orders") -> None: ...
 def of_none() -> None: ...
 
 
+def by_name(*, event: object, context: object = None) -> None: ...
+
+
 def of_any(*anything: object) -> None: ...
 
 
@@ -268,6 +271,11 @@ BATCH, LAMBDA_EVENT = HandlerContract.BATCH, HandlerContract.LAMBDA_EVENT
         (of_lambda_for_tests_too, BATCH, "set handler_contract=lambda_event"),
         (of_ours, LAMBDA_EVENT, r"\(batch\).*\(event, context\): set handler_contract=batch"),
         (of_none, LAMBDA_EVENT, r"takes \(\), but is called with \(event, context\)$"),
+        (
+            by_name,
+            LAMBDA_EVENT,
+            r"takes \(\*, event, context\), but is called with \(event, context\), by position$",
+        ),
         (Function, LAMBDA_EVENT, "is a class"),
     ],
 )

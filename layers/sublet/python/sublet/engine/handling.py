@@ -152,7 +152,7 @@ class Handling:
         )  # fmt: skip
         by_hand = self.settings.is_checkpointed_by_hand
         if by_hand:
-            self.progress.hand_over(last)
+            self.progress.hand_over(last, len(records))
         has_returned = self._make(call, partial(self.handler.handle, batch))
         if has_returned and not by_hand:
             self.progress.finish(last)

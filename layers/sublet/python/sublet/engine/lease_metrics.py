@@ -38,6 +38,7 @@ class LeaseMetrics:
         self._is_in_hand = False
         """A page has been fetched and is not handled yet."""
         self._position: Checkpoint = progress.finished
+        self._told_unfinished_at: datetime | None = None
         self._bytes = self._records = 0
 
     def polled(self, page: Page) -> None:
@@ -104,6 +105,22 @@ class LeaseMetrics:
         since = self._progress.oldest_unfinished_at
         age = timedelta(0) if since is None else now - since
         self._put(Metric.OLDEST_UNFINISHED_AGE, age // MILLISECOND, is_trouble=age >= STANDS_STILL_AFTER)
+        if age >= STANDS_STILL_AFTER:
+            self._tell_unfinished(now, age)
+
+    def _tell_unfinished(self, now: datetime, age: timedelta) -> None:
+        """Not each minute: a handler may mean to keep records for long."""
+        told = self._told_unfinished_at
+        if told is not None and now - told < STANDS_STILL_AFTER:
+            return
+        self._told_unfinished_at = now
+        self._ports.log.warning(
+            "records were handed over long ago, and the handler has not checkpointed them",
+            shard_id=self._shard_id,
+            seconds=int(age.total_seconds()),
+            records=self._progress.unfinished_records,
+            position=str(self._progress.finished),
+        )
 
     def _put(self, metric: Metric, value: float, *, is_trouble: bool) -> None:
         self._ports.metrics.put(metric, value, shard_id=self._shard_id if is_trouble else None)

@@ -23,10 +23,11 @@ from sublet.settings import Settings
 
 
 class HandedOver(NamedTuple):
-    """A batch that the handler may keep: its last record, and when it was handed over."""
+    """A batch that the handler may keep: its last record, when it was handed over, and how many records were before it."""
 
     last: Checkpoint
     at: datetime
+    before: int
 
 
 class Progress:
@@ -50,6 +51,7 @@ class Progress:
         holding = self._held.holding
         self._moves = holding.moves
         self._unfinished.clear()
+        self._records_handed_over = 0
         self.finished = self.written = self.handed = self.passed = holding.lease.checkpoint
 
     @property
@@ -92,11 +94,20 @@ class Progress:
         except IndexError:
             return None
 
-    def hand_over(self, last: Checkpoint) -> None:
+    @property
+    def unfinished_records(self) -> int:
+        """Of the batches that are not checkpointed whole."""
+        try:
+            return self._records_handed_over - self._unfinished[0].before
+        except IndexError:
+            return 0
+
+    def hand_over(self, last: Checkpoint, records: int) -> None:
         """A batch is given to a handler that checkpoints by itself. The same batch may be given again."""
         if last > self.handed:
             self.handed = last
-            self._unfinished.append(HandedOver(last, self._clock.steady()))
+            self._unfinished.append(HandedOver(last, self._clock.steady(), self._records_handed_over))
+            self._records_handed_over += records
 
     def pass_over(self, to: Checkpoint) -> None:
         """There is nothing left before `to` that could be handed over: finished, unless what comes before is not."""

@@ -97,8 +97,15 @@ def _wrong_arguments(function: Callable[..., object], called_with: Sequence[str]
     try:
         signature.bind(*called_with)
     except TypeError:
-        return f"takes ({', '.join(signature.parameters)}), but is called with ({', '.join(called_with)})"
+        by_position = ", by position" if "*" in _parameters(signature) else ""
+        return f"takes {_parameters(signature)}, but is called with ({', '.join(called_with)}){by_position}"
     return None
+
+
+def _parameters(signature: inspect.Signature) -> str:
+    """Their names, and after a star those that are given by name alone."""
+    bare = [p.replace(annotation=p.empty, default=p.empty) for p in signature.parameters.values()]
+    return str(inspect.Signature(bare))
 
 
 def _a(value: object) -> str:
