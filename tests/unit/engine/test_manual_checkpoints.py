@@ -278,7 +278,7 @@ def test_how_long_the_oldest_has_been_kept_is_seen() -> None:
 
 def test_a_handler_that_never_checkpoints_is_told_of_now_and_then() -> None:
     world = EngineWorld(KEPT)
-    first, *_ = world.put("a", "b", "c")
+    world.put("a", "b", "c")
     world.window(lasts=12.5 * MINUTE)
     told = [line.fields for line in world.log.lines if "has not checkpointed them" in line.message]
     assert [(line["shard_id"], line["records"], line["seconds"]) for line in told] == [

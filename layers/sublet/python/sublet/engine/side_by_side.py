@@ -79,7 +79,7 @@ class LaneProgress:
     def prepare(self, to: Checkpoint, state: bytes) -> bool:
         return self.spread.real.prepare(to, state)
 
-    def hand_over(self, last: Checkpoint) -> None:
+    def hand_over(self, last: Checkpoint, records: int) -> None:
         """Manual checkpointing is refused beside this."""
 
     def has_been_moved(self) -> bool:
