@@ -407,3 +407,21 @@ def test_what_is_none_is_told_what_to_set(handler: object, contract: str, senten
 
 def test_a_function_may_make_them() -> None:
     handler_of(makes_one, KCL)
+
+
+class FirstUnstated:
+    """Version 1, without the base class that says so."""
+
+    def initialize(self, shard_id: str) -> None: ...
+
+    def process_records(self, records: Any, checkpointer: Any) -> None: ...
+
+
+def test_a_processor_of_version_1_that_does_not_say_so_is_told_to() -> None:
+    settings = Settings(
+        application="orders", stream="memory", handler_contract=HandlerContract.RECORD_PROCESSOR
+    )
+    with pytest.raises(HandlerNotLoadable, match=r"process_records takes two arguments.* set `version = 1`"):
+        handler_of(FirstUnstated, settings)
+    handler_of(type("Stated", (FirstUnstated,), {"version": 1}), settings)
+    handler_of(Second, settings)

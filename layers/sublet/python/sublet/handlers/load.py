@@ -151,7 +151,10 @@ def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity
 def _processors(named: Named) -> Handler:
     """Of a class, or of what else makes a processor when it is called."""
     from sublet.handlers.kcl_checkpointer import checkpoint_error  # noqa: PLC0415 - a cold start of others need not
-    from sublet.handlers.record_processor import RecordProcessorHandler  # noqa: PLC0415 - as above
+    from sublet.handlers.record_processor import (  # noqa: PLC0415 - as above
+        RecordProcessorHandler,
+        is_unstated_first,
+    )
 
     if not isinstance(named.value, type):
         if callable(getattr(named.value, PROCESS_RECORDS, None)):
@@ -169,6 +172,11 @@ def _processors(named: Named) -> Handler:
         ) from takes
     except ValueError:  # one written in C may not tell
         pass
+    if is_unstated_first(named.value):
+        raise HandlerNotLoadable(
+            f"{named.said}: its {PROCESS_RECORDS} takes two arguments, as of version 1 of kclpy's interface: "
+            "set `version = 1` in the class"
+        )
     return RecordProcessorHandler(named.value, checkpoint_error())
 
 

@@ -23,6 +23,7 @@ from sublet.handlers.kcl_inputs import (
     ShutdownInput,
     ShutdownRequestedInput,
 )
+from sublet.handlers.shape import PROCESS_RECORDS, signature_of
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 
 
@@ -125,3 +126,12 @@ def version_of(processor: object) -> int:
     """As its base class in kclpy says; without one, by what it has."""
     stated = getattr(processor, "version", None)
     return stated if stated in (1, 2, 3) else 3 if hasattr(processor, "lease_lost") else 2
+
+
+def is_unstated_first(made_by: type) -> bool:
+    """Whether its instances want version 1 and do not say so: records and a checkpointer, where later ones take one input."""
+    takes = signature_of(getattr(made_by, PROCESS_RECORDS))  # with `self`
+    return getattr(made_by, "version", None) is None and takes is not None and takes.least == len(_OF_FIRST)
+
+
+_OF_FIRST = ("self", "records", "checkpointer")
