@@ -269,7 +269,7 @@ class Settings:
         ),
     ] = False
     """A batch whose call raised is called again in halves, the first half first, down to the one record that it fails with.
-    Splitting is no attempt.
+    Splitting is no attempt. A batch of which batchItemFailures names records is cut at the lowest of them instead.
     """
 
     report_batch_item_failures: Annotated[
