@@ -7,13 +7,12 @@ from random import SystemRandom
 
 from sublet.aws import clients
 from sublet.aws.dynamodb import DynamoDbLeaseTable
-from sublet.aws.failure_destinations import failure_destination
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.errors import StreamAccessDenied
-from sublet.ports import Ports
+from sublet.ports import FailureDestination, Ports
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
@@ -32,8 +31,16 @@ def aws_ports(settings: Settings, service: str) -> Ports:
         chance=SystemRandom(),
         metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
         log=PowertoolsLog(service),
-        destination=failure_destination(settings.on_failure) if settings.on_failure else None,
+        destination=_destination(settings),
     )
+
+
+def _destination(settings: Settings) -> FailureDestination | None:
+    if settings.on_failure is None:
+        return None
+    from sublet.aws.failure_destinations import failure_destination  # noqa: PLC0415 - a part of each cold start
+
+    return failure_destination(settings.on_failure)
 
 
 def with_stream_arn(settings: Settings) -> Settings:
