@@ -22,12 +22,13 @@ from sublet.protocol.failure_document import SetAsideBatch, batch_of_message
 from sublet.protocol.records import StreamRecord, UserRecord
 
 AT = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
+DATA = b"data"
 REGION, ACCOUNT = "us-east-1", "123456789012"
 
 
 def batch(first: int, count: int = 2, shard: str = "shardId-000000000000") -> SetAsideBatch:
     records = tuple(
-        UserRecord(b"data", "key", 0, StreamRecord(str(number), b"", "key", AT))
+        UserRecord(DATA, "key", 0, StreamRecord(str(number), DATA, "key", AT))
         for number in range(first, first + count)
     )
     return SetAsideBatch(

@@ -8,7 +8,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from sublet.handlers.kinesis_event import identifier
 from sublet.protocol.failure_document import (
+    NOT_KEPT,
     Failure,
     NotADocument,
     SetAsideBatch,
@@ -24,8 +26,10 @@ AT = datetime(2026, 1, 31, 8, 0, 0, 123000, tzinfo=UTC)
 ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/events"
 
 
-def record(number: int, data: bytes = b"data", sub: int = 0) -> UserRecord:
-    return UserRecord(data, f"kéy-{number}", sub, StreamRecord(str(number), b"", f"kéy-{number}", AT))
+def record(number: int, data: bytes = b"data", sub: int | None = None) -> UserRecord:
+    """`sub`: it came in an aggregate, at this place."""
+    key, whole = f"kéy-{number}", data if sub is None else NOT_KEPT
+    return UserRecord(data, key, sub or 0, StreamRecord(str(number), whole, key, AT))
 
 
 def batch(*records: UserRecord) -> SetAsideBatch:
@@ -98,6 +102,17 @@ def test_what_was_too_old_has_no_response() -> None:
 def test_a_message_is_read_back() -> None:
     (message,) = messages(batch())
     assert batch_of_message(message.body) == batch()
+
+
+def test_a_record_is_known_by_the_same_name_when_it_is_read_back() -> None:
+    """Lambda's event names those of aggregates by one number more, and idempotency keys are such names."""
+    given = batch(
+        record(101), record(102, sub=0), record(102, sub=1), record(103, b""), record(104, b"", sub=0)
+    )
+    (message,) = messages(given)
+    for read in (batch_of_message(message.body), batch_of_object(object_bytes(given))):
+        assert [each.is_aggregated for each in read.records] == [False, True, True, False, True]
+        assert list(map(identifier, read.records)) == list(map(identifier, given.records))
 
 
 def test_a_message_is_read_back_from_a_topics_envelope() -> None:

@@ -27,6 +27,9 @@ OBJECT_SUFFIX = ".jsonl.gz"
 OURS = "sublet"
 """The field of a document that holds what ESM's has not."""
 
+NOT_KEPT = b"(not kept)"
+"""Stands for an aggregate's data, of which only the user records that are set aside are kept. It is no user record's data."""
+
 Json = dict[str, Any]
 
 
@@ -190,6 +193,7 @@ def _record(record: UserRecord) -> Json:
     return {
         "sequenceNumber": record.sequence_number,
         "subSequenceNumber": record.sub_sequence_number,
+        "isAggregated": record.is_aggregated,
         "partitionKey": record.partition_key,
         "explicitHashKey": record.explicit_hash_key,
         "approximateArrivalTimestamp": _moment(record.approximate_arrival_timestamp),
@@ -221,21 +225,20 @@ def _batch(document: Mapping[str, Any], lines: Sequence[Mapping[str, Any]] | Non
 
 
 def _user_records(lines: Sequence[Mapping[str, Any]]) -> Iterator[UserRecord]:
-    """User records of one stream record share it again, without its data."""
+    """As they were: a handler that is to do them again knows them by the same names. User records of one stream record share it
+    again, without its data.
+    """
     shared: dict[str, StreamRecord] = {}
     for line in lines:
-        number, data = line["sequenceNumber"], line["data"]
-        if data is None:
+        number, key, text = line["sequenceNumber"], line["partitionKey"], line["data"]
+        if text is None:
             raise NotADocument(f"record {number} was too large for a message, and is only named in it")
-        arrived = datetime.fromisoformat(line["approximateArrivalTimestamp"])
-        stream_record = shared.setdefault(number, StreamRecord(number, b"", line["partitionKey"], arrived))
-        yield UserRecord(
-            b64decode(data),
-            line["partitionKey"],
-            line["subSequenceNumber"],
-            stream_record,
-            line["explicitHashKey"],
-        )
+        data, arrived = b64decode(text), datetime.fromisoformat(line["approximateArrivalTimestamp"])
+        if line["isAggregated"]:
+            stream_record = shared.setdefault(number, StreamRecord(number, NOT_KEPT, key, arrived))
+        else:
+            stream_record = StreamRecord(number, data, key, arrived)
+        yield UserRecord(data, key, line["subSequenceNumber"], stream_record, line["explicitHashKey"])
 
 
 def _moment(at: datetime) -> str:
