@@ -13,6 +13,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from sublet.errors import SettingsError
 from sublet_cdk import roles
+from sublet_cdk.nag import acknowledge_wildcard
 
 FailureDestination = sqs.IQueue | sns.ITopic | s3.IBucket | str
 """A construct, or the ARN of what there is already; a bucket's may have a /prefix."""
@@ -60,6 +61,12 @@ class Destination:
             "on-failure": roles.allow(PUTS[self.service], self.resource(application)),
             "on-failure-key": roles.allow(WITH_KEY, self.key.key_arn) if self.key else None,
         }
+
+    def acknowledge(self, role: iam.IRole | None, application: str) -> None:
+        """To cdk-nag, what `duties` have a `*` for."""
+        if role is not None and self.service == "s3":
+            why = "What is set aside is an object by itself, in the application's own folder"
+            acknowledge_wildcard(role, self.resource(application), why)
 
     def grant_redrive(self, grantee: iam.IGrantable, application: str) -> None:
         """`sublet redrive`: take out what is handled."""
