@@ -217,6 +217,7 @@ def test_cdk_nag_finds_nothing_in_any_of_it(build: Build, other: Stack) -> None:
         tracing=lambda_.Tracing.ACTIVE,
         runtime=lambda_.Runtime.PYTHON_3_12,
         on_failure=bucket,
+        maximum_retry_attempts=3,
     )
     app.synth()  # raises, and prints the findings, if there are any
 

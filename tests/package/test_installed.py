@@ -115,10 +115,7 @@ name: str = consumer.worker.function_name
 from sublet import Batch, Consumer
 
 
-async def never_run(batch: Batch) -> None: ...
-
-
-Consumer("audit", "orders", never_run)
+Consumer("audit", "orders", 7)
 
 
 def handle(batch: Batch) -> None:
@@ -166,4 +163,4 @@ def test_a_users_files_are_checked_against_the_installed_types(
         run([*check, "wrong.py"], tmp_path)
     assert 'expression has type "bytes"' in str(found.value)
     assert 'has no attribute "shards"' in str(found.value)
-    assert 'incompatible type "Callable[[Batch], Coroutine[Any, Any, None]]"' in str(found.value)
+    assert 'incompatible type "int"' in str(found.value)
