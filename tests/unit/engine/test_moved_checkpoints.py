@@ -109,6 +109,43 @@ def test_a_late_checkpoint_of_the_owner_before_costs_no_repetition() -> None:
     assert world.table.lease().checkpoint == Checkpoint(numbers[2])
 
 
+def test_one_that_lands_in_the_batch_under_way_costs_none_either() -> None:
+    """Beyond what is finished just then, and not when the call has ended: simulation seed 407720000."""
+    world = EngineWorld(replace(AT_ONCE, batch_size=3))
+    numbers = world.put("a", "b", "c")
+    before = world.table.lease()
+
+    def slowly(batch: Batch) -> None:
+        world.table.real.apply(late_checkpoint(before, Checkpoint(numbers[1])))
+        batch.checkpoint(batch.records[0])
+        world.tasks.sleep(20 * SECOND)
+
+    world.handler.script = slowly
+    report = only(world.window())
+    assert world.handler.data() == [b"a", b"b", b"c"]
+    assert report.outcome is Outcome.WINDOW_ENDED
+    assert told(world) == ["lease_acquired"]
+    assert world.table.lease().checkpoint == Checkpoint(numbers[2])
+
+
+def test_one_that_lands_in_a_batch_whose_call_fails_is_gone_on_from() -> None:
+    world = EngineWorld(replace(AT_ONCE, batch_size=3))
+    numbers = world.put("a", "b", "c")
+    before = world.table.lease()
+
+    def fails_once(_batch: Batch) -> None:
+        if len(world.handler.batches) == 1:
+            world.table.real.apply(late_checkpoint(before, Checkpoint(numbers[1])))
+            world.tasks.sleep(20 * SECOND)
+            raise ValueError("once")
+
+    world.handler.script = fails_once
+    world.window()
+    assert [len(batch.records) for batch in world.handler.batches] == [3, 1]
+    assert world.handler.data() == [b"c"]
+    assert world.table.lease().checkpoint == Checkpoint(numbers[2])
+
+
 def test_a_call_that_was_under_way_then_is_not_written() -> None:
     """Nor is what it says to be done while it lasts; the records after the new position come again."""
     world = EngineWorld(replace(AT_ONCE, batch_size=3))

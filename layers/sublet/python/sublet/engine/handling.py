@@ -153,10 +153,12 @@ class Handling:
         by_hand = self.settings.is_checkpointed_by_hand
         if by_hand:
             self.progress.hand_over(last, len(records))
+        self.progress.begin_call(last)
         has_returned = self._make(call, partial(self.handler.handle, batch))
         if has_returned and not by_hand:
             self.progress.finish(last)
-        elif not has_returned:
+        self.progress.end_call()  # not before: what the row says is judged by what is finished
+        if not has_returned:
             self.ports.metrics.put(Metric.HANDLER_ATTEMPTS, attempt)
         if by_hand and not has_returned:  # it may have been told by position
             done = bisect_right(records, self.progress.finished, key=lambda record: record.checkpoint)

@@ -1,8 +1,9 @@
 """How far a lease has been handled, and writing that down: at most every checkpoint_interval, and always at the end.
 
 The row may say something else meanwhile: an operator has moved the checkpoint, or the owner before us has made its last one
-late. What it says counts. Forward, but not beyond what is finished, both are true, and the later one is written; anything
-else ends this reading of the shard, and another begins from the row.
+late. What it says counts. Forward, but not beyond what is finished, both are true, and the later one is written; if it is in
+the batch that the handler has just now, that is known when its call has ended. Anything else ends this reading of the shard,
+and another begins from the row.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Progress:
         self._settings = settings
         self._clock = clock
         self._stop = stop
+        self._in_call: Checkpoint | None = None
+        """The last record of the batch that the handler has just now."""
         self._written_at: datetime = clock.steady()
         self.start()
 
@@ -58,18 +61,36 @@ class Progress:
     def is_unwritten(self) -> bool:
         return self.finished > self.written and not self.has_been_moved()
 
+    def begin_call(self, last: Checkpoint) -> None:
+        """The handler is given a batch, up to here."""
+        self._in_call = last
+
+    def end_call(self) -> None:
+        """It has returned or failed, or is given up."""
+        self._in_call = None
+
     def has_been_moved(self) -> bool:
         """Whether the row is where this reading cannot go on from: back, or beyond what is finished. If so, `stop` is set."""
+        return self._has_been_moved(self.finished)
+
+    def _has_been_moved(self, finished: Checkpoint) -> bool:
         holding = self._held.holding
         if holding.moves == self._moves:
             return False
-        if holding.moved_from is not None and is_true_too(
-            holding.lease.checkpoint, max(self.written, holding.moved_from), self.finished
-        ):
+        if self._is_forward(finished):
             self._moves, self.written = holding.moves, holding.lease.checkpoint
+            return False
+        if self._in_call is not None and self._is_forward(self._in_call):
             return False
         self._stop.set()
         return True
+
+    def _is_forward(self, up_to: Checkpoint) -> bool:
+        """The row has been moved on, but not beyond this."""
+        holding = self._held.holding
+        return holding.moved_from is not None and is_true_too(
+            holding.lease.checkpoint, max(self.written, holding.moved_from), up_to
+        )
 
     @property
     def is_by_hand(self) -> bool:
@@ -117,9 +138,9 @@ class Progress:
     def finish(self, to: Checkpoint) -> None:
         """The handler is done with everything up to `to`. Never goes back, and after a move not on either: the shard is read
         again from there."""
-        if self.has_been_moved():
-            return
         to = max(self.finished, to)
+        if self._has_been_moved(to):
+            return
         self.finished = max(to, self.passed) if to >= self.handed else to
         while self._unfinished and self._unfinished[0].last <= self.finished:
             self._unfinished.popleft()

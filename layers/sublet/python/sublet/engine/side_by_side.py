@@ -82,6 +82,11 @@ class LaneProgress:
     def hand_over(self, last: Checkpoint, records: int) -> None:
         """Manual checkpointing is refused beside this."""
 
+    def begin_call(self, last: Checkpoint) -> None:
+        """Several calls are under way: what the row says counts at once."""
+
+    def end_call(self) -> None: ...
+
     def has_been_moved(self) -> bool:
         return self.spread.real.has_been_moved()
 

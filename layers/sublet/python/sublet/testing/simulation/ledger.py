@@ -79,9 +79,6 @@ class Session:
     """The index after the last record finished in this session."""
     moved_to: list[int] = field(default_factory=list)
     """The row was moved under it, to here and then to here: at any of them it begins anew when it has taken note."""
-    late_at: int | None = None
-    """The owner before has checkpointed late, up to here: beyond what this one knew as finished, it reads on from there, though a
-    call that was under way has got further since."""
     is_orphaned: bool = False
     """The row was deleted under it: what is stored now is no measure of where it may be."""
 
@@ -115,11 +112,6 @@ class Ledger:
         for (_, of_shard), session in self.sessions.items():
             if of_shard == shard_id:
                 session.moved_to.append(covered)
-
-    def checkpointed_late(self, by: object, shard_id: str, checkpoint: Checkpoint) -> None:
-        for (owner, of_shard), session in self.sessions.items():
-            if of_shard == shard_id and owner is not by:
-                session.late_at = self.shards[shard_id].covered_by(checkpoint)
 
     def is_moving(self, owner: object, shard_id: str) -> bool:
         """Whether its owner may not know yet that it has been moved."""
@@ -160,8 +152,6 @@ class Ledger:
         if first in session.moved_to:
             session.moved_to = session.moved_to[session.moved_to.index(first) + 1 :]
             session.floor = session.next = first
-        elif first == session.late_at:
-            session.floor, session.next, session.late_at = first, first, None
         elif stored is not None and shard.covered_by(stored) > session.next:
             session.floor = session.next = shard.covered_by(stored)
 

@@ -186,8 +186,6 @@ class TableWatch:
         if known == now:
             return
         self.checkpoints[key] = now
-        if write.kind is WriteKind.LATE_CHECKPOINT:
-            self.world.ledger.checkpointed_late(process, key, now)
         truth = self.world.ledger.shards[key]
         # Java's updateLease writes what it has in memory: a late checkpoint of ours, which leaves its fence alone, goes under.
         may_go_back = write.kind is WriteKind.CREATE or (
