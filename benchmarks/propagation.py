@@ -21,8 +21,8 @@ from benchmarks.runs import Bench, Consumer
 from infra.local.embedded import embedded_aws
 
 SHARDS = 2
-WARM_UP = 30
-"""Records, one a second, that do not count: until then every consumer has its leases."""
+WARM_UP = 100
+"""Records, one a second, that do not count: until then every consumer has its leases. kcl-rs needs more than a minute."""
 PATIENCE = 120.0
 
 SUBLET = Consumer("sublet", "sublet_arrivals", is_peer=False)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 
-from kcl_rs import ProcessRecordsInput, Scheduler, ShardEndedInput, ShutdownRequestedInput
+from kcl_rs import ProcessRecordsInput, Record, Scheduler, ShardEndedInput, ShutdownRequestedInput
 
 from benchmarks.consumers.tally import POLL_INTERVAL_MILLIS, POLL_LIMIT, Order, Tally
 
 
-class Counting:
+class Telling:
     """A processor as kcl-rs asks for one."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+    def __init__(self, tell: Callable[[Sequence[Record]], None]) -> None:
+        self._tell = tell
 
     def initialize(self, _: object) -> None: ...
 
     def process_records(self, given: ProcessRecordsInput) -> None:
-        self._tally.add(len(given.records))
+        self._tell(given.records)
         if given.records:
             given.checkpointer.checkpoint()
 
@@ -31,12 +32,11 @@ class Counting:
         given.checkpointer.checkpoint()
 
 
-def main(order: Order) -> None:
-    tally = Tally(order.expected)
+def run(order: Order, tell: Callable[[Sequence[Record]], None]) -> None:
     Scheduler(
         stream_name=order.stream,
         application_name=order.application,
-        record_processor_factory=lambda: Counting(tally),
+        record_processor_factory=lambda: Telling(tell),
         region=os.environ["AWS_REGION"],
         initial_position="TRIM_HORIZON",
         retrieval_mode="POLLING",
@@ -46,4 +46,6 @@ def main(order: Order) -> None:
 
 
 if __name__ == "__main__":
-    main(Order.from_command_line())
+    order = Order.from_command_line()
+    tally = Tally(order.expected)
+    run(order, lambda records: tally.add(len(records)))
