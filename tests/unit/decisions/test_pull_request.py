@@ -33,6 +33,15 @@ def test_a_fetch_is_over_at_its_count() -> None:
     assert fetch.demand().max_records == 0
 
 
+def test_a_fetch_wants_what_is_left_of_its_records_and_bytes() -> None:
+    fetch = fetch_of(5, None).give(10)
+    assert fetch is not None
+    assert fetch.demand() == Demand(4, None, 4, 0)
+    fetch = fetch_of(None, 25).give(10)
+    assert fetch is not None
+    assert fetch.demand().max_bytes == 15
+
+
 def test_a_fetch_is_over_before_its_bytes_would_be_exceeded() -> None:
     fetch = fetch_of(None, 25).give(10)
     assert fetch is not None

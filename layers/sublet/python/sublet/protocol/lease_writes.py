@@ -232,7 +232,7 @@ def hand_over(lease: Lease) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.HAND_OVER,
         lease.lease_key,
-        all_of(_owner_stands(lease), _drained_by(lease.checkpoint_owner)),
+        all_of(_EXISTS, _owner_stands(lease), _drained_by(lease.checkpoint_owner)),
         adds={columns.LEASE_COUNTER: ONE, columns.OWNER_SWITCHES: ONE},
         removes=(columns.CHECKPOINT_OWNER, columns.HOLDER),
     )

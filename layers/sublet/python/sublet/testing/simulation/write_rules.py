@@ -28,15 +28,14 @@ OVER = frozenset({*columns.PENDING, columns.START_AT, *columns.TROUBLES})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`fenced_by`: what of the lease stands. `changes`, `removes`: attributes. `counted`: by how much the counter goes up.
-    `is_of_whole_rows`: one that is no lease, for want of a counter, refuses it.
+    """`fenced_by`: what of the lease stands. `changes`, `removes`: attributes. `counted`: by how much the counter goes up. A row
+    that is no lease, for want of a counter, refuses each.
     """
 
     fenced_by: frozenset[str]
     changes: frozenset[str] = frozenset()
     removes: frozenset[str] = frozenset()
     counted: int = 1
-    is_of_whole_rows: bool = True
 
 
 RULES = {
@@ -57,7 +56,6 @@ RULES = {
         frozenset({"lease_owner", "checkpoint_owner"}),
         frozenset({columns.OWNER_SWITCHES}),
         frozenset({columns.CHECKPOINT_OWNER, columns.HOLDER}),
-        is_of_whole_rows=False,
     ),
     WriteKind.DELETE: Rule(frozenset({"lease_counter", "lease_owner"})),
 }
@@ -130,7 +128,7 @@ def _fenced_wrongly(rule: Rule, write: LeaseWrite, before: Row, met: Lease) -> s
     for name, row in _rows_like(before):
         lease, is_taken = decode_row(row), holds(write.condition, row)
         if not isinstance(lease, Lease):
-            if is_taken and rule.is_of_whole_rows:
+            if is_taken:
                 return f"a row with {row.get(name)} as its {name} would take it, which is no lease"
             continue
         says_the_same = all(getattr(lease, what) == getattr(met, what) for what in rule.fenced_by)

@@ -1,0 +1,55 @@
+"""What a lease shows each minute, whether it gets anywhere or not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sublet.decisions.window import LeaseReport, Outcome
+from sublet.engine.held_lease import HeldLease, instant
+from sublet.engine.lease_metrics import LeaseMetrics
+from sublet.engine.progress import Progress
+from sublet.metric_names import Metric
+from sublet.protocol.records import Page
+
+from tests.doubles.engine_world import CONTINUOUS, MINUTE, SHARD, EngineWorld
+
+TOTAL = LeaseReport(SHARD, Outcome.WINDOW_ENDED, user_records=7, bytes=70)
+EMPTY_AT_TIP = Page((), 0, 0)
+
+
+def shown(*, polled: bool, after: timedelta) -> EngineWorld:
+    """A lease of which nothing has been handled, `after` its window began or its last page was polled."""
+    world = EngineWorld(CONTINUOUS)
+    stop = world.tasks.signal()
+    held = HeldLease(world.table.lease(), instant(world.clock), world.ports, CONTINUOUS.failover_time, stop)
+    metrics = LeaseMetrics(SHARD, world.ports, Progress(held, CONTINUOUS, world.clock, stop))
+    if polled:
+        metrics.polled(EMPTY_AT_TIP)
+        metrics.handled()
+    metrics.show(TOTAL, throttled=0, called_at=None)
+    world.clock.advance(after)
+    metrics.show(TOTAL, throttled=0, called_at=None)
+    return world
+
+
+def test_before_its_first_page_it_waits_for_what_others_have() -> None:
+    world = shown(polled=False, after=MINUTE)
+    assert world.metrics.values(Metric.CHECKPOINT_AGE) == [0, 60_000]
+
+
+def test_at_the_tip_a_quiet_minute_is_no_standing_still() -> None:
+    world = shown(polled=True, after=MINUTE)
+    assert world.metrics.values(Metric.CHECKPOINT_AGE) == [0, 0]
+    assert world.metrics.values(Metric.MILLIS_BEHIND_LATEST) == [0, 0]
+
+
+def test_a_shard_that_is_not_polled_for_long_waits_too_though_it_was_at_the_tip() -> None:
+    """A quiet one is polled far more often; whether there are records nobody knows."""
+    world = shown(polled=True, after=6 * MINUTE)
+    assert world.metrics.values(Metric.CHECKPOINT_AGE, SHARD) == [6 * 60_000]
+    assert world.metrics.values(Metric.MILLIS_BEHIND_LATEST) == [0, 6 * 60_000]
+
+
+def test_what_was_handled_is_shown_once_and_nothing_before_the_first_page() -> None:
+    assert shown(polled=True, after=MINUTE).metrics.values(Metric.RECORDS) == [7, 0]
+    assert shown(polled=False, after=MINUTE).metrics.values(Metric.RECORDS) == []
