@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.window import Next, Outcome
-from sublet.engine.lease_session import slices
+from sublet.engine.user_records import slices
 from sublet.errors import LeaseTableUnavailable, ShardNotFound, StreamKeyUnavailable
 from sublet.handler import Batch
 from sublet.protocol.aggregation import aggregate

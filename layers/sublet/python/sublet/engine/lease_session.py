@@ -2,62 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from itertools import chain
 
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import crashes_by_hanging
 from sublet.decisions.held_lease import Tenure
-from sublet.decisions.read_position import may_have_lost, not_yet_handled, read_position
-from sublet.decisions.record_filter import RecordFilter
+from sublet.decisions.read_position import may_have_lost, read_position
 from sublet.decisions.shard_end import Blocked
 from sublet.decisions.window import AtTip, LeaseReport, Outcome, batches, has_caught_up
-from sublet.engine.handler_calls import HandlerCalls
 from sublet.engine.handling import Handling
 from sublet.engine.held_lease import HeldLease, instant
 from sublet.engine.lease_metrics import LeaseMetrics
 from sublet.engine.lease_steps import begin, end_shard, plan_end
-from sublet.engine.page_feed import Budget, PageFeed
+from sublet.engine.page_feed import PageFeed
+from sublet.engine.process_shared import ProcessShared
 from sublet.engine.progress import Progress
 from sublet.engine.side_by_side import CALLS_AHEAD, handle_side_by_side
+from sublet.engine.user_records import SLICE_BYTES, UserRecords, slices
 from sublet.errors import HandlerContractBroken, LeaseTableError, StreamError, TransientError
-from sublet.handler import Handler
 from sublet.metric_names import Metric
-from sublet.ports import Ports, Signal
-from sublet.protocol.aggregation import deaggregated
+from sublet.ports import Signal
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.hash_keys import KeysInside, keys_inside
+from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.lease_writes import release
-from sublet.protocol.records import Page, StreamRecord, UserRecord, as_put
-from sublet.settings import HashRangeFilter, Settings
-
-SLICE_BYTES = 2**20
-"""About as many bytes of stream records make batches together: 10,000 user records of 100 bytes, which stay near the CPU's
-cache."""
-
-USER_RECORDS_AT_ONCE = 4096
-"""Made together. They need far more memory than the bytes that they come of: 200 bytes for each of which may be but one."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessShared:
-    """What all sessions of a process share, over all its windows.
-
-    deaggregation   held while taking aggregates apart: one lease at a time. Each MD5 lets go of the interpreter, and threads
-                    that take it from each other thousands of times a second cost a fifth of all CPU
-    """
-
-    ports: Ports
-    handler: Handler
-    settings: Settings
-    budget: Budget
-    calls: HandlerCalls
-    wanted: RecordFilter
-    deaggregation: AbstractContextManager[object]
+from sublet.protocol.records import Page, StreamRecord, UserRecord
+from sublet.settings import HashRangeFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +65,9 @@ class LeaseSession:
     """The handler has taken note of the lease: lease_acquired has returned."""
     is_told_of_leaving: bool = field(default=False, init=False)
     """lease_releasing has been called: of a lease that is kept too, where the handler checkpoints by hand."""
-    inside: KeysInside | None = field(default=None, init=False)
-    """The shard's hash key range, for KCL's rule. Where a row has none (kcl-rust, old Java), nothing is filtered."""
     count: LeaseReport = field(init=False)
     progress: Progress = field(init=False)
+    user_records: UserRecords = field(init=False)
     handling: Handling = field(init=False)
     metrics: LeaseMetrics = field(init=False)
     feed: PageFeed | None = field(default=None, init=False)
@@ -105,6 +76,7 @@ class LeaseSession:
         shared = self.shared
         self.count = LeaseReport(self.shard_id, Outcome.WINDOW_ENDED)
         self.progress = Progress(self.held, shared.settings, shared.ports.clock, self.stop)
+        self.user_records = UserRecords(shared, self.shard_id, self.progress)
         self.handling = Handling(
             shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.calls, self.stop,
             self.deadline, self.cut_off,
@@ -154,7 +126,7 @@ class LeaseSession:
             return self._stopped()
         self.progress.start()
         if shared.settings.hash_range_filter is HashRangeFilter.KCL:
-            self.inside = keys_inside(self.held.lease.hash_key_range)
+            self.user_records.inside = keys_inside(self.held.lease.hash_key_range)
         position = read_position(self.held.lease)
         if (
             position is None
@@ -240,6 +212,7 @@ class LeaseSession:
             stream_records=self.count.stream_records + len(page.records),
             bytes=self.count.bytes + page.data_bytes,
             user_records=self.handling.handled,
+            dropped_out_of_range=self.user_records.dropped_out_of_range,
             millis_behind_latest=page.millis_behind_latest,
         )
         self.metrics.handled()
@@ -253,12 +226,7 @@ class LeaseSession:
 
     def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:
         """The same for a part of the page."""
-        parts = self._made(stream_records)
-        if not self.shared.settings.deaggregate:
-            parts = iter([(as_put(chain.from_iterable(part for part, _ in parts)), 0)])
-        if self.shared.wanted:
-            parts = ((self.shared.wanted.wanted(part), size) for part, size in parts)
-        for batch in batches(parts, self._at_once):
+        for batch in batches(self.user_records.parts(stream_records), self._at_once):
             if not self._hand_over(batch, millis_behind_latest):
                 return False
             self.progress.write_if_due()
@@ -275,31 +243,6 @@ class LeaseSession:
         if self.shared.settings.parallelization_factor > 1:
             return handle_side_by_side(self.handling, self.progress, batch, millis_behind_latest)
         return self.handling.handle(batch, millis_behind_latest)
-
-    def _made(self, stream_records: tuple[StreamRecord, ...]) -> Iterator[tuple[Sequence[UserRecord], int]]:
-        """Their user records that are not handled yet, in parts that are made when they are asked for."""
-        parts = deaggregated(stream_records, self.inside, USER_RECORDS_AT_ONCE)
-        while True:
-            with self.shared.deaggregation:
-                part = next(parts, None)
-            if part is None:
-                return
-            self._note(part.dropped_out_of_range, part.delivered_whole)
-            yield not_yet_handled(part.user_records, self.progress.reached), part.piece_bytes
-
-    def _note(self, dropped_out_of_range: int, delivered_whole: int) -> None:
-        """What became of aggregates that were not simply taken apart."""
-        if dropped_out_of_range:
-            dropped = self.count.dropped_out_of_range + dropped_out_of_range
-            self.count = replace(self.count, dropped_out_of_range=dropped)
-            self.shared.ports.metrics.put(Metric.RECORDS_DROPPED_OUT_OF_RANGE, dropped_out_of_range)
-        if delivered_whole:
-            self.shared.ports.metrics.put(Metric.AGGREGATES_DELIVERED_WHOLE, delivered_whole)
-            self.shared.ports.log.warning(
-                "aggregate with an impossible index or hash key delivered as one record",
-                shard_id=self.shard_id,
-                aggregates=delivered_whole,
-            )
 
     def _end(self, page: Page) -> Outcome:
         """The shard's last record is handled: children's leases, children's names, SHARD_END, in this order."""
@@ -350,6 +293,7 @@ class LeaseSession:
             kept=self.held.lease.fence if keep else None,
             checkpoint=str(self.held.lease.checkpoint),
             user_records=self.handling.handled,
+            dropped_out_of_range=self.user_records.dropped_out_of_range,
             handler_failures=self.handling.failures,
             problem=problem or self.handling.problem,
         )
@@ -389,13 +333,3 @@ class LeaseSession:
             self.is_told_of_leaving = True
             call = partial(self.shared.handler.lease_releasing, self.shard_id)
             self.handling.tell("lease_releasing", call, once=True)
-
-
-def slices(
-    records: tuple[StreamRecord, ...], total_bytes: int, about: int
-) -> Iterator[tuple[StreamRecord, ...]]:
-    """Runs of about `about` bytes each, in order. Of equal count: a look at each record's size would cost a tenth of all."""
-    runs = max(1, -(-total_bytes // about))
-    step = max(1, -(-len(records) // runs))
-    for start in range(0, len(records), step):
-        yield records[start : start + step]

@@ -8,9 +8,10 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.record_filter import RecordFilter
 from sublet.decisions.window import WindowReport, after_window
 from sublet.engine.handler_calls import HandlerCalls
-from sublet.engine.lease_session import LeftBehind, ProcessShared
+from sublet.engine.lease_session import LeftBehind
 from sublet.engine.page_feed import Budget
 from sublet.engine.process_health import ProcessHealth
+from sublet.engine.process_shared import ProcessShared
 from sublet.engine.window import Exclusion, Window
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal

@@ -14,23 +14,22 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.decisions.choose_leases import ClaimReason
-from sublet.decisions.crash_caution import Caution, caution
-from sublet.decisions.dispatching import may_steal_as_it_stands
 from sublet.decisions.instant import Instant
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.shard_end import may_begin
 from sublet.decisions.window import LeaseReport, Outcome, keeps_leases
+from sublet.engine.acquiring import Acquiring
 from sublet.engine.handler_calls import HandlerCall
 from sublet.engine.heartbeats import keep_heartbeating
-from sublet.engine.held_lease import HeldLease, instant
+from sublet.engine.held_lease import HeldLease
 from sublet.engine.lease_metrics import SHOWN_EVERY
-from sublet.engine.lease_session import LeaseSession, LeftBehind, ProcessShared
-from sublet.engine.lease_steps import acquire_lease, is_held_by
+from sublet.engine.lease_session import LeaseSession, LeftBehind
+from sublet.engine.process_shared import ProcessShared
 from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableError, StreamError, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Signal, Task, Tasks
-from sublet.protocol.lease import Lease, LeaseFence, MalformedRow, lease_key_of, shard_id_of
+from sublet.protocol.lease import Lease, LeaseFence, lease_key_of, shard_id_of
 from sublet.protocol.lease_writes import release
 from sublet.protocol.shard import Shard
 
@@ -54,8 +53,6 @@ class Exclusion:
 
 
 STOP_NOTICED_WITHIN = timedelta(milliseconds=200)
-ACQUIRED_AGAIN_AFTER = tuple(timedelta(seconds=seconds) for seconds in (1, 2, 4, 8, 16))
-"""While the lease table is out of reach. Later it is the next tick's to send somebody."""
 
 
 @dataclass(slots=True)
@@ -74,8 +71,6 @@ class Window:
     under_way: set[str] = field(default_factory=set)
     vanished: set[str] = field(default_factory=set)
     """Claims whose rows are gone."""
-    from_the_living: set[str] = field(default_factory=set)
-    """Claims that were stolen as they stood, from an owner who had heartbeat since."""
     started: list[Task[LeaseReport]] = field(default_factory=list)
     sessions: dict[str, LeaseSession] = field(default_factory=dict)
     """Whose leases are heartbeaten: those under way, and those kept for the next window, until this one is over."""
@@ -83,9 +78,12 @@ class Window:
     acquired: int = 0
     shown: bool = False
     stopping: Signal = field(init=False)
+    acquiring: Acquiring = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stopping = self.shared.ports.tasks.signal()
+        ports, settings = self.shared.ports, self.shared.settings
+        self.stopping = ports.tasks.signal()
+        self.acquiring = Acquiring(ports, settings, self.item, self.holder, self.deadline, self.stopping)
 
     def run(self) -> list[LeaseReport]:
         tasks, done = self.shared.ports.tasks, self.shared.ports.tasks.signal()
@@ -197,14 +195,14 @@ class Window:
         """The report, and the lease as we left it (None: not acquired)."""
         log = self.shared.ports.log
         try:
-            row, since = self._acquire_in_time(seen, why)
+            row, since = self.acquiring.acquire(seen, why)
         except TransientError as unavailable:
             self.shared.calls.health.note(unavailable)
             self.shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=shard_id_of(seen.lease_key))
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
         if row is None:
             self.vanished.add(seen.lease_key)
-        if not isinstance(row, Lease) or not self._is_ours(row):
+        if not isinstance(row, Lease) or not self.acquiring.is_ours(row):
             if (
                 isinstance(row, Lease) and row.is_ended
             ):  # by an earlier attempt at this item, which then crashed
@@ -215,7 +213,7 @@ class Window:
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
         log.info("lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint))
         session = self._session(row, since, why)
-        if (spared := self._spared(row, seen)) is not None:
+        if (spared := self.acquiring.spared(row, seen)) is not None:
             del self.sessions[row.lease_key]
             session.held.write(release)
             return LeaseReport(row.lease_key, spared, checkpoint=str(row.checkpoint)), None
@@ -238,15 +236,6 @@ class Window:
             user_records=report.user_records,
         )
         return report, session.held.lease
-
-    def _spared(self, taken: Lease, claim: LeaseFence) -> Outcome | None:
-        """Taken over from an attempt at this item that crashed, as others before it: why the lease is not tried once more now."""
-        if taken.lease_counter == claim.lease_counter + 1 or taken.lease_key in self.from_the_living:
-            return None  # as it was claimed: the lease manager knew
-        with_care = caution(taken)
-        if with_care >= Caution.PAUSES:
-            return Outcome.LEFT_ALONE
-        return Outcome.TRIED_APART if with_care >= Caution.ALONE and len(self.item.claims) > 1 else None
 
     def _tell_lost(self, kept: LeaseFence) -> None:
         """Kept for this window by the one before, and taken in between: the handler's state for it is stale."""
@@ -283,51 +272,6 @@ class Window:
             session.stop_early()
         return session
 
-    def _acquire_in_time(
-        self, seen: LeaseFence, why: ClaimReason
-    ) -> tuple[Lease | MalformedRow | None, Instant]:
-        """The row, and when it was asked for. A table that is out of reach is asked again for half a minute: what is free would
-        wait for the next tick otherwise, and what was kept for this window for its own expiry.
-        """
-        pauses = iter(ACQUIRED_AGAIN_AFTER)
-        while True:
-            since = instant(self.shared.ports.clock)
-            try:
-                return self._acquire(seen, why), since
-            except TransientError as unavailable:
-                self.shared.ports.log.warning(
-                    "lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable)
-                )
-                pause = next(pauses, None)
-                if pause is None or since.steady + pause >= self.deadline or self.stopping.wait(pause):
-                    raise
-
-    def _acquire(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
-        """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands; so
-        is what is to be stolen, if its owner has only heartbeat it since.
-        """
-        row = self._acquire_as(seen, why)
-        if why is not ClaimReason.STEAL or not isinstance(row, Lease) or self._is_ours(row):
-            return row
-        if not self._may_still_steal(seen, row):
-            return row
-        self.from_the_living.add(seen.lease_key)
-        return self._acquire_as(row.fence, why)
-
-    def _acquire_as(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
-        return acquire_lease(
-            self.shared.ports.table,
-            seen,
-            self.item.worker_id,
-            self.holder,
-            after_crash=why is ClaimReason.EXPIRED,
-            may_take_over=self._is_of_this_item,
-        )
-
-    def _may_still_steal(self, seen: LeaseFence, row: Lease) -> bool:
-        now, failover_time = self.shared.ports.clock.now(), self.shared.settings.failover_time
-        return may_steal_as_it_stands(seen, row, self.item.dispatched_at, now, failover_time)
-
     def _below(self, report: LeaseReport) -> LeaseReport:
         """There is no such row any more. An earlier attempt at this item, which then crashed, may have ended the shard and
         gone on with its children: once they are under way the row is cleaned up, and only the listing names its children.
@@ -352,7 +296,7 @@ class Window:
                 unstarted += self._take_over_below(shard.shard_id, shards)
             elif isinstance(child, Lease) and child.is_ended:
                 unstarted += self._start_children(child)
-            elif isinstance(child, Lease) and self._is_of_this_item(child):
+            elif isinstance(child, Lease) and self.acquiring.is_of_this_item(child):
                 unstarted += not self._start_child(child)
         return unstarted
 
@@ -393,16 +337,8 @@ class Window:
         at_once = self.shared.settings.leases_per_worker
         return at_once if self.item.leases_max is None else min(at_once, self.item.leases_max)
 
-    def _is_ours(self, lease: Lease) -> bool:
-        return is_held_by(lease, self.item.worker_id, self.holder)
-
-    def _is_of_this_item(self, lease: Lease) -> bool:
-        """The worker id belongs to it: a Java worker that takes a lease from us leaves our holder on the row."""
-        held_by_item = (lease.holder or "").startswith(f"{self.item.item_id}/")
-        return held_by_item and lease.lease_owner == self.item.worker_id
-
     def _may_begin(self, child: Lease) -> bool:
-        if child.lease_owner is not None and not self._is_of_this_item(child):
+        if child.lease_owner is not None and not self.acquiring.is_of_this_item(child):
             return False
         return may_begin(
             child,
