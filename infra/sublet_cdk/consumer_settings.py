@@ -17,6 +17,7 @@ from sublet.errors import SettingsError
 from sublet.settings import (
     DEFINITIONS,
     PREFIX,
+    Balance,
     Checkpointing,
     FailureDetails,
     HandlerContract,
@@ -61,6 +62,8 @@ class SettingProperties(TypedDict, total=False):
     max_leases_for_worker: int
     max_leases_to_steal_at_one_time: int
     fair_share: bool
+    balance: Balance
+    group_separator: str
     enable_priority_lease_assignment: bool
     window: timedelta
     window_margin: timedelta

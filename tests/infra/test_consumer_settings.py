@@ -58,7 +58,7 @@ def test_properties_that_are_not_given_have_the_library_s_defaults(stream: kines
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("windw", {"windw": "5m"}, "no such setting; did you mean window?"),
-    ("retries", {"retries": "5"}, "no such setting; the settings are batch_size"),
+    ("retries", {"retries": "5"}, "no such setting; the settings are balance"),
     ("handler", {"handler": "x:y"}, "no such setting"),
     ("window", {"window": "5"}, "a number and a unit"),
     ("window", {"window": 5}, "a timedelta, or its text"),

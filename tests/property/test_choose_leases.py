@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,10 +11,13 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.decisions.choose_leases import Choice, ClaimReason, choose_leases
+from sublet.decisions.group_balance import group_of
 from sublet.decisions.liveness import Sighting, is_expired
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
-from sublet.settings import Mode, Settings
+from sublet.settings import Balance, Mode, Settings
+
+from tests.doubles.java_taker import JavaSettings, to_steal, to_take
 
 NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 CONTINUOUS = Settings(application="app", stream="stream", mode=Mode.CONTINUOUS)
@@ -57,9 +60,10 @@ def sightings_of(draw: st.DrawFn, leases: Sequence[Lease]) -> dict[str, Sighting
 
 
 settings_of = st.builds(
-    lambda mode, acquire, most, steal, fair, priority: replace(
+    lambda mode, balance, acquire, most, steal, fair, priority: replace(
         CONTINUOUS,
         mode=mode,
+        balance=balance,
         leases_to_acquire=acquire,
         max_leases_for_worker=most,
         max_leases_to_steal_at_one_time=steal,
@@ -67,6 +71,7 @@ settings_of = st.builds(
         enable_priority_lease_assignment=priority,
     ),
     st.sampled_from(Mode),
+    st.sampled_from(Balance),
     st.integers(1, 12),
     st.integers(1, 12),
     st.integers(0, 4),
@@ -167,6 +172,71 @@ def test_a_quiet_fleet_balances_and_then_stops_moving(
     assert moved == 0
     assert all(lease.lease_owner for lease in table.values())
     assert _spread(Counter(lease.lease_owner for lease in table.values()), set(fleet)) <= 1
+
+
+@given(
+    st.lists(st.sampled_from(["a:1", "a:2", "a:3", "b:1", "b:2", "c:1"]), max_size=40),
+    st.integers(1, 5),
+    st.integers(0, 2**32),
+)
+def test_what_is_stolen_from_another_group_lessens_the_spread(
+    owners: list[str], max_leases_to_steal_at_one_time: int, seed: int
+) -> None:
+    """Of the groups, and none of the workers'; and a KCL 2.x worker in any of these places steals no more than it would have."""
+    settings = replace(
+        CONTINUOUS,
+        balance=Balance.GROUP,
+        max_leases_to_steal_at_one_time=max_leases_to_steal_at_one_time,
+    )
+    held = Counter({"a:1": 0, **Counter(owners)})
+    before = _group_spread(held, settings)
+    target = -(-len(owners) // len(held))
+    for choice in choose_leases(_owned_by(owners), {}, NOW, Random(seed), settings, ["a:1"]):
+        victim = str(choice.lease.lease_owner)
+        is_within = group_of(victim, settings) == "a"
+        assert held[victim] - held["a:1"] >= (2 if is_within else 1)
+        if not is_within:
+            assert held[victim] >= target > held["a:1"]
+        held[victim] -= 1
+        held["a:1"] += 1
+        assert _group_spread(held, settings) <= before
+        if not is_within:
+            assert to_steal(held, victim, target)[1] == 0 or max(held.values()) > target
+    assert _group_spread(held, settings) <= before
+
+
+def _group_spread(held: Counter[str], settings: Settings) -> float:
+    """Between the group that has most beyond its share and the one that is shortest of it."""
+    share = held.total() / len(held)
+    over: defaultdict[str, float] = defaultdict(float)
+    for worker_id, count in held.items():
+        over[group_of(worker_id, settings)] += count - share
+    return round(max(over.values()) - min(over.values()), 6)
+
+
+@given(st.data(), st.lists(st.sampled_from([None, "us", "w1", "w2", "w3"]), max_size=25), st.booleans())
+def test_by_leases_as_many_are_chosen_as_java_s_taker_takes(
+    data: st.DataObject, owners: list[str | None], priority: bool
+) -> None:
+    """Ours goes on after the very old ones, where Java waits for its next run."""
+    leases = _owned_by(owners)
+    idle = {
+        lease.lease_key: timedelta(seconds=data.draw(st.sampled_from([0, 10, 30, 31, 90, 91])))
+        for lease in leases
+    }
+    sightings = {
+        lease.lease_key: Sighting(0, lease.lease_owner, NOW - idle[lease.lease_key]) for lease in leases
+    }
+    settings = replace(CONTINUOUS, enable_priority_lease_assignment=priority)
+    java = JavaSettings(settings.failover_time, enable_priority_lease_assignment=priority)
+    theirs = to_take("us", leases, idle, Random(1), java)
+    ours = choose_leases(leases, sightings, NOW, Random(1), settings, ["us"])
+    if any(idle[lease.lease_key] > 3 * settings.failover_time for lease in theirs):
+        assert len(ours) >= len(theirs)
+        return
+    assert len(ours) == len(theirs)
+    if ours and ours[0].why is ClaimReason.STEAL:
+        assert [choice.lease.lease_owner for choice in ours] == [lease.lease_owner for lease in theirs]
 
 
 def _is_alive(lease: Lease, sightings: dict[str, Sighting], settings: Settings) -> bool:

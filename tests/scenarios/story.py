@@ -3,7 +3,7 @@
 How leases and shards are written in `given`, both by their id:
 
     leases   {"7": "SHARD_END"} is short for {"7": {"checkpoint": "SHARD_END"}}; also `counter`, `owner`, `checkpoint_owner`,
-             `parents`, `children`, `hash_keys`, and `idle`: for how many seconds its counter is known to have stood still
+             `holder`, `parents`, `children`, `hash_keys`, and `idle`: for how many seconds its counter has stood still
     shards   {"4": {"parent": "2", "adjacent": "3", "start": 11, "open": false, "hash_keys": ["0", "99"]}}; or the name of a
              graph in graphs/. "hash_keys": "2/4" is the second of four equal parts; without it, all of them
 """
@@ -130,6 +130,7 @@ def _lease(lease_key: str, fields: Mapping[str, Json]) -> Lease:
         lease_counter=fields.get("counter", 7),
         lease_owner=fields.get("owner"),
         checkpoint_owner=fields.get("checkpoint_owner"),
+        holder=fields.get("holder"),
         parent_shard_ids=frozenset(fields.get("parents", [])),
         child_shard_ids=frozenset(fields.get("children", [])),
         hash_key_range=hash_keys(fields["hash_keys"]) if "hash_keys" in fields else None,

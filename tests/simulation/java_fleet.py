@@ -12,9 +12,10 @@ from typing import TypeGuard
 
 from sublet.ports import Applied
 from sublet.protocol.lease import Lease, MalformedRow
-from sublet.testing.simulation.scheduler import SECOND
+from sublet.testing.simulation.scheduler import MICROSECOND, SECOND
 from sublet.testing.simulation.world import World
 
+from tests.doubles.java_taker import JavaSettings, to_take
 from tests.simulation import java_writes
 from tests.simulation.java_worker import JavaWorker
 
@@ -93,32 +94,10 @@ class JavaFleet:
         leases = worker.table.scan().leases
         now = self.world.scheduler.now_us
         sightings.look(leases, now)
-        by_chance = list(leases)
-        self.world.chance.shuffle(by_chance)
-        free = [
-            lease
-            for lease in by_chance
-            if lease.lease_owner is None or sightings.idle(lease, now) > worker.failover
-        ]
-        load = Counter({worker.worker_id: 0})
-        load.update(lease.lease_owner for lease in leases if lease not in free and lease.lease_owner)
-        target = -(-len(leases) // len(load))
-        very_old = [lease for lease in free if sightings.idle(lease, now) > 3 * worker.failover]
-        need = target - load[worker.worker_id]
-        for lease in (
-            very_old or free[: max(need, 0)] or self._to_steal(worker, by_chance, load, target, free)
-        ):
+        idle = {lease.lease_key: sightings.idle(lease, now) * MICROSECOND for lease in leases}
+        settings = JavaSettings(self.world.settings.failover_time)
+        for lease in to_take(worker.worker_id, leases, idle, self.world.chance, settings):
             self._acquire(worker, lease)
-
-    def _to_steal(
-        self, worker: JavaWorker, leases: list[Lease], load: Counter[str], target: int, free: list[Lease]
-    ) -> list[Lease]:
-        need = target - load[worker.worker_id]
-        busiest, most = max(sorted(load.items()), key=lambda one: one[1])
-        if free or need <= 0 or most < target or busiest == worker.worker_id:
-            return []
-        count = min(need, most - target) or int(need > 1)
-        return [lease for lease in leases if lease.lease_owner == busiest][: min(count, 1)]
 
     def _acquire(self, worker: JavaWorker, lease: Lease) -> None:
         result = worker.table.apply(java_writes.take(lease, worker.worker_id))

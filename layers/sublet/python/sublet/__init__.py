@@ -21,7 +21,8 @@ _PUBLIC = {
     "sublet.protocol.checkpoint": "Checkpoint PendingCheckpoint",
     "sublet.protocol.records": "StreamRecord UserRecord",
     "sublet.settings": (
-        "Checkpointing FailureDetails HandlerContract HashRangeFilter LogExceptions Mode Settings StartKind StartPosition"
+        "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter LogExceptions Mode Settings StartKind "
+        "StartPosition"
     ),
 }
 """Every public name, by the module that it is loaded from."""
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these line
     from sublet.protocol.checkpoint import PendingCheckpoint as PendingCheckpoint
     from sublet.protocol.records import StreamRecord as StreamRecord
     from sublet.protocol.records import UserRecord as UserRecord
+    from sublet.settings import Balance as Balance
     from sublet.settings import Checkpointing as Checkpointing
     from sublet.settings import FailureDetails as FailureDetails
     from sublet.settings import HandlerContract as HandlerContract

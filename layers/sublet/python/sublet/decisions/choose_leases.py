@@ -1,6 +1,7 @@
 """Which leases to send workers for: KCL 2.x's lease taker (`fair_share`), or greedily whatever is free.
 
-Both take what is free or expired, and steal from the busiest worker only when there is nothing of the kind.
+Both take what is free or expired, whatever is uneven, and steal only when there is nothing of the kind: from the busiest worker,
+or so that what `balance` names becomes even.
 All sums are per worker id: our own are dealt with in turn, each seeing what the ones before it chose.
 """
 
@@ -17,9 +18,10 @@ from msgspec import Struct
 
 from sublet.decisions.chance import Chance
 from sublet.decisions.crash_caution import pause_before
+from sublet.decisions.group_balance import Move, group_of, moves_between_groups, ranked_at
 from sublet.decisions.liveness import Sighting, idle_time, is_expired, is_very_old
 from sublet.protocol.lease import Lease
-from sublet.settings import Settings
+from sublet.settings import Balance, Settings
 
 
 class ClaimReason(StrEnum):
@@ -48,13 +50,15 @@ class _Market:
     available    what may be taken, children of what has just ended first, otherwise in an order by chance
     very_old     lease keys of those idle for over three failover times
     stealable    by live owner outside our own worker ids: what may be stolen from it
-    held         live leases of each worker id, our own included; rises and falls as leases are chosen
+    held         how many live leases each worker id has, our own included; rises and falls as leases are chosen
+    marked       owners of whom a lease has a holder, as sublet writes it: those who may balance as we do
     """
 
     available: tuple[tuple[Lease, ClaimReason], ...]
     very_old: frozenset[str]
     stealable: dict[str, list[Lease]]
     held: Counter[str]
+    marked: set[str]
 
 
 def choose_leases(
@@ -79,7 +83,7 @@ def choose_leases(
     market = _look(leases, sightings, now, chance, settings, worker_ids, recently_ended, malformed, under_way)
     if market.available:
         return _take(market, settings, worker_ids)
-    return _steal(market, chance, settings, worker_ids) if settings.steals else ()
+    return _steal(market, now, chance, settings, worker_ids) if settings.steals else ()
 
 
 def _look(
@@ -97,7 +101,7 @@ def _look(
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(malformed)
     available: list[tuple[Lease, ClaimReason]] = []
     stealable: dict[str, list[Lease]] = {}
-    held = Counter(dict.fromkeys(ours, 0))
+    held, marked = Counter(dict.fromkeys(ours, 0)), set(ours)
     for lease in sorted((lease for lease in leases if not lease.is_ended), key=lambda lease: lease.lease_key):
         ready = unfinished.isdisjoint(lease.parent_shard_ids)
         owner = lease.actual_owner
@@ -110,6 +114,8 @@ def _look(
                 available.append((lease, _why(lease, recently_ended)))
             continue
         held[owner] += 1
+        if lease.holder is not None:
+            marked.add(owner)
         if ready and owner not in ours and lease.checkpoint_owner is None:
             stealable.setdefault(owner, []).append(lease)
     chance.shuffle(available)
@@ -117,7 +123,7 @@ def _look(
     very_old = frozenset(
         one.lease_key for one, _ in available if is_very_old(one, sightings, now, settings.failover_time)
     )
-    return _Market(tuple(available), very_old, stealable, held)
+    return _Market(tuple(available), very_old, stealable, held, marked)
 
 
 def _why(lease: Lease, recently_ended: frozenset[str]) -> ClaimReason:
@@ -172,6 +178,57 @@ def _target(market: _Market, settings: Settings) -> int:
 
 
 def _steal(
+    market: _Market, now: datetime, chance: Chance, settings: Settings, worker_ids: Sequence[str]
+) -> tuple[Choice, ...]:
+    if settings.balance is Balance.GROUP:
+        return _steal_by_groups(market, now, chance, settings, worker_ids)
+    return _steal_by_counts(market, chance, settings, worker_ids)
+
+
+def _steal_by_groups(
+    market: _Market, now: datetime, chance: Chance, settings: Settings, worker_ids: Sequence[str]
+) -> tuple[Choice, ...]:
+    """From other groups what falls to us of that; a worker id to which nothing does, from its own group by KCL's rule."""
+    groups = {worker_id: group_of(worker_id, settings) for worker_id in market.held}
+    is_seen = any(market.held[worker_id] for worker_id in worker_ids)
+    moves = moves_between_groups(
+        market.held,
+        {owner: len(leases) for owner, leases in market.stealable.items()},
+        groups,
+        market.marked,
+        _target(market, settings),
+        min(settings.max_leases_to_steal_at_one_time, settings.leases_to_acquire),
+        ranked_at(now, settings.failover_time, "" if is_seen else worker_ids[0]),
+    )
+    chosen = [_stolen(move, market, chance) for move in moves if move.thief in worker_ids]
+    thieves = {choice.worker_id for choice in chosen}
+    for group in sorted({groups[worker_id] for worker_id in worker_ids}):
+        others = [one for one in worker_ids if groups[one] == group and one not in thieves]
+        chosen += _steal_by_counts(_of_group(market, groups, group), chance, settings, others)
+    return tuple(chosen)
+
+
+def _of_group(market: _Market, groups: Mapping[str, str], group: str) -> _Market:
+    """As if there were no other workers than this group's."""
+    return _Market(
+        (),
+        frozenset(),
+        {owner: leases for owner, leases in market.stealable.items() if groups[owner] == group},
+        Counter({worker_id: held for worker_id, held in market.held.items() if groups[worker_id] == group}),
+        market.marked,
+    )
+
+
+def _stolen(move: Move, market: _Market, chance: Chance) -> Choice:
+    """Any of the victim's leases."""
+    leases = market.stealable[move.victim]
+    chance.shuffle(leases)
+    market.held[move.victim] -= 1
+    market.held[move.thief] += 1
+    return Choice(leases.pop(), move.thief, ClaimReason.STEAL)
+
+
+def _steal_by_counts(
     market: _Market, chance: Chance, settings: Settings, worker_ids: Sequence[str]
 ) -> tuple[Choice, ...]:
     """Per worker id up to `max_leases_to_steal_at_one_time` of the busiest worker that is not ours (a tie: first by name)."""

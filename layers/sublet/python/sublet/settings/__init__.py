@@ -10,6 +10,7 @@ reasons     each setting's reason, for documents and help
 
 from sublet.settings.definition import Definition, Only
 from sublet.settings.kinds import (
+    Balance,
     Checkpointing,
     FailureDetails,
     HandlerContract,
@@ -29,6 +30,7 @@ __all__ = [
     "POLL_LIMIT_MAX",
     "PREFIX",
     "SIGHTINGS_SUFFIX",
+    "Balance",
     "Checkpointing",
     "Definition",
     "FailureDetails",

@@ -16,6 +16,14 @@ class Mode(StrEnum):
     CONTINUOUS = "continuous"
 
 
+class Balance(StrEnum):
+    """What is evened out by stealing: leases between workers (KCL 2.x), leases between groups of workers, or bytes a second."""
+
+    LEASE = "lease"
+    GROUP = "group"
+    THROUGHPUT = "throughput"
+
+
 class HashRangeFilter(StrEnum):
     """What becomes of a KPL aggregate that holds a user record whose hash key is outside the shard's range.
 

@@ -25,6 +25,7 @@ from sublet.settings.definition import (
 )
 from sublet.settings.kinds import (
     TRIM_HORIZON,
+    Balance,
     Checkpointing,
     FailureDetails,
     HandlerContract,
@@ -149,6 +150,16 @@ class Settings:
 
     fair_share: bool = True
     """KCL 2.x: take no more than ceil(leases / workers) while other workers live. False takes whatever is free."""
+
+    balance: Balance = Balance.LEASE
+    """What stealing evens out. lease: leases between workers, as KCL 2.x. group: leases between groups of workers too, by their
+    numbers of workers. throughput: bytes a second between workers, by throughputKBps in the lease rows, as KCL 3.x.
+    """
+
+    group_separator: Annotated[str, matching(r".{1,10}", "1 to 10 characters")] = ":"
+    """A worker's group is its worker id up to the first of these: of zone-a:i-0abc it is zone-a. Without one, every worker is a
+    group of its own. The worker ids of a Lambda deployment are one group, whatever this is.
+    """
 
     enable_priority_lease_assignment: Annotated[bool, Elsewhere(kcl="enablePriorityLeaseAssignment")] = True
     """A lease idle for over 3 x failover_time is taken whatever the fair share."""
@@ -351,7 +362,12 @@ class Settings:
     def own_worker_ids(self) -> tuple[str, ...]:
         if self.worker_id is not None:
             return (self.worker_id,)
-        return tuple(f"{self.application}-lambda-{n}" for n in range(self.worker_count))
+        return tuple(f"{self.lambda_group}-{n}" for n in range(self.worker_count))
+
+    @property
+    def lambda_group(self) -> str:
+        """What the worker ids of all Lambda deployments of the application begin with."""
+        return f"{self.application}-lambda"
 
     @property
     def is_called_one_at_a_time(self) -> bool:
