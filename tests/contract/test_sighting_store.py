@@ -73,6 +73,21 @@ ORDERS = StreamIdentity(ARN, BEGINNING)
 CREATED_ANEW = StreamIdentity(ARN, BEGINNING + timedelta(days=1, milliseconds=1))
 
 
+def test_a_definition_stands_until_one_replaces_it_that_knows_it(store: SightingStore) -> None:
+    first, second = {"failover_time": "30s", "on_failure": ""}, {"failover_time": "1m", "on_failure": ""}
+    assert store.load().definition is None
+    assert not store.define(second, first)
+    assert store.define(first, None)
+    assert store.define(first, None)
+    assert not store.define(second, None)
+    assert not store.define({"failover_time": "2m"}, second)
+    assert store.load().definition == first
+    assert store.define(second, first)
+    assert store.load().definition == second
+    store.save(SEEN)
+    assert store.load() == Remembered(SEEN, definition=second)
+
+
 def test_no_stream_is_known_before_one_is_adopted(store: SightingStore) -> None:
     assert store.load().stream is None
 

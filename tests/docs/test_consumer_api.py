@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import sublet
 from sublet.aio import Consumer
-from sublet.memory import MemoryStream, memory_ports
+from sublet.memory import FakeClock, MemoryAccount, MemoryStream, memory_ports
+from sublet.testing.turn_taking import TurnTaking
 
 from tests.docs.documents import ROOT, blocks
 
@@ -59,6 +60,16 @@ def test_the_plain_program_runs(records: MemoryStream) -> None:
 
     run(PLAIN, lambda _application, _stream: consumer, print=printed)
     assert seen == [b"first", b"second"]
+
+
+def test_the_program_of_a_context_runs() -> None:
+    (program,) = (block.text for block in blocks(DOCUMENT) if "import connect" in block.text)
+    clock = FakeClock()
+    context = sublet.Context(MemoryAccount(clock=clock, tasks=TurnTaking(clock)))
+    names: dict[str, Any] = {"connect": lambda: context}
+    exec(program.replace("from sublet import connect", ""), names)  # noqa: S102 - our own document
+    assert names["record"] is None
+    assert context.stream("orders").consumers() == ["orders-audit"]
 
 
 @pytest.mark.parametrize("program", [ON_A_LOOP, PRINTER])

@@ -6,7 +6,7 @@ import os
 import signal
 from dataclasses import dataclass, field, replace
 
-from sublet.consumer.over_aws import over_aws
+from sublet.aws.account import AwsAccount
 from sublet.handlers.load import load_handler
 from sublet.ports import Applied, FailureDestination, LeaseTable, Refused
 from sublet.protocol.failure_document import SetAsideBatch
@@ -43,7 +43,7 @@ class DiesBeforeCheckpoint:
 
 def main() -> None:
     stop = ThreadTasks().signal()
-    ports, settings = over_aws(Settings.from_environment(os.environ), stop, may_create=True)
+    ports, settings = AwsAccount().compose(Settings.from_environment(os.environ), stop, may_create=True)
     assert ports.destination is not None
     dies = DiesBeforeCheckpoint(ports.table, ports.destination)
     ports = replace(ports, table=dies, destination=dies)

@@ -1,4 +1,4 @@
-"""Seeds by the thousand (`--seeds 1000 --from 0`), or one with its history (`--seed 17 --verbose`)."""
+"""Seeds by the thousand (`--seeds 1000 --from 0`), or one with its history (`--seed 17 --verbose`). `--pull`: pull worlds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from random import SystemRandom
 
 from sublet.testing.simulation.run import Result
 
+from tests.simulation.pull_worlds import broken_promise
 from tests.simulation.simulation import simulate
 
 HISTORY_SHOWN = 40
@@ -23,11 +24,14 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="with --seed: its history")
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run")
     parser.add_argument("--from", type=int, dest="first", help="the first one (default: by chance)")
+    parser.add_argument("--pull", action="store_true", help="worlds of programs that pull")
     arguments = parser.parse_args()
     if arguments.seed is not None:
+        if arguments.pull:
+            return _many_pulling(range(arguments.seed, arguments.seed + 1))
         return _one(arguments.seed, arguments.verbose)
     first = SystemRandom().randrange(10**9) if arguments.first is None else arguments.first
-    return _many(range(first, first + arguments.seeds))
+    return (_many_pulling if arguments.pull else _many)(range(first, first + arguments.seeds))
 
 
 def _one(seed: int, verbose: bool) -> int:
@@ -51,6 +55,21 @@ def _many(seeds: range) -> int:
             if done % 1000 == 0:
                 print(f"{done:,} seeds, {failed} failed", flush=True)
     print(f"{len(seeds)} seeds, {failed} failed, {steps:,} steps; faults: {dict(faults.most_common())}")
+    return int(failed > 0)
+
+
+def _many_pulling(seeds: range) -> int:
+    print(f"pulling: seeds {seeds.start} to {seeds.stop - 1}")
+    failed = 0
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for seed, broken in zip(seeds, pool.map(broken_promise, seeds, chunksize=4), strict=True):
+            if broken is not None:
+                failed += 1
+                print(
+                    f"seed {seed}: {broken}\nagain: python -m tests.simulation --pull --seed {seed}",
+                    flush=True,
+                )
+    print(f"{len(seeds)} worlds of programs that pull, {failed} failed")
     return int(failed > 0)
 
 

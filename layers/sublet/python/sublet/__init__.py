@@ -12,10 +12,12 @@ __version__ = "0.2.0"
 
 _PUBLIC = {
     "sublet.consumer.consumer": "Consumer",
+    "sublet.consumer.context": "Context connect",
     "sublet.consumer.record": "Record",
+    "sublet.consumer.stream": "Stream",
     "sublet.errors": (
         "AwsNotConfigured BatchItemsFailed EventError HandlerContractBroken HandlerNotLoadable LeaseTableError "
-        "MalformedCheckpoint SettingsError StreamError SubletError TransientError"
+        "MalformedCheckpoint SettingsError SettingsInConflict StreamError SubletError TransientError"
     ),
     "sublet.handler": "Batch Handler",
     "sublet.protocol.checkpoint": "Checkpoint PendingCheckpoint",
@@ -33,7 +35,10 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605 -- made from the one list
 
 if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these lines to it
     from sublet.consumer.consumer import Consumer as Consumer
+    from sublet.consumer.context import Context as Context
+    from sublet.consumer.context import connect as connect
     from sublet.consumer.record import Record as Record
+    from sublet.consumer.stream import Stream as Stream
     from sublet.errors import AwsNotConfigured as AwsNotConfigured
     from sublet.errors import BatchItemsFailed as BatchItemsFailed
     from sublet.errors import EventError as EventError
@@ -42,6 +47,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these line
     from sublet.errors import LeaseTableError as LeaseTableError
     from sublet.errors import MalformedCheckpoint as MalformedCheckpoint
     from sublet.errors import SettingsError as SettingsError
+    from sublet.errors import SettingsInConflict as SettingsInConflict
     from sublet.errors import StreamError as StreamError
     from sublet.errors import SubletError as SubletError
     from sublet.errors import TransientError as TransientError

@@ -2,6 +2,7 @@
 
     SubletError
     ├── SettingsError            a setting is unknown, malformed or contradicts another
+    │   └── SettingsInConflict   a program was given another option than its consumer's definition has
     ├── AwsNotConfigured         no region, or no credentials that AWS would take
     ├── EventError               a function was invoked with an event that it cannot read
     ├── HandlerNotLoadable       the user's `module:function` cannot be imported or is no function
@@ -19,6 +20,7 @@
     │   └── LeaseTableUnavailable    (a LeaseTableError too) DynamoDB could not be reached, or kept failing
     ├── StreamError              the stream said no, and asking again will not help, unless it is a TransientError
     │   ├── StreamNotFound       there is no such stream (deleted, or misspelt)
+    │   ├── StreamExists         it was to be created, and one of its name is there
     │   ├── ShardNotFound        the stream no longer has this shard: its records are past retention
     │   ├── CheckpointNotInStream  the sequence number belongs to another stream or shard
     │   ├── StreamKeyUnavailable the stream's KMS key is disabled, deleted or denied to us
@@ -61,6 +63,10 @@ class SettingsError(SubletError):
         self.value = value
         self.allowed = allowed
         super().__init__(f"setting {name} = {_START.repr(value)}: {allowed}")
+
+
+class SettingsInConflict(SettingsError):
+    """A program was given another option than its consumer's definition has, which all of its programs go by."""
 
 
 class AwsNotConfigured(SubletError):
@@ -131,6 +137,10 @@ class StreamError(SubletError):
 
 class StreamNotFound(StreamError):
     """There is no such stream in this account and region."""
+
+
+class StreamExists(StreamError):
+    """A stream of this name is there already."""
 
 
 class ShardNotFound(StreamError):

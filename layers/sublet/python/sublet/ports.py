@@ -113,6 +113,7 @@ class Remembered(Struct, frozen=True):
     stream      the stream that the application's leases are of; None before the first tick
     dispatched  by lease key, the last dispatches
     unread      by lease key, shards with records that nobody reads
+    definition  what all programs that pull go by, as text by name; None where nobody has defined it
     round       how often `dispatched` has been replaced
     """
 
@@ -121,6 +122,7 @@ class Remembered(Struct, frozen=True):
     dispatched: Mapping[str, Dispatched] = {}
     unread: Mapping[str, Unread] = {}
     round: int = 0
+    definition: Mapping[str, str] | None = None
 
 
 class SightingStore(Protocol):
@@ -137,6 +139,9 @@ class SightingStore(Protocol):
 
     def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
         """Keep the stream that the leases are of, if `instead_of` stands there now (None: none yet). Whether it did."""
+
+    def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
+        """Keep what all programs go by that pull, if `instead_of` stands there now (None: none). Whether the new one stands."""
 
     def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
         """Replace what is dispatched, if nobody has since `seen_round`: of two ticks that looked at once, one dispatches.

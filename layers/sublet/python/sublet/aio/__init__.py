@@ -10,7 +10,9 @@ nothing taken that its caller does not have.
 
 from sublet.aio.consumer import Consumer
 from sublet.aio.consuming import Consuming
+from sublet.aio.context import Context, connect
 from sublet.aio.record import Record
 from sublet.aio.records import Records
+from sublet.aio.stream import Stream
 
-__all__ = ["Consumer", "Consuming", "Record", "Records"]
+__all__ = ["Consumer", "Consuming", "Context", "Record", "Records", "Stream", "connect"]

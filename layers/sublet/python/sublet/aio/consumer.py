@@ -7,20 +7,23 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
+from sublet.account import Account
 from sublet.aio.consuming import Callback, Consuming
 from sublet.aio.record import Record
 from sublet.aio.records import Records
 from sublet.consumer.defaults import pull_settings
-from sublet.consumer.group import Group, group_of
+from sublet.consumer.group import Group
+from sublet.consumer.world import World, world_of
 from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.pull_events import Event
 from sublet.decisions.pull_request import (
+    Buffering,
     Demand,
     FetchProgress,
     Patience,
-    consume_of,
+    buffering_of,
     fetch_of,
     patience_of,
 )
@@ -38,28 +41,44 @@ class Consumer:
         stream: str,
         *,
         ports: Ports | None = None,
-        ack_wait: timedelta = timedelta(minutes=5),
-        max_ack_pending: int = 1_000,
+        account: Account | None = None,
+        ack_wait: timedelta | None = None,
+        max_ack_pending: int | None = None,
         on_event: Callable[[Event], object] | None = None,
         **settings: Any,
     ) -> None:
         self.settings = pull_settings(application, stream, settings)
-        self._ports = ports
-        self._ack_wait, self._max_ack_pending, self._on_event = ack_wait, max_ack_pending, on_event
+
+        def world() -> World:
+            return world_of(
+                self.settings, settings, ports, account, _on_loop(on_event), ack_wait=ack_wait, max_ack_pending=max_ack_pending
+            )  # fmt: skip
+
+        self._world = world
         self._known_group: Group | None = None
 
     @property
     def _group(self) -> Group:
         """Made on the loop that it is used on."""
         if self._known_group is None:
-            self._known_group = group_of(
-                self.settings, self._ports, self._ack_wait, self._max_ack_pending, _on_loop(self._on_event)
-            )
+            self._known_group = Group(self._world())
         return self._known_group
 
     async def create(self) -> None:
-        """Over AWS, make the lease table and the sightings' table if there are none. Pulling never does."""
+        """See sublet.Consumer.create."""
         await asyncio.to_thread(self._group.create)
+
+    async def update(self) -> None:
+        """See sublet.Consumer.update."""
+        await asyncio.to_thread(self._group.update)
+
+    async def create_or_update(self) -> None:
+        """See sublet.Consumer.create_or_update."""
+        await asyncio.to_thread(self._group.create_or_update)
+
+    async def delete(self) -> None:
+        """See sublet.Consumer.delete."""
+        await asyncio.to_thread(self._group.delete)
 
     async def info(self, *, cached: bool = False) -> FleetStatus:
         """See sublet.Consumer.info."""
@@ -95,38 +114,22 @@ class Consumer:
         """See sublet.Consumer.next."""
         return await anext(self.fetch(1, expires=expires, idle_heartbeat=idle_heartbeat), None)
 
-    def messages(
-        self,
-        *,
-        max_records: int | None = None,
-        max_bytes: int | None = None,
-        threshold_records: int | None = None,
-        threshold_bytes: int | None = None,
-        expires: timedelta | float = 30,
-        idle_heartbeat: timedelta | float | None = None,
-        auto_ack: bool = False,
-    ) -> Records:
+    def messages(self, *, auto_ack: bool = False, **buffering: Unpack[Buffering]) -> Records:
         """See sublet.Consumer.messages: `async for record in consumer.messages()`."""
-        demand = consume_of(max_records, max_bytes, threshold_records, threshold_bytes)
-        return self._pull(demand, patience_of(expires, idle_heartbeat), auto_ack=auto_ack)
+        return self._pull(*buffering_of(**buffering), auto_ack=auto_ack)
 
     async def consume(
         self,
         callback: Callback,
         *,
-        max_records: int | None = None,
-        max_bytes: int | None = None,
-        threshold_records: int | None = None,
-        threshold_bytes: int | None = None,
-        expires: timedelta | float = 30,
-        idle_heartbeat: timedelta | float | None = None,
         auto_ack: bool = False,
         partition_by_key: int = 1,
         on_event: Callable[[Event], object] | None = None,
+        **buffering: Unpack[Buffering],
     ) -> Consuming:
         """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks."""
-        demand = consume_of(max_records, max_bytes, threshold_records, threshold_bytes)
-        records = self._pull(demand, patience_of(expires, idle_heartbeat), on_event=on_event)
+        demand, patience = buffering_of(**buffering)
+        records = self._pull(demand, patience, on_event=on_event)
         return Consuming(
             records, callback, settings=self.settings, auto_ack=auto_ack, lanes=partition_by_key,
             bound=demand.max_records,

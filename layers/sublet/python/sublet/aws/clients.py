@@ -8,7 +8,7 @@ Each client's patience lets a heartbeat, or a window's last write, succeed or fa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import boto3
 from botocore.config import Config
@@ -18,6 +18,7 @@ from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.cut_replies import refuse_cut_replies
 
 if TYPE_CHECKING:
+    from boto3.session import Session
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_kinesis import KinesisClient
     from mypy_boto3_s3 import S3Client
@@ -28,39 +29,60 @@ CONNECTIONS = 50
 """Per client. Each lease of a worker polls on a connection of its own; more leases than this take turns."""
 
 
-def dynamodb_client(region: str | None = None) -> DynamoDBClient:
+class Connection(NamedTuple):
+    """Whose AWS it is, and where; None: as this machine is set up."""
+
+    region: str | None = None
+    endpoint_url: str | None = None
+    session: Session | None = None
+
+
+MACHINE = Connection()
+
+
+def dynamodb_client(
+    region: str | None = None, endpoint_url: str | None = None, session: Session | None = None
+) -> DynamoDBClient:
     """At most some 20 s for one write that is throttled throughout: longer would outlive its lease."""
     config = _config(attempts=4, connect_timeout=2, read_timeout=5)
-    client: DynamoDBClient = _client("dynamodb", config, region)
+    client: DynamoDBClient = _client("dynamodb", config, region, endpoint_url, session)
     return refuse_cut_replies(client)
 
 
-def kinesis_client(region: str | None = None, endpoint_url: str | None = None) -> KinesisClient:
+def kinesis_client(
+    region: str | None = None, endpoint_url: str | None = None, session: Session | None = None
+) -> KinesisClient:
     """For all but GetRecords. GetShardIterator has 5 calls a second on a shard, shared by all: try often."""
     config = _config(attempts=6, connect_timeout=3, read_timeout=10)
-    client: KinesisClient = _client("kinesis", config, region, endpoint_url)
+    client: KinesisClient = _client("kinesis", config, region, endpoint_url, session)
     return refuse_cut_replies(client)
 
 
-def kinesis_poll_client(region: str | None = None, endpoint_url: str | None = None) -> KinesisClient:
+def kinesis_poll_client(
+    region: str | None = None, endpoint_url: str | None = None, session: Session | None = None
+) -> KinesisClient:
     """For GetRecords: one attempt, since a refused poll is a value and polls are repeated anyway.
 
     The read timeout lets 10 MB through at a shard's 2 MB/s twice over, and ends within a window's margin.
     """
     config = _config(attempts=1, connect_timeout=3, read_timeout=15)
-    client: KinesisClient = _client("kinesis", config, region, endpoint_url)
+    client: KinesisClient = _client("kinesis", config, region, endpoint_url, session)
     return refuse_cut_replies(client)
 
 
-def s3_client(region: str | None = None) -> S3Client:
+def s3_client(region: str | None = None, session: Session | None = None) -> S3Client:
     """For a few small reads when a Spark query has ended, and for what is set aside."""
-    client: S3Client = _client("s3", _config(attempts=4, connect_timeout=3, read_timeout=10), region)
+    client: S3Client = _client(
+        "s3", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
+    )
     return client
 
 
-def sqs_client(region: str | None = None) -> SQSClient:
+def sqs_client(region: str | None = None, session: Session | None = None) -> SQSClient:
     """For what is set aside. A queue's own endpoint is in its region."""
-    client: SQSClient = _client("sqs", _config(attempts=4, connect_timeout=3, read_timeout=10), region)
+    client: SQSClient = _client(
+        "sqs", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
+    )
     return client
 
 
@@ -70,9 +92,11 @@ class TopicClient(Protocol):
     def publish(self, **request: str) -> object: ...
 
 
-def sns_client(region: str | None = None) -> TopicClient:
+def sns_client(region: str | None = None, session: Session | None = None) -> TopicClient:
     """For what is set aside."""
-    client: TopicClient = _client("sns", _config(attempts=4, connect_timeout=3, read_timeout=10), region)
+    client: TopicClient = _client(
+        "sns", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
+    )
     return client
 
 
@@ -83,10 +107,17 @@ def stepfunctions_client() -> SFNClient:
     return refuse_cut_replies(client)
 
 
-def _client(service: Any, config: Config, region: str | None = None, endpoint_url: str | None = None) -> Any:
+def _client(
+    service: Any,
+    config: Config,
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    session: Session | None = None,
+) -> Any:
     """Raises AwsNotConfigured."""
     try:
-        return boto3.client(service, region_name=region, endpoint_url=endpoint_url, config=config)
+        made_by: Any = session or boto3
+        return made_by.client(service, region_name=region, endpoint_url=endpoint_url, config=config)
     except NOT_CONFIGURED as problem:
         raise not_configured(problem) from problem
 

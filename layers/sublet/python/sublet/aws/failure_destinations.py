@@ -30,6 +30,7 @@ from sublet.protocol.failure_document import (
 )
 
 if TYPE_CHECKING:
+    from boto3.session import Session
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
 
@@ -53,15 +54,15 @@ class FifoFields(TypedDict, total=False):
     MessageDeduplicationId: str
 
 
-def failure_destination(arn: str) -> FailureDestination:
+def failure_destination(arn: str, session: Session | None = None) -> FailureDestination:
     """Of the setting `on_failure`, which has been found to be one of these."""
     service, region, _, resource = arn.split(":", 5)[2:]
     if service == "sqs":
-        return SqsDestination(lambda: clients.sqs_client(region), arn)
+        return SqsDestination(lambda: clients.sqs_client(region, session), arn)
     if service == "sns":
-        return SnsDestination(lambda: clients.sns_client(region), arn)
+        return SnsDestination(lambda: clients.sns_client(region, session), arn)
     bucket, _, prefix = resource.partition("/")
-    return S3Destination(clients.s3_client, bucket, prefix)
+    return S3Destination(lambda: clients.s3_client(session=session), bucket, prefix)
 
 
 def set_aside_store(arn: str) -> SetAsideStore | None:

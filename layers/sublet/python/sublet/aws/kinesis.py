@@ -6,22 +6,19 @@ An iterator carries its shard's id in front: a poll names the shard in errors, a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.faults import CONNECTION_FAILED, code_of
 from sublet.aws.kinesis_errors import (
     BAD_ARGUMENT,
     EXPIRED_LISTING,
-    NOT_FOUND,
-    no_reply,
+    named_stream_errors,
     poll_refusal,
-    stream_error,
     stream_not_found,
 )
 from sublet.aws.kinesis_shapes import child_of, child_shards, decode_records_reply, records_reply, shard_of
@@ -162,21 +159,8 @@ class KinesisStream:
             page = self._client.list_shards(NextToken=token)
             yield page
 
-    @contextmanager
-    def _named_errors(self, shard_id: str | None = None) -> Iterator[None]:
-        try:
-            yield
-        except ClientError as error:
-            named = (
-                self._not_found(shard_id) if code_of(error) == NOT_FOUND else stream_error(error, self._name)
-            )
-            if named is None:
-                raise
-            raise named from error
-        except NOT_CONFIGURED as problem:
-            raise not_configured(problem) from problem
-        except CONNECTION_FAILED as failure:
-            raise no_reply(self._name, failure) from failure
+    def _named_errors(self, shard_id: str | None = None) -> AbstractContextManager[None]:
+        return named_stream_errors(self._name, lambda: self._not_found(shard_id))
 
     def _not_found(self, shard_id: str | None) -> StreamError:
         """Which of the two is gone is asked of the stream, not guessed from the message."""

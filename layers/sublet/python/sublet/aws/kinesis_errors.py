@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from botocore.exceptions import ClientError
 
-from sublet.aws.configuration_errors import credentials_refused
-from sublet.aws.faults import ACCESS_DENIED, code_of, is_transient
+from sublet.aws.configuration_errors import NOT_CONFIGURED, credentials_refused, not_configured
+from sublet.aws.faults import ACCESS_DENIED, CONNECTION_FAILED, code_of, is_transient
 from sublet.errors import (
     StreamAccessDenied,
+    StreamError,
     StreamKeyUnavailable,
     StreamNotFound,
     StreamUnavailable,
@@ -76,3 +80,21 @@ def stream_error(error: ClientError, stream: str) -> SubletError | None:
             f"stream {stream} kept refusing ({code}: {said}); if this lasts, it has too many readers or too few shards"
         )
     return credentials_refused(error)
+
+
+@contextmanager
+def named_stream_errors(stream: str, not_found: Callable[[], StreamError] | None = None) -> Iterator[None]:
+    """Raise a StreamError or AwsNotConfigured in its stead; `not_found` tells which of stream and shard is gone."""
+    try:
+        yield
+    except ClientError as error:
+        if code_of(error) == NOT_FOUND:
+            raise (not_found() if not_found else stream_not_found(stream)) from error
+        named = stream_error(error, stream)
+        if named is None:
+            raise
+        raise named from error
+    except NOT_CONFIGURED as problem:
+        raise not_configured(problem) from problem
+    except CONNECTION_FAILED as failure:
+        raise no_reply(stream, failure) from failure

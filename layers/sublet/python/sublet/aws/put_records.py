@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
-from sublet.aws.faults import CONNECTION_FAILED, code_of
-from sublet.aws.kinesis_errors import NOT_FOUND, no_reply, stream_error, stream_not_found
-from sublet.errors import StreamUnavailable
+from sublet.aws.faults import is_transient
+from sublet.aws.kinesis_errors import named_stream_errors
 from sublet.protocol.records import NewRecord
 from sublet.settings import Settings
 
@@ -34,26 +32,19 @@ class KinesisWriter:
         None means nothing more than "not known to be taken": a reply may have been lost. Raises StreamNotFound,
         StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable (no reply at all).
         """
-        entries = [_entry(record) for record in records]
-        try:
-            reply = self._client.put_records(**self._stream, Records=entries)
-        except ClientError as error:
-            if code_of(error) == NOT_FOUND:
-                raise stream_not_found(self._name) from error
-            named = stream_error(error, self._name)
-            if isinstance(named, StreamUnavailable):
+        entries = [entry_of(record) for record in records]
+        with named_stream_errors(self._name):
+            try:
+                reply = self._client.put_records(**self._stream, Records=entries)
+            except ClientError as error:
+                if not is_transient(error):
+                    raise
                 return [None] * len(entries)
-            if named is None:
-                raise
-            raise named from error
-        except NOT_CONFIGURED as problem:
-            raise not_configured(problem) from problem
-        except CONNECTION_FAILED as failure:
-            raise no_reply(self._name, failure) from failure
         return [None if item.get("ErrorCode") else item["ShardId"] for item in reply["Records"]]
 
 
-def _entry(record: NewRecord) -> dict[str, Any]:
+def entry_of(record: NewRecord) -> dict[str, Any]:
+    """As PutRecord and PutRecords have it."""
     entry: dict[str, Any] = {"Data": record.data, "PartitionKey": record.partition_key}
     return (
         entry if record.explicit_hash_key is None else entry | {"ExplicitHashKey": record.explicit_hash_key}

@@ -47,6 +47,7 @@ DISPATCHED, ROUND = "dispatched", "round"
 PROMPTED, TOKEN, AT, AGAIN = "prompted", "token", "at", "looks_again"
 STREAM = "stream"
 ARN, CREATED_AT = "arn", "created_at"
+DEFINITION, OPTIONS = "definition", "options"
 
 TRIES = 10
 """Two requests each. In between the tick that answers prompts has ended, or another has begun."""
@@ -76,10 +77,11 @@ class DynamoDbSightingStore:
         last = items.get(DISPATCHED, {})
         return Remembered(
             seen,
-            _stream(items.get(STREAM)),
+            stream_of(items.get(STREAM)),
             decode_dispatched(_data(last)),
             decode_unread(_data(items.get(UNREAD, {}))),
             int(last.get(ROUND, {}).get("N", 0)),
+            _definition(items.get(DEFINITION)),
         )
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
@@ -96,6 +98,17 @@ class DynamoDbSightingStore:
         names = {"#arn": ARN, "#created_at": CREATED_AT}
         stands = "#arn = :arn AND #created_at = :created_at"
         return self._put_if(item, stands, names, _named(_identity_columns(instead_of))) is None
+
+    def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
+        """A refusal by what this very call has written is none: its response got lost, and botocore repeated it."""
+        options, names = _option_column(definition), {"#options": OPTIONS}
+        item = {KEY: {"S": DEFINITION}, OPTIONS: options}
+        if instead_of is None:
+            refused_by = self._put_if(item, "attribute_not_exists(#options)", names)
+        else:
+            values = {":options": _option_column(instead_of)}
+            refused_by = self._put_if(item, "#options = :options", names, values)
+        return refused_by is None or refused_by.get(OPTIONS) == options
 
     def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
         """A refusal by what this very call has written is none: its response got lost, and botocore repeated it."""
@@ -213,7 +226,15 @@ def _identity_columns(stream: StreamIdentity) -> dict[str, Any]:
     return {ARN: {"S": stream.arn}, CREATED_AT: {"N": str(millis(stream.created_at))}}
 
 
-def _stream(item: Mapping[str, Any] | None) -> StreamIdentity | None:
+def _option_column(definition: Mapping[str, str]) -> dict[str, Any]:
+    return {"M": {name: {"S": text} for name, text in definition.items()}}
+
+
+def _definition(item: Mapping[str, Any] | None) -> Mapping[str, str] | None:
+    return None if item is None else {name: value["S"] for name, value in item[OPTIONS]["M"].items()}
+
+
+def stream_of(item: Mapping[str, Any] | None) -> StreamIdentity | None:
     """Nobody else writes this item: one that is damaged is an error, and not taken for none."""
     if item is None:
         return None

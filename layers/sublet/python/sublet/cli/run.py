@@ -43,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run_consumer(options: Namespace) -> int:
-    from sublet.consumer.over_aws import over_aws
+    from sublet.aws.account import AwsAccount
     from sublet.engine.adopting import adopt_stream
     from sublet.errors import ProcessSpent
     from sublet.handlers.load import load_handler
@@ -63,7 +63,7 @@ def run_consumer(options: Namespace) -> int:
     stop = ThreadTasks().signal()
     running: list[ConsumerProcess] = []
     stop_at_signals(stop, lambda: [left for process in running for left in process.left()])
-    ports, settings = over_aws(settings, stop, may_create=not options.no_create, say=_say)
+    ports, settings = AwsAccount().compose(settings, stop, may_create=not options.no_create, say=_say)
     if options.adopt:
         adopt_stream(ports)
     collect_seldom()

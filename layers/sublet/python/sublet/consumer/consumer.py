@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from sublet.consumer.defaults import named, process_defaults, pull_settings
+from sublet.consumer.defaults import process_defaults, pull_settings
 from sublet.errors import SettingsError
 from sublet.handler import UserHandler
 from sublet.handlers.load import handler_of
+from sublet.protocol.stream_identity import stream_settings
 from sublet.settings import Settings, check_sets_aside
 
 if TYPE_CHECKING:  # what `import sublet` does without; the methods load it
+    from sublet.account import Account
     from sublet.consumer.consuming import Callback, Consuming
     from sublet.consumer.group import Group
     from sublet.consumer.pulling import Records
     from sublet.consumer.record import Record
+    from sublet.consumer.world import World
     from sublet.decisions.fleet_status import FleetStatus
     from sublet.decisions.pull_events import Event
-    from sublet.decisions.pull_request import Demand, FetchProgress, Patience
+    from sublet.decisions.pull_request import Buffering, Demand, FetchProgress, Patience
     from sublet.ports import Ports
 
 
@@ -41,8 +44,9 @@ class Consumer:
     handler          a function that takes a Batch, an object or module with `handle`, or `module:function`. Called from threads
                      of this consumer's own; one call at a time, unless `handler_concurrency` says otherwise. None: to pull from
     ports            over AWS if not given; `sublet.memory.memory_ports(stream)` over memory
-    ack_wait         pulled: a record of which nothing has been said for so long comes again
-    max_ack_pending  pulled: so many records of a shard are out or buffered beyond the last that is checkpointed
+    account          where there are no ports: whose AWS it is, or memory; this machine's if not given. Of a Context: `connect`
+    ack_wait         pulled: a record of which nothing has been said for so long comes again; 5 minutes
+    max_ack_pending  pulled: so many records of a shard are out or buffered beyond the last that is checkpointed; 1,000
     on_event         pulled: called with what it goes on after (sublet.decisions.pull_events), from any thread
     settings         any other of Settings, by name. A process is continuous and a worker of its own unless told otherwise
 
@@ -56,8 +60,9 @@ class Consumer:
         handler: UserHandler | None = None,
         *,
         ports: Ports | None = None,
-        ack_wait: timedelta = timedelta(minutes=5),
-        max_ack_pending: int = 1_000,
+        account: Account | None = None,
+        ack_wait: timedelta | None = None,
+        max_ack_pending: int | None = None,
         on_event: Callable[[Event], object] | None = None,
         **settings: Any,
     ) -> None:
@@ -66,14 +71,24 @@ class Consumer:
         if handler is None:
             self.settings = pull_settings(application, stream, settings)
         else:
-            given = process_defaults(application) | settings | {"application": application} | named(stream)
-            self.settings = Settings(**given)
+            defaults = process_defaults(application)
+            self.settings = Settings(
+                **{**defaults, **settings, "application": application, **stream_settings(stream)}
+            )
             check_sets_aside(self.settings)
             handler_of(handler, self.settings)  # what cannot be used is refused here
         self._handler = handler
-        self._ports = ports
-        self._stop = (ThreadTasks() if ports is None else ports.tasks).signal()
-        self._ack_wait, self._max_ack_pending, self._on_event = ack_wait, max_ack_pending, on_event
+        of = ports or account
+        self._stop = (ThreadTasks() if of is None else of.tasks).signal()
+
+        def world() -> World:
+            from sublet.consumer.world import world_of
+
+            return world_of(
+                self.settings, settings, ports, account, on_event, ack_wait=ack_wait, max_ack_pending=max_ack_pending
+            )  # fmt: skip
+
+        self._world = world
         self._known_group: Group | None = None
 
     def run(self, *, until_signalled: bool = False, create_tables: bool = True) -> None:
@@ -93,12 +108,9 @@ class Consumer:
         running: list[ConsumerProcess] = []
         if until_signalled:
             stop_at_signals(self._stop, lambda: [left for process in running for left in process.left()])
-        settings, ports = self.settings, self._ports
-        if ports is None:
-            from sublet.consumer.over_aws import over_aws
-
-            ports, settings = over_aws(settings, self._stop, may_create=create_tables)
-        running.append(ConsumerProcess(ports, handler_of(self._handler, settings), settings, self._stop))
+        ports, terms, _ = self._world().join(self._stop, may_create=create_tables)
+        handler = handler_of(self._handler, terms.settings)
+        running.append(ConsumerProcess(ports, handler, terms.settings, self._stop))
         running[0].run()
 
     def stop(self) -> None:
@@ -110,16 +122,29 @@ class Consumer:
         if self._handler is not None:
             raise SettingsError("handler", self._handler, "left out to pull records; this consumer is run")
         if self._known_group is None:
-            from sublet.consumer.group import group_of
+            from sublet.consumer.group import Group
 
-            self._known_group = group_of(
-                self.settings, self._ports, self._ack_wait, self._max_ack_pending, self._on_event
-            )
+            self._known_group = Group(self._world())
         return self._known_group
 
     def create(self) -> None:
-        """Over AWS, make the lease table and the sightings' table if there are none. Pulling never does."""
+        """Make what is not there of it: the lease table, the sightings' table, and in that its definition, which all programs
+        that pull from it go by. Pulling never does. Raises SettingsInConflict if it is defined otherwise.
+        """
         self._group.create()
+
+    def update(self) -> None:
+        """Have the definition say what this consumer was given. A program that was given another is told: SettingsInConflict."""
+        self._group.update()
+
+    def create_or_update(self) -> None:
+        self._group.create_or_update()
+
+    def delete(self) -> None:
+        """Its leases, its positions and its definition; the stream stays. Other programs that pull from it are told:
+        LeaseTableNotFound.
+        """
+        self._group.delete()
 
     def info(self, *, cached: bool = False) -> FleetStatus:
         """How the application stands: its shards, who has them, how far they are. `cached`: as it was told last, if it was."""
@@ -162,46 +187,29 @@ class Consumer:
         """One record, asked for now; None if none comes before `expires`."""
         return next(self.fetch(1, expires=expires, idle_heartbeat=idle_heartbeat), None)
 
-    def messages(
-        self,
-        *,
-        max_records: int | None = None,
-        max_bytes: int | None = None,
-        threshold_records: int | None = None,
-        threshold_bytes: int | None = None,
-        expires: timedelta | float = 30,
-        idle_heartbeat: timedelta | float | None = None,
-        auto_ack: bool = False,
-    ) -> Records:
+    def messages(self, *, auto_ack: bool = False, **buffering: Unpack[Buffering]) -> Records:
         """An iterator over all records as they come, without an end, ahead of which so many records or bytes are buffered.
 
         `auto_ack`: a record is done when the next one is asked for.
         """
-        from sublet.decisions.pull_request import consume_of, patience_of
+        from sublet.decisions.pull_request import buffering_of
 
-        demand = consume_of(max_records, max_bytes, threshold_records, threshold_bytes)
-        return self._pull(demand, patience_of(expires, idle_heartbeat), auto_ack=auto_ack)
+        return self._pull(*buffering_of(**buffering), auto_ack=auto_ack)
 
     def consume(
         self,
         callback: Callback,
         *,
-        max_records: int | None = None,
-        max_bytes: int | None = None,
-        threshold_records: int | None = None,
-        threshold_bytes: int | None = None,
-        expires: timedelta | float = 30,
-        idle_heartbeat: timedelta | float | None = None,
         auto_ack: bool = False,
         partition_by_key: int | None = None,
         on_event: Callable[[Event], object] | None = None,
+        **buffering: Unpack[Buffering],
     ) -> Consuming:
         """Have the callback called with each record, in a thread; with `partition_by_key` in so many, each key's in order."""
         from sublet.consumer.consuming import Consuming
-        from sublet.decisions.pull_request import consume_of, patience_of
+        from sublet.decisions.pull_request import buffering_of
 
-        demand = consume_of(max_records, max_bytes, threshold_records, threshold_bytes)
-        patience = patience_of(expires, idle_heartbeat)
+        demand, patience = buffering_of(**buffering)
         group, records = self._group, self._pull(demand, patience, on_event=on_event)
         return Consuming(
             records, callback, tasks=group.world.tasks, settings=self.settings, tell=records.tell, auto_ack=auto_ack,

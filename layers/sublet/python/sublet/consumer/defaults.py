@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from sublet.protocol.stream_identity import StreamArn
+from sublet.protocol.stream_identity import stream_settings
 from sublet.settings import Checkpointing, Mode, Settings
 
 
@@ -24,14 +24,7 @@ def process_defaults(application: str, start: str | None = None) -> dict[str, An
 def pull_settings(application: str, stream: str, given: Mapping[str, Any]) -> Settings:
     """Of a consumer that is pulled from. Raises SettingsError."""
     defaults = process_defaults(application) | _PULLED
-    return Settings(**{**defaults, **given, "application": application, **named(stream)})
-
-
-def named(stream: str) -> dict[str, str]:
-    """The settings that say which stream, by its name or its ARN."""
-    if stream.startswith("arn:"):
-        return {"stream": StreamArn.parse(stream).stream, "stream_arn": stream}
-    return {"stream": stream}
+    return Settings(**{**defaults, **given, "application": application, **stream_settings(stream)})
 
 
 _PULLED = {

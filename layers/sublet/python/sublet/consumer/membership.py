@@ -4,38 +4,25 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.consumer.buffer import Buffer
-from sublet.consumer.delivery import BufferLimits, Delivery
+from sublet.consumer.delivery import Delivery
 from sublet.consumer.pull_handler import PullHandler
 from sublet.consumer.watched_ports import Signs, watched
+from sublet.consumer.world import World, limits_of
+from sublet.decisions.consumer_definition import Options, by_definition
 from sublet.decisions.failure_policy import Condition, Run, SetAside
-from sublet.decisions.pull_events import Event
+from sublet.decisions.pull_events import Event, EventKind
 from sublet.engine.setting_aside import SettingAside
-from sublet.ports import Clock, Ports, Signal, Task, Tasks
+from sublet.errors import SettingsInConflict
+from sublet.ports import Ports, Task
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
 
 LOOKS = timedelta(milliseconds=500)
 """Between two looks at what is to be checkpointed, and for signs of life: the shortest idle_heartbeat."""
-
-Compose = Callable[[Settings, Signal], tuple[Ports, Settings]]
-"""Makes the ports, and the settings with what is known then. It may take long, and the signal cuts it short."""
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What a consumer's memberships are made of. `tell` is told of events, from any thread."""
-
-    compose: Compose
-    settings: Settings
-    limits: BufferLimits
-    clock: Clock
-    tasks: Tasks
-    tell: Callable[[Event], None]
 
 
 class Membership:
@@ -48,13 +35,14 @@ class Membership:
     def __init__(self, world: World) -> None:
         self._world = world
         self.listeners: list[Callable[[Event], object]] = [world.tell]
-        self.buffer = Buffer(world.clock, world.tasks, world.limits, self.tell)
+        self.buffer = Buffer(world.clock, world.tasks, limits_of(world.terms), self.tell)
         self.idle_heartbeat = 2 * world.settings.idle_poll_interval
         """The longest that any who pulls gave, and not sooner than a quiet shard is polled."""
         self.ends_by: datetime | None = None
         """When it ends by itself; None: it does not."""
         self.abandoned: list[Callable[[], None]] = []
         """What ends that which nobody has in hand any more."""
+        self._defined: Options | None = None
         self._stop = world.tasks.signal()
         self._signs = Signs(world.clock, world.tasks, self.tell, self._fail)
         self._tasks: list[Task[None]] = [world.tasks.spawn(self._run), world.tasks.spawn(self._keep)]
@@ -87,10 +75,13 @@ class Membership:
 
     def _run(self) -> None:
         try:
-            ports, settings = self._world.compose(self._world.settings, self._stop)
+            joined = self._world.join(self._stop)
+            settings = joined.terms.settings
+            self._defined, self.buffer.limits = joined.defined, limits_of(joined.terms)
             if settings.on_failure is not None:
-                self.buffer.set_aside = partial(_set_aside, ports, settings)
-            ConsumerProcess(watched(ports, self._signs), PullHandler(self.buffer), settings, self._stop).run()
+                self.buffer.set_aside = partial(_set_aside, joined.ports, settings)
+            ports = watched(joined.ports, self._signs, self._compare)
+            ConsumerProcess(ports, PullHandler(self.buffer), settings, self._stop).run()
         except BaseException as fault:  # noqa: BLE001 - raised to whoever pulls
             self.buffer.fail(fault)
         finally:
@@ -111,6 +102,18 @@ class Membership:
             while self.abandoned:
                 self.abandoned.pop()()
             self._signs.look(self.idle_heartbeat)
+
+    def _compare(self, defined: Options | None) -> None:
+        """The consumer's definition as it stands now with what this program was given."""
+        if defined == self._defined:
+            return
+        self._defined = defined
+        try:
+            by_definition(self._world.terms, self._world.given, defined)
+        except SettingsInConflict as conflict:
+            self._fail(conflict)
+        else:
+            self.tell(Event(EventKind.DEFINITION_CHANGED))
 
     def _fail(self, fault: BaseException) -> None:
         self.buffer.fail(fault)

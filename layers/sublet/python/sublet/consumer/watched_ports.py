@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from sublet.decisions.consumer_definition import Options
+from sublet.decisions.dispatching import Dispatched
+from sublet.decisions.liveness import Sighting
 from sublet.decisions.pull_events import Event, EventKind, Service, SignsOfLife
 from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.unread_shards import Unread
 from sublet.errors import (
     LeaseTableAccessDenied,
     LeaseTableNotFound,
@@ -16,7 +20,19 @@ from sublet.errors import (
     StreamNotFound,
     TransientError,
 )
-from sublet.ports import Applied, Clock, LeaseTable, PollRefusal, Ports, Refused, ShardReader, Stream, Tasks
+from sublet.ports import (
+    Applied,
+    Clock,
+    LeaseTable,
+    PollRefusal,
+    Ports,
+    Refused,
+    Remembered,
+    ShardReader,
+    SightingStore,
+    Stream,
+    Tasks,
+)
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Page
@@ -69,9 +85,14 @@ class Signs:
             self.tell(Event(kind, detail=detail))
 
 
-def watched(ports: Ports, signs: Signs) -> Ports:
-    """The same world, seen through."""
-    return replace(ports, table=WatchedTable(ports.table, signs), stream=WatchedStream(ports.stream, signs))
+def watched(ports: Ports, signs: Signs, on_definition: Callable[[Options | None], None]) -> Ports:
+    """The same world, seen through. `on_definition` is told at each look at the sightings."""
+    return replace(
+        ports,
+        table=WatchedTable(ports.table, signs),
+        stream=WatchedStream(ports.stream, signs),
+        sightings=WatchedSightings(ports.sightings, signs, on_definition),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +160,39 @@ class WatchedReader:
         if reply is PollRefusal.THROTTLED:
             self.signs.tell(Event(EventKind.THROTTLED, self.shard_id))
         return reply
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedSightings:
+    """The SightingStore port."""
+
+    store: SightingStore
+    signs: Signs
+    on_definition: Callable[[Options | None], None]
+
+    def load(self) -> Remembered:
+        with self.signs.asked(Service.DYNAMODB):
+            remembered = self.store.load()
+        self.on_definition(remembered.definition)
+        return remembered
+
+    def save(self, sightings: Mapping[str, Sighting]) -> None:
+        self.store.save(sightings)
+
+    def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
+        return self.store.adopt(stream, instead_of)
+
+    def define(self, definition: Options, instead_of: Options | None) -> bool:
+        return self.store.define(definition, instead_of)
+
+    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+        return self.store.keep_dispatched(dispatched, seen_round)
+
+    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+        self.store.keep_unread(unread)
+
+    def begin_prompted(self, token: str, now: datetime) -> bool:
+        return self.store.begin_prompted(token, now)
+
+    def end_prompted(self, token: str) -> bool:
+        return self.store.end_prompted(token)

@@ -25,6 +25,8 @@ class EventKind(StrEnum):
     """All of it is acknowledged; its children follow."""
     ACK_WAIT_OVER = "ack wait over"
     """Nothing was said of a record in time: it comes again."""
+    DEFINITION_CHANGED = "definition changed"
+    """The consumer was updated, in nothing that this program was given: it goes by it when it joins again."""
     CALLBACK_FAILED = "callback failed"
     """A consume's callback raised: its record comes again after a while."""
 

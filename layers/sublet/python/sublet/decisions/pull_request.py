@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypedDict
 
 from sublet.errors import SettingsError
 
@@ -139,6 +140,27 @@ def consume_of(
         _threshold("threshold_records", threshold_records, records if max_bytes is None else 0, records),
         _threshold("threshold_bytes", threshold_bytes, max_bytes or 0, max_bytes or 0),
     )
+
+
+class Buffering(TypedDict, total=False):
+    """What `messages` and `consume` take: a maximum of records or of bytes, its threshold, and their patience."""
+
+    max_records: int | None
+    max_bytes: int | None
+    threshold_records: int | None
+    threshold_bytes: int | None
+    expires: timedelta | float
+    idle_heartbeat: timedelta | float | None
+
+
+def buffering_of(
+    *,
+    expires: timedelta | float = EXPIRES,
+    idle_heartbeat: timedelta | float | None = None,
+    **maxima: int | None,
+) -> tuple[Demand, Patience]:
+    """Of `Buffering`."""
+    return consume_of(**maxima), patience_of(expires, idle_heartbeat)
 
 
 def _threshold(name: str, given: int | None, of: int, at_most: int) -> int:

@@ -3,6 +3,7 @@
 Held to the same contract suite as `sublet.aws`.
 """
 
+from sublet.memory.account import MemoryAccount
 from sublet.memory.clock import FakeClock
 from sublet.memory.dispatcher import MemoryDispatcher
 from sublet.memory.failure_destination import MemoryDestination
@@ -17,6 +18,7 @@ __all__ = [
     "FakeClock",
     "LogLine",
     "Measurement",
+    "MemoryAccount",
     "MemoryDestination",
     "MemoryDispatcher",
     "MemoryLeaseTable",

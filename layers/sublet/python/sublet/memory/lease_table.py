@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 
+from sublet.errors import LeaseTableNotFound
 from sublet.ports import Applied, Refused
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
@@ -18,21 +19,25 @@ class MemoryLeaseTable:
     def __init__(self, leases: Iterable[Lease] = ()) -> None:
         self._lock = threading.Lock()
         self._rows: dict[str, dict[str, AttributeValue]] = {}
+        self._is_deleted = False
         for lease in leases:
             self.put_row(encode_row(lease))
 
     def scan(self) -> LeaseScan:
         with self._lock:
+            self._check_exists()
             rows = list(self._rows.values())
         return scan_of(rows)
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
         with self._lock:
+            self._check_exists()
             row = self._rows.get(lease_key)
         return None if row is None else decode_row(row)
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
         with self._lock:
+            self._check_exists()
             before = self._rows.get(write.lease_key)
             after = apply_to(write, before)
             if after is None:
@@ -43,6 +48,16 @@ class MemoryLeaseTable:
                 del self._rows[write.lease_key]
         lease = decode_row(after or before or {})
         return Applied(lease) if isinstance(lease, Lease) else Refused(lease)
+
+    def delete(self) -> None:
+        """Delete the table: every call of its port after this raises LeaseTableNotFound."""
+        with self._lock:
+            self._rows.clear()
+            self._is_deleted = True
+
+    def _check_exists(self) -> None:
+        if self._is_deleted:
+            raise LeaseTableNotFound("the lease table has been deleted")
 
     def put_row(self, row: Row) -> None:
         """Put a row as it is, on no condition: another consumer's, another entity's, or a malformed one."""

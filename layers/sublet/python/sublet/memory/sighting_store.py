@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched, is_recent
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import Unread
+from sublet.errors import LeaseTableNotFound
 from sublet.ports import Remembered
 from sublet.protocol.stream_identity import StreamIdentity
 
@@ -24,9 +25,21 @@ class MemorySightingStore:
         self._ticking: tuple[str, datetime] | None = None
         """The token of the tick that answers prompts, and since when."""
         self._looks_again = False
+        self._is_deleted = False
+
+    def delete(self) -> None:
+        """Delete the table: every look after this raises LeaseTableNotFound."""
+        with self._lock:
+            self._remembered = Remembered({})
+            self._is_deleted = True
+
+    def _check_exists(self) -> None:
+        if self._is_deleted:
+            raise LeaseTableNotFound("the sightings table has been deleted")
 
     def load(self) -> Remembered:
         with self._lock:
+            self._check_exists()
             return self._remembered
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
@@ -38,6 +51,14 @@ class MemorySightingStore:
             if self._remembered.stream != instead_of:
                 return False
             self._remembered = replace(self._remembered, stream=stream)
+            return True
+
+    def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
+        with self._lock:
+            self._check_exists()
+            if self._remembered.definition not in (instead_of, definition):
+                return False
+            self._remembered = replace(self._remembered, definition=dict(definition))
             return True
 
     def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:

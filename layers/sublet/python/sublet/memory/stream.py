@@ -20,6 +20,7 @@ from sublet.ports import Clock, PollRefusal, ShardReader
 from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import PutRecord
 from sublet.settings import POLLS_PER_SECOND_MAX, StartKind, StartPosition
 
 ITERATOR_LIFETIME = timedelta(seconds=300)
@@ -122,6 +123,10 @@ class MemoryStream:
 
     def put(self, partition_key: str, data: bytes, explicit_hash_key: int | None = None) -> str:
         """Put one record (a KPL aggregate is one too) into the shard of its hash key; its sequence number."""
+        return self.put_record(partition_key, data, explicit_hash_key).sequence_number
+
+    def put_record(self, partition_key: str, data: bytes, explicit_hash_key: int | None = None) -> PutRecord:
+        """As `put`, and which shard took it."""
         if explicit_hash_key is None:
             explicit_hash_key = int.from_bytes(
                 hashlib.md5(partition_key.encode(), usedforsecurity=False).digest()
@@ -131,7 +136,8 @@ class MemoryStream:
             log = next(
                 log for log in self._logs.values() if log.is_open and explicit_hash_key in log.hash_key_range
             )
-            return log.append(partition_key, data, self._clock.now(), self._next_position())
+            number = log.append(partition_key, data, self._clock.now(), self._next_position())
+            return PutRecord(log.shard_id, number)
 
     def put_all(self, records: Iterable[tuple[str, bytes]]) -> list[str]:
         """Put (partition key, data) pairs in order, and return their sequence numbers."""

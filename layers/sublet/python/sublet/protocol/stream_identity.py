@@ -35,3 +35,10 @@ class StreamArn(Struct, frozen=True):
         """Of a stream's ARN; whether it is a good one is for the settings to say."""
         _, partition, _, region, account, resource = (arn + ":::::").split(":", maxsplit=5)
         return cls(partition, region, account, resource.rstrip(":").partition("/")[2])
+
+
+def stream_settings(stream: str) -> dict[str, str]:
+    """The settings that say which stream, by its name or its ARN."""
+    if stream.startswith("arn:"):
+        return {"stream": StreamArn.parse(stream).stream, "stream_arn": stream}
+    return {"stream": stream}

@@ -197,6 +197,10 @@ class SimSightingStore:
         self._world.step(self._process)
         return self._world.sightings.adopt(stream, instead_of)
 
+    def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
+        self._world.step(self._process)
+        return self._world.sightings.define(definition, instead_of)
+
     def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
         world = self._world
         world.step(self._process)

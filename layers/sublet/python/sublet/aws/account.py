@@ -1,0 +1,159 @@
+"""The Account port over boto3, and the one place where a process' ports over AWS are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, timedelta
+from functools import cached_property
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from sublet.aws import clients, sightings
+from sublet.aws.clients import MACHINE, Connection
+from sublet.aws.create_tables import create_tables, require_tables
+from sublet.aws.delete_tables import delete_tables
+from sublet.aws.faults import code_of
+from sublet.aws.kinesis_errors import named_stream_errors
+from sublet.aws.ports import aws_ports, kinesis_stream, with_stream_arn
+from sublet.aws.put_records import entry_of
+from sublet.aws.table_errors import named_table_errors
+from sublet.decisions.stream_changes import Change, RemoveKey, SetKey, SetMode, SetRetention, SetShards
+from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, StreamExists
+from sublet.ports import Clock, Ports, Signal, Stream, Tasks
+from sublet.protocol.records import NewRecord
+from sublet.protocol.stream_identity import StreamIdentity, stream_settings
+from sublet.protocol.stream_info import AccountInfo, PutRecord, StreamInfo, StreamMode
+from sublet.settings import Settings
+from sublet.settings.value import SIGHTINGS_SUFFIX
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
+
+THE_ACCOUNT = "(all of this account and region)"
+"""Where no stream is named."""
+
+
+class AwsAccount:
+    """The Account port. Safe for threads. Its clients are made when they are needed."""
+
+    def __init__(self, connection: Connection = MACHINE) -> None:
+        self._connection = connection
+        self.clock: Clock = SystemClock()
+        self.tasks: Tasks = ThreadTasks()
+
+    @cached_property
+    def _kinesis(self) -> Any:
+        return clients.kinesis_client(*self._connection)
+
+    @cached_property
+    def _dynamodb(self) -> Any:
+        return clients.dynamodb_client(*self._connection)
+
+    def streams(self) -> Iterator[str]:
+        with named_stream_errors(THE_ACCOUNT):
+            for page in self._kinesis.get_paginator("list_streams").paginate():
+                yield from page["StreamNames"]
+
+    def info(self, stream: str) -> StreamInfo:
+        with named_stream_errors(stream):
+            summary = self._kinesis.describe_stream_summary(**_named(stream))["StreamDescriptionSummary"]
+        return StreamInfo(
+            summary["StreamName"],
+            StreamIdentity(summary["StreamARN"], summary["StreamCreationTimestamp"].astimezone(UTC)),
+            summary["StreamStatus"],
+            StreamMode(summary.get("StreamModeDetails", {}).get("StreamMode", StreamMode.PROVISIONED)),
+            summary["OpenShardCount"],
+            timedelta(hours=summary["RetentionPeriodHours"]),
+            summary.get("KeyId") if summary.get("EncryptionType") == "KMS" else None,
+        )
+
+    def create(self, stream: str, shards: int | None) -> None:
+        mode = StreamMode.ON_DEMAND if shards is None else StreamMode.PROVISIONED
+        count = {} if shards is None else {"ShardCount": shards}
+        with named_stream_errors(stream):
+            try:
+                self._kinesis.create_stream(
+                    StreamName=stream, StreamModeDetails={"StreamMode": mode.value}, **count
+                )
+            except ClientError as error:
+                if code_of(error) != "ResourceInUseException":
+                    raise
+                raise StreamExists(
+                    f"there is a stream {stream} already; update it, or take it as it is"
+                ) from error
+
+    def change(self, stream: str, change: Change) -> None:
+        kinesis, named = self._kinesis, _named(stream)
+        with named_stream_errors(stream):
+            match change:
+                case SetMode(mode):
+                    arn = {"StreamARN": self.info(stream).identity.arn}
+                    kinesis.update_stream_mode(**arn, StreamModeDetails={"StreamMode": mode.value})
+                case SetShards(count):
+                    kinesis.update_shard_count(**named, TargetShardCount=count, ScalingType="UNIFORM_SCALING")
+                case SetRetention(retention, is_longer):
+                    hours = {"RetentionPeriodHours": retention // timedelta(hours=1)}
+                    if is_longer:
+                        kinesis.increase_stream_retention_period(**named, **hours)
+                    else:
+                        kinesis.decrease_stream_retention_period(**named, **hours)
+                case SetKey(key):
+                    kinesis.start_stream_encryption(**named, EncryptionType="KMS", KeyId=key)
+                case RemoveKey(key):
+                    kinesis.stop_stream_encryption(**named, EncryptionType="KMS", KeyId=key)
+
+    def delete(self, stream: str) -> None:
+        with named_stream_errors(stream):
+            self._kinesis.delete_stream(**_named(stream))
+
+    def put(self, stream: str, record: NewRecord) -> PutRecord:
+        with named_stream_errors(stream):
+            reply = self._kinesis.put_record(**_named(stream), **entry_of(record))
+        return PutRecord(reply["ShardId"], reply["SequenceNumber"])
+
+    def reading(self, stream: str) -> Stream:
+        named: dict[str, Any] = dict(stream_settings(stream))
+        return kinesis_stream(Settings(application="sublet", **named), self._connection)
+
+    def limits(self) -> AccountInfo:
+        with named_stream_errors(THE_ACCOUNT):
+            reply = self._kinesis.describe_limits()
+        return AccountInfo(
+            reply["OpenShardCount"],
+            reply["ShardLimit"],
+            reply.get("OnDemandStreamCount", 0),
+            reply.get("OnDemandStreamCountLimit", 0),
+        )
+
+    def compose(
+        self, settings: Settings, stop: Signal, *, may_create: bool, say: Callable[[str], None] | None = None
+    ) -> tuple[Ports, Settings]:
+        settings = with_stream_arn(settings, self._connection)
+        ports = aws_ports(settings, "consumer_process", self._connection)
+        if may_create:
+            create_tables(self._dynamodb, settings, stop, say or ports.log.info)
+        else:
+            require_tables(self._dynamodb, settings)
+        return ports, settings
+
+    def applications(self) -> Iterator[str]:
+        with named_table_errors(sightings.WHAT, THE_ACCOUNT, sightings.KEY):
+            for page in self._dynamodb.get_paginator("list_tables").paginate():
+                for name in page["TableNames"]:
+                    if name.endswith(SIGHTINGS_SUFFIX):
+                        yield name.removesuffix(SIGHTINGS_SUFFIX)
+
+    def stream_of(self, application: str) -> StreamIdentity | None:
+        name, key = application + SIGHTINGS_SUFFIX, {sightings.KEY: {"S": sightings.STREAM}}
+        try:
+            with named_table_errors(sightings.WHAT, name, sightings.KEY):
+                return sightings.stream_of(self._dynamodb.get_item(TableName=name, Key=key).get("Item"))
+        except (LeaseTableNotFound, LeaseTableKeyUnexpected):
+            return None
+
+    def delete_tables(self, settings: Settings) -> None:
+        delete_tables(self._dynamodb, settings)
+
+
+def _named(stream: str) -> dict[str, str]:
+    return {"StreamARN": stream} if stream.startswith("arn:") else {"StreamName": stream}

@@ -1,0 +1,99 @@
+"""From a stream as it is to a stream as it is wanted: the calls to Kinesis, in the order that it takes them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TypedDict
+
+from msgspec import Struct
+
+from sublet.decisions.read_position import LONGEST_RETENTION, SHORTEST_RETENTION
+from sublet.errors import SettingsError
+from sublet.protocol.stream_info import StreamInfo, StreamMode
+
+
+class SetMode(Struct, frozen=True):
+    mode: StreamMode
+
+
+class SetShards(Struct, frozen=True):
+    """Evenly, by splits and merges."""
+
+    count: int
+
+
+class SetRetention(Struct, frozen=True):
+    """Kinesis has one call for longer and one for shorter."""
+
+    retention: timedelta
+    is_longer: bool
+
+
+class SetKey(Struct, frozen=True):
+    """Encrypt what comes from now on."""
+
+    key: str
+
+
+class RemoveKey(Struct, frozen=True):
+    key: str
+
+
+Change = SetMode | SetShards | SetRetention | SetKey | RemoveKey
+
+
+class StreamOptions(TypedDict, total=False):
+    """As `Wanted`."""
+
+    shards: int | None
+    mode: StreamMode | None
+    retention: timedelta | None
+    key: str | None
+
+
+class Wanted(Struct, frozen=True):
+    """None: as it is. `retention`: whole hours, a day to a year. `key`: a KMS key's id, ARN or alias; empty for no encryption."""
+
+    shards: int | None = None
+    mode: StreamMode | None = None
+    retention: timedelta | None = None
+    key: str | None = None
+
+
+def check_wanted(wanted: Wanted) -> None:
+    """What no stream can be. Raises SettingsError."""
+    if wanted.shards is not None and wanted.shards < 1:
+        raise SettingsError("shards", wanted.shards, "at least 1")
+    if wanted.shards is not None and wanted.mode is StreamMode.ON_DEMAND:
+        raise SettingsError("shards", wanted.shards, "left out: an on-demand stream has as many as it needs")
+    if wanted.retention is None:
+        return
+    is_whole = wanted.retention % timedelta(hours=1) == timedelta(0)
+    if not is_whole or not SHORTEST_RETENTION <= wanted.retention <= LONGEST_RETENTION:
+        raise SettingsError("retention", str(wanted.retention), "whole hours, 24 hours to 365 days")
+
+
+def changes(now: StreamInfo, wanted: Wanted) -> tuple[Change, ...]:
+    """Nothing where it is as wanted already. Raises SettingsError for what cannot be.
+
+    The mode is first, since only a provisioned stream's shards can be set.
+    """
+    mode = wanted.mode or now.mode
+    check_wanted(Wanted(wanted.shards, mode, wanted.retention))
+    planned: list[Change] = [] if mode is now.mode else [SetMode(mode)]
+    if wanted.shards is not None:
+        planned += [SetShards(count) for count in _shard_counts(now.open_shards, wanted.shards)]
+    if wanted.retention not in (None, now.retention):
+        assert wanted.retention is not None
+        planned.append(SetRetention(wanted.retention, wanted.retention > now.retention))
+    if wanted.key is not None and wanted.key != (now.key or ""):
+        planned.append(SetKey(wanted.key) if wanted.key else RemoveKey(now.key or ""))
+    return tuple(planned)
+
+
+def _shard_counts(count: int, wanted: int) -> Iterator[int]:
+    """Kinesis: no more than twice, and no less than half as many, in one call."""
+    while count != wanted:
+        count = min(wanted, 2 * count) if wanted > count else max(wanted, -(-count // 2))
+        yield count

@@ -1,0 +1,129 @@
+"""A context's promises, over memory, moto and the embedded AWS: streams and consumers made, changed, looked at and deleted."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import boto3
+import pytest
+from sublet import Context, LeaseTableError, StreamError, connect
+from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, StreamExists, StreamNotFound
+from sublet.memory import FakeClock, MemoryAccount
+from sublet.protocol.stream_info import StreamMode
+from sublet.testing.turn_taking import TurnTaking
+
+from tests.contract.dynamodb_tables import create_table
+
+DAY = timedelta(days=1)
+QUICK: dict[str, Any] = {"failover_time": timedelta(seconds=3), "heartbeat_interval": timedelta(seconds=1)}
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("moto", marks=[pytest.mark.emulator, pytest.mark.slow]),
+        pytest.param("embedded", marks=[pytest.mark.emulator, pytest.mark.slow]),
+    ]
+)
+def context(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Context:
+    if request.param == "memory":
+        clock = FakeClock()
+        return Context(MemoryAccount(clock=clock, tasks=TurnTaking(clock)))
+    if request.param == "moto":
+        request.getfixturevalue("moto_aws")
+        return connect()
+    variables = request.getfixturevalue("embedded_aws").environment
+    keys = (variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"])
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_KINESIS"):
+        monkeypatch.setenv(name, variables[name])
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)  # what is given counts
+    return connect(boto3.session.Session(*keys), region="us-east-1")
+
+
+def test_an_endpoint_that_is_given_is_that_of_kinesis_and_of_dynamodb(moto_aws: None) -> None:
+    account: Any = connect(endpoint="http://127.0.0.1:4566", region="eu-west-1").account
+    for client in (account._kinesis, account._dynamodb):
+        assert (client.meta.endpoint_url, client.meta.region_name) == ("http://127.0.0.1:4566", "eu-west-1")
+
+
+@pytest.fixture
+def orders() -> str:
+    return f"orders-{uuid.uuid4().hex[:8]}"
+
+
+def test_a_stream_from_its_making_to_its_end(context: Context, orders: str) -> None:
+    stream = context.create_stream(orders, shards=1)
+    assert orders in context.streams()
+    info = context.stream(stream.info().identity.arn).info()
+    assert (info.name, info.mode, info.open_shards) == (orders, StreamMode.PROVISIONED, 1)
+    assert (info.retention, info.key) == (DAY, None)
+    with pytest.raises(StreamExists):
+        context.create_stream(orders)
+    context.update_stream(orders, shards=2, retention=2 * DAY)
+    assert (stream.info().open_shards, stream.info().retention) == (2, 2 * DAY)
+    context.update_stream(orders, key="alias/aws/kinesis")
+    assert "kinesis" in (stream.info().key or "")
+    context.update_stream(orders, key="", retention=DAY)
+    assert (stream.info().key, stream.info().retention) == (None, DAY)
+    assert context.account_info().shard_limit > 0
+    context.delete_stream(orders)
+    with pytest.raises(StreamNotFound):
+        context.stream(orders)
+
+
+def test_a_record_is_put_and_got_by_its_number(context: Context, orders: str) -> None:
+    stream = context.create_stream(orders, shards=1)
+    put = stream.put("customer-7", b"first")
+    stream.put("customer-7", b"second", explicit_hash_key="0")
+    (record,) = stream.get(*put_place(put))
+    assert (record.data, record.partition_key) == (b"first", "customer-7")
+    with pytest.raises(StreamError):
+        stream.get("shardId-000000000099", put.sequence_number)
+    context.delete_stream(orders)
+
+
+def put_place(put: Any) -> tuple[str, str]:
+    return put.shard_id, put.sequence_number
+
+
+def test_a_consumer_from_its_making_to_its_end(context: Context, orders: str) -> None:
+    stream = context.create_stream(orders, shards=1)
+    stream.put("customer-7", b"first")
+    name = f"{orders}-audit"
+    with pytest.raises(LeaseTableNotFound):
+        stream.consumer(name, **QUICK).next()
+    with pytest.raises(LeaseTableNotFound):
+        stream.update_consumer(name, **QUICK)
+    assert stream.consumers() == []
+    consumer = stream.create_consumer(name, **QUICK)
+    assert stream.consumers() == [name]
+    with consumer:
+        record = consumer.next()
+        assert record is not None
+        assert record.ack()
+    assert [shard.owner for shard in context.consumer(orders, name).info().shards] == [None]
+    stream.delete_consumer(name)
+    assert stream.consumers() == []
+    with pytest.raises(LeaseTableNotFound):
+        stream.delete_consumer(name)
+    context.delete_stream(orders)
+
+
+def test_nobody_elses_table_is_deleted(context: Context, orders: str) -> None:
+    if isinstance(context.account, MemoryAccount):
+        pytest.skip("there are no other tables in memory")
+    stream = context.create_stream(orders, shards=1)
+    account: Any = context.account
+    create_table(account._dynamodb, f"{orders}-invoices", "invoice")
+    with pytest.raises(LeaseTableKeyUnexpected, match="its key is invoice"):
+        stream.delete_consumer(f"{orders}-invoices")
+    other = context.create_stream(f"{orders}-2", shards=1)
+    other.create_consumer(f"{orders}-audit", **QUICK)
+    with pytest.raises(StreamError, match="delete it there"):
+        stream.delete_consumer(f"{orders}-audit")
+    other.delete_consumer(f"{orders}-audit")
+    with pytest.raises(LeaseTableError):
+        other.consumer(f"{orders}-audit").info()

@@ -1,0 +1,199 @@
+"""Worlds of the pull API: programs that pull from one stream in simulated time, acknowledge out of order, put back, drain, die.
+
+Whatever they do: nothing is checkpointed that was not acknowledged, so that every record is acknowledged or comes again. What
+comes for the first time is in order within its key, and in its shard where nothing was put back. No buffer is above its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import islice
+from random import Random
+from typing import Any
+
+from sublet import Consumer, Record
+from sublet.decisions.pull_events import EventKind
+from sublet.errors import LeaseTableUnavailable
+from sublet.ports import Applied, Refused
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_writes import LeaseWrite
+
+from tests.doubles.pulled import PulledWorld
+
+RECORDS = 120
+MAX_ACK_PENDING = 12
+QUICK: dict[str, Any] = {
+    "failover_time": timedelta(seconds=6),
+    "heartbeat_interval": timedelta(seconds=1),
+    "checkpoint_interval": timedelta(seconds=2),
+    "ack_wait": timedelta(seconds=40),
+    "max_ack_pending": MAX_ACK_PENDING,
+}
+
+
+class KillableTable:
+    """A program's way to the lease table. Killed, it never gets through again: nothing that it does is seen by anybody."""
+
+    def __init__(self, world: PulledWorld) -> None:
+        self._table = world.table
+        self.is_killed = False
+
+    def scan(self) -> LeaseScan:
+        self._check()
+        return self._table.scan()
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        self._check()
+        return self._table.get(lease_key)
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        self._check()
+        return self._table.apply(write)
+
+    def _check(self) -> None:
+        if self.is_killed:
+            raise LeaseTableUnavailable("killed")
+
+
+class Programs:
+    """What they have been given and have said, over all of them."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)
+        self.world = PulledWorld(shards=self.chance.choice((1, 2, 3)))
+        self.acknowledged: set[Checkpoint] = set()
+        self.started = 0
+        self.has_put_back = False
+        for number in range(RECORDS):
+            self.world.put([f"{self.chance.choice('abcdefgh')}{number}"])
+        self.order = {
+            record.sequence_number: (log.shard_id, place)
+            for log in self.world.stream.logs
+            for place, record in enumerate(log.read(0, 10_000)[0])
+        }
+
+    def run(self) -> None:
+        """Several programs, some of them beside each other; then a last one that does what is left."""
+        running = [self.world.tasks.spawn(self._lives) for _ in range(self.chance.choice((1, 1, 2)))]
+        for lives in running:
+            lives.result()
+        self._acknowledge_the_rest()
+
+    def _lives(self) -> None:
+        for _ in range(self.chance.choice((2, 3, 4))):
+            self.chance.choice((self._fetches, self._consumes, self._iterates))()
+            self.world.sleep(self.chance.choice((0, 1, 30)))
+            self.check()
+
+    @contextmanager
+    def _member(self) -> Iterator[Consumer]:
+        self.started += 1
+        table = KillableTable(self.world)
+        consumer = self.world.consumer(
+            self.world.ports(table=table), worker_id=f"program-{self.started}", **QUICK
+        )
+        with consumer:
+            yield consumer
+            table.is_killed = self.chance.random() < 0.3
+
+    def _fetches(self) -> None:
+        with self._member() as consumer:
+            kept: list[Record] = []
+            for _ in range(self.chance.choice((1, 3, 6))):
+                tenures = self._tenures()
+                came = list(
+                    consumer.fetch(self.chance.choice((1, 5, 30)), expires=self.chance.choice((1, 5)))
+                )
+                self._check_order(came, tenures)
+                kept += came
+                self.chance.shuffle(kept)
+                while kept and self.chance.random() < 0.9:
+                    self._say(kept.pop())
+
+    def _iterates(self) -> None:
+        with self._member() as consumer:
+            limit = self.chance.choice((1, 4, 50))
+            messages = consumer.messages(max_records=limit)
+            lasting = consumer._group.lasting
+            assert lasting is not None
+            for record in islice(messages, self.chance.choice((1, 7, 25))):
+                assert lasting.buffer.buffered.records <= limit
+                self._say(record)
+
+    def _consumes(self) -> None:
+        with self._member() as consumer:
+            consuming = consumer.consume(
+                self._say, max_records=self.chance.choice((1, 10)), partition_by_key=3
+            )
+            self.world.sleep(self.chance.choice((0, 2, 10)))
+            self.chance.choice((consuming.stop, consuming.drain))()
+            if self.chance.random() < 0.5:
+                consuming.wait()
+
+    def _say(self, record: Record) -> None:
+        what = self.chance.random()
+        if what < 0.75:
+            self._ack(record)
+        elif what < 0.9:
+            self.has_put_back = True
+            record.nak(self.chance.choice((0, 1, 10)))
+        elif what < 0.95:
+            record.in_progress()
+
+    def _ack(self, record: Record) -> None:
+        checkpoint = record.user_record.checkpoint
+        is_new = checkpoint not in self.acknowledged
+        self.acknowledged.add(checkpoint)  # before it can be checkpointed by another thread
+        if not record.ack() and is_new:
+            self.acknowledged.discard(checkpoint)
+
+    def _acknowledge_the_rest(self) -> None:
+        """Until nothing comes any more for longer than a dead owner's lease and a forgotten record take."""
+        with self.world.consumer(worker_id="last", **QUICK) as consumer:
+            while records := list(consumer.fetch(MAX_ACK_PENDING, expires=60)):
+                for record in records:
+                    self._ack(record)
+        self.check()
+
+    def _check_order(self, came: list[Record], tenures: int) -> None:
+        """Of what came in one fetch. A lease that was had anew meanwhile began again at its checkpoint."""
+        if self._tenures() != tenures:
+            return
+        places: dict[tuple[str, str], list[int]] = {}
+        for record in came:
+            shard_id, place = self.order[record.sequence_number]
+            if record.attempt == 1:
+                places.setdefault((shard_id, record.partition_key), []).append(place)
+            if all(one.attempt == 1 for one in came) and not self.has_put_back:
+                places.setdefault((shard_id, ""), []).append(place)
+        assert all(of_key == sorted(of_key) for of_key in places.values())
+
+    def _tenures(self) -> int:
+        return self.world.told(EventKind.LEASE_ACQUIRED)
+
+    def check(self) -> None:
+        """No checkpoint is beyond a record that nobody acknowledged."""
+        for log in self.world.stream.logs:
+            checkpoint = self.world.checkpoints.get(log.shard_id)
+            for record in log.read(0, 10_000)[0]:
+                at = Checkpoint(record.sequence_number)
+                if checkpoint is not None and checkpoint.is_sequence_number and at <= checkpoint:
+                    assert at in self.acknowledged
+
+    @property
+    def unacknowledged(self) -> set[str]:
+        return self.order.keys() - {checkpoint.sequence_number for checkpoint in self.acknowledged}
+
+
+def broken_promise(seed: int) -> str | None:
+    """What one world shows, if it is not as promised; for a process of its own."""
+    programs = Programs(seed)
+    try:
+        programs.run()
+    except Exception as broken:  # noqa: BLE001 - whatever it is: the seed is told, and the others go on
+        return f"{type(broken).__name__}: {broken}"
+    left = programs.unacknowledged
+    return f"never acknowledged, and did not come again: {sorted(left)}" if left else None
