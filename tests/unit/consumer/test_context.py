@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from sublet import Consumer, Context, SettingsError, SettingsInConflict, Stream
+from sublet.decisions.fleet_status import Position
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.errors import LeaseTableNotFound, StreamNotAdopted
 from sublet.memory import FakeClock, MemoryAccount
@@ -154,3 +155,25 @@ def test_a_record_past_retention_is_not_found(context: Context, orders: Stream) 
     assert isinstance(account.clock, FakeClock)
     account.at("orders").trim(account.clock.advance(MINUTE))
     assert orders.get(put.shard_id, put.sequence_number) == []
+
+
+def test_positions_are_asked_of_the_shards_unless_told_otherwise(context: Context, orders: Stream) -> None:
+    clock = context.account.clock
+    assert isinstance(clock, FakeClock)
+    consumer = orders.create_consumer("audit")
+    orders.put("key", b"first")
+    arrived = clock.now()
+    with consumer:
+        record = consumer.next()
+        assert record is not None
+        assert record.ack()
+    clock.advance(MINUTE)
+    orders.put("key", b"second")
+    clock.advance(MINUTE)
+    (shard,) = consumer.info().shards
+    assert shard.position == Position(arrived, MINUTE)
+    assert consumer.info(cached=True).lag == MINUTE
+    assert consumer.info(positions=False).lag is None
+    with consumer:
+        assert [one.ack() for one in consumer.fetch(1)] == [True]
+    assert consumer.info().lag == timedelta(0)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.decisions.fleet_status import FleetStatus, ShardState, fleet_status
+from sublet.decisions.fleet_status import FleetStatus, Position, ShardState, fleet_status, position_of
 from sublet.decisions.liveness import Sighting
-from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON
+from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.records import Page, StreamRecord
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 FAILOVER_TIME = timedelta(seconds=30)
+MINUTE = timedelta(minutes=1)
 
 
 def status(*leases: Lease, seen: timedelta = timedelta(0)) -> FleetStatus:
@@ -61,3 +63,36 @@ def test_workers_are_those_that_live() -> None:
 def test_rows_that_are_no_leases_are_told() -> None:
     row = MalformedRow("shard-1", "no checkpoint")
     assert fleet_status(LeaseScan((), (row,)), {}, NOW, FAILOVER_TIME).malformed == (row,)
+
+
+NUMBER = "49590338271490256608559692538361571095921575989136588898"
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "number", "behind", "position"),
+    [
+        (Checkpoint(NUMBER), NUMBER, 0, Position(NOW - MINUTE, timedelta(0))),
+        (Checkpoint(NUMBER), NUMBER, 5_000, Position(NOW - MINUTE, timedelta(seconds=5))),
+        (Checkpoint(NUMBER), NUMBER + "1", 5_000, Position(None, MINUTE)),
+        (TRIM_HORIZON, NUMBER, 90_000, Position(None, timedelta(seconds=90))),
+        (TRIM_HORIZON, None, 0, Position(None, timedelta(0))),
+    ],
+)
+def test_a_position_is_when_the_last_handled_record_arrived_and_how_far_that_is_behind(
+    checkpoint: Checkpoint, number: str | None, behind: int, position: Position
+) -> None:
+    """One minute ago. One that is not the checkpointed one is not handled: it waits since then."""
+    records = () if number is None else (StreamRecord(number, b"", "key", NOW - MINUTE),)
+    assert position_of(Lease("shard-1", checkpoint), Page(records, 0, behind), NOW) == position
+
+
+def test_the_fleets_lag_is_that_of_the_shard_that_is_furthest_behind() -> None:
+    leases = [Lease(f"shard-{n}", TRIM_HORIZON, throughput_kbps=n * 1.5) for n in range(3)]
+    positions = {f"shard-{n}": Position(None, n * MINUTE) for n in range(2)}
+    fleet = fleet_status(LeaseScan(tuple(leases)), {}, NOW, FAILOVER_TIME, positions)
+    assert fleet.lag == MINUTE
+    assert [(shard.kbps, shard.position) for shard in fleet.shards][1:] == [
+        (1.5, Position(None, MINUTE)),
+        (3.0, None),
+    ]
+    assert status().lag is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -80,9 +79,9 @@ class Consumer:
         """See sublet.Consumer.delete."""
         await asyncio.to_thread(self._group.delete)
 
-    async def info(self, *, cached: bool = False) -> FleetStatus:
+    async def info(self, *, cached: bool = False, positions: bool = True) -> FleetStatus:
         """See sublet.Consumer.info."""
-        return await asyncio.to_thread(partial(self._group.info, cached=cached))
+        return await asyncio.to_thread(self._group.info, cached=cached, with_positions=positions)
 
     async def __aenter__(self) -> Self:
         """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""

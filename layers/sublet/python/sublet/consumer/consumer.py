@@ -146,9 +146,12 @@ class Consumer:
         """
         self._group.delete()
 
-    def info(self, *, cached: bool = False) -> FleetStatus:
-        """How the application stands: its shards, who has them, how far they are. `cached`: as it was told last, if it was."""
-        return self._group.info(cached=cached)
+    def info(self, *, cached: bool = False, positions: bool = True) -> FleetStatus:
+        """How the application stands: its shards, who has them, how far they are. `cached`: as it was told last, if it was.
+
+        `positions`: how far as moments too, for which each shard is asked: two calls, one of them of its five polls a second.
+        """
+        return self._group.info(cached=cached, with_positions=positions)
 
     def __enter__(self) -> Self:
         """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""

@@ -14,6 +14,7 @@ from sublet.decisions.fleet_status import FleetStatus, fleet_status
 from sublet.decisions.pull_events import Event
 from sublet.decisions.pull_request import Demand, FetchProgress, Patience
 from sublet.engine.adopting import check_stream
+from sublet.engine.positions import positions
 from sublet.errors import SettingsError, StreamNotAdopted
 from sublet.protocol.stream_identity import StreamArn
 
@@ -62,12 +63,13 @@ class Group:
             )
         account.delete_tables(settings)
 
-    def info(self, *, cached: bool) -> FleetStatus:
+    def info(self, *, cached: bool, with_positions: bool) -> FleetStatus:
         """How the application stands; with `cached` as it was told last, if it was."""
         if self._told is None or not cached:
             ports, settings = self.world.compose(self.world.tasks.signal())
-            seen = ports.sightings.load().sightings
-            self._told = fleet_status(ports.table.scan(), seen, ports.clock.now(), settings.failover_time)
+            scan, seen = ports.table.scan(), ports.sightings.load().sightings
+            found = positions(scan.leases, ports) if with_positions else {}
+            self._told = fleet_status(scan, seen, ports.clock.now(), settings.failover_time, found)
         return self._told
 
     def join(self) -> None:

@@ -1,4 +1,4 @@
-"""How an application stands, as its lease table and the sightings tell it: nothing else is asked."""
+"""How an application stands, as its lease table and the sightings tell it, and its shards where they are asked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from sublet.decisions.liveness import Sighting, idle_time, is_expired
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.records import Page
 
 
 class ShardState(StrEnum):
@@ -26,6 +29,27 @@ class ShardState(StrEnum):
     ENDED = "ended"
 
 
+class Position(NamedTuple):
+    """handled_to  when the last handled record arrived; None where none is handled, or that one is past retention
+    lag         how far behind the shard's newest record the handled ones end; zero where all is handled
+    """
+
+    handled_to: datetime | None
+    lag: timedelta
+
+
+def position_of(lease: Lease, page: Page, now: datetime) -> Position:
+    """By a page of one record, read from where the lease would be read on. That is the checkpointed record, where one is."""
+    behind = timedelta(milliseconds=page.millis_behind_latest)
+    if not page.records:
+        return Position(None, behind)
+    (first, *_) = page.records
+    arrived = first.approximate_arrival_timestamp
+    if first.sequence_number == lease.checkpoint.sequence_number:
+        return Position(arrived, behind)
+    return Position(None, max(now - arrived, behind, timedelta(0)))
+
+
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
     """owner         who consumes it; None if nobody does
@@ -33,6 +57,8 @@ class ShardStatus:
     caught_up_at  a moment at which nothing after the checkpoint was in the shard; None where that is not known
     idle          how long nobody is known to have written to its lease; None where nobody ever has
     crashes       owners that have gone since the last checkpoint
+    kbps          how fast it is read, KB a second, as its owner told last (KCL 3.x); None where none did
+    position      where it stands as a moment; None where the shard was not asked, did not answer, or has ended
     """
 
     shard_id: str
@@ -42,6 +68,8 @@ class ShardStatus:
     caught_up_at: datetime | None
     idle: timedelta | None
     crashes: int
+    kbps: float | None = None
+    position: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +89,40 @@ class FleetStatus:
         )
 
     @property
+    def lag(self) -> timedelta | None:
+        """Of the shard that is furthest behind; None where none was asked."""
+        return max((shard.position.lag for shard in self.shards if shard.position is not None), default=None)
+
+    @property
     def states(self) -> Mapping[ShardState, int]:
         """How many shards are in each state that any is in."""
         return Counter(shard.state for shard in self.shards)
 
 
 def fleet_status(
-    scan: LeaseScan, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
+    scan: LeaseScan,
+    sightings: Mapping[str, Sighting],
+    now: datetime,
+    failover_time: timedelta,
+    positions: Mapping[str, Position] = MappingProxyType({}),
 ) -> FleetStatus:
-    """Liveness is judged by stored sightings, as a lease manager judges it: an owner whom nobody has watched yet is alive."""
+    """`positions`: by lease key.
+
+    Liveness is judged by stored sightings, as a lease manager judges it: an owner whom nobody has watched yet is alive.
+    """
     leases = sorted(scan.leases, key=lambda lease: lease.shard_id)
-    shards = tuple(_status(lease, sightings, now, failover_time) for lease in leases)
+    shards = tuple(
+        _status(lease, sightings, now, failover_time, positions.get(lease.lease_key)) for lease in leases
+    )
     return FleetStatus(now, shards, tuple(scan.malformed))
 
 
 def _status(
-    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
+    lease: Lease,
+    sightings: Mapping[str, Sighting],
+    now: datetime,
+    failover_time: timedelta,
+    position: Position | None,
 ) -> ShardStatus:
     idle = idle_time(lease, sightings, now)
     return ShardStatus(
@@ -87,6 +133,8 @@ def _status(
         lease.caught_up_at,
         None if idle == timedelta.max else idle,
         lease.crashes,
+        lease.throughput_kbps,
+        position,
     )
 
 
