@@ -214,6 +214,38 @@ def _group_spread(held: Counter[str], settings: Settings) -> float:
     return round(max(over.values()) - min(over.values()), 6)
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["us", "w1", "w2", "w3"]), st.one_of(st.none(), st.floats(0, 100))),
+        max_size=30,
+    ),
+    st.integers(1, 5),
+)
+def test_what_is_stolen_by_throughput_lessens_the_spread(
+    carried: list[tuple[str, float | None]], max_leases_to_steal_at_one_time: int
+) -> None:
+    leases = [
+        replace(lease, holder="item/window-1", throughput_kbps=kbps)
+        for lease, (_, kbps) in zip(_owned_by([owner for owner, _ in carried]), carried, strict=True)
+    ]
+    settings = replace(
+        CONTINUOUS,
+        balance=Balance.THROUGHPUT,
+        max_leases_to_steal_at_one_time=max_leases_to_steal_at_one_time,
+    )
+    measured = [kbps for _, kbps in carried if kbps is not None]
+    unmeasured = sum(measured) / len(measured) if measured else 1.0
+    load: defaultdict[str, float] = defaultdict(float, us=0.0)
+    for owner, kbps in carried:
+        load[owner] += unmeasured if kbps is None else kbps
+    for choice in choose_leases(leases, {}, NOW, Random(7), settings, ["us"]):
+        before = max(load.values()) - min(load.values())
+        kbps = choice.lease.throughput_kbps
+        load[str(choice.lease.lease_owner)] -= unmeasured if kbps is None else kbps
+        load["us"] += unmeasured if kbps is None else kbps
+        assert max(load.values()) - min(load.values()) <= before + 1e-6
+
+
 @given(st.data(), st.lists(st.sampled_from([None, "us", "w1", "w2", "w3"]), max_size=25), st.booleans())
 def test_by_leases_as_many_are_chosen_as_java_s_taker_takes(
     data: st.DataObject, owners: list[str | None], priority: bool

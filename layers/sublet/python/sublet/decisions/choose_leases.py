@@ -7,7 +7,7 @@ All sums are per worker id: our own are dealt with in turn, each seeing what the
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from sublet.decisions.chance import Chance
 from sublet.decisions.crash_caution import pause_before
-from sublet.decisions.group_balance import Move, group_of, moves_between_groups, ranked_at
 from sublet.decisions.liveness import Sighting, idle_time, is_expired, is_very_old
+from sublet.decisions.stealing import Holdings, fair_share, steal
 from sublet.protocol.lease import Lease
-from sublet.settings import Balance, Settings
+from sublet.settings import Settings
 
 
 class ClaimReason(StrEnum):
@@ -51,14 +51,14 @@ class _Market:
     very_old     lease keys of those idle for over three failover times
     stealable    by live owner outside our own worker ids: what may be stolen from it
     held         how many live leases each worker id has, our own included; rises and falls as leases are chosen
-    marked       owners of whom a lease has a holder, as sublet writes it: those who may balance as we do
+    live         those leases, by worker id
     """
 
     available: tuple[tuple[Lease, ClaimReason], ...]
     very_old: frozenset[str]
     stealable: dict[str, list[Lease]]
     held: Counter[str]
-    marked: set[str]
+    live: dict[str, list[Lease]]
 
 
 def choose_leases(
@@ -86,6 +86,14 @@ def choose_leases(
     return _steal(market, now, chance, settings, worker_ids) if settings.steals else ()
 
 
+def _steal(
+    market: _Market, now: datetime, chance: Chance, settings: Settings, worker_ids: Sequence[str]
+) -> tuple[Choice, ...]:
+    holdings = Holdings(market.held, market.live, market.stealable)
+    moves = steal(holdings, now, chance, settings, worker_ids)
+    return tuple(Choice(lease, thief, ClaimReason.STEAL) for lease, thief in moves)
+
+
 def _look(
     leases: Sequence[Lease],
     sightings: Mapping[str, Sighting],
@@ -101,12 +109,13 @@ def _look(
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(malformed)
     available: list[tuple[Lease, ClaimReason]] = []
     stealable: dict[str, list[Lease]] = {}
-    held, marked = Counter(dict.fromkeys(ours, 0)), set(ours)
+    held, live = Counter(dict.fromkeys(ours, 0)), defaultdict[str, list[Lease]](list)
     for lease in sorted((lease for lease in leases if not lease.is_ended), key=lambda lease: lease.lease_key):
         ready = unfinished.isdisjoint(lease.parent_shard_ids)
         owner = lease.actual_owner
         if lease.lease_key in under_way:
             held[under_way[lease.lease_key]] += 1
+            live[under_way[lease.lease_key]].append(lease)
             continue
         if owner is None or is_expired(lease, sightings, now, settings.failover_time):
             rested = idle_time(lease, sightings, now) >= pause_before(lease, settings)
@@ -114,8 +123,7 @@ def _look(
                 available.append((lease, _why(lease, recently_ended)))
             continue
         held[owner] += 1
-        if lease.holder is not None:
-            marked.add(owner)
+        live[owner].append(lease)
         if ready and owner not in ours and lease.checkpoint_owner is None:
             stealable.setdefault(owner, []).append(lease)
     chance.shuffle(available)
@@ -123,7 +131,7 @@ def _look(
     very_old = frozenset(
         one.lease_key for one, _ in available if is_very_old(one, sightings, now, settings.failover_time)
     )
-    return _Market(tuple(available), very_old, stealable, held, marked)
+    return _Market(tuple(available), very_old, stealable, held, live)
 
 
 def _why(lease: Lease, recently_ended: frozenset[str]) -> ClaimReason:
@@ -171,101 +179,7 @@ def _target(market: _Market, settings: Settings) -> int:
     KCL counts ended leases too, because its workers take those again to clean them up. Ours do not: only
     leases in play count.
     """
-    return min(
-        _ceil_divide(market.held.total() + len(market.available), len(market.held)),
-        settings.max_leases_for_worker,
-    )
-
-
-def _steal(
-    market: _Market, now: datetime, chance: Chance, settings: Settings, worker_ids: Sequence[str]
-) -> tuple[Choice, ...]:
-    if settings.balance is Balance.GROUP:
-        return _steal_by_groups(market, now, chance, settings, worker_ids)
-    return _steal_by_counts(market, chance, settings, worker_ids)
-
-
-def _steal_by_groups(
-    market: _Market, now: datetime, chance: Chance, settings: Settings, worker_ids: Sequence[str]
-) -> tuple[Choice, ...]:
-    """From other groups what falls to us of that; a worker id to which nothing does, from its own group by KCL's rule."""
-    groups = {worker_id: group_of(worker_id, settings) for worker_id in market.held}
-    is_seen = any(market.held[worker_id] for worker_id in worker_ids)
-    moves = moves_between_groups(
-        market.held,
-        {owner: len(leases) for owner, leases in market.stealable.items()},
-        groups,
-        market.marked,
-        _target(market, settings),
-        min(settings.max_leases_to_steal_at_one_time, settings.leases_to_acquire),
-        ranked_at(now, settings.failover_time, "" if is_seen else worker_ids[0]),
-    )
-    chosen = [_stolen(move, market, chance) for move in moves if move.thief in worker_ids]
-    thieves = {choice.worker_id for choice in chosen}
-    for group in sorted({groups[worker_id] for worker_id in worker_ids}):
-        others = [one for one in worker_ids if groups[one] == group and one not in thieves]
-        chosen += _steal_by_counts(_of_group(market, groups, group), chance, settings, others)
-    return tuple(chosen)
-
-
-def _of_group(market: _Market, groups: Mapping[str, str], group: str) -> _Market:
-    """As if there were no other workers than this group's."""
-    return _Market(
-        (),
-        frozenset(),
-        {owner: leases for owner, leases in market.stealable.items() if groups[owner] == group},
-        Counter({worker_id: held for worker_id, held in market.held.items() if groups[worker_id] == group}),
-        market.marked,
-    )
-
-
-def _stolen(move: Move, market: _Market, chance: Chance) -> Choice:
-    """Any of the victim's leases."""
-    leases = market.stealable[move.victim]
-    chance.shuffle(leases)
-    market.held[move.victim] -= 1
-    market.held[move.thief] += 1
-    return Choice(leases.pop(), move.thief, ClaimReason.STEAL)
-
-
-def _steal_by_counts(
-    market: _Market, chance: Chance, settings: Settings, worker_ids: Sequence[str]
-) -> tuple[Choice, ...]:
-    """Per worker id up to `max_leases_to_steal_at_one_time` of the busiest worker that is not ours (a tie: first by name)."""
-    chosen: list[Choice] = []
-    target = _target(market, settings)
-    for worker_id in worker_ids:
-        victim = max(sorted(market.stealable), key=lambda owner: market.held[owner], default=None)
-        if victim is None:
-            break
-        victims = market.stealable[victim]
-        chance.shuffle(victims)
-        count = _how_many_to_steal(market.held[worker_id], market.held[victim], target, settings)
-        for _ in range(min(count, len(victims))):
-            chosen.append(Choice(victims.pop(), worker_id, ClaimReason.STEAL))
-            market.held[victim] -= 1
-            market.held[worker_id] += 1
-        if not victims:
-            del market.stealable[victim]
-    return tuple(chosen)
-
-
-def _how_many_to_steal(mine: int, theirs: int, target: int, settings: Settings) -> int:
-    """Never so many that the victim has fewer than the thief: the spread narrows to one, and stays.
-
-    KCL takes the victim down to its target, or one from a victim at its target if the thief is two or more
-    short of it.
-    """
-    room = min(
-        settings.max_leases_to_steal_at_one_time,
-        settings.leases_to_acquire,
-        settings.max_leases_for_worker - mine,
-        (theirs - mine) // 2,
-    )
-    if settings.fair_share:
-        need = target - mine
-        room = min(room, max(min(need, theirs - target), 1 if need > 1 and theirs >= target else 0))
-    return max(room, 0)
+    return fair_share(market.held.total() + len(market.available), len(market.held), settings)
 
 
 def _ceil_divide(dividend: int, divisor: int) -> int:
