@@ -2,15 +2,24 @@
 
 `sublet` loads a module of its own with the first use of a name; "every name" is the most that a handler's module can load. The
 entry point is the lease worker's, with its clients and its handler; beside it a program that does no more than import boto3 and
-Powertools and make one client of each service.
+Powertools and make one client of each service. Last, the entry point as it is deployed, in folders that cannot be written to:
+with the bytecode that the construct adds, and without it.
 """
 
 from __future__ import annotations
 
 import os
+import platform
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
+
+from sublet_cdk.bytecode import LAYERS, add_bytecode, running
+from sublet_cdk.dependencies import LAYER, built
 
 from benchmarks.peers import ROOT
 
@@ -22,6 +31,8 @@ SUBLET = "import sublet"
 EVERY_NAME = "from sublet import every name"
 ALONE = "boto3 and powertools alone"
 ENTRY_POINT = "the lease worker's entry point"
+COMPILED = "the same as deployed"
+SOURCES = "the same without bytecode"
 
 PROGRAMS = {
     SUBLET: "import sublet",
@@ -35,17 +46,33 @@ boto3.client("kinesis"), boto3.client("dynamodb")""",
 }
 TIMED = "import time; began = time.process_time()\n{}\nprint((time.process_time() - began) * 1000)"
 
+HERE = [ROOT / "functions/lease_worker", ROOT / "layers/sublet/python", ROOT / "tests/e2e/handlers"]
+
 Milliseconds = dict[str, float]
 
 
 def measure() -> Milliseconds:
-    taken: dict[str, list[float]] = {name: [] for name in PROGRAMS}
-    for number in range(ROUNDS + 1):
-        for name, program in PROGRAMS.items():
-            found = _run(program)
-            if number > 0:  # the first round fills the file cache and writes bytecode
-                taken[name].append(found)
-    return {name: median(each) for name, each in taken.items()}
+    with TemporaryDirectory() as scratch:
+        programs = {name: (program, HERE) for name, program in PROGRAMS.items()}
+        for name, compiled in (COMPILED, True), (SOURCES, False):
+            programs[name] = PROGRAMS[ENTRY_POINT], _deployed(Path(scratch) / name, compiled)
+        taken: dict[str, list[float]] = {name: [] for name in programs}
+        for number in range(ROUNDS + 1):
+            for name, (program, paths) in programs.items():
+                found = _run(program, paths)
+                if number > 0:  # the first round fills the file cache and writes bytecode
+                    taken[name].append(found)
+        return {name: median(each) for name, each in taken.items()}
+
+
+def _deployed(target: Path, compiled: bool) -> list[Path]:
+    """Folders as a function has them, with bytecode or without."""
+    architecture = "arm64" if platform.machine() == "aarch64" else "x86_64"
+    for source in (*HERE, built(LAYER, architecture) / "python"):
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    if compiled:
+        add_bytecode(target, running(), LAYERS)
+    return [target]
 
 
 def report(found: Milliseconds) -> bool:
@@ -64,8 +91,7 @@ def _met(is_met: bool) -> str:
     return "met" if is_met else "MISSED"
 
 
-def _run(program: str) -> float:
-    paths = [ROOT / "functions/lease_worker", ROOT / "layers/sublet/python", ROOT / "tests/e2e/handlers"]
+def _run(program: str, paths: Sequence[Path]) -> float:
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
@@ -73,6 +99,7 @@ def _run(program: str) -> float:
         "SUBLET_APPLICATION": "benchmark",
         "SUBLET_STREAM": "benchmark",
         "SUBLET_HANDLER": "json:dumps",
+        **({} if paths == HERE else {"PYTHONDONTWRITEBYTECODE": "1"}),
     }
     run = subprocess.run(
         [sys.executable, "-c", TIMED.format(program)],

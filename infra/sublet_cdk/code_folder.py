@@ -13,6 +13,9 @@ from sublet.errors import SettingsError
 NOT_SHIPPED = ("__pycache__", "*.pyc", "cdk.out", "node_modules")
 """Names. So is every name with a dot before it: `.env` and `.git` may hold what is not to leave this machine."""
 
+EXCLUDE = [f"**/{pattern}" for pattern in NOT_SHIPPED]
+"""As CDK's assets take it."""
+
 
 def copy_code(folder: Path, target: Path, setting: str, dot_files: Collection[str] = ()) -> None:
     """Copy a folder's files into `target`, links as what they lead to. `dot_files` are names that are wanted all the same.

@@ -13,11 +13,12 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sublet_cdk.bytecode import LAYERS, add_bytecode, python_of_version
 from sublet_cdk.shipped import CHECKOUT, is_checkout, shipped
 from sublet_cdk.wheels import MACHINES, PackagesNotInstalled, Platform, install
 
@@ -49,18 +50,41 @@ def built(bundle: Bundle, architecture: str) -> Path:
 
 
 def build(bundle: Bundle, architecture: str, cache: Path) -> Path:
-    """As `built`, below `cache`. Two at once do not disturb each other: a folder appears whole, and the second is dropped."""
-    target, lock_file = place(bundle, architecture, cache), shipped(bundle.lock_file)
-    if target.is_dir():
-        return target
-    print(f"sublet: getting {lock_file.name} for {architecture}, once, into {target}", file=sys.stderr)
-    cache.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=cache, prefix=".making-") as scratch:
-        fresh = Path(scratch) / target.name
+    """As `built`, below `cache`."""
+    lock_file = shipped(bundle.lock_file)
+
+    def install_all(fresh: Path) -> None:
+        print(f"sublet: getting {lock_file.name} for {architecture}, once, into {target}", file=sys.stderr)
         for version in bundle.python_versions:
-            unpacked = Path(scratch) / version
+            unpacked = fresh.parent / version
             install(lock_file, Platform(architecture, version, bundle.glibc), unpacked, locked=True)
             shutil.copytree(unpacked, fresh / bundle.inside, dirs_exist_ok=True)
+
+    target = place(bundle, architecture, cache)
+    return _made_once(target, install_all)
+
+
+def built_with_bytecode(bundle: Bundle, architecture: str, python_version: str) -> Path:
+    """A layer's folder for one Python, with its bytecode where this machine has that Python."""
+    folder = built(bundle, architecture)
+    if python_of_version(python_version) is None:
+        return folder
+
+    def compile_all(fresh: Path) -> None:
+        shutil.copytree(folder, fresh)
+        add_bytecode(fresh, python_version, LAYERS)
+
+    return _made_once(folder.with_name(f"{folder.name}-python{python_version}"), compile_all)
+
+
+def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
+    """Two at once do not disturb each other: a folder appears whole, and the second is dropped."""
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=target.parent, prefix=".making-") as scratch:
+        fresh = Path(scratch) / target.name
+        make(fresh)
         try:
             fresh.rename(target)
         except OSError:

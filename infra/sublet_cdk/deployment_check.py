@@ -19,7 +19,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 from sublet.settings import Settings
 from sublet_cdk import roles
-from sublet_cdk.functions import FunctionShape, FunctionSize, Own, add_function
+from sublet_cdk.functions import FunctionShape, FunctionSize, Own, add_function, plain_asset
 from sublet_cdk.shipped import shipped
 
 CODE = shipped("functions/deployment_check")
@@ -35,7 +35,13 @@ def add_deployment_check(
     own = {"URL_SUFFIX": Stack.of(scope).url_suffix}
     bare = replace(shape, layers=(), environment=None, tracing=lambda_.Tracing.DISABLED)
     check = add_function(
-        scope, "DeploymentCheck", bare, FunctionSize(256, Duration.seconds(90)), CODE, invoke, Own(own)
+        scope,
+        "DeploymentCheck",
+        bare,
+        FunctionSize(256, Duration.seconds(90)),
+        plain_asset(CODE),
+        invoke,
+        Own(own),
     )
     resource = CustomResource(
         scope,

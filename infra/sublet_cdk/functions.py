@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aws_cdk import Duration, Size
+from aws_cdk import Duration, FileSystem, Size
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet_cdk import roles
-from sublet_cdk.code_folder import NOT_SHIPPED
-from sublet_cdk.dependencies import LAYER, built
+from sublet_cdk.bytecode import python_of_version
+from sublet_cdk.code_folder import EXCLUDE
+from sublet_cdk.dependencies import LAYER, built_with_bytecode
 from sublet_cdk.log_groups import LogKeeping, add_log_group
 from sublet_cdk.nag import acknowledge
 from sublet_cdk.wheels import Platform
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
-EXCLUDE = [f"**/{pattern}" for pattern in NOT_SHIPPED]
 LAYERS_MAX = 5
 """Lambda's, for one function. Two are ours."""
 
@@ -75,7 +75,7 @@ def add_function(
     name: str,
     shape: FunctionShape,
     size: FunctionSize,
-    code: Path,
+    code: lambda_.Code,
     duties: Mapping[str, iam.PolicyStatement | None],
     own: Own | None = None,
 ) -> lambda_.Function:
@@ -91,7 +91,7 @@ def add_function(
         scope,
         name,
         description=f"sublet: {name} of {shape.application}",
-        code=lambda_.Code.from_asset(str(code), exclude=EXCLUDE),
+        code=code,
         handler="app.lambda_handler",
         runtime=shape.runtime,
         architecture=shape.architecture,
@@ -141,6 +141,20 @@ def platform_of(runtime: lambda_.Runtime, architecture: lambda_.Architecture) ->
     return Platform(architecture.name, version, glibc)
 
 
+def compiled_asset(folder: Path, python_version: str) -> lambda_.AssetCode:
+    """A folder whose bytecode, if it could be had, is ours. Its name is of its sources: the same code compiles to other bytes
+    now and then.
+    """
+    sources = FileSystem.fingerprint(str(folder), exclude=EXCLUDE)
+    compiled = python_version if python_of_version(python_version) else "sources"
+    return lambda_.Code.from_asset(str(folder), asset_hash=f"{sources}-{compiled}")
+
+
+def plain_asset(folder: Path) -> lambda_.AssetCode:
+    """A folder's sources alone."""
+    return lambda_.Code.from_asset(str(folder), exclude=EXCLUDE)
+
+
 def add_layers(
     scope: Construct,
     architecture: lambda_.Architecture,
@@ -149,14 +163,24 @@ def add_layers(
     dependencies: lambda_.ILayerVersion | str | Path | None,
 ) -> list[lambda_.ILayerVersion]:
     """The library's layer and its dependencies': a layer version, the folder of one, or by default the locked wheels."""
-    own = _layer(scope, "Library", architecture, runtime, library, "sublet")
+    own = _layer(
+        scope, "Library", architecture, runtime, compiled_asset(library, python_of(runtime)), "sublet"
+    )
     if dependencies is not None and not isinstance(dependencies, str | Path):
         return [own, dependencies]
-    folder = Path(dependencies) if dependencies else built(LAYER, architecture.name)
+    what = "What sublet depends on, but for boto3, which Lambda has"
+    if dependencies:
+        code = plain_asset(_layer_folder(Path(dependencies)))
+    else:
+        version = python_of(runtime)
+        code = compiled_asset(built_with_bytecode(LAYER, architecture.name, version), version)
+    return [own, _layer(scope, "Dependencies", architecture, runtime, code, what)]
+
+
+def _layer_folder(folder: Path) -> Path:
     if not (folder / "python").is_dir():
         raise SettingsError("dependencies_layer", str(folder), "a layer's folder, with `python` in it")
-    what = "What sublet depends on, but for boto3, which Lambda has"
-    return [own, _layer(scope, "Dependencies", architecture, runtime, folder, what)]
+    return folder
 
 
 def _layer(
@@ -164,13 +188,13 @@ def _layer(
     name: str,
     architecture: lambda_.Architecture,
     runtime: lambda_.Runtime,
-    folder: Path,
+    code: lambda_.Code,
     description: str,
 ) -> lambda_.LayerVersion:
     return lambda_.LayerVersion(
         scope,
         name,
-        code=lambda_.Code.from_asset(str(folder), exclude=EXCLUDE),
+        code=code,
         compatible_runtimes=[runtime],
         compatible_architectures=[architecture],
         description=description,

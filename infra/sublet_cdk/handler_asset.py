@@ -12,6 +12,7 @@ from pathlib import Path
 from sublet.errors import SettingsError
 from sublet.handlers.shape import another_kind, is_processor_in, meant_for_another, signature_in
 from sublet.settings import HandlerContract
+from sublet_cdk.bytecode import CODE, add_bytecode
 from sublet_cdk.code_folder import copy_code
 from sublet_cdk.wheels import Platform, install
 
@@ -51,6 +52,7 @@ def stage_handler(
         install(handler_code / REQUIREMENTS, platform, target, locked=False)
     copy_code(handler_code, target, "handler_code", dot_files)
     shutil.copyfile(entry_point, target / ENTRY_POINT)
+    add_bytecode(target, platform.python_version, CODE)
     return target
 
 

@@ -51,7 +51,10 @@ from sublet_cdk.functions import (
     add_function,
     add_layers,
     check_runtime,
+    compiled_asset,
+    plain_asset,
     platform_of,
+    python_of,
 )
 from sublet_cdk.handler_asset import stage_handler
 from sublet_cdk.library import stage_folder, stage_library
@@ -171,7 +174,7 @@ class KinesisConsumer(Construct):
         self.settings = settings_of(application, stream, handler, settings, timeout, self.destination)
         check_memory(self.settings, worker_memory)
         check_runtime(runtime)
-        library = stage_library(self)
+        library = stage_library(self, python_of(runtime))
         self.shape = FunctionShape(
             application,
             architecture,
@@ -193,7 +196,7 @@ class KinesisConsumer(Construct):
             "LeaseWorker",
             self.shape,
             FunctionSize(worker_memory, timeout, worker_reserved_concurrency, ephemeral_storage),
-            code,
+            compiled_asset(code, python_of(runtime)),
             self._worker_duties(),
             Own(
                 own_variables(worker_environment or {}),
@@ -336,7 +339,9 @@ class KinesisConsumer(Construct):
         }
         own = {STATE_MACHINE_VARIABLE: self.state_machine_arn}
         size = FunctionSize(MANAGER_MEMORY, MANAGER_TIMEOUT, concurrency)
-        manager = add_function(self, "LeaseManager", self.shape, size, LEASE_MANAGER_CODE, duties, Own(own))
+        manager = add_function(
+            self, "LeaseManager", self.shape, size, plain_asset(LEASE_MANAGER_CODE), duties, Own(own)
+        )
         # What was delivered but failed, twice retried. (L1: the L2 would also grant reading the queue's
         # attributes.)
         lambda_.CfnEventInvokeConfig(

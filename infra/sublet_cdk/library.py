@@ -8,12 +8,13 @@ from pathlib import Path
 
 from aws_cdk import Stage
 from constructs import Construct
+from sublet_cdk.bytecode import LAYERS, add_bytecode
 
 PACKAGES = ("sublet", "pyspark_sublet")
 
 
-def stage_library(scope: Construct) -> Path:
-    """A Lambda layer's folder with the packages in `python/`, below the app's output.
+def stage_library(scope: Construct, python_version: str | None = None) -> Path:
+    """A Lambda layer's folder with the packages in `python/`, below the app's output; with bytecode for `python_version`.
 
     From wherever they are imported: a checkout, or site-packages, where they lie among others.
     """
@@ -25,6 +26,8 @@ def stage_library(scope: Construct) -> Path:
         assert spec.origin is not None
         source = Path(spec.origin).parent
         shutil.copytree(source, target / "python" / package, ignore=shutil.ignore_patterns("__pycache__"))
+    if python_version is not None:
+        add_bytecode(target, python_version, LAYERS)
     return target
 
 

@@ -15,8 +15,7 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.pipeline.settings import Sink
-from sublet_cdk.code_folder import copy_code
-from sublet_cdk.functions import EXCLUDE
+from sublet_cdk.code_folder import EXCLUDE, copy_code
 from sublet_cdk.handler_asset import check_handler_exists, check_is_plain
 from sublet_cdk.library import stage_folder, stage_library
 from sublet_cdk.shipped import shipped

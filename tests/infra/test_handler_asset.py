@@ -49,7 +49,7 @@ def test_a_handler_that_the_directory_defines_is_staged_with_our_entry_point(
     staged = stage(code, handler)
     assert (staged / "app.py").read_text() == ENTRY_POINT.read_text()
     assert (staged / "orders" / "handler.py").is_file()
-    assert not (staged / "__pycache__").exists()
+    assert not (staged / "__pycache__" / "flat.pyc").exists()
     assert not (staged / "cdk.out").exists()
     assert not [path for path in staged.rglob("*") if path.name.startswith(".")]
 
