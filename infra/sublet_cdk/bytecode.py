@@ -43,3 +43,13 @@ def python_of_version(version: str) -> str | None:
 
 def running() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def lacks(python_version: str) -> str | None:
+    """What to tell who deploys where there is no bytecode to be had."""
+    if python_of_version(python_version) is not None:
+        return None
+    return (
+        f"there is no python{python_version} on this machine, so the functions come without bytecode: each cold start compiles "
+        "what it imports, a quarter of a second of CPU. Install that Python, or choose this one's as the runtime"
+    )

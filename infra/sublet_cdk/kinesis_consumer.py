@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from aws_cdk import ArnFormat, Duration, RemovalPolicy, Size, Stack, Tags
+from aws_cdk import Annotations, ArnFormat, Duration, RemovalPolicy, Size, Stack, Tags
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_events as events
@@ -34,6 +34,7 @@ from sublet.metric_names import NAMESPACE
 from sublet_cdk import roles, tables
 from sublet_cdk.alarm_pace import AlarmThresholds
 from sublet_cdk.alarms import Deployment
+from sublet_cdk.bytecode import lacks
 from sublet_cdk.consumer_settings import (
     SettingProperties,
     environment_of,
@@ -174,6 +175,8 @@ class KinesisConsumer(Construct):
         self.settings = settings_of(application, stream, handler, settings, timeout, self.destination)
         check_memory(self.settings, worker_memory)
         check_runtime(runtime)
+        if without_bytecode := lacks(python_of(runtime)):
+            Annotations.of(self).add_info(without_bytecode)
         library = stage_library(self, python_of(runtime))
         self.shape = FunctionShape(
             application,

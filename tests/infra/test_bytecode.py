@@ -6,12 +6,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aws_cdk import App
 from aws_cdk import aws_lambda as lambda_
-from sublet_cdk import functions
+from aws_cdk.assertions import Annotations, Match
+from aws_cdk.cx_api import SynthesisMessage
+from sublet_cdk import bytecode, functions
 from sublet_cdk.bytecode import CODE, add_bytecode, python_of_version, running
+from sublet_cdk.consumer_stack import ConsumerStack
 
 from tests.infra.conftest import Build
 
@@ -86,7 +90,18 @@ def test_the_same_code_has_the_same_name_however_it_was_compiled(
     assert names[0] != names[2]
 
 
-def _code(template: dict[str, dict[str, dict[str, dict[str, object]]]]) -> list[object]:
+def test_who_deploys_without_that_python_is_told(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not _told(build(runtime=OWN))
+    monkeypatch.setattr(bytecode, "python_of_version", lambda _: None)
+    (told,) = _told(build(runtime=OWN))
+    assert f"no python{running()} on this machine" in str(told.entry.data)
+
+
+def _told(stack: ConsumerStack) -> list[SynthesisMessage]:
+    return Annotations.from_stack(stack).find_info("*", Match.string_like_regexp("bytecode"))
+
+
+def _code(template: dict[str, dict[str, dict[str, Any]]]) -> list[object]:
     kinds = "AWS::Lambda::Function", "AWS::Lambda::LayerVersion"
     resources = template["Resources"].values()
     return [

@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 import pytest
-from sublet_cdk.dependencies import LAYER, built
+from sublet_cdk.bytecode import running
+from sublet_cdk.dependencies import LAYER, built, built_with_bytecode
 
 ELF_MACHINE = {"x86_64": 62, "arm64": 183}
 """`e_machine` of ELF's header: EM_X86_64, EM_AARCH64."""
@@ -72,6 +73,16 @@ def test_binaries_are_of_the_architecture_that_the_layer_is_for(architecture: st
         for version in PYTHONS:
             same = binary.with_name(re.sub(r"cpython-\d+", f"cpython-{version}", binary.name))
             assert same.exists(), f"{binary} is for one Python alone: not for {version}"
+
+
+def test_a_layer_for_this_python_has_its_bytecode_beside_the_one_for_all() -> None:
+    compiled = built_with_bytecode(LAYER, "arm64", running())
+    assert (
+        compiled / "python" / "msgspec" / "__pycache__" / f"__init__.{sys.implementation.cache_tag}.pyc"
+    ).is_file()
+    assert built_with_bytecode(LAYER, "arm64", running()) == compiled
+    assert not list(built(LAYER, "arm64").rglob("*.pyc"))
+    assert built_with_bytecode(LAYER, "arm64", "3.99") == built(LAYER, "arm64")
 
 
 def test_both_architectures_have_the_same_packages_and_no_leftovers() -> None:

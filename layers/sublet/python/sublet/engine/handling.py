@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sublet.decisions.failure_policy import Answer, Run, SetAside, begin, is_noted_before
 from sublet.decisions.window import handler_backoff
@@ -14,7 +15,6 @@ from sublet.engine.batch_course import carry_out
 from sublet.engine.handler_calls import HandlerCall, HandlerCalls
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.progress import Progress
-from sublet.engine.setting_aside import SettingAside
 from sublet.engine.side_by_side import LaneProgress
 from sublet.errors import BatchItemsFailed, HandlerOverdue
 from sublet.handler import Batch, CheckpointReply, Handler
@@ -24,6 +24,9 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease_writes import heartbeat
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
+
+if TYPE_CHECKING:
+    from sublet.engine.setting_aside import SettingAside
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -260,6 +263,8 @@ class HandedOver:
         return True
 
     def _setting_aside(self) -> SettingAside:
+        from sublet.engine.setting_aside import SettingAside  # noqa: PLC0415 - no cold start needs it
+
         handling = self.handling
         ports, settings, lease = handling.ports, handling.settings, handling.held.lease
         return SettingAside(

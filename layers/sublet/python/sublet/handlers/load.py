@@ -13,7 +13,6 @@ from sublet.handler import Handler
 from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.contract import CONTRACT, WITH_PENDING, misfit
 from sublet.handlers.lambda_context import FunctionIdentity
-from sublet.handlers.lambda_event import LambdaEventHandler, turn_of
 from sublet.handlers.shape import (
     CALLED_WITH,
     PROCESS_RECORDS,
@@ -138,7 +137,9 @@ def _takes_pending(lease_acquired: object) -> bool:
     return takes is not None and len(takes.names) >= len(WITH_PENDING)
 
 
-def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity) -> LambdaEventHandler:
+def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity) -> Handler:
+    from sublet.handlers.lambda_event import LambdaEventHandler, turn_of  # noqa: PLC0415 - a cold start of others need not
+
     return LambdaEventHandler(
         _meant(named, HandlerContract.LAMBDA_EVENT),
         identity,
@@ -150,7 +151,7 @@ def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity
 
 def _processors(named: Named) -> Handler:
     """Of a class, or of what else makes a processor when it is called."""
-    from sublet.handlers.kcl_checkpointer import checkpoint_error  # noqa: PLC0415 - a cold start of others need not
+    from sublet.handlers.kcl_checkpointer import checkpoint_error  # noqa: PLC0415 - as above
     from sublet.handlers.record_processor import (  # noqa: PLC0415 - as above
         RecordProcessorHandler,
         is_unstated_first,
