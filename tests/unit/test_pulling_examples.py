@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 import sublet
-from sublet.aio import Consumer
-from sublet.memory import MemoryStream, memory_ports
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from httpx import ASGITransport, AsyncClient
+from sublet.aio import Consumer, Record
+from sublet.memory import FakeClock, MemoryAccount, MemoryStream, memory_ports
 from sublet.ports import Ports
+from sublet.testing.turn_taking import TurnTaking
 
-from examples.pulling import cron, lifespan, workers
+from examples.pulling import cron, forward, service
+from examples.pulling.batch_consumer import BatchConsumer
 
 PATIENCE = 30
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "pulling" / "notebook.ipynb"
 
 
 @pytest.fixture
@@ -45,33 +54,74 @@ def test_a_cron_job_goes_on_where_the_last_one_ended(ports: Ports) -> None:
 
 def test_a_service_consumes_while_it_lives(ports: Ports) -> None:
     async def main() -> None:
-        seen: dict[str, bytes] = {}
-        async with lifespan.lifespan(Consumer("view", "orders", ports=ports), seen):
-            while len(seen) < 5:  # noqa: ASYNC110 - what threads do sets no event of the loop
+        app = service.app_of(Consumer("view", "orders", ports=ports))
+        asked = AsyncClient(transport=ASGITransport(app), base_url="http://service")
+        async with app.router.lifespan_context(app), asked:
+            while (answer := await asked.get("/orders/key-4")).status_code == 404:  # noqa: ASYNC110 - what threads do
                 await asyncio.sleep(0.01)
+            assert answer.json() == "4"
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
     assert owners(ports) == {None}
 
 
 def test_requests_are_made_at_once_and_one_that_fails_is_made_again(ports: Ports) -> None:
+    posted: list[bytes] = []
+
     async def main() -> None:
-        sent: list[bytes] = []
-        all_sent = asyncio.Event()
+        all_posted = asyncio.Event()
 
-        async def send(data: bytes) -> None:
-            sent.append(data)
-            if len(sent) == 5:
-                all_sent.set()
-            if data == b"0":
-                raise ConnectionError("not now")
+        async def answer(request: web.Request) -> web.Response:
+            posted.append(await request.read())
+            if len(posted) == 5:
+                all_posted.set()
+            return web.Response(status=503 if posted[-1] == b"0" else 200)
 
-        forwarding = asyncio.create_task(workers.forward(Consumer("forward", "orders", ports=ports), send))
-        await all_sent.wait()
-        forwarding.cancel()
-        with suppress(asyncio.CancelledError):
-            await forwarding
-        async with Consumer("forward", "orders", ports=ports).fetch(1) as records:
+        app = web.Application()
+        app.router.add_post("/orders", answer)
+        async with TestServer(app) as server:
+            url = str(server.make_url("/orders"))
+            forwarding = asyncio.create_task(forward.forward(Consumer("audit", "orders", ports=ports), url))
+            await all_posted.wait()
+            forwarding.cancel()
+            with suppress(asyncio.CancelledError):
+                await forwarding
+        async with Consumer("audit", "orders", ports=ports).fetch(1) as records:
             assert (await anext(records)).data == b"0"
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
+    assert sorted(posted) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+class Batches(BatchConsumer):
+    def __init__(self) -> None:
+        self.data: list[bytes] = []
+
+    async def process_batch(self, batch: list[Record]) -> None:
+        self.data += [record.data for record in batch]
+        if len(self.data) >= 5:
+            raise KeyError("the sixth is not there")
+
+
+def test_a_batch_is_done_when_it_is_processed(ports: Ports) -> None:
+    batches = Batches()
+    with pytest.raises(KeyError):
+        asyncio.run(asyncio.wait_for(batches.run(Consumer("batches", "orders", ports=ports)), PATIENCE))
+    assert batches.data == [b"%d" % number for number in range(5)]
+    assert owners(ports) == {None}
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    context = sublet.Context(MemoryAccount(clock=clock, tasks=TurnTaking(clock)))
+    orders = context.create_stream("orders", shards=2)
+    for number in range(5):
+        orders.put(f"key-{number % 2}", b"%d" % number)
+    monkeypatch.setattr(sublet, "connect", lambda: context)
+    names: dict[str, Any] = {}
+    for cell in json.loads(NOTEBOOK.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            assert (cell["outputs"], cell["execution_count"]) == ([], None)
+            exec("".join(cell["source"]), names)  # noqa: S102 - our own notebook
+    assert names["keys"] == {"key-0": 3, "key-1": 2}
+    assert orders.consumers() == []

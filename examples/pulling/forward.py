@@ -1,0 +1,38 @@
+"""Each record posted to a URL, twenty requests at once, with aiohttp; a record is acknowledged when its own is answered.
+
+The order is that of the answers; where each key's matters: `consumer.consume(post, auto_ack=True, partition_by_key=20)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import ClientError, ClientSession
+from sublet.aio import Consumer, Record
+
+AT_ONCE = 20
+
+
+async def forward(consumer: Consumer, url: str) -> None:
+    """Until it is cancelled: then what is not answered comes again, here or elsewhere."""
+
+    async def post(record: Record) -> None:
+        try:
+            async with session.post(url, data=record.data) as answer:
+                answer.raise_for_status()
+        except ClientError:
+            await record.nak(delay=5)
+        else:
+            await record.ack()
+        finally:
+            free.release()
+
+    free = asyncio.Semaphore(AT_ONCE)
+    async with ClientSession() as session, consumer, asyncio.TaskGroup() as requests:
+        async for record in consumer.messages():
+            await free.acquire()
+            requests.create_task(post(record))
+
+
+if __name__ == "__main__":
+    asyncio.run(forward(Consumer("orders-forward", "orders"), "http://127.0.0.1:8080/orders"))
