@@ -31,7 +31,7 @@ class Observer:
     _owners: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._watch = TableWatch(self.dynamodb, self.table)
+        self._watch = TableWatch()
 
     def look(self) -> None:
         found = self.dynamodb.scan(TableName=self.table, ConsistentRead=True)["Items"]

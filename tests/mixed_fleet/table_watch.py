@@ -10,16 +10,13 @@ sublet has meanwhile written as its late checkpoint. What lies between comes aga
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
-from typing import Any
 
 from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
 from sublet.protocol.lease_row import ENTITY_TYPE, decode_row
 
-from tests.mixed_fleet.workers import Side
+from tests.mixed_fleet.workers import KCL_SIDES
 
-INTERVAL = 0.25
 TRANSIENT = {
     "leaseOwner", "checkpointOwner", "childShardIds", "pendingCheckpoint", "pendingCheckpointState",
     "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletHolder", "subletCrashes", "subletAttempts",
@@ -29,35 +26,14 @@ TRANSIENT = {
 
 @dataclass
 class TableWatch:
-    """Looks in a thread of its own from `start` to `stop`. `wrong` must stay empty."""
+    """Is shown the whole table, time and again (`history`). `wrong` must stay empty."""
 
-    dynamodb: Any
-    table: str
     rows: dict[str, dict[str, AttributeValue]] = field(default_factory=dict)
     moves: list[tuple[str | None, str | None]] = field(default_factory=list)
     last_owner: dict[str, str] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     set_back: int = 0
     looks: int = 0
-    _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._over.wait(INTERVAL):
-            try:
-                items = self.dynamodb.scan(TableName=self.table, ConsistentRead=True)["Items"]
-            except self.dynamodb.exceptions.ResourceNotFoundException:
-                continue  # whoever comes first creates it
-            self.look(items)
 
     def look(self, items: list[dict[str, AttributeValue]]) -> None:
         self.looks += 1
@@ -94,13 +70,6 @@ class TableWatch:
         if gone := before.keys() - after.keys() - TRANSIENT:
             self.wrong.append(f"{key}: attributes {sorted(gone)} are gone")
 
-    def moves_between(self, giver: Side, taker: Side) -> int:
-        """Leases that one side had written last, and the other went on with."""
-        return sum(
-            (before or "").startswith(giver) and (after or "").startswith(taker)
-            for before, after in self.moves
-        )
-
     def in_play(self) -> dict[str, Lease]:
         """Leases that have not ended, by lease key."""
         leases = (decode_row(row) for row in self.rows.values())
@@ -111,4 +80,4 @@ class TableWatch:
 
 
 def _is_kcls(lease: Lease) -> bool:
-    return (lease.lease_owner or "").startswith(Side.KCL_RS)
+    return (lease.lease_owner or "").startswith(KCL_SIDES)

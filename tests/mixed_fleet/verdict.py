@@ -1,15 +1,30 @@
-"""What all workers wrote down, judged: nothing missing, nothing out of order, parents first, and each duplicate explained."""
+"""What all workers wrote down, beside all that was written to the lease table: nothing missing, nothing out of order, parents
+first, and each repeat explained by a checkpoint.
+
+A tenure is one owner's time with one lease, from the write that made it the owner to the one that made another, or to the next
+window of its own. Whoever begins one goes on behind the checkpoint that the row has then: so nobody handles what lies before
+it, nobody handles a record twice in a tenure, and what comes again in the next one is beyond that checkpoint.
+"""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import decode_row
+
 from tests.e2e.deliveries import Delivery, out_of_order
+from tests.mixed_fleet.history import RowWritten
 from tests.mixed_fleet.workers import End, Worker
+
+LOST = "lost the lease"
+"""What befell whoever handled a record before and had neither been killed nor stopped."""
 
 
 class Handled(NamedTuple):
@@ -18,16 +33,39 @@ class Handled(NamedTuple):
     delivery: Delivery
     worker_id: str
 
+    @property
+    def position(self) -> Checkpoint:
+        return Checkpoint(self.delivery.sequence_number, self.delivery.sub_sequence_number)
+
+
+class Tenure(NamedTuple):
+    """`since` in nanoseconds since the epoch; `checkpoint` is the row's at that moment."""
+
+    since: int
+    worker_id: str
+    checkpoint: Checkpoint
+
+
+class Repeat(NamedTuple):
+    """Handled by a worker of `before`, which `what` befell, then again by one of `after`."""
+
+    before: str
+    what: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.before} {self.what}, again on {self.after}"
+
 
 class Verdict(NamedTuple):
-    """`duplicates` counts by explanation; everything else must be empty."""
+    """`repeats` are counted; everything else but `handled` must be empty."""
 
     handled: int
     missing: tuple[str, ...]
     out_of_order: tuple[str, ...]
     children_too_early: tuple[str, ...]
     unexplained: tuple[str, ...]
-    duplicates: Mapping[str, int]
+    repeats: Mapping[Repeat, int]
 
     @property
     def is_clean(self) -> bool:
@@ -51,18 +89,38 @@ def judge(
     put: Iterable[str],
     parents: Mapping[str, Iterable[str]],
     ends: Mapping[str, End | None],
+    writes: Iterable[RowWritten],
+    unordered: Iterable[str] = (),
 ) -> Verdict:
-    """`parents`: of each shard; `ends`: how the story ended each worker."""
+    """`parents`: of each shard; `ends`: how the story ended each worker; `writes`: to the lease table, in their order;
+    `unordered`: texts that were put without a promise of their order, as the KPL's are, which puts again what failed.
+    """
+    apart = set(unordered)
     deliveries = [one.delivery for one in handled]
-    duplicates, unexplained = _duplicates(handled, ends)
+    tenures = tenures_of(writes)
     return Verdict(
         handled=len(handled),
-        missing=tuple(sorted(set(put) - {delivery.text for delivery in deliveries})),
-        out_of_order=tuple(out_of_order(deliveries)),
+        missing=tuple(sorted({*put, *apart} - {delivery.text for delivery in deliveries})),
+        out_of_order=tuple(out_of_order(one for one in deliveries if one.text not in apart)),
         children_too_early=tuple(_children_too_early(deliveries, parents)),
-        unexplained=tuple(unexplained),
-        duplicates=duplicates,
+        unexplained=tuple(_unexplained(handled, tenures)),
+        repeats=_repeats(handled, ends),
     )
+
+
+def tenures_of(writes: Iterable[RowWritten]) -> dict[str, list[Tenure]]:
+    """By shard, in their order. In a KCL 3.x handoff the old owner has the lease until `checkpointOwner` is gone."""
+    found: dict[str, list[Tenure]] = defaultdict(list)
+    holders: dict[str, tuple[str | None, str | None]] = {}
+    for at, key, row in writes:
+        lease = decode_row(row) if row is not None else None
+        if not isinstance(lease, Lease):
+            continue
+        owner = lease.checkpoint_owner or lease.lease_owner
+        if owner is not None and holders.get(key) != (owner, lease.holder):
+            found[lease.shard_id].append(Tenure(at, owner, lease.checkpoint))
+        holders[key] = (owner, lease.holder)
+    return found
 
 
 def _children_too_early(deliveries: Sequence[Delivery], parents: Mapping[str, Iterable[str]]) -> list[str]:
@@ -83,27 +141,48 @@ def _children_too_early(deliveries: Sequence[Delivery], parents: Mapping[str, It
     ]
 
 
-def _duplicates(handled: Sequence[Handled], ends: Mapping[str, End | None]) -> tuple[Counter[str], list[str]]:
-    """A record comes again to another worker, because the one before died, was stopped or lost the lease before its
-    checkpoint. To the same worker again, which nothing here should cause, is unexplained.
-    """
+def _unexplained(handled: Iterable[Handled], tenures: Mapping[str, Sequence[Tenure]]) -> list[str]:
+    """What was handled without a tenure, before its tenure's checkpoint, or twice in one."""
+    wrong = []
+    seen: set[tuple[str, Tenure]] = set()
+    for one in handled:
+        delivery, worker_id = one
+        tenure = _tenure_at(delivery.at, worker_id, tenures.get(delivery.shard_id, ()))
+        if tenure is None:
+            wrong.append(f"{delivery.text} came to {worker_id}, which never had {delivery.shard_id}")
+        elif one.position <= tenure.checkpoint:
+            wrong.append(
+                f"{delivery.text} came to {worker_id}, which began {delivery.shard_id} behind it at {tenure.checkpoint}"
+            )
+        elif (delivery.text, tenure) in seen:
+            wrong.append(f"{delivery.text} came twice to {worker_id} in one tenure of {delivery.shard_id}")
+        else:
+            seen.add((delivery.text, tenure))
+    return wrong
+
+
+def _tenure_at(at: int, worker_id: str, of_shard: Sequence[Tenure]) -> Tenure | None:
+    """The worker's last one that had begun: it may have been at work on a batch when it lost the lease."""
+    mine = [tenure for tenure in of_shard if tenure.worker_id == worker_id]
+    index = bisect_right(mine, at, key=lambda tenure: tenure.since)
+    return mine[index - 1] if index else None
+
+
+def _repeats(handled: Iterable[Handled], ends: Mapping[str, End | None]) -> Counter[Repeat]:
+    """By what had become of whoever handled the record before."""
     last: dict[str, str] = {}
-    counted: Counter[str] = Counter()
-    unexplained = []
+    counted: Counter[Repeat] = Counter()
     for delivery, worker_id in handled:
         before = last.get(delivery.text)
-        if before == worker_id:
-            unexplained.append(f"{delivery.text} came twice to {worker_id}")
-        elif before is not None:
-            counted[
-                f"{_side(before)} {_what_happened(ends[before], delivery)}, again on {_side(worker_id)}"
-            ] += 1
+        if before is not None:
+            what = _what_happened(ends[before], delivery)
+            counted[Repeat(_side(before), what, _side(worker_id))] += 1
         last[delivery.text] = worker_id
-    return counted, unexplained
+    return counted
 
 
 def _what_happened(end: End | None, delivery: Delivery) -> str:
-    return end.how if end is not None and end.at < delivery.at else "lost the lease"
+    return end.how if end is not None and end.at < delivery.at else LOST
 
 
 def _side(worker_id: str) -> str:

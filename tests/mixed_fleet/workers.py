@@ -22,8 +22,15 @@ STOP_LIMIT = 60.0
 
 
 class Side(StrEnum):
+    """What worker ids begin with."""
+
     KCL_RS = "kcl-rs"
+    KCL_2 = "kcl2"
+    KCL_3 = "kcl3"
     SUBLET = "sublet"
+
+
+KCL_SIDES = (Side.KCL_RS, Side.KCL_2, Side.KCL_3)
 
 
 class How(StrEnum):
@@ -69,19 +76,20 @@ class Employer:
     stream: str
     folder: Path
     start_position: str = "TRIM_HORIZON"
+    failover_seconds: int = FAILOVER_SECONDS
 
     def kcl_rs(self, name: str, **environment: str) -> Worker:
         worker_id = f"kcl-rs-{name}"
         script = str(Path(__file__).with_name("kcl_rs_worker.py"))
         arguments = [self.application, self.stream, worker_id, self.start_position]
-        return self._start(Side.KCL_RS, worker_id, [str(KCL_RS_PYTHON), script, *arguments], environment)
+        return self.start(Side.KCL_RS, worker_id, [str(KCL_RS_PYTHON), script, *arguments], environment)
 
     def sublet(self, name: str) -> Worker:
         worker_id = f"sublet-{name}"
         settings = {
             "--worker-id": worker_id,
-            "--failover-time": f"{FAILOVER_SECONDS}s",
-            "--heartbeat-interval": f"{FAILOVER_SECONDS // 3}s",
+            "--failover-time": f"{self.failover_seconds}s",
+            "--heartbeat-interval": f"{self.failover_seconds // 3}s",
             "--start-position": self.start_position,
             "--idle-poll-interval": "500ms",
         }
@@ -89,15 +97,21 @@ class Employer:
         command = [sys.executable, "-m", "sublet", "run", "--application", self.application]
         command += ["--stream", self.stream, "--handler", "recorder:handle", *pairs]
         path = str(ROOT / "tests" / "e2e" / "handlers")
-        return self._start(Side.SUBLET, worker_id, command, {"PYTHONPATH": path})
+        return self.start(Side.SUBLET, worker_id, command, {"PYTHONPATH": path})
 
-    def _start(
-        self, side: Side, worker_id: str, command: list[str], environment: Mapping[str, str]
-    ) -> Worker:
+    def start(self, side: Side, worker_id: str, command: list[str], environment: Mapping[str, str]) -> Worker:
         log = self.folder / f"{worker_id}.log"
-        base = {"PATH": os.environ["PATH"], "RECORDER_DIRECTORY": str(self.folder), **self.aws.environment}
         with log.open("ab") as output:
             process = subprocess.Popen(
-                command, env={**base, **environment}, cwd=self.folder, stdout=output, stderr=output
+                command,
+                env={**self.environment, **environment},
+                cwd=self.folder,
+                stdout=output,
+                stderr=output,
             )
         return Worker(side, worker_id, process, log)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The AWS of this employer, and nothing else of our own."""
+        return {"PATH": os.environ["PATH"], "RECORDER_DIRECTORY": str(self.folder), **self.aws.environment}
