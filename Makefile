@@ -105,6 +105,14 @@ chaos: setup ## the deployed stack for 15 minutes under kills, suspensions, a ba
 mixed-fleet: setup .local/bench/.installed ## kcl-rs workers and sublet's on one lease table: kills, reshards, takeovers (4 minutes)
 	@$(PY) -m tests.mixed_fleet
 
+.PHONY: interop
+interop: setup ## Java's own KCL 2.x and 3.x, and the KPL, on one lease table with sublet (STORY="handoff deaggregation" for some; needs Maven and a JDK 17)
+	@$(PY) -m tests.interop $(STORY)
+
+.PHONY: interop-long
+interop-long: setup ## what takes longer of it: migrations from 2.x to 3.x, Lambda, Spark
+	@$(PY) -m tests.interop --long
+
 .PHONY: fuzz
 fuzz: .local/fuzz/.installed ## coverage-guided junk for everything that reads data from outside (FUZZ_SECONDS=60 for each of six)
 	@PYTHONPATH=layers/sublet/python:infra:. .local/fuzz/bin/python -m tests.fuzz --seconds $(or $(FUZZ_SECONDS),60)

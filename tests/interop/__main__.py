@@ -1,0 +1,96 @@
+"""`make interop`, `make interop-long`: Java's own KCL, 2.x and 3.x, and the KPL, beside sublet on one lease table.
+
+`python -m tests.interop [STORY...]`, or `--long` for the long ones; without any, the short ones. Everything is real but
+AWS, which is embedded (infra/local): on loopback, with its own random keys. Ends with 1 if a story's verdict is not clean
+(tests/mixed_fleet/verdict.py), or if something is repeated that a graceful stop had left behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Container, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from infra.local.embedded import EmbeddedAws, embedded_aws
+from tests.interop.build import Profile, build, problem
+from tests.interop.deaggregation import COUNT, compare
+from tests.interop.stories.handoff import Handoff
+from tests.interop.stories.sequential import Sequential
+from tests.interop.stories.together import Together
+from tests.interop.workers import Java
+from tests.mixed_fleet.stage import Stage, is_well, new_stage
+from tests.mixed_fleet.workers import Employer
+
+FAILOVER_SECONDS = 5
+"""Half of KCL's default: every step waits for it, twice or more."""
+SHARDS = 3
+DEAGGREGATION = "deaggregation"
+"""No story: see deaggregation.py."""
+
+
+class Story(Protocol):
+    @property
+    def repeats_nothing(self) -> Container[str]:
+        """What must leave nothing to be handled again (`is_well`)."""
+
+    def run(self) -> None: ...
+
+
+SHORT: Mapping[str, Callable[[Stage, Java], Story]] = {
+    "sequential-2": partial(Sequential, profile=Profile.KCL_2),
+    "sequential-3": partial(Sequential, profile=Profile.KCL_3),
+    "handoff": Handoff,
+    "together-2": partial(Together, profile=Profile.KCL_2),
+}
+LONG: Mapping[str, Callable[[Stage, Java], Story]] = {}
+
+
+def main() -> int:
+    arguments = _arguments()
+    if why := problem():
+        print(f"skipped: {why}")
+        return int("CI" in os.environ)
+    build()
+    wrong = []
+    with embedded_aws() as aws:
+        for name in arguments.stories or (LONG if arguments.long else [DEAGGREGATION, *SHORT]):
+            started = time.monotonic()
+            print(f"\n==> {name}", flush=True)
+            if not (compare(COUNT, secrets.randbelow(2**32)) if name == DEAGGREGATION else _play(aws, name)):
+                wrong.append(name)
+            print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)
+    print(f"not well: {', '.join(wrong)}" if wrong else "all is well")
+    return int(bool(wrong))
+
+
+def _play(aws: EmbeddedAws, name: str) -> bool:
+    folder = Path(tempfile.mkdtemp(prefix=f"sublet-interop-{name}-"))
+    stage = new_stage(aws, f"interop-{name}", SHARDS, folder, lambda line: print(line, flush=True))
+    employer = Employer(
+        aws, stage.fleet.stream, stage.fleet.stream, folder, failover_seconds=FAILOVER_SECONDS
+    )
+    story = {**SHORT, **LONG}[name](stage, Java(employer))
+    clean = is_well(stage, story.run, repeats_nothing=story.repeats_nothing)
+    print(f"logs and records: {folder}")
+    return clean
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.interop")
+    parser.add_argument("stories", nargs="*", metavar="STORY", help=", ".join([DEAGGREGATION, *SHORT, *LONG]))
+    parser.add_argument("--long", action="store_true", help="the long ones, instead of the short ones")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.stories) - {DEAGGREGATION, *SHORT, *LONG}:
+        parser.error(f"no such story: {', '.join(sorted(unknown))}")
+    return arguments
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,240 @@
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Instant;
+import java.util.Date;
+import java.util.concurrent.TimeUnit;
+
+import software.amazon.awssdk.http.Protocol;
+import software.amazon.awssdk.http.nio.netty.NettyNioAsyncHttpClient;
+import software.amazon.awssdk.services.cloudwatch.CloudWatchAsyncClient;
+import software.amazon.awssdk.services.dynamodb.DynamoDbAsyncClient;
+import software.amazon.awssdk.services.kinesis.KinesisAsyncClient;
+import software.amazon.kinesis.common.ConfigsBuilder;
+import software.amazon.kinesis.common.InitialPositionInStream;
+import software.amazon.kinesis.common.InitialPositionInStreamExtended;
+import software.amazon.kinesis.coordinator.CoordinatorConfig;
+import software.amazon.kinesis.coordinator.Scheduler;
+import software.amazon.kinesis.leases.LeaseManagementConfig;
+import software.amazon.kinesis.lifecycle.events.InitializationInput;
+import software.amazon.kinesis.lifecycle.events.LeaseLostInput;
+import software.amazon.kinesis.lifecycle.events.ProcessRecordsInput;
+import software.amazon.kinesis.lifecycle.events.ShardEndedInput;
+import software.amazon.kinesis.lifecycle.events.ShutdownRequestedInput;
+import software.amazon.kinesis.metrics.MetricsLevel;
+import software.amazon.kinesis.metrics.NullMetricsFactory;
+import software.amazon.kinesis.processor.RecordProcessorCheckpointer;
+import software.amazon.kinesis.processor.ShardRecordProcessor;
+import software.amazon.kinesis.retrieval.KinesisClientRecord;
+import software.amazon.kinesis.retrieval.polling.PollingConfig;
+
+/**
+ * One worker of the KCL, 2.x or 3.x as the class path has it: {@code Consumer APPLICATION STREAM WORKER_ID START_POSITION}.
+ *
+ * <p>What it handles goes to RECORDER_DIRECTORY/PID.jsonl in the format of tests/e2e/handlers/recorder.py, a line a record, before
+ * it is checkpointed; what it is told goes to its log. SIGTERM is a graceful shutdown. Where and as whom it speaks to AWS is in the
+ * environment, as for sublet; the KCL's settings are system properties (-Dinterop.NAME=...), and what a version lacks is passed over.
+ */
+public final class Consumer {
+    private static final Path DIRECTORY = Path.of(System.getenv("RECORDER_DIRECTORY"));
+    private static final Path HANDLED = DIRECTORY.resolve(ProcessHandle.current().pid() + ".jsonl");
+    private static final Object WRITING = new Object();
+    private static final long CHECKPOINT_MILLIS = Long.getLong("interop.checkpointMillis", 0);
+    private static final boolean PREPARES = Boolean.getBoolean("interop.prepares");
+    private static final long SHUTDOWN_SECONDS = 45;
+
+    private Consumer() {}
+
+    public static void main(String[] arguments) throws Exception {
+        String application = arguments[0];
+        String stream = arguments[1];
+        String workerId = arguments[2];
+        InitialPositionInStreamExtended start = position(arguments[3]);
+        URI endpoint = URI.create(System.getenv("AWS_ENDPOINT_URL"));
+        KinesisAsyncClient kinesis = KinesisAsyncClient.builder()
+                .endpointOverride(URI.create(System.getenv("AWS_ENDPOINT_URL_KINESIS")))
+                .httpClientBuilder(NettyNioAsyncHttpClient.builder().protocol(Protocol.HTTP1_1))
+                .build();
+        ConfigsBuilder configs = new ConfigsBuilder(
+                stream,
+                application,
+                kinesis,
+                DynamoDbAsyncClient.builder().endpointOverride(endpoint).build(),
+                CloudWatchAsyncClient.builder().endpointOverride(endpoint).build(),
+                workerId,
+                Recording::new);
+        Scheduler scheduler = new Scheduler(
+                configs.checkpointConfig(),
+                coordinator(configs.coordinatorConfig()),
+                leases(configs.leaseManagementConfig().initialPositionInStream(start)),
+                configs.lifecycleConfig(),
+                configs.metricsConfig().metricsLevel(MetricsLevel.NONE).metricsFactory(new NullMetricsFactory()),
+                configs.processorConfig(),
+                configs.retrievalConfig()
+                        .retrievalSpecificConfig(
+                                new PollingConfig(stream, kinesis).maxRecords(500).idleTimeBetweenReadsInMillis(250))
+                        .initialPositionInStreamExtended(start));
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            tell("asked to stop");
+            try {
+                tell("stopped gracefully: " + scheduler.startGracefulShutdown().get(SHUTDOWN_SECONDS, TimeUnit.SECONDS));
+            } catch (Exception problem) {
+                tell("not stopped gracefully: " + problem);
+            }
+        }));
+        scheduler.run();
+    }
+
+    private static CoordinatorConfig coordinator(CoordinatorConfig config) throws ReflectiveOperationException {
+        config.parentShardPollIntervalMillis(1_000);
+        String version = System.getProperty("interop.clientVersion");
+        if (version != null) {
+            Class<?> kind = Class.forName(CoordinatorConfig.class.getName() + "$ClientVersionConfig");
+            set(config, "clientVersionConfig", kind, kind.getField(version).get(null));
+        }
+        if (Boolean.getBoolean("interop.singleTable")) {
+            set(config, "migrateAllEntitiesToLeaseTable", boolean.class, true);
+        }
+        setLong(config, "tableMigrationCompleteBakeTimeSeconds");
+        return config;
+    }
+
+    private static LeaseManagementConfig leases(LeaseManagementConfig config) throws ReflectiveOperationException {
+        config.failoverTimeMillis(Long.getLong("interop.failoverTimeMillis", 10_000));
+        config.maxLeasesToStealAtOneTime(Integer.getInteger("interop.maxLeasesToStealAtOneTime", 1));
+        setLong(config, "dynamoDbLockBasedLeaderLeaseDurationInMillis");
+        setLong(config, "dynamoDbLockBasedLeaderHeartbeatPeriodInMillis");
+        Object assignment = get(config, "workerUtilizationAwareAssignmentConfig");
+        if (assignment != null) {
+            // Its CPU figures come from EC2's or ECS' metadata address.
+            set(assignment, "disableWorkerMetrics", boolean.class, true);
+        }
+        return config;
+    }
+
+    private static void setLong(Object config, String name) throws ReflectiveOperationException {
+        Long value = Long.getLong("interop." + name);
+        if (value != null) {
+            set(config, name, long.class, value);
+        }
+    }
+
+    /** A setting that not every version has. */
+    private static void set(Object config, String name, Class<?> type, Object value) throws ReflectiveOperationException {
+        try {
+            config.getClass().getMethod(name, type).invoke(config, value);
+        } catch (NoSuchMethodException older) {
+            tell("this version has no " + name);
+        }
+    }
+
+    private static Object get(Object config, String name) throws ReflectiveOperationException {
+        try {
+            return config.getClass().getMethod(name).invoke(config);
+        } catch (NoSuchMethodException older) {
+            return null;
+        }
+    }
+
+    private static InitialPositionInStreamExtended position(String text) {
+        String[] kindAndMoment = text.split(":");
+        return kindAndMoment.length == 1
+                ? InitialPositionInStreamExtended.newInitialPosition(InitialPositionInStream.valueOf(text))
+                : InitialPositionInStreamExtended.newInitialPositionAtTimestamp(
+                        new Date((long) (Double.parseDouble(kindAndMoment[1]) * 1_000)));
+    }
+
+    private static void tell(String what) {
+        System.out.println(Instant.now() + " consumer: " + what);
+    }
+
+    private static void write(String lines) {
+        synchronized (WRITING) {
+            try {
+                Files.writeString(HANDLED, lines, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+            } catch (IOException problem) {
+                throw new UncheckedIOException(problem);
+            }
+        }
+    }
+
+    private static String line(String shardId, KinesisClientRecord record) {
+        Instant now = Instant.now();
+        String data = StandardCharsets.UTF_8.decode(record.data().duplicate()).toString();
+        return String.format(
+                "[%d%09d, %s, %s, %d, %s, %s]%n",
+                now.getEpochSecond(),
+                now.getNano(),
+                json(shardId),
+                json(record.sequenceNumber()),
+                record.subSequenceNumber(),
+                json(record.partitionKey()),
+                json(data));
+    }
+
+    private static String json(String text) {
+        StringBuilder escaped = new StringBuilder("\"");
+        text.chars().forEach(c -> escaped.append(
+                c < ' ' || c > '~' || c == '"' || c == '\\' ? String.format("\\u%04x", c) : String.valueOf((char) c)));
+        return escaped.append('"').toString();
+    }
+
+    private static final class Recording implements ShardRecordProcessor {
+        private String shardId;
+        private long checkpointedAt = System.nanoTime();
+
+        @Override
+        public void initialize(InitializationInput input) {
+            shardId = input.shardId();
+            tell("initialize " + shardId + " at " + input.extendedSequenceNumber());
+        }
+
+        @Override
+        public void processRecords(ProcessRecordsInput input) {
+            if (input.records().isEmpty()) {
+                return;
+            }
+            StringBuilder lines = new StringBuilder();
+            input.records().forEach(record -> lines.append(line(shardId, record)));
+            write(lines.toString());
+            if (System.nanoTime() - checkpointedAt >= TimeUnit.MILLISECONDS.toNanos(CHECKPOINT_MILLIS)) {
+                checkpoint(input.checkpointer());
+            }
+        }
+
+        @Override
+        public void leaseLost(LeaseLostInput input) {
+            tell("lease lost " + shardId);
+        }
+
+        @Override
+        public void shardEnded(ShardEndedInput input) {
+            tell("shard ended " + shardId);
+            checkpoint(input.checkpointer());
+        }
+
+        @Override
+        public void shutdownRequested(ShutdownRequestedInput input) {
+            tell("shutdown requested " + shardId);
+            checkpoint(input.checkpointer());
+        }
+
+        private void checkpoint(RecordProcessorCheckpointer checkpointer) {
+            try {
+                if (PREPARES) {
+                    checkpointer.prepareCheckpoint();
+                } else {
+                    checkpointer.checkpoint();
+                }
+                checkpointedAt = System.nanoTime();
+            } catch (Exception refused) {
+                // The lease was taken meanwhile: whoever has it gets these records again.
+                tell("checkpoint refused " + shardId + ": " + refused);
+            }
+        }
+    }
+}
