@@ -9,8 +9,6 @@ import time
 from collections.abc import Container
 from dataclasses import dataclass
 
-from sublet.protocol.lease import Lease
-
 from tests.e2e.deliveries import wait_until
 from tests.interop.build import Profile
 from tests.interop.workers import Java
@@ -34,35 +32,30 @@ class Handoff:
             wait_until(self._has_a_leader, PATIENCE, lambda: f"no Java worker leads: {theirs.log}")
             first, second, *_ = sorted(stage.watch.owners())
             for giver, taker, key in ((ours, theirs, first), (ours, theirs, second), (theirs, ours, first)):
-                self._hand_over(key, giver, taker)
+                hand_over(stage, key, giver, taker)
         stage.drained()
 
     def _has_a_leader(self) -> bool:
         return "Leader" in self.stage.watch.rows
 
-    def _hand_over(self, key: str, giver: Worker, taker: Worker) -> None:
-        """As Java's initiateGracefulLeaseHandoff writes it; over when the taker's counter moves on."""
-        fleet, started = self.stage.fleet, time.monotonic()
-        fleet.dynamodb.update_item(
-            TableName=fleet.outputs["LeaseTable"],
-            Key={"leaseKey": {"S": key}},
-            UpdateExpression="SET leaseOwner = :taker, checkpointOwner = :giver",
-            ConditionExpression="leaseOwner = :giver AND attribute_not_exists(checkpointOwner)",
-            ExpressionAttributeValues={
-                ":taker": {"S": taker.worker_id},
-                ":giver": {"S": giver.worker_id},
-            },
-        )
-        seen: list[int] = []
 
-        def taken_up() -> bool:
-            lease = self._lease(key)
-            if lease.lease_owner == taker.worker_id and lease.checkpoint_owner is None:
-                seen.append(lease.lease_counter)
-            return bool(seen) and seen[-1] > seen[0]
+def hand_over(stage: Stage, key: str, giver: Worker, taker: Worker) -> None:
+    """Asked as Java's initiateGracefulLeaseHandoff asks; over when the taker's counter moves on."""
+    started = time.monotonic()
+    stage.fleet.dynamodb.update_item(
+        TableName=stage.fleet.outputs["LeaseTable"],
+        Key={"leaseKey": {"S": key}},
+        UpdateExpression="SET leaseOwner = :taker, checkpointOwner = :giver",
+        ConditionExpression="leaseOwner = :giver AND attribute_not_exists(checkpointOwner)",
+        ExpressionAttributeValues={":taker": {"S": taker.worker_id}, ":giver": {"S": giver.worker_id}},
+    )
+    seen: list[int] = []
 
-        wait_until(taken_up, PATIENCE, lambda: f"{key} is not taken up: {self._lease(key)}")
-        self.stage.note(f"{key} from {giver.worker_id} to {taker.worker_id}", started)
+    def taken_up() -> bool:
+        lease = stage.watch.in_play()[key]
+        if lease.lease_owner == taker.worker_id and lease.checkpoint_owner is None:
+            seen.append(lease.lease_counter)
+        return bool(seen) and seen[-1] > seen[0]
 
-    def _lease(self, key: str) -> Lease:
-        return self.stage.watch.in_play()[key]
+    wait_until(taken_up, PATIENCE, lambda: f"{key} is not taken up: {stage.watch.in_play()[key]}")
+    stage.note(f"{key} from {giver.worker_id} to {taker.worker_id}", started)

@@ -1,0 +1,190 @@
+"""Write tests/data/kcl_2_rows.json and kcl_3_rows.json anew: a row of each kind, as Java's KCL wrote it.
+
+`python -m tests.interop.golden_rows`. A life of one application with each version, every write to its table looked at: KCL
+takes, checkpoints, ends, begins children and, in 3.x, hands over; beside it the rows that are no leases. A second application
+begins at a moment and prepares its checkpoints, a third begins at LATEST; one of 2.x has 3.x as its successor, which keeps
+what is no lease in tables of their own.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from infra.local.embedded import ROOT, EmbeddedAws, embedded_aws
+from tests.e2e.deliveries import wait_until
+from tests.interop.build import Profile, build, problem
+from tests.interop.stories.handoff import hand_over
+from tests.interop.workers import SIDES, Java
+from tests.mixed_fleet.history import Row
+from tests.mixed_fleet.stage import Stage, new_stage
+from tests.mixed_fleet.workers import Employer
+
+FILES = {profile: ROOT / "tests" / "data" / f"kcl_{profile[-1]}_rows.json" for profile in SIDES}
+PATIENCE = 240.0
+Found = dict[str, Row]
+
+
+def _checkpoint(row: Row) -> str:
+    return str(row.get("checkpoint", {}).get("S", ""))
+
+
+def _is_kcls(row: Row) -> bool:
+    return str(row.get("leaseOwner", {}).get("S", "kcl")).startswith("kcl")
+
+
+def _is_mine(row: Row) -> bool:
+    return _is_kcls(row) and "leaseOwner" in row and "subletHolder" not in row
+
+
+def _parents(row: Row) -> int:
+    return len(row.get("parentShardId", {}).get("SS", ()))
+
+
+LEASES: Mapping[str, Callable[[Row], bool]] = {
+    "created": lambda row: _checkpoint(row) == "TRIM_HORIZON" and "leaseOwner" not in row and not _parents(row),
+    "taken": lambda row: _checkpoint(row) == "TRIM_HORIZON" and _is_mine(row),
+    "held": lambda row: _checkpoint(row).isdecimal() and _is_mine(row),
+    "aggregated": lambda row: _is_mine(row) and row.get("checkpointSubSequenceNumber") not in (None, {"N": "0"}),
+    "ended": lambda row: _checkpoint(row) == "SHARD_END" and "childShardIds" in row and _is_mine(row),
+    "child_of_a_split": lambda row: _parents(row) == 1 and _is_kcls(row),
+    "child_of_a_merge": lambda row: _parents(row) == 2 and _is_kcls(row),
+    "taken_from_sublet": lambda row: "subletHolder" in row and str(row["leaseOwner"]["S"]).startswith("kcl")
+    if "leaseOwner" in row else False,
+    "handing_over_to_kcl": lambda row: str(row.get("checkpointOwner", {}).get("S", "")).startswith("sublet"),
+    "handing_over_to_sublet": lambda row: str(row.get("checkpointOwner", {}).get("S", "")).startswith("kcl"),
+    "at_timestamp": lambda row: _checkpoint(row) == "AT_TIMESTAMP",
+    "latest": lambda row: _checkpoint(row) == "LATEST",
+    "pending": lambda row: "pendingCheckpoint" in row,
+}  # fmt: skip
+LIFE = ("created", "taken", "held", "aggregated", "ended", "child_of_a_split", "child_of_a_merge")
+ENTITY = "entity_"
+SIDE_TABLE = "side_table_"
+
+
+def main() -> int:
+    if why := problem():
+        print(why, file=sys.stderr)
+        return 1
+    build()
+    with embedded_aws() as aws:
+        for profile, file in FILES.items():
+            found: Found = {}
+            _life(aws, profile, found)
+            _beginnings(aws, profile, found)
+            if profile is Profile.KCL_3:
+                _succession(aws, found)
+            file.write_text(json.dumps(found, indent=2, sort_keys=True, default=_binary) + "\n")
+            print(f"{file.relative_to(ROOT)}: {', '.join(sorted(found))}", flush=True)
+    return 0
+
+
+def _life(aws: EmbeddedAws, profile: Profile, found: Found) -> None:
+    with _application(aws, f"rows-{profile}") as (stage, java):
+        kcl = stage.hire(java.kcl(profile, "1"))
+        _collect(stage, found, LIFE[:4])
+        stage.fleet.split()
+        _collect(stage, found, LIFE[:6])
+        stage.fleet.merge()
+        _collect(stage, found, LIFE)
+        ours = stage.hire(java.employer.sublet("1"))
+        if profile is Profile.KCL_3:
+            key = next(key for key, owner in stage.watch.owners().items() if owner == kcl.worker_id)
+            hand_over(stage, key, kcl, ours)
+            hand_over(stage, key, ours, kcl)
+            _collect(stage, found, ["handing_over_to_sublet", "handing_over_to_kcl"])
+        kcl.kill()
+        stage.settle("sublet alone", [ours])
+        ours.kill()
+        stage.hire(java.kcl(profile, "2"))
+        _collect(stage, found, ["taken_from_sublet"])
+        time.sleep(5)  # what is no lease is written as time goes by
+        _collect_entities(stage, found)
+
+
+def _beginnings(aws: EmbeddedAws, profile: Profile, found: Found) -> None:
+    for kind, position, settings, kinds in (
+        ("at-timestamp", f"AT_TIMESTAMP:{time.time():.3f}", {"prepares": "true"}, ("at_timestamp", "pending")),
+        ("latest", "LATEST", {}, ("latest",)),
+    ):  # fmt: skip
+        with _application(aws, f"rows-{profile}-{kind}", position) as (stage, java):
+            stage.hire(java.kcl(profile, "1", **settings))
+            _collect(stage, found, kinds)
+
+
+def _succession(aws: EmbeddedAws, found: Found) -> None:
+    """3.x on a table of 2.x: first as one of 2.x, then moving what is no lease into the lease table."""
+    with _application(aws, "rows-succession") as (stage, java):
+        first = stage.hire(java.kcl(Profile.KCL_2, "1"))
+        stage.handles(first)
+        first.stop()
+        compatible = {"clientVersion": "CLIENT_VERSION_CONFIG_COMPATIBLE_WITH_2X"}
+        second = stage.hire(java.kcl(Profile.KCL_3, "1", **compatible))
+        stage.handles(second)
+        time.sleep(40)  # a report of metrics, every 30 s
+        _collect_side_tables(stage, found, "compatible")
+        second.stop()
+        third = stage.hire(java.kcl(Profile.KCL_3, "2", singleTable="true"))
+        stage.handles(third)
+        time.sleep(40)
+        _collect_side_tables(stage, found, "3x")
+        _collect_entities(stage, found)
+
+
+@contextmanager
+def _application(aws: EmbeddedAws, name: str, position: str = "TRIM_HORIZON") -> Iterator[tuple[Stage, Java]]:
+    with tempfile.TemporaryDirectory() as folder:
+        stage = new_stage(aws, name, 2, Path(folder), lambda line: print(line, flush=True))
+        stage.history.start()
+        try:
+            yield stage, Java(Employer(aws, name, name, Path(folder), position, failover_seconds=5))
+        finally:
+            stage.end()
+            stage.history.stop()
+
+
+def _collect(stage: Stage, found: Found, kinds: tuple[str, ...] | list[str]) -> None:
+    """Put records until a row of each kind has been written."""
+
+    def seen() -> bool:
+        stage.fleet.produce(["key-1", "key-2", "key-3"], aggregated=True)
+        for kind in set(kinds) - found.keys():
+            rows = (written.row for written in stage.history.writes if written.row)
+            if row := next((row for row in rows if _checkpoint(row) and LEASES[kind](row)), None):
+                found[kind] = row
+        return set(kinds) <= found.keys()
+
+    wait_until(seen, PATIENCE, lambda: f"{set(kinds) - found.keys()} never came")
+
+
+def _collect_entities(stage: Stage, found: Found) -> None:
+    for written in stage.history.writes:
+        kind = (written.row or {}).get("entityType", {}).get("S", "LEASE")
+        if kind != "LEASE" and written.row:
+            found[f"{ENTITY}{kind}"] = written.row
+
+
+def _collect_side_tables(stage: Stage, found: Found, when: str) -> None:
+    for table in ("WorkerMetricStats", "CoordinatorState"):
+        name = f"{stage.fleet.stream}-{table}"
+        if name in stage.fleet.dynamodb.list_tables()["TableNames"]:
+            for number, row in enumerate(stage.fleet.dynamodb.scan(TableName=name)["Items"]):
+                found[f"{SIDE_TABLE}{table}_{when}_{number}"] = row
+
+
+def _binary(value: object) -> Any:
+    """DynamoDB's own JSON has binary as base64."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(f"{value!r} is not of DynamoDB's JSON")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
