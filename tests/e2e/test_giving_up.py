@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +19,7 @@ from infra.local import embedded_aws as start_embedded_aws
 from infra.local.embedded import ACCOUNT, REGION, ROOT
 from tests.e2e.deliveries import Delivery, Recorder, wait_until
 from tests.e2e.fleet import HANDLERS, Fleet, deployed
+from tests.e2e.processes import running
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -161,22 +159,6 @@ def environment_of(fleet: Fleet, folder: Path, **settings: str) -> dict[str, str
         **fleet.aws.environment,
         **{f"SUBLET_{name.upper()}": value for name, value in settings.items()},
     }
-
-
-@contextmanager
-def running(
-    environment: Mapping[str, str], folder: Path, *arguments: str
-) -> Iterator[subprocess.Popen[bytes]]:
-    """This Python with `arguments`, and what it says in the folder's `log`; killed with the block if it still runs."""
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, *arguments], cwd=folder, env=environment, stdout=log, stderr=log
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 def is_past(fleet: Fleet, number: int) -> bool:
