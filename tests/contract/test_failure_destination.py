@@ -69,9 +69,13 @@ def store(request: pytest.FixtureRequest) -> Any:
 
 
 def kept(store: SetAsideStore) -> list[SetAsideBatch]:
-    read = [each.batch for each in store.kept()]
-    assert None not in read
-    return sorted((each for each in read if each), key=lambda each: each.records[0].sequence_number)
+    """In the order in which they are given; and left there."""
+    read = []
+    for each in store.kept():
+        store.leave(each.name)
+        assert each.batch
+        read.append(each.batch)
+    return read
 
 
 def test_what_was_put_is_kept(store: Any) -> None:
@@ -117,7 +121,7 @@ def test_a_fifo_queue_and_a_bucket_know_what_they_have(moto_aws: None) -> None:
         assert store is not None
         for holder in ("item/1", "item/2"):
             failure_destination(arn).put(replace(batch(100), holder=holder))
-        assert len(store.kept()) == 1
+        assert len(kept(store)) == 1
 
 
 @pytest.fixture

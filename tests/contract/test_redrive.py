@@ -12,6 +12,7 @@ import pytest
 from sublet.aws.failure_destinations import failure_destination, set_aside_store
 from sublet.cli.main import main
 from sublet.handlers.load import load_handler
+from sublet.ports import Counted
 from sublet.settings import HandlerContract
 
 from tests.doubles.engine_world import NO_WAITING, EngineWorld
@@ -119,7 +120,11 @@ def test_what_an_earlier_run_hides_is_told(
     queue.send_message(QueueUrl=url, MessageBody="of somebody else")
     store = set_aside_store(arn)
     assert store is not None
-    assert (store.hidden(), len(store.kept()), store.hidden()) == (0, 1, 1)
+    assert (store.counted(), len(list(store.kept())), store.counted()) == (
+        Counted(1),
+        1,
+        Counted(0, hidden=1),
+    )
     main(
         [
             "redrive",

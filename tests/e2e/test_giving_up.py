@@ -39,11 +39,12 @@ class Destination:
 
     def kept(self) -> list[SetAsideBatch]:
         """All of it, in order; and left for the redrive."""
-        found = self.store.kept()
-        for each in found:
+        found = []
+        for each in self.store.kept():
             self.store.leave(each.name)
-        assert all(each.batch for each in found), found
-        return [each.batch for each in found if each.batch]
+            assert each.batch, each
+            found.append(each.batch)
+        return found
 
 
 @pytest.fixture(scope="module")

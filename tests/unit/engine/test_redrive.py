@@ -91,7 +91,7 @@ def test_a_dry_run_calls_nothing_and_removes_nothing() -> None:
     redriving = Redriving(batch(100), batch(200))
     assert redriving.run(dry_run=True) == Redriven(batches=2, records_done=4, done=2)
     assert redriving.calls == []
-    assert len(redriving.store.kept()) == 2
+    assert len(list(redriving.store.kept())) == 2
 
 
 def test_what_other_applications_put_there_is_left_alone() -> None:
@@ -105,7 +105,7 @@ def test_what_other_applications_put_there_is_left_alone() -> None:
 def test_what_was_set_aside_twice_is_handled_once_and_removed_twice() -> None:
     redriving, removed = Redriving(), list[str]()
     twice = [KeptBatch("one", batch(100)), KeptBatch("two", batch(100)), KeptBatch("three", None, "no JSON")]
-    redriving.store.kept = lambda: twice  # type: ignore[method-assign]
+    redriving.store.kept = lambda: (each for each in twice)  # type: ignore[method-assign]
     redriving.store.remove = removed.append  # type: ignore[method-assign, assignment]
     done = redriving.run()
     assert removed == ["one", "two"]
@@ -120,9 +120,24 @@ def test_each_batch_is_shown() -> None:
     assert {shown.batches for shown in redriving.shown} == {3}
 
 
+def test_each_is_asked_for_when_the_one_before_is_done() -> None:
+    """So that as few as can be are in memory, and nothing that is left waits for the rest."""
+    redriving, steps = Redriving(), list[str]()
+
+    def given() -> Any:
+        for first in (100, 200):
+            steps.append(f"asked for {first}")
+            yield KeptBatch(str(first), batch(first))
+
+    redriving.store.kept = given  # type: ignore[method-assign]
+    redriving.store.remove = lambda name: steps.append(f"removed {name}")  # type: ignore[method-assign]
+    redriving.run()
+    assert steps == ["asked for 100", "removed 100", "asked for 200", "removed 200"]
+
+
 def test_what_cannot_be_read_is_left_alone_and_told() -> None:
     redriving = Redriving()
-    redriving.store.kept = lambda: [KeptBatch("one", None, "no JSON")]  # type: ignore[method-assign]
+    redriving.store.kept = lambda: (each for each in [KeptBatch("one", None, "no JSON")])  # type: ignore[method-assign]
     assert redriving.run().foreign == 1
     (line,) = redriving.log.lines
     assert line.fields == {"kept_as": "one", "problem": "no JSON"}
@@ -130,15 +145,22 @@ def test_what_cannot_be_read_is_left_alone_and_told() -> None:
 
 @pytest.mark.parametrize("fault", [DestinationRefused("gone"), KeyboardInterrupt()])
 def test_what_is_not_handled_can_be_had_again_at_once(fault: BaseException) -> None:
+    """The one in hand is left; the store is told that no more are wanted, and sees to the others."""
     redriving, left = Redriving(batch(100), batch(200), batch(300)), list[str]()
-    names = [each.name for each in redriving.store.kept()]
+
+    def given() -> Any:
+        try:
+            yield from (KeptBatch(name, batch(100)) for name in ("one", "two"))
+        finally:
+            left.append("the others")
 
     def refuse(_: str) -> None:
         raise fault
 
+    redriving.store.kept = given  # type: ignore[method-assign]
     redriving.store.remove = refuse  # type: ignore[method-assign, assignment]
     redriving.store.leave = left.append  # type: ignore[method-assign, assignment]
     with pytest.raises(type(fault)):
         redriving.run()
-    assert left == names
+    assert left == ["one", "the others"]
     assert len(redriving.calls) == 1

@@ -108,7 +108,7 @@ def test_a_crash_between_the_destination_and_the_checkpoint_sets_aside_twice_and
     world.table.disturb = lambda _, apply: apply()
     world.window(world.item())
     assert [data_of(kept) for kept in world.destination.taken] == [[b"bad"], [b"bad"]]
-    assert len(world.destination.kept()) == 1, "which a bucket has once"
+    assert len(list(world.destination.kept())) == 1, "which a bucket has once"
     assert world.handler.data().count(b"b") == 1
 
 

@@ -7,12 +7,12 @@ Expected outcomes are values (a refused write, a throttled poll); the errors tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -191,15 +191,24 @@ GIVEN_FOR = timedelta(minutes=15)
 """As long as a window: what a store has given to one, it gives to nobody else before."""
 
 
+class Counted(NamedTuple):
+    """About how many batches a store keeps: those that can be had now, and those that somebody was given."""
+
+    available: int
+    hidden: int = 0
+
+
 class SetAsideStore(Protocol):
     """A failure destination that gives back what it keeps. Raises DestinationRefused."""
 
-    def hidden(self) -> int:
-        """About how many it keeps that nobody can have now, since somebody was given them: for GIVEN_FOR if it was by `kept`."""
+    def counted(self) -> Counted:
+        """What is hidden will be had again after GIVEN_FOR if it was given by `kept`."""
 
-    def kept(self) -> Sequence[KeptBatch]:
-        """All that can be had now. Nobody else is given these for GIVEN_FOR; a store that cannot promise that says so. If it
-        raises, it has given nothing.
+    def kept(self) -> Generator[KeptBatch, None, None]:
+        """All that can be had, each when it is asked for, a shard's in order: in memory is one batch, and the names of others.
+
+        Each is to be removed or left before the next is asked for. Nobody else is given what is to come for GIVEN_FOR; a store
+        that cannot promise that says so. Once this is closed, or has raised, what it has not given can be had by others.
         """
 
     def remove(self, name: str) -> None:

@@ -6,27 +6,28 @@ A client is made with the first record that is set aside: most windows set none 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NoReturn, TypedDict
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from sublet.aws import clients
 from sublet.aws.clients import TopicClient
+from sublet.aws.kept_messages import Queue, kept_messages
 from sublet.errors import DestinationRefused
-from sublet.ports import GIVEN_FOR, FailureDestination, KeptBatch, SetAsideStore
+from sublet.ports import Counted, FailureDestination, KeptBatch, SetAsideStore
 from sublet.protocol.failure_document import (
     OBJECT_SUFFIX,
     Message,
     NotADocument,
     SetAsideBatch,
-    batch_of_message,
     batch_of_object,
     messages,
     object_bytes,
     object_key,
+    place_of_key,
 )
 
 if TYPE_CHECKING:
@@ -40,11 +41,9 @@ FIFO = ".fifo"
 FIFO_GROUP_MAX = 128
 """Characters of a message group's name."""
 
-NOT_VISIBLE: Literal["ApproximateNumberOfMessagesNotVisible"] = "ApproximateNumberOfMessagesNotVisible"
-"""An attribute of a queue, up to a minute old."""
-
-RECEIVED_AT_ONCE = 10
-"""SQS: the most messages of one ReceiveMessage."""
+AVAILABLE: Literal["ApproximateNumberOfMessages"] = "ApproximateNumberOfMessages"
+HIDDEN: Literal["ApproximateNumberOfMessagesNotVisible"] = "ApproximateNumberOfMessagesNotVisible"
+"""Attributes of a queue, up to a minute old."""
 
 
 class FifoFields(TypedDict, total=False):
@@ -100,44 +99,20 @@ class SqsDestination:
         except _REFUSED as problem:
             _refused(self._arn, problem)
 
-    def hidden(self) -> int:
+    def counted(self) -> Counted:
         try:
-            reply = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=[NOT_VISIBLE])
+            reply = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=[AVAILABLE, HIDDEN])
         except _REFUSED as problem:
             _refused(self._arn, problem)
-        return int(reply["Attributes"][NOT_VISIBLE])
+        counts = reply["Attributes"]
+        return Counted(int(counts[AVAILABLE]), int(counts[HIDDEN]))
 
-    def kept(self) -> Sequence[KeptBatch]:
-        """Received, until there are no more: by their receipt handles."""
-        received: list[KeptBatch] = []
+    def kept(self) -> Generator[KeptBatch, None, None]:
         try:
-            received.extend(self._received())  # one by one: what came before a refusal is there
-        except BaseException as problem:
-            with suppress(DestinationRefused):
-                for each in received:
-                    self.leave(each.name)
-            if isinstance(problem, _REFUSED):
-                _refused(self._arn, problem)
-            raise
-        return received
-
-    def _received(self) -> Iterator[KeptBatch]:
-        while True:
-            reply = self._client.receive_message(
-                QueueUrl=self._url,
-                MaxNumberOfMessages=RECEIVED_AT_ONCE,
-                VisibilityTimeout=int(GIVEN_FOR.total_seconds()),
-                WaitTimeSeconds=self._long_poll,
-            )
-            if not reply.get("Messages"):
-                return
-            for message in reply["Messages"]:
-                try:
-                    yield KeptBatch(message["ReceiptHandle"], batch_of_message(message["Body"]))
-                except NotADocument as problem:
-                    yield KeptBatch(
-                        message["ReceiptHandle"], None, f"message {message['MessageId']}: {problem}"
-                    )
+            is_fifo = self._name.endswith(FIFO)
+            yield from kept_messages(Queue(self._client, self._url, is_fifo, self._long_poll, self.leave))
+        except _REFUSED as problem:
+            _refused(self._arn, problem)
 
     def remove(self, name: str) -> None:
         try:
@@ -201,12 +176,18 @@ class S3Destination:
         except _REFUSED as problem:
             _refused(self._said, problem)
 
-    def hidden(self) -> int:
-        return 0
-
-    def kept(self) -> Sequence[KeptBatch]:
+    def counted(self) -> Counted:
         try:
-            return [self._read(key) for key in self._keys()]
+            return Counted(sum(1 for _ in self._keys()))
+        except _REFUSED as problem:
+            _refused(self._said, problem)
+
+    def kept(self) -> Generator[KeptBatch, None, None]:
+        """A folder is a shard's, and a bucket lists one after the other; within one, numbers are listed as texts."""
+        try:
+            for _, keys in groupby(self._keys(), lambda key: key.rpartition("/")[0]):
+                for key in sorted(keys, key=place_of_key):
+                    yield self._read(key)
         except _REFUSED as problem:
             _refused(self._said, problem)
 

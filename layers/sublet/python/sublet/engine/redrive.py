@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ from sublet.engine.exception_fields import exception_fields
 from sublet.errors import DestinationRefused
 from sublet.handler import Batch, Handler
 from sublet.ports import Clock, KeptBatch, Log, SetAsideStore
-from sublet.protocol.failure_document import SetAsideBatch
+from sublet.protocol.failure_document import Place, SetAsideBatch
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
 
@@ -20,8 +20,8 @@ MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """How far it is. `foreign` are other applications' and what nobody can read: left alone. `hidden`: about how many
-    somebody was given before.
+    """How far it is, of about so many `batches`. `foreign` are other applications' and what nobody can read: left alone.
+    `hidden`: about how many somebody was given before.
     """
 
     batches: int = 0
@@ -50,57 +50,40 @@ class Redrive:
 
     def run(self) -> Redriven:
         """Raises DestinationRefused. What has not been handled then is kept as it was, and can be had again at once."""
-        hidden = self.store.hidden()  # before we hide any ourselves
-        kept = self.store.kept()
-        waiting = {each.name: None for each in kept}
-        try:
-            ours, others = self._sorted_out(kept)
-            so_far = Redriven(len(kept), foreign=len(others), hidden=hidden)
-            for each in others:
-                self.store.leave(each.name)
-                del waiting[each.name]
-            handled: set[tuple[object, ...]] = set()
-            for name, batch in ours:
-                so_far = self._one(name, batch, handled, so_far)
-                del waiting[name]
+        counted = self.store.counted()  # before we hide any ourselves
+        so_far, handled = Redriven(counted.available, hidden=counted.hidden), None
+        with closing(self.store.kept()) as kept:
+            for each in kept:
+                try:
+                    so_far, handled = self._one(each, so_far, handled)
+                except BaseException:
+                    with suppress(DestinationRefused):  # the first fault is the one to be seen
+                        self.store.leave(each.name)
+                    raise
                 self.show(so_far)
-        except BaseException:
-            with suppress(DestinationRefused):  # the first fault is the one to be seen
-                for name in waiting:
-                    self.store.leave(name)
-            raise
         return so_far
 
-    def _sorted_out(
-        self, kept: Sequence[KeptBatch]
-    ) -> tuple[list[tuple[str, SetAsideBatch]], list[KeptBatch]]:
-        ours, others = [], []
-        for each in kept:
-            if each.batch is None or each.batch.application != self.settings.application:
-                problem = each.problem or f"of the application {each.batch and each.batch.application}"
-                self.log.warning("left alone", kept_as=each.name, problem=problem)
-                others.append(each)
-            else:
-                ours.append((each.name, each.batch))
-        return sorted(ours, key=lambda found: _place(found[1])), others
-
-    def _one(
-        self, name: str, batch: SetAsideBatch, handled: set[tuple[object, ...]], so_far: Redriven
-    ) -> Redriven:
-        """What was set aside twice, since a crash came before the checkpoint, is handled once."""
+    def _one(self, kept: KeptBatch, so_far: Redriven, handled: Place | None) -> tuple[Redriven, Place | None]:
+        """`handled` is what was handled last. What was set aside twice, since a crash came before the checkpoint, is its own
+        neighbour, and handled once.
+        """
+        batch = kept.batch
+        if batch is None or batch.application != self.settings.application:
+            problem = kept.problem or f"of the application {batch and batch.application}"
+            self.log.warning("left alone", kept_as=kept.name, problem=problem)
+            self.store.leave(kept.name)
+            return replace(so_far, foreign=so_far.foreign + 1), handled
+        is_repeat = batch.place == handled
         if self.dry_run:
-            self.store.leave(name)
-            return replace(
-                so_far, done=so_far.done + 1, records_done=so_far.records_done + len(batch.records)
-            )
-        which = (*_place(batch), len(batch.records))
-        if which not in handled and not self._handle(batch):
-            self.store.leave(name)
-            return replace(so_far, failed=so_far.failed + 1)
-        records = 0 if which in handled else len(batch.records)
-        handled.add(which)
-        self.store.remove(name)
-        return replace(so_far, done=so_far.done + 1, records_done=so_far.records_done + records)
+            self.store.leave(kept.name)
+        elif is_repeat or self._handle(batch):
+            self.store.remove(kept.name)
+        else:
+            self.store.leave(kept.name)
+            return replace(so_far, failed=so_far.failed + 1), handled
+        records = 0 if is_repeat else len(batch.records)
+        done = replace(so_far, done=so_far.done + 1, records_done=so_far.records_done + records)
+        return done, batch.place
 
     def _handle(self, batch: SetAsideBatch) -> bool:
         """Whether the handler has done all of it. Once: what fails again stays, and the next one has its turn."""
@@ -127,8 +110,3 @@ class Redrive:
 def _is_written_nowhere(_: UserRecord) -> bool:
     """A part of a batch that was set aside cannot be removed."""
     return False
-
-
-def _place(batch: SetAsideBatch) -> tuple[str, int, int]:
-    first = batch.records[0]
-    return batch.shard_id, int(first.sequence_number), first.sub_sequence_number

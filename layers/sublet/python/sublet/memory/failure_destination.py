@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator
 
 from sublet.errors import DestinationRefused
-from sublet.ports import KeptBatch
+from sublet.ports import Counted, KeptBatch
 from sublet.protocol.failure_document import SetAsideBatch, object_key
 
 
@@ -27,11 +27,12 @@ class MemoryDestination:
         self.taken.append(batch)
         self._kept[object_key(batch, "")] = batch
 
-    def hidden(self) -> int:
-        return 0
+    def counted(self) -> Counted:
+        return Counted(len(self._kept))
 
-    def kept(self) -> Sequence[KeptBatch]:
-        return [KeptBatch(name, batch) for name, batch in self._kept.items()]
+    def kept(self) -> Generator[KeptBatch, None, None]:
+        for name, batch in sorted(self._kept.items(), key=lambda item: item[1].place):
+            yield KeptBatch(name, batch)
 
     def remove(self, name: str) -> None:
         self._kept.pop(name, None)

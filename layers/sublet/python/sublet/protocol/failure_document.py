@@ -42,6 +42,15 @@ class Failure:
     text: str | None = None
 
 
+class Place(NamedTuple):
+    """Where a batch begins, and how many records it has: in the order in which it is to be handled again, shard by shard."""
+
+    shard_id: str
+    sequence_number: int
+    sub_sequence_number: int
+    size: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class SetAsideBatch:
     """Records of one shard that are given up together, in order.
@@ -65,6 +74,11 @@ class SetAsideBatch:
     handler: str
     failure: Failure | None = None
     has_raised: bool = True
+
+    @property
+    def place(self) -> Place:
+        first = self.records[0]
+        return Place(self.shard_id, int(first.sequence_number), first.sub_sequence_number, len(self.records))
 
 
 class NotADocument(ValueError):
@@ -116,6 +130,14 @@ def object_key(batch: SetAsideBatch, prefix: str) -> str:
     first = batch.records[0]
     folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
     return f"{folder}{batch.application}/{batch.shard_id}/{first.sequence_number}-{first.sub_sequence_number}{OBJECT_SUFFIX}"
+
+
+def place_of_key(key: str) -> Place:
+    """Of an object, by its key alone. One that was not named by `object_key` comes first in its folder."""
+    folder, _, name = key.rpartition("/")
+    number, _, sub = name.removesuffix(OBJECT_SUFFIX).partition("-")
+    is_ours = number.isdecimal() and sub.isdecimal()
+    return Place(folder, int(number), int(sub)) if is_ours else Place(folder, 0, 0)
 
 
 def object_bytes(batch: SetAsideBatch) -> bytes:
@@ -204,6 +226,9 @@ def _record(record: UserRecord) -> Json:
 def _batch(document: Mapping[str, Any], lines: Sequence[Mapping[str, Any]] | None) -> SetAsideBatch:
     """`lines`: the records, where they do not stand in the document."""
     try:
+        records = tuple(_user_records(document[OURS]["records"] if lines is None else lines))
+        if not records:
+            raise NotADocument("it has no records")
         ours, request, info = document[OURS], document["requestContext"], document["KinesisBatchInfo"]
         error = ours["error"]
         return SetAsideBatch(
@@ -211,7 +236,7 @@ def _batch(document: Mapping[str, Any], lines: Sequence[Mapping[str, Any]] | Non
             ours["stream"],
             info["streamArn"],
             info["shardId"],
-            tuple(_user_records(ours["records"] if lines is None else lines)),
+            records,
             request["condition"],
             ours["attempts"],
             datetime.fromisoformat(document["timestamp"]),
