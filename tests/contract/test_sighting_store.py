@@ -11,6 +11,7 @@ import pytest
 from sublet.aws.clients import dynamodb_client
 from sublet.aws.sighting_chunks import CHUNK_BYTES_MAX
 from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.decisions.announcing import Announcement, What
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import Unread
@@ -131,6 +132,25 @@ def test_of_two_who_looked_at_once_one_keeps_what_is_dispatched(store: SightingS
     assert store.load().dispatched == {}
 
 
+JOINS = Announcement(What.JOINS, BEGINNING + timedelta(milliseconds=1))
+LEAVES = Announcement(What.LEAVES, BEGINNING + timedelta(seconds=9))
+
+
+def test_what_is_announced_is_told_and_replaced_by_what_is_said_next(store: SightingStore) -> None:
+    store.save(SEEN)
+    store.announce("1", JOINS)
+    store.announce("a:b.c-2", JOINS)
+    store.announce("1", LEAVES)
+    assert store.load() == Remembered(SEEN, announced={"1": LEAVES, "a:b.c-2": JOINS})
+
+
+def test_who_announces_has_what_is_long_over_forgotten(store: SightingStore) -> None:
+    store.announce("1", JOINS)
+    store.announce("2", LEAVES)
+    store.announce("3", JOINS, lapsed=["1", "nobody"])
+    assert store.load().announced == {"2": LEAVES, "3": JOINS}
+
+
 def test_prompts_during_a_tick_make_it_look_again(store: SightingStore) -> None:
     assert store.begin_prompted("a", BEGINNING)
     assert not store.begin_prompted("b", BEGINNING + timedelta(seconds=1))
@@ -245,6 +265,13 @@ class TestOnDynamoDb:
         assert store.load().sightings == SEEN
         store.save(SEEN)
         assert len(self.chunks(client)) == 1
+
+    def test_what_a_later_version_announces_is_as_good_as_not_said(self, client: Any) -> None:
+        store = DynamoDbSightingStore(lambda: client, "sightings")
+        store.announce("1", JOINS)
+        for name, item in {"a": {}, "b": {"what": {"S": "sings"}, "at": {"N": "1"}}}.items():
+            client.put_item(TableName="sightings", Item={"chunk": {"S": f"announced {name}"}, **item})
+        assert store.load().announced == {"1": JOINS}
 
     def test_a_deleted_table_is_named(self, client: Any) -> None:
         store = DynamoDbSightingStore(lambda: client, "deleted-sightings")

@@ -47,9 +47,15 @@ def test_a_lease_whose_owners_have_crashed_is_not_released_at_once_because_it_wa
     assert outcomes(world.window(item, lasts=SECOND))[SHARD] is Outcome.WINDOW_ENDED
 
 
-@pytest.mark.parametrize(
-    "changes", [{"lease_owner": "another"}, {"lease_owner": None}, {"checkpoint_owner": "java"}]
-)
+def test_nor_does_it_matter_that_the_owner_has_given_it_back() -> None:
+    """Perhaps because it was asked for: nobody else is sent for it, and nothing of it is still being handled."""
+    world = EngineWorld(CONTINUOUS)
+    world.put("a")
+    assert stolen(world, lease_owner=None) is not Outcome.COULD_NOT_ACQUIRE
+    assert world.handler.finished == [(SHARD, b"a")], "without waiting for a late checkpoint"
+
+
+@pytest.mark.parametrize("changes", [{"lease_owner": "another"}, {"checkpoint_owner": "java"}])
 def test_but_no_change_of_owner(changes: dict[str, Any]) -> None:
     assert stolen(steal_world(), **changes) is Outcome.COULD_NOT_ACQUIRE
 

@@ -7,7 +7,7 @@ Expected outcomes are values (a refused write, a throttled poll); the errors tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from msgspec import Struct
 
 if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms without it
+    from sublet.decisions.announcing import Announcement
     from sublet.decisions.chance import Chance
     from sublet.decisions.dispatching import Dispatched
     from sublet.decisions.liveness import Sighting
@@ -115,6 +116,7 @@ class Remembered(Struct, frozen=True):
     unread      by lease key, shards with records that nobody reads
     definition  what all programs that pull go by, as text by name; None where nobody has defined it
     round       how often `dispatched` has been replaced
+    announced   by worker id, what was said last, lapsed or not
     """
 
     sightings: Mapping[str, Sighting]
@@ -123,6 +125,7 @@ class Remembered(Struct, frozen=True):
     unread: Mapping[str, Unread] = {}
     round: int = 0
     definition: Mapping[str, str] | None = None
+    announced: Mapping[str, Announcement] = {}
 
 
 class SightingStore(Protocol):
@@ -151,6 +154,9 @@ class SightingStore(Protocol):
 
     def keep_unread(self, unread: Mapping[str, Unread]) -> None:
         """Replace what is known of shards that nobody reads. The last writer wins; lost, an alarm comes a tick later."""
+
+    def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
+        """Say it, instead of what this worker id said before, and forget what the `lapsed` ones said."""
 
     def begin_prompted(self, token: str, now: datetime) -> bool:
         """Begin the one tick that answers prompts. False: one is under way, by another token, since less than

@@ -7,8 +7,8 @@ items whose name is a number; every other item has a name of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from sublet.aws.sighting_chunks import (
     moment,
 )
 from sublet.aws.table_errors import named_table_errors, other_key
+from sublet.decisions.announcing import Announcement, What
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import Unread
@@ -48,6 +49,8 @@ PROMPTED, TOKEN, AT, AGAIN = "prompted", "token", "at", "looks_again"
 STREAM = "stream"
 ARN, CREATED_AT = "arn", "created_at"
 DEFINITION, OPTIONS = "definition", "options"
+ANNOUNCED, WHAT_IS_SAID = "announced ", "what"
+"""An item for each worker id: they join and leave at the same moments, and none is to wait for another's write."""
 
 TRIES = 10
 """Two requests each. In between the tick that answers prompts has ended, or another has begun."""
@@ -82,6 +85,7 @@ class DynamoDbSightingStore:
             decode_unread(_data(items.get(UNREAD, {}))),
             int(last.get(ROUND, {}).get("N", 0)),
             _definition(items.get(DEFINITION)),
+            _announced(items),
         )
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
@@ -123,6 +127,13 @@ class DynamoDbSightingStore:
         item: dict[str, Any] = {KEY: {"S": UNREAD}, DATA: {"B": encode_unread(unread)}}
         with self._named_errors():
             self._client.put_item(TableName=self._table, Item=item)
+
+    def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
+        item: dict[str, Any] = {KEY: {"S": ANNOUNCED + worker_id}, WHAT_IS_SAID: {"S": said.what.value}}
+        with self._named_errors():
+            self._client.put_item(TableName=self._table, Item={**item, AT: {"N": str(millis(said.at))}})
+            for other in set(lapsed) - {worker_id}:
+                self._client.delete_item(TableName=self._table, Key={KEY: {"S": ANNOUNCED + other}})
 
     def begin_prompted(self, token: str, now: datetime) -> bool:
         for _ in range(TRIES):
@@ -212,6 +223,17 @@ class DynamoDbSightingStore:
 
 def _chunks(items: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
     return {name: _data(item) for name, item in items.items() if name.isdigit()}
+
+
+def _announced(items: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Announcement]:
+    """What cannot be read, of a later version or damaged, is as good as not said."""
+    said: dict[str, Announcement] = {}
+    for name, item in items.items():
+        if name.startswith(ANNOUNCED):
+            with suppress(KeyError, ValueError, OverflowError):
+                what, at = What(item[WHAT_IS_SAID]["S"]), moment(int(item[AT]["N"]))
+                said[name.removeprefix(ANNOUNCED)] = Announcement(what, at)
+    return said
 
 
 def _data(item: Mapping[str, Any]) -> bytes:

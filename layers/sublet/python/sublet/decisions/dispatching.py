@@ -8,7 +8,7 @@ dies in between is only waited for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
@@ -71,10 +71,27 @@ def may_steal_as_it_stands(
     """Whether a lease to be stolen may be taken although its owner has heartbeat it since: a worker may take longer to start than
     an owner waits between two heartbeats, and a steal bound to the counter would hardly ever come true.
 
-    For a steal alone, which takes from the living: of a free or an expired lease the counter is the evidence.
+    Or if that owner has given it back since: it may have seen that it is asked for it. For a steal alone, which takes from the
+    living: of a free or an expired lease the counter is the evidence.
     """
-    is_same_owner = row.lease_owner == seen.lease_owner and row.checkpoint_owner is None
-    return is_same_owner and dispatched_at is not None and is_recent(dispatched_at, now, failover_time)
+    may_be_had = row.lease_owner in (seen.lease_owner, None) and row.checkpoint_owner is None
+    return may_be_had and dispatched_at is not None and is_recent(dispatched_at, now, failover_time)
+
+
+def asked_of(
+    worker_ids: Collection[str], dispatched: Mapping[str, Dispatched], leases: Iterable[Lease], now: datetime
+) -> frozenset[str]:
+    """Lease keys that these worker ids hold and that another is on its way to steal."""
+    return frozenset(
+        lease.lease_key
+        for lease in leases
+        if lease.actual_owner in worker_ids
+        and (sent := dispatched.get(lease.lease_key)) is not None
+        and sent.is_steal
+        and sent.worker_id not in worker_ids
+        and sent.seen.lease_owner == lease.lease_owner
+        and is_recent(sent.at, now, WORKER_STARTS_WITHIN)
+    )
 
 
 def is_recent(at: datetime, now: datetime, within: timedelta) -> bool:
@@ -83,7 +100,7 @@ def is_recent(at: datetime, now: datetime, within: timedelta) -> bool:
 
 
 def _stands(sent: Dispatched, lease: Lease) -> bool:
-    """What is to be stolen is heartbeaten until the thief comes."""
+    """What is to be stolen is heartbeaten until the thief comes, or given back for it."""
     if sent.is_steal:
-        return lease.lease_owner == sent.seen.lease_owner
+        return lease.lease_owner in (sent.seen.lease_owner, None)
     return lease.fence == sent.seen

@@ -7,6 +7,14 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from sublet.decisions.announcing import (
+    NOTHING_ANNOUNCED,
+    AmongOthers,
+    Announcement,
+    Asking,
+    among_others,
+    ask_first,
+)
 from sublet.decisions.chance import Chance
 from sublet.decisions.choose_leases import Choice, choose_leases
 from sublet.decisions.dispatching import NOTHING, Dispatched, after_choices, under_way
@@ -35,6 +43,7 @@ class Look(Struct, frozen=True):
     unread: Mapping[str, Unread] = NONE_UNREAD
     round: int = 0
     """Of the dispatches: see `SightingStore.keep_dispatched`."""
+    announced: Mapping[str, Announcement] = NOTHING_ANNOUNCED
 
 
 class TickPlan(Struct, frozen=True):
@@ -55,10 +64,18 @@ class TickPlan(Struct, frozen=True):
     """Shards with records to come: open, or closed with a lease that has not ended."""
     total_leases: int
     """How many of those are cared for: by a lease of their own, or of an ancestor that comes first."""
+    announces: bool
+    """It is to be said that others' leases are wanted, before any is stolen."""
+    others: AmongOthers
+    """For a process, which looks by itself, and holds on to what it has."""
 
 
-def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> TickPlan:
-    """Leases created by this tick are chosen by this tick: another manager that creates them first creates the same.
+def plan_tick(
+    look: Look, now: datetime, chance: Chance, settings: Settings, *, asks: bool = False
+) -> TickPlan:
+    """`asks`: what is to be stolen is asked for, once everybody has heard of it.
+
+    Leases created by this tick are chosen by this tick: another manager that creates them first creates the same.
 
     Raises SettingsError for a lease that would start at a moment that has not come: Kinesis opens such a one nowhere. Every
     tick says so until the moment has come, and the next one creates it; to wait without a word would look like a stall.
@@ -83,6 +100,9 @@ def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> 
     choices = choose_leases(
         leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent
     )
+    choices, announces = (
+        ask_first(choices, look.announced, now, settings) if asks else Asking(choices, announces=False)
+    )
     unended = sum(not lease.is_ended for lease in leases)
     may_grow = 2 * unended <= settings.max_leases_for_worker  # even if every shard is split
     dispatched = after_choices(look.dispatched, choices, now)
@@ -98,6 +118,8 @@ def plan_tick(look: Look, now: datetime, chance: Chance, settings: Settings) -> 
         ),
         total_shards=len(in_play),
         total_leases=sum(not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play),
+        announces=announces,
+        others=among_others(leases, look.dispatched, look.announced, now, settings),
     )  # fmt: skip
 
 

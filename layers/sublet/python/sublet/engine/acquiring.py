@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from sublet.decisions.announcing import asked_for
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.dispatching import may_steal_as_it_stands
@@ -18,6 +19,9 @@ from sublet.errors import TransientError
 from sublet.ports import Ports, Signal
 from sublet.protocol.lease import Lease, LeaseFence, MalformedRow
 from sublet.settings import Settings
+
+ASKED_EVERY = timedelta(milliseconds=250)
+"""A lease that is given back is nobody's meanwhile."""
 
 ACQUIRED_AGAIN_AFTER = tuple(timedelta(seconds=seconds) for seconds in (1, 2, 4, 8, 16))
 """While the lease table is out of reach. Later it is the next tick's to send somebody."""
@@ -33,6 +37,10 @@ class Acquiring:
     holder: str
     deadline: datetime
     stopping: Signal
+    asks: bool = False
+    """What is to be stolen is waited for first: its owner may see that it is asked for, and give it back."""
+    _given: set[str] = field(default_factory=set)
+    """Claims that were given back for us: nothing of them is still under way with their owner."""
     _from_the_living: set[str] = field(default_factory=set)
     """Claims that were stolen as they stood, from an owner who had heartbeat since."""
 
@@ -40,6 +48,8 @@ class Acquiring:
         """The row, and when it was asked for. A table that is out of reach is asked again for half a minute: what is free would
         wait for the next tick otherwise, and what was kept for this window for its own expiry.
         """
+        if self.asks and why is ClaimReason.STEAL:
+            self._ask(seen)
         pauses = iter(ACQUIRED_AGAIN_AFTER)
         while True:
             since = instant(self.ports.clock)
@@ -53,9 +63,21 @@ class Acquiring:
                 if pause is None or since.steady + pause >= self.deadline or self.stopping.wait(pause):
                     raise
 
+    def _ask(self, seen: LeaseFence) -> None:
+        """Wait for its owner to give it back, which may then be taken as it stands."""
+        clock = self.ports.clock
+        until = clock.steady() + asked_for(self.settings)
+        while clock.steady() < until and not self.stopping.wait(ASKED_EVERY):
+            try:
+                row = self.ports.table.get(seen.lease_key)
+            except TransientError:
+                continue
+            if not isinstance(row, Lease) or row.lease_owner != seen.lease_owner:
+                break
+
     def _acquire(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
         """The row, ours if the acquire succeeded. What an earlier attempt at this very item held is taken over as it stands; so
-        is what is to be stolen, if its owner has only heartbeat it since.
+        is what is to be stolen, if its owner has only heartbeat it since, or given it back.
         """
         row = self._acquire_as(seen, why)
         if why is not ClaimReason.STEAL or not isinstance(row, Lease) or self.is_ours(row):
@@ -63,6 +85,8 @@ class Acquiring:
         if not self._may_still_steal(seen, row):
             return row
         self._from_the_living.add(seen.lease_key)
+        if row.lease_owner is None:
+            self._given.add(seen.lease_key)
         return self._acquire_as(row.fence, why)
 
     def _acquire_as(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
@@ -87,6 +111,9 @@ class Acquiring:
         if with_care >= Caution.PAUSES:
             return Outcome.LEFT_ALONE
         return Outcome.TRIED_APART if with_care >= Caution.ALONE and len(self.item.claims) > 1 else None
+
+    def why(self, taken: Lease, claimed: ClaimReason) -> ClaimReason:
+        return ClaimReason.FREE if taken.lease_key in self._given else claimed
 
     def is_ours(self, lease: Lease) -> bool:
         return is_held_by(lease, self.item.worker_id, self.holder)

@@ -35,8 +35,9 @@ def look(ports: Ports, settings: Settings) -> Look:
     remembered = ports.sightings.load()
     check_stream(ports, settings.application, remembered.stream, scan, shards)
     return Look(
-        scan, shards, remembered.sightings, remembered.dispatched, remembered.unread, remembered.round
-    )
+        scan, shards, remembered.sightings, remembered.dispatched, remembered.unread, remembered.round,
+        remembered.announced,
+    )  # fmt: skip
 
 
 def create_lease(new: NewLease, ports: Ports) -> bool:

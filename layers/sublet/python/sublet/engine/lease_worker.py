@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from sublet.decisions.packing import WorkerItem
@@ -27,7 +28,13 @@ class LeaseWorker:
     """
 
     def __init__(
-        self, ports: Ports, handler: Handler, settings: Settings, *, replaced_at_once: bool = False
+        self,
+        ports: Ports,
+        handler: Handler,
+        settings: Settings,
+        *,
+        replaced_at_once: bool = False,
+        asks: bool = False,
     ) -> None:
         self.ports = ports
         self.health = ProcessHealth(
@@ -45,6 +52,7 @@ class LeaseWorker:
             HandlerCalls(ports, settings, self.health),
             RecordFilter(settings),
             deaggregation=ports.tasks.lock(),
+            asks=asks,
         )
         self._consuming = Exclusion(ports.tasks)
         self._windows: list[Window] = []
@@ -74,6 +82,11 @@ class LeaseWorker:
         finally:
             self._windows.remove(window)
             self.ports.metrics.flush()
+
+    def give(self, lease_keys: Collection[str]) -> None:
+        """Release those of these leases that are held, as soon as may be."""
+        for window in list(self._windows):
+            window.give(lease_keys)
 
     def left(self) -> tuple[LeftBehind, ...]:
         """The leases that are held at this moment, for a process that cannot wait to give them back."""

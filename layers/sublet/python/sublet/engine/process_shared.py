@@ -17,6 +17,7 @@ from sublet.settings import Settings
 class ProcessShared:
     """What all sessions of a process share, over all its windows.
 
+    asks            what is to be stolen is asked for first
     deaggregation   held while taking aggregates apart: one lease at a time. Each MD5 lets go of the interpreter, and threads
                     that take it from each other thousands of times a second cost a fifth of all CPU
     """
@@ -28,3 +29,4 @@ class ProcessShared:
     calls: HandlerCalls
     wanted: RecordFilter
     deaggregation: AbstractContextManager[object]
+    asks: bool = False

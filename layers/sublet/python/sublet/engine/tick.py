@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sublet.decisions.announcing import AmongOthers, What
 from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
+from sublet.engine.announcements import announce
 from sublet.engine.lease_steps import create_lease, delete_lease, is_gone, look
 from sublet.engine.probing import probe_unread
 from sublet.metric_names import Metric
@@ -32,15 +34,20 @@ class TickReport:
     malformed_rows: int
     holes: int
     inconsistent_shards: int
+    others: AmongOthers
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseManager:
-    """What a tick needs. Ticks may overlap: every write is conditional, and of two that looked at once one dispatches."""
+    """What a tick needs. Ticks may overlap: every write is conditional, and of two that looked at once one dispatches.
+
+    `asks`: it is a process's own, which asks for leases before it steals them (`decisions.announcing`).
+    """
 
     ports: Ports
     dispatcher: Dispatcher
     settings: Settings
+    asks: bool = False
 
     def prompted(self) -> tuple[TickReport, ...]:
         """For a prompt: however many come at once, one tick answers them; what comes during it makes it look again.
@@ -70,7 +77,7 @@ class LeaseManager:
         created = deleted = 0
         for _ in range(LOOKS_MAX):
             seen = look(self.ports, self.settings)
-            plan = plan_tick(seen, self.ports.clock.now(), self.ports.chance, self.settings)
+            plan = plan_tick(seen, self.ports.clock.now(), self.ports.chance, self.settings, asks=self.asks)
             new, gone = self._act(plan)
             created, deleted = created + new, deleted + gone
             is_dispatched = self._dispatch(plan, seen.round)
@@ -86,7 +93,10 @@ class LeaseManager:
             malformed_rows=len(seen.scan.malformed),
             holes=len(plan.sync.holes),
             inconsistent_shards=len(plan.sync.inconsistent),
+            others=plan.others,
         )
+        if plan.announces:
+            announce(What.ASKS, self.ports, self.settings, seen.announced)
         self._report(seen, plan, report)
         probe_unread(plan.probes, seen.unread, self.ports)
         self.ports.metrics.flush()

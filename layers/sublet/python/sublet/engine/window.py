@@ -7,7 +7,7 @@ act      consume until caught up, ended, lost or out of time; one more task hear
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -83,7 +83,9 @@ class Window:
     def __post_init__(self) -> None:
         ports, settings = self.shared.ports, self.shared.settings
         self.stopping = ports.tasks.signal()
-        self.acquiring = Acquiring(ports, settings, self.item, self.holder, self.deadline, self.stopping)
+        self.acquiring = Acquiring(
+            ports, settings, self.item, self.holder, self.deadline, self.stopping, self.shared.asks
+        )
 
     def run(self) -> list[LeaseReport]:
         tasks, done = self.shared.ports.tasks, self.shared.ports.tasks.signal()
@@ -154,6 +156,12 @@ class Window:
         """Of the leases that are held, those kept for the next window included."""
         return [session.left() for session in list(self.sessions.values())]
 
+    def give(self, lease_keys: Collection[str]) -> None:
+        """Release these, as soon as the handler's call of each has ended."""
+        for lease_key, session in list(self.sessions.items()):
+            if lease_key in lease_keys:
+                session.stop_early()
+
     def _pass_on(self, stop: Signal, done: Signal) -> None:
         while not done.wait(STOP_NOTICED_WITHIN):
             if stop.is_set():
@@ -211,6 +219,7 @@ class Window:
             if why is ClaimReason.CONTINUE:
                 self._tell_lost(seen)
             return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), None
+        why = self.acquiring.why(row, why)
         log.info("lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint))
         session = self._session(row, since, why)
         if (spared := self.acquiring.spared(row, seen)) is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from msgspec.structs import replace
 
+from sublet.decisions.announcing import Announcement
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched, is_recent
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.unread_shards import Unread
@@ -71,6 +72,11 @@ class MemorySightingStore:
     def keep_unread(self, unread: Mapping[str, Unread]) -> None:
         with self._lock:
             self._remembered = replace(self._remembered, unread=dict(unread))
+
+    def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
+        with self._lock:
+            stands = {who: told for who, told in self._remembered.announced.items() if who not in lapsed}
+            self._remembered = replace(self._remembered, announced={**stands, worker_id: said})
 
     def begin_prompted(self, token: str, now: datetime) -> bool:
         with self._lock:

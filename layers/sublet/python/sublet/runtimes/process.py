@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
+from sublet.decisions.announcing import NOTHING_ANNOUNCED, What, heard_within, tick_interval
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.window import Next
+from sublet.engine.announcements import announce
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.lease_session import LeftBehind
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.resuming import resume
 from sublet.engine.tick import LeaseManager
-from sublet.errors import ProcessSpent, TransientError
+from sublet.errors import LeaseTableError, ProcessSpent, TransientError
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal, Task
 from sublet.settings import Settings
@@ -28,20 +30,26 @@ class ConsumerProcess:
     """Runs until `stop` is set; then every lease is checkpointed and released, so that others go on at once.
 
     First the leases that an earlier run under the same worker id left behind. Then a tick every two thirds of failover_time, so
-    that an owner's death is seen by failover_time plus one tick; and at once when a window leaves work behind.
+    that an owner's death is seen by failover_time plus one tick; at once when a window leaves work behind; and each second while
+    another joins or leaves (`decisions.announcing`).
+
+    `leaving`: the gentle way to have it stop. It goes on until the others look each second, and gives its leases back then.
     """
 
     ports: Ports
     handler: Handler
     settings: Settings
     stop: Signal
+    leaving: Signal | None = None
     _prompt: Signal = field(init=False)
     """Set to have the next tick at once; another for each wait."""
     _worker: LeaseWorker = field(init=False)
     _windows: dict[str, Task[None]] = field(default_factory=dict)
+    _is_alone: bool = True
+    """As it was at the last look."""
 
     def __post_init__(self) -> None:
-        self._worker = LeaseWorker(self.ports, self.handler, self.settings)
+        self._worker = LeaseWorker(self.ports, self.handler, self.settings, asks=True)
         self._prompt = self.ports.tasks.signal()
 
     def run(self) -> None:
@@ -69,19 +77,24 @@ class ConsumerProcess:
         return self._worker.health.hung > 0
 
     def _run(self) -> None:
-        manager = LeaseManager(self.ports, self, self.settings)
-        watch = self.ports.tasks.spawn(self._watch_stop)
+        manager = LeaseManager(self.ports, self, self.settings, asks=True)
+        told = [self.stop] if self.leaving is None else [self.stop, self.leaving]
+        watches = [self.ports.tasks.spawn(partial(self._watch, signal)) for signal in told]
         try:
             self._resume()
-            while not self.stop.is_set():
-                self._tick(manager)
-                self._prompt.wait(self.settings.failover_time * 2 / 3)
+            announce(What.JOINS, self.ports, self.settings)
+            while not self._is_to_end:
+                self._prompt.wait(self._tick(manager))
                 self._prompt = (
                     self.ports.tasks.signal()
                 )  # before the tick, which answers whatever the old one was set for
+            if not self.stop.is_set():
+                self._leave()
         finally:
-            self.stop.set()
-            watch.result()
+            for signal in told:
+                signal.set()
+            for watch in watches:
+                watch.result()
             for windows in list(self._windows.values()):
                 windows.result()
 
@@ -93,15 +106,38 @@ class ConsumerProcess:
             return
         self.dispatch(pack(choices, self.settings, self.ports.chance, self.ports.clock.now()))
 
-    def _tick(self, manager: LeaseManager) -> None:
+    @property
+    def _is_to_end(self) -> bool:
+        return self.stop.is_set() or (self.leaving is not None and self.leaving.is_set())
+
+    def _tick(self, manager: LeaseManager) -> timedelta:
+        """When the next one is due, unless it is prompted for."""
         try:
-            manager.tick()
+            others = manager.tick().others
         except TransientError as problem:
             self._worker.health.note(problem)
             self.ports.log.warning("tick failed; the next one tries again", problem=str(problem))
+            return tick_interval(self.settings)
+        self._is_alone = others.is_alone
+        if others.gives:
+            self.ports.log.info("asked for leases, and giving them", lease_keys=sorted(others.gives))
+            self._worker.give(others.gives)
+        return others.next_look.after
 
-    def _watch_stop(self) -> None:
-        while not self.stop.wait(timedelta(seconds=1)):
+    def _leave(self) -> None:
+        """Say so, and go on with what it has until the others have heard of it."""
+        try:
+            announced = self.ports.sightings.load().announced
+        except LeaseTableError:
+            announced = NOTHING_ANNOUNCED
+        wait = heard_within(announced, self.ports.clock.now(), self._is_alone, self.settings)
+        self.ports.log.info("leaving", gives_back_after=wait.total_seconds())
+        if not self._is_alone:
+            announce(What.LEAVES, self.ports, self.settings, announced)
+        self.stop.wait(wait)
+
+    def _watch(self, told: Signal) -> None:
+        while not told.wait(timedelta(seconds=1)):
             pass
         self._prompt.set()
 

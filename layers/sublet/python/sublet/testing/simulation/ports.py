@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from sublet.decisions.announcing import Announcement
 from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.packing import WorkerItem
@@ -223,6 +224,15 @@ class SimSightingStore:
             if before.seen == sent.seen and before.at < sent.at < before.at + WORKER_STARTS_WITHIN:
                 world.fail(f"{lease_key} is dispatched again after {sent.at - before.at}, as it was")
             world.dispatched[lease_key] = sent
+
+    def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
+        """It may be lost, or come true though nobody is told."""
+        world = self._world
+        world.step(self._process)
+        if world.strikes(Fault.LOST_REQUEST):
+            raise LeaseTableUnavailable("could not announce")
+        world.sightings.announce(worker_id, said, lapsed)
+        world.step(self._process)
 
     def begin_prompted(self, token: str, now: datetime) -> bool:
         self._world.step(self._process)
