@@ -116,7 +116,9 @@ class Fleet:
         self.managers += 1
         process = world.process(f"manager-{self.managers}")
         ports = self._ports(process, SimLeaseTable(world, process), stream(process))
-        return LeaseManager(ports, SimDispatcher(world, process, self._execute), world.settings)
+        return LeaseManager(
+            ports, SimDispatcher(world, process, self._execute), world.settings, asks=world.asks
+        )
 
     def tick(self, *, is_prompted: bool = False) -> None:
         world = self.world
@@ -212,7 +214,7 @@ class Fleet:
             process, self.wiring.table(table), self.wiring.stream(SimStream(world, process), table)
         )
         worker = LeaseWorker(
-            ports, self.wiring.handler(world, process), world.settings, replaced_at_once=True
+            ports, self.wiring.handler(world, process), world.settings, replaced_at_once=True, asks=world.asks
         )
 
         def window() -> WindowReport:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
+from sublet.decisions.announcing import Announcement, What
 from sublet.protocol import lease_row as columns
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import STARTING_SENTINELS, TRIM_HORIZON, Checkpoint
@@ -143,8 +145,17 @@ class Operator:
                 self._spoil(key, world.chance.choice(sorted(BAD)))
             elif world.strikes(Fault.CHECKPOINT_MOVED) and self._may_move(lease):
                 self._move(lease)
+            elif world.asks and world.chance.random() < 0.5:
+                self._lie()
             elif world.chance.random() < 0.3:
                 world.put_row({**rows[key], "team": {"S": "blue"}}, f"adds an attribute to {key[-4:]}")
+
+    def _lie(self) -> None:
+        """What a process announced that has died since, or that never was, or whose clock is wrong."""
+        world = self.world
+        at = world.scheduler.now() + timedelta(seconds=world.chance.choice((-600, -25, 0, 2, 600)))
+        who = world.chance.choice(("nobody", *world.settings.own_worker_ids, *world.java))
+        world.sightings.announce(who, Announcement(world.chance.choice(list(What)), at))
 
     def _may_delete(self, lease: Lease) -> bool:
         """Whether what gets lost can be had again. Operators beware of deleting a half-read parent whose children have leases,

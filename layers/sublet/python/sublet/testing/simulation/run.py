@@ -23,6 +23,9 @@ CALM_FROM = 480 * SECOND
 """Eight minutes of faults: sixteen failover times, several windows, a dozen ticks or more."""
 
 
+ASKING_TICKS = 20 * SECOND
+"""What is announced lapses in a minute: whoever asks has to look twice before."""
+
 MANY_SHARDS = 64
 """In a few worlds, which take as long as a dozen others."""
 
@@ -104,6 +107,7 @@ class _Run:
         if not wiring.has_rules:
             self.world.watch.rules = None
         self.tick_interval = chance.choice((20, 30, 60)) * SECOND
+        self.world.asks = seed % 2 == 0 and self.tick_interval == ASKING_TICKS
         self.stays_to_see_balance = chance.random() < 0.3
         """Takes as long as all the rest of a world."""
         self.fleet = Fleet(self.world, self.tick_interval, wiring)

@@ -42,6 +42,8 @@ class World:
     sightings: MemorySightingStore
     max_skew: timedelta
     is_recorded: bool = False
+    asks: bool = False
+    """What is to be stolen is announced and asked for first, as processes do it: here nobody answers, and the operator lies."""
     ledger: Ledger = field(default_factory=Ledger)
     history: list[tuple[int, str, str]] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
