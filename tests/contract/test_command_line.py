@@ -33,16 +33,27 @@ def aws(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     return {"PATH": os.environ["PATH"], **embedded_aws.environment}
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "sublet", *arguments]
-
-
-def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, str], tmp_path: Path) -> None:
+def stream_with_a_record() -> str:
     name = f"orders-{uuid.uuid4().hex[:8]}"
     kinesis = boto3.client("kinesis")
     kinesis.create_stream(StreamName=name, ShardCount=1)
     kinesis.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 1})
     kinesis.put_record(StreamName=name, Data=b"first order", PartitionKey="a")
+    return name
+
+
+def wait_for(file: Path) -> None:
+    until = time.monotonic() + 60
+    while not file.exists() and time.monotonic() < until:
+        time.sleep(0.1)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "sublet", *arguments]
+
+
+def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, str], tmp_path: Path) -> None:
+    name = stream_with_a_record()
     (tmp_path / "orders.py").write_text(HANDLER)
     named = ("--application", name, "--stream", name, "--handler", "orders:handle")
 
@@ -56,9 +67,7 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
     running = subprocess.Popen(
         command("run", *named), env=aws, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
-    until = time.monotonic() + 60
-    while not (tmp_path / "handled").exists() and time.monotonic() < until:
-        time.sleep(0.1)
+    wait_for(tmp_path / "handled")
     running.send_signal(signal.SIGTERM)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 0, said
@@ -77,3 +86,25 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
     assert lease[0] == "shardId-000000000000"
     assert lease[1] == "-", "released"
     assert lease[3] != "TRIM_HORIZON", "checkpointed"
+
+
+def test_after_sigterm_it_ends_in_bounded_time_whatever_its_handler_does(
+    aws: dict[str, str], tmp_path: Path
+) -> None:
+    """As a container is ended: by drain_timeout, before SIGKILL would come, and saying what it leaves."""
+    name = stream_with_a_record()
+    (tmp_path / "orders.py").write_text(f"{HANDLER}    import time; handled.close(); time.sleep(600)\n")
+    named = ("--application", name, "--stream", name, "--handler", "orders:handle")
+    running = subprocess.Popen(
+        command("run", *named, "--drain-timeout", "2s"),
+        env=aws, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    wait_for(tmp_path / "handled")
+    sent = time.monotonic()
+    running.send_signal(signal.SIGTERM)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 128 + signal.SIGTERM
+    assert 2 <= time.monotonic() - sent < 20
+    last = said.decode().splitlines()[-2:]
+    assert last[0].startswith("sublet: ended at once: drain_timeout is over; not given back")
+    assert last[1].startswith("  shardId-000000000000, checkpoint TRIM_HORIZON, handled up to TRIM_HORIZON")

@@ -85,6 +85,9 @@ class Sightings:
     def keep_unread(self, unread: Mapping[str, Unread]) -> None:
         self.real.keep_unread(unread)
 
+    def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
+        return self.real.define(definition, instead_of)
+
     def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
         if self.disturb():
             self.real.announce(worker_id, said, lapsed)

@@ -15,9 +15,10 @@ from sublet.engine.lease_worker import LeaseWorker
 from sublet.handler import Batch
 from sublet.memory import FakeClock
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
-from sublet.runtimes.ending import SPENT, stop_at_signals, told_at_the_end
+from sublet.runtimes.ending import SPENT, stop_at_signals, stops, told_at_the_end
 from sublet.runtimes.serverless import run_invocation
 from sublet.system.threads import ThreadTasks
+from sublet.testing.turn_taking import TurnTaking
 
 from tests.doubles.engine_world import (
     CONTINUOUS,
@@ -153,23 +154,55 @@ def handlers() -> Iterator[None]:
 
 @pytest.mark.usefixtures("handlers")
 def test_the_first_signal_stops_and_the_second_ends_at_once(capfd: pytest.CaptureFixture[str]) -> None:
-    stop, ended, clock = ThreadTasks().signal(), list[int](), FakeClock()
+    tasks, ended, clock = ThreadTasks(), list[int](), FakeClock()
+    told = stops(tasks)
     left = LeftBehind(SHARD, TRIM_HORIZON, Checkpoint("7"), "handle, after 0 records of 3 from 8")
-    stop_at_signals(stop, lambda: [left], ended.append, clock)
+    stop_at_signals(told, 110 * SECOND, tasks, lambda: [left], ended.append, clock)
     os.kill(os.getpid(), signal.SIGTERM)
     os.kill(os.getpid(), signal.SIGTERM)
-    assert stop.is_set()
+    assert told.leaving.is_set()
+    assert not told.stop.is_set()
     assert ended == [], "one Ctrl-C may arrive twice"
     clock.advance(SECOND)
     os.kill(os.getpid(), signal.SIGTERM)
     assert ended == [128 + signal.SIGTERM]
+    told.is_over.set()
     said = capfd.readouterr().err
     assert "second signal, SIGTERM" in said
     assert f"{SHARD}, checkpoint TRIM_HORIZON, handled up to 7, in a call of handle" in said
 
 
+@pytest.mark.usefixtures("handlers")
+def test_a_process_that_does_not_end_by_itself_is_ended_when_its_time_is_over(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    clock = FakeClock()
+    tasks, ended = TurnTaking(clock), list[int]()
+    told = stops(tasks)
+    stop_at_signals(told, 110 * SECOND, tasks, tuple, ended.append, clock)
+    os.kill(os.getpid(), signal.SIGTERM)
+    tasks.sleep(109 * SECOND)
+    assert ended == []
+    tasks.sleep(2 * SECOND)
+    assert ended == [128 + signal.SIGTERM]
+    assert "drain_timeout is over; no lease was held" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("handlers")
+def test_ctrl_c_is_no_gentle_leave_and_who_has_ended_is_not_ended_late() -> None:
+    clock = FakeClock()
+    tasks, ended = TurnTaking(clock), list[int]()
+    told = stops(tasks)
+    stop_at_signals(told, 110 * SECOND, tasks, tuple, ended.append, clock)
+    os.kill(os.getpid(), signal.SIGINT)
+    assert told.stop.is_set()
+    told.is_over.set()
+    tasks.sleep(200 * SECOND)
+    assert ended == []
+
+
 def test_what_is_said_where_nothing_was_held() -> None:
-    assert told_at_the_end("SIGINT", []).endswith("SIGINT; no lease was held\n")
+    assert told_at_the_end("a second SIGINT", []).endswith("SIGINT; no lease was held\n")
 
 
 def test_a_worker_knows_at_any_moment_what_it_would_leave() -> None:

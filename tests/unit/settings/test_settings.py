@@ -100,6 +100,7 @@ def test_a_wrong_value_is_refused_with_name_value_and_what_is_allowed(
         ("idle_poll_interval", 5 * MINUTE, "200ms to 4m"),
         ("checkpoint_interval", -SECOND, "0s to 1d"),
         ("handover_wait", 6 * MINUTE, "0s to 5m"),
+        ("drain_timeout", timedelta(0), "1s to 1d"),
         ("handler_backoff", 6 * MINUTE, "0s to 5m"),
         ("handler_backoff_max", 11 * MINUTE, "0s to 10m"),
         ("handler_timeout", timedelta(milliseconds=999), "1s to 1d"),
@@ -170,6 +171,7 @@ def test_a_definition_is_what_its_field_says() -> None:
         "worker_count": Only.LAMBDA,
         "windows_per_execution": Only.LAMBDA,
         "worker_id": Only.PROCESS,
+        "drain_timeout": Only.PROCESS,
     }
 
 
@@ -314,6 +316,7 @@ def test_every_setting_survives_the_environment() -> None:
         max_records_in_flight=44_000,
         checkpoint_interval=timedelta(hours=2),
         handover_wait=timedelta(0),
+        drain_timeout=timedelta(seconds=25),
         handler_attempts=6,
         handler_backoff=timedelta(0),
         handler_backoff_max=timedelta(minutes=1),

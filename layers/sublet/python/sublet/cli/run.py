@@ -12,9 +12,11 @@ from sublet.cli.settings_options import add_settings, settings_of
 from sublet.settings import check_sets_aside
 
 DESCRIPTION = """\
-Consume a stream in this process, until SIGTERM or Ctrl-C; then every lease is checkpointed and released. A second one
-ends it at once, saying which leases it leaves. It ends by itself, with status 70, when only a new process could go on:
-calls of the handler hang in all its slots, or the system has no more threads or file descriptors for it.
+Consume a stream in this process, until SIGTERM or Ctrl-C; then every lease is checkpointed and released. After SIGTERM it
+first lets the application's other processes know, and goes on until they look for what it gives back, 8 seconds at most. A
+second signal ends it at once, and so does drain_timeout after the first, saying which leases it leaves. It ends by itself,
+with status 70, when only a new process could go on: calls of the handler hang in all its slots, or the system has no more
+threads or file descriptors for it.
 
 As many processes as you like share an application's leases, with Lambda deployments of sublet and with KCL fleets. The
 application's tables are made if there are none: the lease table, which has KCL's own format, and <application>-sightings.
@@ -47,7 +49,7 @@ def run_consumer(options: Namespace) -> int:
     from sublet.engine.adopting import adopt_stream
     from sublet.errors import ProcessSpent
     from sublet.handlers.load import load_handler
-    from sublet.runtimes.ending import SPENT, end_process, stop_at_signals
+    from sublet.runtimes.ending import SPENT, end_process, stop_at_signals, stops
     from sublet.runtimes.process import ConsumerProcess
     from sublet.system.garbage_collection import collect_seldom
     from sublet.system.heap import use_one_heap
@@ -60,20 +62,27 @@ def run_consumer(options: Namespace) -> int:
     load_handler(
         settings.handler, settings
     )  # what cannot be loaded is refused before AWS is asked for anything
-    stop = ThreadTasks().signal()
+    tasks = ThreadTasks()
+    told = stops(tasks)
     running: list[ConsumerProcess] = []
-    stop_at_signals(stop, lambda: [left for process in running for left in process.left()])
-    ports, settings = AwsAccount().compose(settings, stop, may_create=not options.no_create, say=_say)
+    stop_at_signals(
+        told, settings.drain_timeout, tasks, lambda: [left for process in running for left in process.left()]
+    )
+    ports, settings = AwsAccount().compose(settings, told.stop, may_create=not options.no_create, say=_say)
     if options.adopt:
         adopt_stream(ports)
     collect_seldom()
-    process = ConsumerProcess(ports, load_handler(settings.handler, settings), settings, stop)
+    process = ConsumerProcess(
+        ports, load_handler(settings.handler, settings), settings, told.stop, told.leaving
+    )
     running.append(process)
     try:
         process.run()
     except ProcessSpent as spent:
         _say(str(spent))
         end_process(SPENT)
+    finally:
+        told.is_over.set()
     if process.has_hung_calls:
         end_process(0)
     return 0

@@ -79,7 +79,8 @@ class Consumer:
             handler_of(handler, self.settings)  # what cannot be used is refused here
         self._handler = handler
         of = ports or account
-        self._stop = (ThreadTasks() if of is None else of.tasks).signal()
+        self._tasks = ThreadTasks() if of is None else of.tasks
+        self._stop = self._tasks.signal()
 
         def world() -> World:
             from sublet.consumer.world import world_of
@@ -94,24 +95,33 @@ class Consumer:
     def run(self, *, until_signalled: bool = False, create_tables: bool = True) -> None:
         """Consume until `stop`; then checkpoint and release every lease, so that others go on at once, and return.
 
-        `until_signalled`: SIGTERM and SIGINT stop it too, as when a container ends, or at Ctrl-C; the second ends the process at
-        once, saying which leases it leaves. Only in the main thread.
+        `until_signalled`: SIGTERM and SIGINT stop it too, as when a container ends, or at Ctrl-C; the second, or the end of
+        `drain_timeout`, ends the process at once, saying which leases it leaves. Only in the main thread.
         `create_tables`: over AWS, make the lease table and the sightings' table if there are none, as KCL does.
         Raises what is not transient, such as LeaseTableNotFound or StreamAccessDenied, after everything has been released; and
         ProcessSpent if only a new process can go on: calls of the handler hang, or there are no more threads or descriptors.
         """
-        from sublet.runtimes.ending import stop_at_signals
+        from sublet.runtimes.ending import stop_at_signals, stops
         from sublet.runtimes.process import ConsumerProcess
 
         if self._handler is None:
             raise SettingsError("handler", None, "given to a consumer that is run; this one is to pull from")
         running: list[ConsumerProcess] = []
+        told = stops(self._tasks, self._stop)
         if until_signalled:
-            stop_at_signals(self._stop, lambda: [left for process in running for left in process.left()])
+            stop_at_signals(
+                told,
+                self.settings.drain_timeout,
+                self._tasks,
+                lambda: [left for process in running for left in process.left()],
+            )
         ports, terms, _ = self._world().join(self._stop, may_create=create_tables)
         handler = handler_of(self._handler, terms.settings)
-        running.append(ConsumerProcess(ports, handler, terms.settings, self._stop))
-        running[0].run()
+        running.append(ConsumerProcess(ports, handler, terms.settings, told.stop, told.leaving))
+        try:
+            running[0].run()
+        finally:
+            told.is_over.set()
 
     def stop(self) -> None:
         """Have `run` end within seconds, or after the handler's call. From any thread, or a signal handler; and for good."""

@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from types import FrameType
 
 from sublet.engine.lease_session import LeftBehind
-from sublet.ports import Clock, Signal
+from sublet.ports import Clock, Signal, Tasks
 from sublet.system.clock import SystemClock
 
 SPENT = 70
@@ -30,36 +32,64 @@ SAME_SIGNAL = timedelta(seconds=1)
 """A signal so soon after the first one is the same: a terminal and a wrapper each pass on one Ctrl-C."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """How a process is told to end.
+
+    stop       at once: as soon as the handler's calls have ended
+    leaving    gently: as soon as others look often for what it gives back
+    is_over    set by whoever has ended: nothing is to be cut short any more
+    """
+
+    stop: Signal
+    leaving: Signal
+    is_over: Signal
+
+
+def stops(tasks: Tasks, stop: Signal | None = None) -> Stops:
+    return Stops(stop or tasks.signal(), tasks.signal(), tasks.signal())
+
+
 def stop_at_signals(
-    stop: Signal,
+    told: Stops,
+    drain_timeout: timedelta,
+    tasks: Tasks,
     left: Callable[[], Iterable[LeftBehind]] = tuple,
     end: End = end_process,
     clock: Clock | None = None,
 ) -> None:
-    """Have SIGTERM and SIGINT set it, and the second of them end the process at once, saying which leases are `left`.
+    """Have SIGTERM say `leaving` and SIGINT `stop`. The second of them, or the end of `drain_timeout` after the first, ends the
+    process at once, saying which leases are `left`.
 
     Only in the main thread, as Python's signal handlers are.
     """
     steady, first = (clock or SystemClock()).steady, list[datetime]()
 
+    def end_late(number: int) -> None:
+        if not told.is_over.wait(drain_timeout):
+            _say(told_at_the_end("drain_timeout is over", left()))
+            end(128 + number)
+
     def receive(number: int, _frame: FrameType | None) -> None:
         now = steady()
         first.append(now)
         if now - first[0] >= SAME_SIGNAL:
-            _say(told_at_the_end(signal.Signals(number).name, left()))
+            _say(told_at_the_end(f"by a second signal, {signal.Signals(number).name}", left()))
             end(128 + number)
-        stop.set()
+        if len(first) == 1:
+            tasks.spawn(partial(end_late, number))
+        (told.leaving if number == signal.SIGTERM else told.stop).set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, receive)
 
 
-def told_at_the_end(name: str, left: Iterable[LeftBehind]) -> str:
+def told_at_the_end(why: str, left: Iterable[LeftBehind]) -> str:
     leases = [f"\n  {lease}" for lease in left]
     if not leases:
-        return f"sublet: ended at once by a second signal, {name}; no lease was held\n"
+        return f"sublet: ended at once: {why}; no lease was held\n"
     return (
-        f"sublet: ended at once by a second signal, {name}; not given back, so that others go on after failover_time:"
+        f"sublet: ended at once: {why}; not given back, so that others go on after failover_time:"
         f"{''.join(leases)}\n"
     )
 

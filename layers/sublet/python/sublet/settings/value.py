@@ -222,6 +222,10 @@ class Settings:
     handover_wait: Annotated[timedelta, lasting("0s", "5m")] = timedelta(seconds=10)
     """After stealing from a live owner: time for it to checkpoint late, before the row is read again."""
 
+    drain_timeout: Annotated[timedelta, lasting("1s", "1d"), Only.PROCESS] = timedelta(seconds=110)
+    """From SIGTERM to the process' end at most: what a call of the handler still holds then is left, and said. The default fits
+    the 120 s that Fargate allows; whoever ends it must wait as long (stopTimeout, terminationGracePeriodSeconds)."""
+
     handler_attempts: Annotated[
         int,
         between(1, 1_000),
