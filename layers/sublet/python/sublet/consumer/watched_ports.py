@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from sublet.decisions.announcing import Announcement
 from sublet.decisions.consumer_definition import Options
 from sublet.decisions.dispatching import Dispatched
 from sublet.decisions.liveness import Sighting
@@ -190,6 +191,9 @@ class WatchedSightings:
 
     def keep_unread(self, unread: Mapping[str, Unread]) -> None:
         self.store.keep_unread(unread)
+
+    def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
+        self.store.announce(worker_id, said, lapsed)
 
     def begin_prompted(self, token: str, now: datetime) -> bool:
         return self.store.begin_prompted(token, now)
