@@ -253,7 +253,7 @@ def test_leases_are_told_of() -> None:
     assert world.told(EventKind.LEASE_RELEASED) == 2
 
 
-def test_a_lease_that_another_takes_is_told_of_and_what_was_out_counts_no_more() -> None:
+def test_a_lease_that_another_asks_for_is_given_and_what_was_out_counts_no_more() -> None:
     world = PulledWorld(shards=2)
     fast: dict[str, Any] = {"failover_time": timedelta(seconds=6), "heartbeat_interval": SECOND}
     with world.consumer(worker_id="first", **fast) as first:
@@ -262,9 +262,9 @@ def test_a_lease_that_another_takes_is_told_of_and_what_was_out_counts_no_more()
         with world.consumer(worker_id="second", **fast):
             world.sleep(120)
             assert world.owners == {"first", "second"}
-            assert world.told(EventKind.LEASE_LOST) == 1
-            lost = next(event.shard_id for event in world.events if event.kind is EventKind.LEASE_LOST)
-            assert {record.ack() for record in records} == {records[0].shard_id != lost}
+            assert (world.told(EventKind.LEASE_RELEASED), world.told(EventKind.LEASE_LOST)) == (1, 0)
+            given = next(event.shard_id for event in world.events if event.kind is EventKind.LEASE_RELEASED)
+            assert {record.ack() for record in records} == {records[0].shard_id != given}
 
 
 class VanishingTable:
@@ -357,4 +357,4 @@ def test_a_lease_is_left_though_nobody_takes_what_is_offered_of_it() -> None:
         with world.consumer(worker_id="second", **fast):
             world.sleep(120)
             assert world.owners == {"first", "second"}
-            assert world.told(EventKind.LEASE_LOST) == 1
+            assert world.told(EventKind.LEASE_RELEASED) == 1
