@@ -13,6 +13,7 @@ NAMES = (
     "replay",
     "latency",
     "propagation",
+    "rolling",
     "idle_writes",
     "limits",
     "memory",

@@ -172,6 +172,7 @@ def test_a_definition_is_what_its_field_says() -> None:
         "windows_per_execution": Only.LAMBDA,
         "worker_id": Only.PROCESS,
         "drain_timeout": Only.PROCESS,
+        "health": Only.PROCESS,
     }
 
 
@@ -317,6 +318,7 @@ def test_every_setting_survives_the_environment() -> None:
         checkpoint_interval=timedelta(hours=2),
         handover_wait=timedelta(0),
         drain_timeout=timedelta(seconds=25),
+        health="127.0.0.1:8080",
         handler_attempts=6,
         handler_backoff=timedelta(0),
         handler_backoff_max=timedelta(minutes=1),

@@ -67,8 +67,14 @@ class Handling:
     @property
     def called_at(self) -> datetime | None:
         """When the call under way began, by the steady clock; None between calls."""
+        return None if self.oldest_call is None else self.oldest_call.began_at
+
+    @property
+    def oldest_call(self) -> HandlerCall | None:
+        """Of those that have begun."""
         calls = [self.under_way, *(lane.under_way for lane in self.lanes)]
-        return min((call.began_at for call in calls if call is not None and call.began_at), default=None)
+        begun = [(call.began_at, number) for number, call in enumerate(calls) if call and call.began_at]
+        return calls[min(begun)[1]] if begun else None
 
     def lane(self, progress: LaneProgress, stop: Signal) -> Handling:
         """The same for records that are handled beside others of the shard."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
+from sublet.decisions.process_report import ShardState
 from sublet.decisions.window import LeaseReport
+from sublet.engine.handler_calls import HandlerCall
 from sublet.engine.progress import Progress
 from sublet.metric_names import Metric
 from sublet.ports import Ports
@@ -82,12 +84,29 @@ class LeaseMetrics:
         self._ports.metrics.put(Metric.RECORDS, total.user_records - self._records, shard_id=self._shard_id)
         self._bytes, self._records = total.bytes, total.user_records
 
-    def _show_standing(self, now: datetime, waits: bool) -> None:
+    def state(self, throttled: int, call: HandlerCall | None) -> ShardState:
+        """As of now, for who asks."""
+        with self._lock:
+            now = self._ports.clock.steady()
+            waits = throttled > 0 or self._is_in_hand or self._is_unheard(now)
+            began = None if call is None else call.began_at
+            return ShardState(
+                self._shard_id,
+                self._stands_still(now, waits),
+                None if call is None else call.what,
+                timedelta(0) if began is None else now - began,
+                self._behind,
+            )
+
+    def _stands_still(self, now: datetime, waits: bool) -> timedelta:
         """By what the handler has finished: how often that is written down is a setting."""
         position, has_more = self._progress.finished, waits or bool(self._behind)
         if position != self._position or not has_more:
             self._position, self._standing_since = position, now
-        age = now - self._standing_since
+        return now - self._standing_since
+
+    def _show_standing(self, now: datetime, waits: bool) -> None:
+        age, position = self._stands_still(now, waits), self._position
         is_trouble = age >= STANDS_STILL_AFTER
         self._put(Metric.CHECKPOINT_AGE, age // MILLISECOND, is_trouble=is_trouble)
         if is_trouble:

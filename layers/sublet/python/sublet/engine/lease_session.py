@@ -10,6 +10,7 @@ from functools import partial
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import crashes_by_hanging
 from sublet.decisions.held_lease import Tenure
+from sublet.decisions.process_report import ShardState
 from sublet.decisions.read_position import may_have_lost, read_position
 from sublet.decisions.shard_end import Blocked
 from sublet.decisions.window import AtTip, LeaseReport, Outcome, batches, has_caught_up
@@ -221,8 +222,14 @@ class LeaseSession:
 
     def show(self) -> None:
         """How the lease stands just now."""
-        throttled = self.feed.throttled if self.feed else 0
-        self.metrics.show(self.count, throttled, self.handling.called_at)
+        self.metrics.show(self.count, self._throttled, self.handling.called_at)
+
+    def state(self) -> ShardState:
+        return self.metrics.state(self._throttled, self.handling.oldest_call)
+
+    @property
+    def _throttled(self) -> int:
+        return self.feed.throttled if self.feed else 0
 
     def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:
         """The same for a part of the page."""

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from sublet.decisions.packing import WorkerItem
+from sublet.decisions.process_report import ShardState
 from sublet.decisions.record_filter import RecordFilter
 from sublet.decisions.window import WindowReport, after_window
 from sublet.engine.handler_calls import HandlerCalls
@@ -82,6 +83,10 @@ class LeaseWorker:
         finally:
             self._windows.remove(window)
             self.ports.metrics.flush()
+
+    def states(self) -> tuple[ShardState, ...]:
+        """Of the shards whose leases are held at this moment."""
+        return tuple(state for window in list(self._windows) for state in window.states())
 
     def give(self, lease_keys: Collection[str]) -> None:
         """Release those of these leases that are held, as soon as may be."""

@@ -16,6 +16,7 @@ from functools import partial
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.instant import Instant
 from sublet.decisions.packing import WorkerItem
+from sublet.decisions.process_report import ShardState
 from sublet.decisions.shard_end import may_begin
 from sublet.decisions.window import LeaseReport, Outcome, keeps_leases
 from sublet.engine.acquiring import Acquiring
@@ -155,6 +156,9 @@ class Window:
     def left(self) -> list[LeftBehind]:
         """Of the leases that are held, those kept for the next window included."""
         return [session.left() for session in list(self.sessions.values())]
+
+    def states(self) -> list[ShardState]:
+        return [session.state() for session in list(self.sessions.values())]
 
     def give(self, lease_keys: Collection[str]) -> None:
         """Release these, as soon as the handler's call of each has ended."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.decisions.announcing import NOTHING_ANNOUNCED, What, heard_within, tick_interval
 from sublet.decisions.packing import WorkerItem, pack
+from sublet.decisions.process_report import ProcessReport, ProcessState, process_report
 from sublet.decisions.window import Next
 from sublet.engine.announcements import announce
 from sublet.engine.exception_fields import exception_fields
@@ -22,6 +23,7 @@ from sublet.engine.tick import LeaseManager
 from sublet.errors import LeaseTableError, ProcessSpent, TransientError
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal, Task
+from sublet.runtimes.health_server import serving_health
 from sublet.settings import Settings
 
 
@@ -47,10 +49,13 @@ class ConsumerProcess:
     _windows: dict[str, Task[None]] = field(default_factory=dict)
     _is_alone: bool = True
     """As it was at the last look."""
+    _tried_at: datetime = field(init=False)
+    _looked_at: datetime | None = None
 
     def __post_init__(self) -> None:
         self._worker = LeaseWorker(self.ports, self.handler, self.settings, asks=True)
         self._prompt = self.ports.tasks.signal()
+        self._tried_at = self.ports.clock.steady()
 
     def run(self) -> None:
         """Raises what a tick raises that is not transient, after everything has been released; ProcessSpent if it can do no more
@@ -59,7 +64,8 @@ class ConsumerProcess:
         health = self._worker.health
         health.when_it_ends_now(self.stop.set)
         try:
-            self._run()
+            with serving_health(self.settings.health, self.report, self.ports.tasks):
+                self._run()
         except Exception as fault:
             health.note(fault)
             if health.ends_now is None:
@@ -70,6 +76,17 @@ class ConsumerProcess:
     def left(self) -> tuple[LeftBehind, ...]:
         """The leases that it holds at this moment."""
         return self._worker.left()
+
+    def report(self) -> ProcessReport:
+        """How it is at this moment."""
+        state = ProcessState(
+            self._tried_at,
+            self._looked_at,
+            self._is_to_end,
+            self._worker.health.ends_now,
+            self._worker.states(),
+        )
+        return process_report(state, self.ports.clock.steady(), self.settings)
 
     @property
     def has_hung_calls(self) -> bool:
@@ -118,6 +135,9 @@ class ConsumerProcess:
             self._worker.health.note(problem)
             self.ports.log.warning("tick failed; the next one tries again", problem=str(problem))
             return tick_interval(self.settings)
+        finally:
+            self._tried_at = self.ports.clock.steady()
+        self._looked_at = self._tried_at
         self._is_alone = others.is_alone
         if others.gives:
             self.ports.log.info("asked for leases, and giving them", lease_keys=sorted(others.gives))

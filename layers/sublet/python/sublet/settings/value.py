@@ -226,6 +226,16 @@ class Settings:
     """From SIGTERM to the process' end at most: what a call of the handler still holds then is left, and said. The default fits
     the 120 s that Fargate allows; whoever ends it must wait as long (stopTimeout, terminationGracePeriodSeconds)."""
 
+    health: Annotated[
+        str | None,
+        matching(
+            r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):(6553[0-5]|655[0-2]\d|65[0-4]\d{2}|6[0-4]\d{3}|[1-5]?\d{1,4})",
+            "host:port, such as 127.0.0.1:8080, which nobody outside of the machine or container reaches",
+        ),
+        Only.PROCESS,
+    ] = None
+    """Where it answers GET /health/live and /health/ready: 200 or 503, and as JSON why, and which shards stall. None: nowhere."""
+
     handler_attempts: Annotated[
         int,
         between(1, 1_000),

@@ -1,0 +1,194 @@
+"""A rolling deployment: four processes replaced one by one while records come, on the embedded AWS with a stream of eight shards.
+
+As ECS does it by default: the new one starts, and when it has been there for half a minute the old one gets SIGTERM. Each
+consumer has a stream of its own, and both fleets are replaced at the same moments: they share whatever slows the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from benchmarks import peers
+from benchmarks.consumers.rolling import FILE
+from infra.local.embedded import EmbeddedAws, embedded_aws
+
+SHARDS = 8
+PROCESSES = 4
+PUTS = 10
+"""Records in a put, of which there are ten a second."""
+SETTLES = 150.0
+"""Seconds until every lease is held and shared out: kcl-rs needs two minutes for that."""
+READY_AFTER = 30.0
+"""An orchestrator's first health checks."""
+KILLED_AFTER = 30.0
+"""After SIGTERM, as ECS does by default."""
+ENDS = 40.0
+LONGEST_PAUSE = 3.0
+
+
+class Deployed(NamedTuple):
+    """`repeated`: user records that came again, and of how many the shard with most. `pauses`: the longest of each shard."""
+
+    put: int
+    lost: int
+    repeated: int
+    repeated_most: int
+    pauses: list[float]
+
+
+@dataclass
+class Fleet:
+    """Processes of one consumer, oldest first."""
+
+    name: str
+    python: str
+    aws: EmbeddedAws
+    folder: Path
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    shards: dict[str, str] = field(default_factory=dict)
+    """Of each record, by its data."""
+
+    @property
+    def stream(self) -> str:
+        return f"rolling-{self.name.replace('_', '-')}"
+
+    def start(self) -> None:
+        paths = os.pathsep.join([str(peers.ROOT), str(peers.ROOT / "layers/sublet/python")])
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
+        environment |= {**self.aws.environment, FILE: str(self.folder / self.name)}
+        command = [self.python, "-m", "benchmarks.consumers.rolling", self.name, self.stream, self.stream]
+        log = (self.folder / f"{self.name}.log").open("ab")
+        self.processes.append(
+            subprocess.Popen(command, env=environment, cwd=peers.ROOT, stdout=log, stderr=log)
+        )
+
+    def replace_oldest(self) -> None:
+        oldest = self.processes.pop(0)
+        oldest.send_signal(signal.SIGTERM)
+        try:
+            oldest.wait(KILLED_AFTER)
+        except subprocess.TimeoutExpired:
+            oldest.kill()
+            oldest.wait()
+
+    def put(self, kinesis: Any, number: int, chance: Random) -> None:
+        datas = [f"{number * PUTS + n}" for n in range(PUTS)]
+        records = [{"Data": data.encode(), "PartitionKey": f"{chance.getrandbits(64)}"} for data in datas]
+        for data, put in zip(
+            datas, kinesis.put_records(StreamName=self.stream, Records=records)["Records"], strict=True
+        ):
+            if "ShardId" in put:
+                self.shards[data] = put["ShardId"]
+
+    def deployed(self, since: float) -> Deployed:
+        lines = [line.split(" ") for line in (self.folder / self.name).read_text().splitlines()]
+        times = Counter(data for _, data in lines)
+        repeated = Counter({data: number - 1 for data, number in times.items() if number > 1})
+        by_shard = Counter(dict.fromkeys(set(self.shards.values()), 0))
+        moments = defaultdict[str, list[float]](list)
+        for data, number in repeated.items():
+            by_shard[self.shards[data]] += number
+        for at, data in lines:
+            if float(at) >= since:
+                moments[self.shards[data]].append(float(at))
+        pauses = [max(later - at for at, later in pairwise(sorted(each))) for each in moments.values()]
+        lost = len(self.shards.keys() - times.keys())
+        return Deployed(
+            len(self.shards), lost, repeated.total(), max(by_shard.values(), default=0), sorted(pauses)
+        )
+
+
+def measure() -> Mapping[str, Deployed]:
+    pythons = {"sublet": sys.executable}
+    if peers.PYTHON.exists():
+        pythons["kcl_rust"] = str(peers.PYTHON)
+    with tempfile.TemporaryDirectory(prefix="sublet-bench-") as folder, embedded_aws() as aws:
+        fleets = [Fleet(name, python, aws, Path(folder)) for name, python in pythons.items()]
+        return _replaced(fleets, aws.client("kinesis"))
+
+
+def report(found: Mapping[str, Deployed]) -> bool:
+    """Print the table; whether the goals are met."""
+    print(
+        f"rolling: {PROCESSES} processes on {SHARDS} shards replaced one by one, {10 * PUTS} records a second"
+    )
+    for name, each in found.items():
+        print(
+            f"  {name:<10}{each.put} put, {each.lost} lost, {each.repeated} repeated (of one shard {each.repeated_most}), "
+            f"pause of a shard: median {each.pauses[len(each.pauses) // 2]:.2f} s, longest {each.pauses[-1]:.2f} s"
+        )
+    ours = found["sublet"]
+    met = ours.lost == 0 and ours.pauses[-1] < LONGEST_PAUSE
+    print(f"  goal 0 lost, under {LONGEST_PAUSE:g} s: {'met' if met else 'MISSED'}")
+    if "kcl_rust" not in found:
+        print(f"  {peers.MISSING}")
+    return met
+
+
+def _replaced(fleets: Sequence[Fleet], kinesis: Any) -> dict[str, Deployed]:
+    for fleet in fleets:
+        kinesis.create_stream(StreamName=fleet.stream, ShardCount=SHARDS)
+        kinesis.get_waiter("stream_exists").wait(StreamName=fleet.stream, WaiterConfig={"Delay": 1})
+    with _ended(fleets), _load(fleets, kinesis):
+        for _ in range(PROCESSES):
+            for fleet in fleets:
+                fleet.start()
+        time.sleep(SETTLES)
+        since = time.time()
+        for _ in range(PROCESSES):
+            for fleet in fleets:
+                fleet.start()
+            time.sleep(READY_AFTER)
+            ends = [threading.Thread(target=fleet.replace_oldest) for fleet in fleets]
+            for end in ends:
+                end.start()
+            for end in ends:
+                end.join()
+        time.sleep(ENDS)
+    return {fleet.name: fleet.deployed(since) for fleet in fleets}
+
+
+@contextmanager
+def _ended(fleets: Sequence[Fleet]) -> Iterator[None]:
+    try:
+        yield
+        time.sleep(ENDS)  # for what was put last
+    finally:
+        for fleet in fleets:
+            for process in fleet.processes:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def _load(fleets: Sequence[Fleet], kinesis: Any) -> Iterator[None]:
+    over, chance = threading.Event(), Random(20)
+
+    def put() -> None:
+        number = 0
+        while not over.wait(0.1):
+            for fleet in fleets:
+                fleet.put(kinesis, number, chance)
+            number += 1
+
+    producer = threading.Thread(target=put, daemon=True)
+    producer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        producer.join()

@@ -1,0 +1,107 @@
+"""A process' health over HTTP, for an orchestrator: /health/live and /health/ready, 200 or 503, with a reason as JSON.
+
+Never a record's data, a key or a setting. By the standard library, since two small answers a few times a minute need no more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from sublet.decisions.process_report import ProcessReport, ShardState
+from sublet.errors import SettingsError
+from sublet.ports import Tasks
+
+Answers = Callable[[ProcessReport], bool]
+
+PATHS: dict[str, Answers] = {
+    "/health/live": lambda report: report.is_live,
+    "/health/ready": lambda report: report.is_ready,
+}
+PATIENCE_SECONDS = 5.0
+"""For a request: one that says nothing holds a thread."""
+STALLS_TOLD = 100
+
+
+@contextmanager
+def serving_health(address: str | None, report: Callable[[], ProcessReport], tasks: Tasks) -> Iterator[None]:
+    """At `host:port`, for as long as the block lasts; nowhere if it is None. Raises SettingsError for one that cannot be had."""
+    if address is None:
+        yield
+        return
+    host, _, port = address.rpartition(":")
+    try:
+        server = _Server((host.strip("[]"), int(port)), _handler(report))
+    except OSError as problem:
+        raise SettingsError("health", address, f"an address that can be had: {problem}") from problem
+    serving = tasks.spawn(server.serve_forever)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        serving.result()
+        server.server_close()
+
+
+def as_json(report: ProcessReport) -> dict[str, object]:
+    return {
+        "live": report.is_live,
+        "ready": report.is_ready,
+        "because": report.because,
+        "shards": report.shards,
+        "stalls": [_stall(shard) for shard in report.stalls[:STALLS_TOLD]],
+    }
+
+
+def _stall(shard: ShardState) -> dict[str, object]:
+    return {
+        "shard_id": shard.shard_id,
+        "stands_still_seconds": _seconds(shard.stands_still),
+        "call": shard.call,
+        "call_seconds": _seconds(shard.call_lasts),
+        "millis_behind_latest": shard.millis_behind_latest,
+    }
+
+
+def _seconds(duration: timedelta) -> int:
+    return int(duration.total_seconds())
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+def _handler(report: Callable[[], ProcessReport]) -> type[BaseHTTPRequestHandler]:
+    """A class for each server, as http.server asks for one."""
+
+    class Health(BaseHTTPRequestHandler):
+        timeout = PATIENCE_SECONDS
+
+        def do_GET(self) -> None:
+            answers = PATHS.get(self.path.partition("?")[0])
+            if answers is None:
+                self.send_error(HTTPStatus.NOT_FOUND, "no such page")
+                return
+            now = report()
+            body = json.dumps(as_json(now)).encode()
+            self.send_response(HTTPStatus.OK if answers(now) else HTTPStatus.SERVICE_UNAVAILABLE)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815 - as http.server looks for it
+
+        def version_string(self) -> str:
+            return "sublet"
+
+        def log_message(self, *_: object) -> None:
+            """Somebody asks each few seconds."""
+
+    return Health
