@@ -22,6 +22,7 @@ from sublet.settings import (
     FailureDetails,
     HandlerContract,
     HashRangeFilter,
+    KclFleet,
     LogExceptions,
     Mode,
     Only,
@@ -65,6 +66,7 @@ class SettingProperties(TypedDict, total=False):
     balance: Balance
     group_separator: str
     enable_priority_lease_assignment: bool
+    kcl_fleet: KclFleet
     window: timedelta
     window_margin: timedelta
     windows_per_execution: int

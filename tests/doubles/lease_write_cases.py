@@ -22,13 +22,14 @@ HELD = Lease(
     lease_counter=7,
     lease_owner=ME,
     holder="item/1",
+    holder_counter=7,
     pending_checkpoint=Checkpoint(AT_56),
     start_at=BEGINNING,
     caught_up_at=BEGINNING,
     owner_switches_since_checkpoint=2,
 )
 NEW = replace(HELD, checkpoint=LATEST, start_at=None, pending_checkpoint=None)
-FREE = replace(HELD, lease_owner=None, holder=None)
+FREE = replace(HELD, lease_owner=None, holder=None, holder_counter=None)
 FURTHER = Checkpoint(str(int(AT_56) + 1))
 
 ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
@@ -36,37 +37,55 @@ ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
     (
         writes.acquire(FREE.fence, ME, "item/2"),
         FREE,
-        replace(FREE, lease_owner=ME, holder="item/2", lease_counter=8),
+        replace(FREE, lease_owner=ME, holder="item/2", lease_counter=8, holder_counter=8),
     ),
     (  # a switch of owner is counted, whoever was the owner
         writes.acquire(HELD.fence, OTHER, "item/2"),
         HELD,
-        replace(HELD, lease_owner=OTHER, holder="item/2", lease_counter=8, owner_switches_since_checkpoint=3),
+        replace(
+            HELD,
+            lease_owner=OTHER,
+            holder="item/2",
+            lease_counter=8,
+            holder_counter=8,
+            owner_switches_since_checkpoint=3,
+        ),
     ),
-    (writes.acquire(HELD.fence, ME, "item/2"), HELD, replace(HELD, holder="item/2", lease_counter=8)),
+    (
+        writes.acquire(HELD.fence, ME, "item/2"),
+        HELD,
+        replace(HELD, holder="item/2", lease_counter=8, holder_counter=8),
+    ),
     (  # the handoff that was under way is over
         writes.acquire(replace(HELD, checkpoint_owner=OTHER).fence, ME, "item/2"),
         replace(HELD, checkpoint_owner=OTHER),
-        replace(HELD, holder="item/2", lease_counter=8),
+        replace(HELD, holder="item/2", lease_counter=8, holder_counter=8),
     ),
-    (writes.heartbeat(HELD), HELD, replace(HELD, lease_counter=8)),
+    (writes.heartbeat(HELD), HELD, replace(HELD, lease_counter=8, holder_counter=8)),
     (
         writes.prepare(HELD, FURTHER, b"state"),
         HELD,
-        replace(HELD, lease_counter=8, pending_checkpoint=FURTHER, pending_checkpoint_state=b"state"),
+        replace(
+            HELD,
+            lease_counter=8,
+            holder_counter=8,
+            pending_checkpoint=FURTHER,
+            pending_checkpoint_state=b"state",
+        ),
     ),
     (  # one without a state takes away the one before it
         writes.prepare(HELD, FURTHER, b""),
         replace(HELD, pending_checkpoint_state=b"old"),
-        replace(HELD, lease_counter=8, pending_checkpoint=FURTHER),
+        replace(HELD, lease_counter=8, holder_counter=8, pending_checkpoint=FURTHER),
     ),
-    (writes.pin(NEW, BEGINNING), NEW, replace(NEW, lease_counter=8, start_at=BEGINNING)),
+    (writes.pin(NEW, BEGINNING), NEW, replace(NEW, lease_counter=8, holder_counter=8, start_at=BEGINNING)),
     (
         writes.checkpoint(HELD, FURTHER),
         HELD,
         replace(
             HELD,
             lease_counter=8,
+            holder_counter=8,
             checkpoint=FURTHER,
             owner_switches_since_checkpoint=0,
             pending_checkpoint=None,
@@ -87,7 +106,7 @@ ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
     (
         writes.set_children(HELD, frozenset({"a", "b"})),
         HELD,
-        replace(HELD, lease_counter=8, child_shard_ids=frozenset({"a", "b"})),
+        replace(HELD, lease_counter=8, holder_counter=8, child_shard_ids=frozenset({"a", "b"})),
     ),
     (
         writes.end(HELD),
@@ -101,6 +120,7 @@ ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
             HELD,
             lease_owner=None,
             holder=None,
+            holder_counter=None,
             lease_counter=8,
             caught_up_at=BEGINNING + timedelta(minutes=1),
         ),
@@ -108,7 +128,14 @@ ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
     (
         writes.hand_over(replace(HELD, lease_owner=OTHER, checkpoint_owner=ME)),
         replace(HELD, lease_owner=OTHER, checkpoint_owner=ME),
-        replace(HELD, lease_owner=OTHER, holder=None, lease_counter=8, owner_switches_since_checkpoint=3),
+        replace(
+            HELD,
+            lease_owner=OTHER,
+            holder=None,
+            holder_counter=None,
+            lease_counter=8,
+            owner_switches_since_checkpoint=3,
+        ),
     ),
     (writes.delete(HELD), HELD, None),
 ]

@@ -19,7 +19,8 @@ from tests.mixed_fleet.workers import KCL_SIDES
 
 TRANSIENT = {
     "leaseOwner", "checkpointOwner", "childShardIds", "pendingCheckpoint", "pendingCheckpointState",
-    "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletHolder", "subletCrashes", "subletAttempts",
+    "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletHolder", "subletCounter", "subletCrashes",
+    "subletAttempts",
 }  # fmt: skip
 """Attributes that a rule of the protocol takes away again."""
 

@@ -3,7 +3,9 @@
 How leases and shards are written in `given`, both by their id:
 
     leases   {"7": "SHARD_END"} is short for {"7": {"checkpoint": "SHARD_END"}}; also `counter`, `owner`, `checkpoint_owner`,
-             `holder`, `parents`, `children`, `hash_keys`, and `idle`: for how many seconds its counter has stood still
+             `holder`, `parents`, `children`, `hash_keys`, and `idle`: for how many seconds its counter is known to have stood
+             still; `unheard`: since its owner was named
+    reports  {"java-1": 20}: by worker id, how many seconds ago it reported to its KCL 3.x leader, in the lease table
     shards   {"4": {"parent": "2", "adjacent": "3", "start": 11, "open": false, "hash_keys": ["0", "99"]}}; or the name of a
              graph in graphs/. "hash_keys": "2/4" is the second of four equal parts; without it, all of them
 """
@@ -21,6 +23,7 @@ from sublet.decisions.liveness import Sighting
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
+from sublet.protocol.worker_report import Place, WorkerReport
 from sublet.settings import PREFIX, Settings
 
 NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
@@ -73,10 +76,19 @@ def sightings(given: Mapping[str, Json]) -> dict[str, Sighting]:
             lease.lease_counter,
             lease.actual_owner,
             NOW - timedelta(seconds=described[lease.lease_key]["idle"]),
+            described[lease.lease_key].get("unheard", False),
         )
         for lease in leases(given)
         if "idle" in described[lease.lease_key]
     }
+
+
+def reports(given: Mapping[str, Json]) -> list[WorkerReport]:
+    described = given.get("reports", {})
+    return [
+        WorkerReport(worker_id, NOW - timedelta(seconds=ago), Place.LEASE_TABLE)
+        for worker_id, ago in described.items()
+    ]
 
 
 def shards(given: Mapping[str, Json]) -> list[Shard]:
@@ -131,6 +143,7 @@ def _lease(lease_key: str, fields: Mapping[str, Json]) -> Lease:
         lease_owner=fields.get("owner"),
         checkpoint_owner=fields.get("checkpoint_owner"),
         holder=fields.get("holder"),
+        holder_counter=fields.get("holder_counter"),
         parent_shard_ids=frozenset(fields.get("parents", [])),
         child_shard_ids=frozenset(fields.get("children", [])),
         hash_key_range=hash_keys(fields["hash_keys"]) if "hash_keys" in fields else None,

@@ -1,8 +1,9 @@
 """Which leases to send workers for: kcl-rust's cases (calculate_acquire), the Java KCL 2.x taker's, and ours."""
 
 from sublet.decisions.choose_leases import choose_leases
+from sublet.decisions.fleet_kind import fleet_of
 
-from tests.scenarios.story import NOW, InOrder, Story, leases, settings, sightings
+from tests.scenarios.story import NOW, InOrder, Story, leases, reports, settings, sightings
 
 
 def test_choose_leases(story: Story) -> None:
@@ -16,5 +17,6 @@ def test_choose_leases(story: Story) -> None:
         given["worker_ids"],
         frozenset(given.get("recently_ended", [])),
         given.get("malformed", []),
+        fleet=fleet_of(reports(given), given["worker_ids"], NOW, settings(given)),
     )
     story.check([[choice.lease.lease_key, choice.worker_id, choice.why.value] for choice in chosen])

@@ -33,10 +33,10 @@ def after(by: timedelta) -> Instant:
 
 
 NOW, LATER = after(timedelta(0)), after(timedelta(seconds=1))
-LEASE = Lease("shardId-0", TRIM_HORIZON, lease_counter=7, lease_owner="me", holder="item/1")
+LEASE = Lease("shardId-0", TRIM_HORIZON, lease_counter=7, lease_owner="me", holder="item/1", holder_counter=7)
 HELD = Holding(LEASE, NOW)
 BEAT = heartbeat(LEASE)
-BEATEN = replace(LEASE, lease_counter=8)
+BEATEN = replace(LEASE, lease_counter=8, holder_counter=8)
 ASKED = replace(LEASE, lease_owner="java", checkpoint_owner="me")
 STOLEN = replace(LEASE, lease_counter=8, lease_owner="thief", holder="other/1")
 
@@ -92,7 +92,10 @@ def test_a_row_that_another_has_moved_is_ours_as_it_stands_and_nothing_is_writte
 
 def test_a_heartbeat_brings_word_of_a_move() -> None:
     """Of each one: `moves` never goes back."""
-    moved, again = replace(BEATEN, checkpoint=Checkpoint("9")), replace(BEATEN, lease_counter=9)
+    moved, again = (
+        replace(BEATEN, checkpoint=Checkpoint("9")),
+        replace(BEATEN, lease_counter=9, holder_counter=9),
+    )
     reply = after_write(HELD, heartbeat(LEASE), moved, applied=True, sent_at=LATER)
     assert reply.holding == Holding(moved, LATER, moves=1, moved_from=TRIM_HORIZON)
     assert reply.is_done
@@ -127,8 +130,8 @@ def test_where_it_may_have_stood_before_it_was_moved() -> None:
     moved = replace(LEASE, checkpoint=Checkpoint("2"))
     for row, applied, stood in (
         (moved, False, TRIM_HORIZON),
-        (replace(moved, lease_counter=8), False, Checkpoint("4")),
-        (replace(moved, lease_counter=8), True, TRIM_HORIZON),
+        (replace(moved, lease_counter=8, holder_counter=8), False, Checkpoint("4")),
+        (replace(moved, lease_counter=8, holder_counter=8), True, TRIM_HORIZON),
     ):
         after = after_write(unanswered("4"), BEAT, row, applied, sent_at=NOW).holding
         assert (after.moves, after.moved_from, after.unanswered) == (1, stood, frozenset())
@@ -145,7 +148,7 @@ def test_a_move_within_what_is_known_and_finished_is_true_too(row: str, is_true:
 
 def test_nor_does_our_own_pin() -> None:
     at, latest = datetime(2026, 1, 31, 8, 0, 0, 1999, UTC), replace(LEASE, checkpoint=LATEST)
-    row = replace(latest, lease_counter=8, start_at=at.replace(microsecond=1000))
+    row = replace(latest, lease_counter=8, holder_counter=8, start_at=at.replace(microsecond=1000))
     reply = after_write(replace(HELD, lease=latest), pin(latest, at), row, applied=True, sent_at=LATER)
     assert reply.holding == Holding(row, LATER)
 

@@ -21,7 +21,7 @@ from sublet.protocol.lease_writes import (
 
 from tests.doubles.engine_world import moment
 
-HELD = Lease("shardId-000000000000", Checkpoint("100"), 7, "app-lambda-0", holder="item/1")
+HELD = Lease("shardId-000000000000", Checkpoint("100"), 7, "app-lambda-0", holder="item/1", holder_counter=7)
 CHILDREN = frozenset({"shardId-000000000001"})
 TO_200 = checkpoint(HELD, Checkpoint("200"))
 
@@ -32,37 +32,37 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
         (
             "our heartbeat's response got lost",
             heartbeat(HELD),
-            replace(HELD, lease_counter=8),
+            replace(HELD, lease_counter=8, holder_counter=8),
             Verdict.DONE_BEFORE,
         ),
         (
             "our checkpoint's response got lost",
             TO_200,
-            replace(HELD, lease_counter=8, checkpoint=Checkpoint("200")),
+            replace(HELD, lease_counter=8, holder_counter=8, checkpoint=Checkpoint("200")),
             Verdict.DONE_BEFORE,
         ),
         (
             "another write of ours came through before",
             TO_200,
-            replace(HELD, lease_counter=8),
+            replace(HELD, lease_counter=8, holder_counter=8),
             Verdict.WRITE_AGAIN,
         ),
         (
             "a release is not done while we are the owner",
             release(HELD),
-            replace(HELD, lease_counter=8),
+            replace(HELD, lease_counter=8, holder_counter=8),
             Verdict.WRITE_AGAIN,
         ),
         (
             "the children are not named yet",
             set_children(HELD, CHILDREN),
-            replace(HELD, lease_counter=8),
+            replace(HELD, lease_counter=8, holder_counter=8),
             Verdict.WRITE_AGAIN,
         ),
         (
             "the children are named",
             set_children(HELD, CHILDREN),
-            replace(HELD, lease_counter=8, child_shard_ids=CHILDREN),
+            replace(HELD, lease_counter=8, holder_counter=8, child_shard_ids=CHILDREN),
             Verdict.DONE_BEFORE,
         ),
         (
@@ -99,13 +99,13 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
         (
             "a heartbeat of ours came through whose response got lost, and then an operator",
             TO_200,
-            replace(HELD, lease_counter=8, checkpoint=Checkpoint("150")),
+            replace(HELD, lease_counter=8, holder_counter=8, checkpoint=Checkpoint("150")),
             Verdict.MOVED,
         ),
         (
             "the children are named wherever the checkpoint is",
             set_children(HELD, CHILDREN),
-            replace(HELD, lease_counter=8, checkpoint=Checkpoint("50")),
+            replace(HELD, lease_counter=8, holder_counter=8, checkpoint=Checkpoint("50")),
             Verdict.WRITE_AGAIN,
         ),
         (
@@ -133,9 +133,15 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
             Verdict.LOST,
         ),
         (
+            "KCL 3's leader gave it to another and back to our worker id: a tick is to take it up, not we",
+            heartbeat(HELD),
+            replace(HELD, lease_counter=8),
+            Verdict.LOST,
+        ),
+        (
             "another invocation under our worker id took it",
             heartbeat(HELD),
-            replace(HELD, holder="item/2", lease_counter=8),
+            replace(HELD, holder="item/2", lease_counter=8, holder_counter=8),
             Verdict.LOST,
         ),
         (
@@ -159,7 +165,7 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
         (
             "an end is not done because it is refused: another has the lease",
             end(HELD),
-            replace(HELD, holder="item/2", lease_counter=8),
+            replace(HELD, holder="item/2", lease_counter=8, holder_counter=8),
             Verdict.LOST,
         ),
         (
@@ -192,7 +198,7 @@ def test_a_refusal(
 
 def test_a_lease_that_is_being_drained_is_still_ours_to_write_to() -> None:
     draining = replace(HELD, lease_owner="java", checkpoint_owner="app-lambda-0")
-    done = replace(draining, lease_counter=8, checkpoint=Checkpoint("200"))
+    done = replace(draining, lease_counter=8, holder_counter=8, checkpoint=Checkpoint("200"))
     assert judge_refusal(draining, checkpoint(draining, Checkpoint("200")), done) is Verdict.DONE_BEFORE
     handed_over = replace(draining, checkpoint_owner=None, holder=None, lease_counter=8)
     assert judge_refusal(draining, hand_over(draining), handed_over) is Verdict.LOST, "what it wanted to be"
@@ -201,7 +207,10 @@ def test_a_lease_that_is_being_drained_is_still_ours_to_write_to() -> None:
 def test_a_pin_that_remains_shows_that_the_checkpoint_was_not_written() -> None:
     pinned = replace(HELD, checkpoint=TRIM_HORIZON, start_at=moment("2026-01-31T08:00:00"))
     write = checkpoint(pinned, Checkpoint("200"))
-    assert judge_refusal(pinned, write, replace(pinned, lease_counter=8)) is Verdict.WRITE_AGAIN
+    assert (
+        judge_refusal(pinned, write, replace(pinned, lease_counter=8, holder_counter=8))
+        is Verdict.WRITE_AGAIN
+    )
 
 
 def test_a_pin_is_not_for_where_the_owner_before_us_has_checkpointed_late() -> None:

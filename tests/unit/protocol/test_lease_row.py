@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, Checkpoint
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_row import decode_row, encode_row, scan_of
+from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX
+from sublet.protocol.table_scan import scan_of
 
 JAVA_2: dict[str, AttributeValue] = {
     "leaseKey": {"S": "shardId-000000000001"},

@@ -20,6 +20,7 @@ from sublet.settings import (
     FailureDetails,
     HandlerContract,
     HashRangeFilter,
+    KclFleet,
     LogExceptions,
     Mode,
     Only,
@@ -334,6 +335,7 @@ def test_every_setting_survives_the_environment() -> None:
         filter_criteria='{"Filters": [{"Pattern": "{\\"data\\": {\\"kind\\": [\\"order\\"]}}"}]}',
         hash_range_filter=HashRangeFilter.OFF,
         log_exceptions=LogExceptions.FRAMES,
+        kcl_fleet=KclFleet.V3,
         metrics_by_shard=False,
     )
     assert {f.name for f in fields(Settings) if getattr(unusual, f.name) == f.default} <= {"checkpointing"}, (

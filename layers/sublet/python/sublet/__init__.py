@@ -23,8 +23,8 @@ _PUBLIC = {
     "sublet.protocol.checkpoint": "Checkpoint PendingCheckpoint",
     "sublet.protocol.records": "StreamRecord UserRecord",
     "sublet.settings": (
-        "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter LogExceptions Mode Settings StartKind "
-        "StartPosition"
+        "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter KclFleet LogExceptions Mode Settings "
+        "StartKind StartPosition"
     ),
 }
 """Every public name, by the module that it is loaded from."""
@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these line
     from sublet.settings import FailureDetails as FailureDetails
     from sublet.settings import HandlerContract as HandlerContract
     from sublet.settings import HashRangeFilter as HashRangeFilter
+    from sublet.settings import KclFleet as KclFleet
     from sublet.settings import LogExceptions as LogExceptions
     from sublet.settings import Mode as Mode
     from sublet.settings import Settings as Settings

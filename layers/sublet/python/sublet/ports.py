@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms wi
     from sublet.protocol.records import Page
     from sublet.protocol.shard import Shard
     from sublet.protocol.stream_identity import StreamIdentity
+    from sublet.protocol.worker_report import WorkerReport
     from sublet.settings import StartPosition
 
 T = TypeVar("T")
@@ -167,6 +168,25 @@ class SightingStore(Protocol):
         """The tick of this token has looked. Whether it was told to look again, or nobody knows any more. If another tick has
         begun since, this one having lasted for too long, then that one has looked later.
         """
+
+
+class WorkerReports(Protocol):
+    """By which workers of a KCL 3.x fleet tell its leader that they live. Raises what LeaseTable raises.
+
+    Those in the lease table come with its scan; others stand in a table of their own, which need not exist.
+    """
+
+    def load(self) -> tuple[WorkerReport, ...]:
+        """All in the table of their own; none where there is no such table, or we may not read it."""
+
+    def get(self, worker_id: str) -> WorkerReport | None:
+        """A worker's, where it stands: in the lease table, or else in the other."""
+
+    def put(self, report: WorkerReport) -> None:
+        """In its place, instead of the worker's last one there. Only where others report: see decisions.fleet_kind."""
+
+    def remove(self, report: WorkerReport) -> None:
+        """From its place, if it stands there."""
 
 
 class Dispatcher(Protocol):
@@ -306,3 +326,5 @@ class Ports:
     log: Log
     destination: FailureDestination | None = None
     """None where there is no setting `on_failure`: then nothing is ever given up."""
+    reports: WorkerReports | None = None
+    """None: a KCL 3.x leader is not told of us, and assigns us nothing."""

@@ -16,8 +16,9 @@ from sublet.aws.write_request import write_request
 from sublet.errors import LeaseTableKeyUnexpected
 from sublet.ports import Applied, Refused
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_row import LEASE_KEY, decode_row, scan_of
+from sublet.protocol.lease_row import LEASE_KEY, decode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.protocol.table_scan import scan_of
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

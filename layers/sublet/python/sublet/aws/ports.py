@@ -12,6 +12,7 @@ from sublet.aws.kinesis import KinesisStream
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import StreamAccessDenied
 from sublet.ports import FailureDestination, Ports
 from sublet.settings import Settings
@@ -21,6 +22,7 @@ from sublet.system.threads import ThreadTasks
 
 def aws_ports(settings: Settings, service: str, connection: Connection = MACHINE) -> Ports:
     """`service`: whose log lines these are. Region, credentials and endpoints are boto3's own business, unless they are given."""
+    clock = SystemClock()
     return Ports(
         table=DynamoDbLeaseTable(clients.dynamodb_client(*connection), settings.lease_table),
         stream=kinesis_stream(settings, connection),
@@ -29,12 +31,13 @@ def aws_ports(settings: Settings, service: str, connection: Connection = MACHINE
         sightings=DynamoDbSightingStore(
             lambda: clients.dynamodb_client(*connection), settings.sightings_table
         ),
-        clock=SystemClock(),
+        clock=clock,
         tasks=ThreadTasks(),
         chance=SystemRandom(),
         metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
         log=PowertoolsLog(service),
         destination=_destination(settings, connection),
+        reports=DynamoDbWorkerReports(lambda: clients.dynamodb_client(*connection), settings, clock),
     )
 
 

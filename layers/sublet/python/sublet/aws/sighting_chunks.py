@@ -20,16 +20,20 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 _COLUMNS = ("lease_keys", "counters", "owners", "seen_at")
 _OF_DISPATCHED = ("worker_ids", "steals")
-_DAMAGED = (zlib.error, ValueError, KeyError, TypeError, OverflowError, RecursionError)
+_UNHEARD = "unheard"
+"""Lease keys; left out where there are none."""
+_DAMAGED = (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 def encode_chunks(items: Sequence[tuple[str, Sighting]]) -> Iterable[bytes]:
     """As few chunks as the item limit allows: halved until each part fits."""
+    unheard = [lease_key for lease_key, sighting in items if sighting.is_unheard]
     chunk = _compressed(
         [lease_key for lease_key, _ in items],
         [sighting.lease_counter for _, sighting in items],
         [sighting.lease_owner for _, sighting in items],
         [millis(sighting.seen_at) for _, sighting in items],
+        **({_UNHEARD: unheard} if unheard else {}),
     )
     if len(chunk) <= CHUNK_BYTES_MAX or len(items) == 1:
         return [chunk] if items else []
@@ -40,7 +44,9 @@ def encode_chunks(items: Sequence[tuple[str, Sighting]]) -> Iterable[bytes]:
 def decode_chunk(chunk: bytes) -> Sequence[tuple[str, Sighting]]:
     """Nothing from an item that is not ours or damaged: sightings lost only delay an expiry."""
     try:
-        return [_sighting(*row) for row in _rows(chunk, len(_COLUMNS))]
+        named = _named(chunk)
+        unheard = frozenset(named.get(_UNHEARD, ()))
+        return [_sighting(unheard, *row) for row in _rows(named, len(_COLUMNS))]
     except _DAMAGED:
         return []
 
@@ -64,7 +70,7 @@ def decode_dispatched(chunk: bytes) -> Mapping[str, Dispatched]:
         return {
             key: Dispatched(LeaseFence(key, owner, counter), worker_id, is_steal, moment(at))
             for key, counter, owner, at, worker_id, is_steal in _rows(
-                chunk, len(_COLUMNS) + len(_OF_DISPATCHED)
+                _named(chunk), len(_COLUMNS) + len(_OF_DISPATCHED)
             )
         }
     except _DAMAGED:
@@ -94,20 +100,26 @@ def moment(at: int) -> datetime:
     return _EPOCH + at * MILLISECOND
 
 
-def _compressed(*columns: list[Any]) -> bytes:
-    named = dict(zip(_COLUMNS + _OF_DISPATCHED, columns, strict=False))
+def _compressed(*columns: list[Any], **more: list[str]) -> bytes:
+    named = {**dict(zip(_COLUMNS + _OF_DISPATCHED, columns, strict=False)), **more}
     return zlib.compress(json.dumps(named, separators=(",", ":")).encode())
 
 
-def _rows(chunk: bytes, columns: int) -> Iterable[tuple[Any, ...]]:
-    named = json.loads(zlib.decompress(chunk))
+def _named(chunk: bytes) -> Mapping[str, Any]:
+    named: Mapping[str, Any] = json.loads(zlib.decompress(chunk))
+    return named
+
+
+def _rows(named: Mapping[str, Any], columns: int) -> Iterable[tuple[Any, ...]]:
     return zip(*(named[name] for name in (_COLUMNS + _OF_DISPATCHED)[:columns]), strict=True)
 
 
-def _sighting(key: object, counter: object, owner: object, seen_at: object) -> tuple[str, Sighting]:
+def _sighting(
+    unheard: frozenset[str], key: object, counter: object, owner: object, seen_at: object
+) -> tuple[str, Sighting]:
     """Raises TypeError: the newest of two is found by comparing, and what cannot be compared would stop every tick."""
     if not (isinstance(key, str) and isinstance(counter, int) and isinstance(seen_at, int)):
         raise TypeError("no lease key, counter and moment")
     if not isinstance(owner, str | None):
         raise TypeError("no worker id")
-    return key, Sighting(counter, owner, moment(seen_at))
+    return key, Sighting(counter, owner, moment(seen_at), key in unheard)

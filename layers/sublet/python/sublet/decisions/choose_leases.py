@@ -1,7 +1,8 @@
 """Which leases to send workers for: KCL 2.x's lease taker (`fair_share`), or greedily whatever is free.
 
 Both take what is free or expired, whatever is uneven, and steal only when there is nothing of the kind: from the busiest worker,
-or so that what `balance` names becomes even.
+or so that what `balance` names becomes even. Where a KCL 3.x leader shares the leases out (`fleet`), what it has given to us is
+taken whatever the share, and nothing is stolen.
 All sums are per worker id: our own are dealt with in turn, each seeing what the ones before it chose.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -18,6 +19,7 @@ from msgspec import Struct
 
 from sublet.decisions.chance import Chance
 from sublet.decisions.crash_caution import pause_before
+from sublet.decisions.fleet_kind import NO_LEADER, NOT_HEARD_OF_FOR, Fleet, given_to
 from sublet.decisions.liveness import Sighting, idle_time, is_expired, is_very_old
 from sublet.decisions.stealing import Holdings, fair_share, steal
 from sublet.protocol.lease import Lease
@@ -27,6 +29,8 @@ from sublet.settings import Settings
 class ClaimReason(StrEnum):
     """Why a lease is acquired. STEAL alone takes it from an owner that is alive."""
 
+    ASSIGNED = "assigned"
+    """A KCL 3.x leader has named our worker id."""
     FREE = "free"
     EXPIRED = "expired"
     CHILD = "child"
@@ -47,6 +51,7 @@ class Choice(Struct, frozen=True):
 class _Market:
     """The working copy: the leases in play, which are neither ended, nor free and held back by a parent.
 
+    assigned     what a leader has given to us
     available    what may be taken, children of what has just ended first, otherwise in an order by chance
     very_old     lease keys of those idle for over three failover times
     stealable    by live owner outside our own worker ids: what may be stolen from it
@@ -54,6 +59,7 @@ class _Market:
     live         those leases, by worker id
     """
 
+    assigned: tuple[Choice, ...]
     available: tuple[tuple[Lease, ClaimReason], ...]
     very_old: frozenset[str]
     stealable: dict[str, list[Lease]]
@@ -71,19 +77,24 @@ def choose_leases(
     recently_ended: frozenset[str] = frozenset(),
     malformed: Collection[str] = (),
     under_way: Mapping[str, str] = NOBODY,
+    fleet: Fleet = NO_LEADER,
 ) -> tuple[Choice, ...]:
     """Choose leases for each of our own `worker_count`; a lease is chosen at most once.
 
     A lease may be chosen once every parent has ended or has no lease (KCL's BlockOnParentShardTask); one
     whose row is unreadable (`malformed`) has not ended. `recently_ended` are shard ids: their children go
     first, before anybody else has noticed them. `under_way`: by lease key the worker id that an earlier tick has sent
-    for it, which counts as holding it from then on. With the same arguments and a `chance` of the same seed, the
-    choice is the same.
+    for it, which counts as holding it from then on. `fleet`: whether a leader shares the leases out; its members count
+    as workers before they hold anything, unless they are losing all they have. With the same arguments and a `chance`
+    of the same seed, the choice is the same.
     """
-    market = _look(leases, sightings, now, chance, settings, worker_ids, recently_ended, malformed, under_way)
+    market = _look(
+        leases, sightings, now, chance, settings, worker_ids, recently_ended, malformed, under_way, fleet
+    )
     if market.available:
-        return _take(market, settings, worker_ids)
-    return _steal(market, now, chance, settings, worker_ids) if settings.steals else ()
+        return market.assigned + _take(market, settings, worker_ids)
+    steals = settings.steals and not fleet.is_led
+    return market.assigned + (_steal(market, now, chance, settings, worker_ids) if steals else ())
 
 
 def _steal(
@@ -104,12 +115,15 @@ def _look(
     recently_ended: frozenset[str],
     malformed: Collection[str],
     under_way: Mapping[str, str],
+    fleet: Fleet,
 ) -> _Market:
     ours = frozenset(worker_ids)
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(malformed)
+    assigned: list[Choice] = []
     available: list[tuple[Lease, ClaimReason]] = []
     stealable: dict[str, list[Lease]] = {}
     held, live = Counter(dict.fromkeys(ours, 0)), defaultdict[str, list[Lease]](list)
+    losing: set[str] = set()
     for lease in sorted((lease for lease in leases if not lease.is_ended), key=lambda lease: lease.lease_key):
         ready = unfinished.isdisjoint(lease.parent_shard_ids)
         owner = lease.actual_owner
@@ -117,8 +131,15 @@ def _look(
             held[under_way[lease.lease_key]] += 1
             live[under_way[lease.lease_key]].append(lease)
             continue
-        if owner is None or is_expired(lease, sightings, now, settings.failover_time):
-            rested = idle_time(lease, sightings, now) >= pause_before(lease, settings)
+        rested = idle_time(lease, sightings, now) >= pause_before(lease, settings)
+        if (given := given_to(lease, ours, fleet)) is not None:
+            held[given] += 1
+            live[given].append(lease)
+            if ready and rested:
+                assigned.append(Choice(lease, given, ClaimReason.ASSIGNED))
+            continue
+        if owner is None or is_expired(lease, sightings, now, _patience(lease, sightings, settings, fleet)):
+            losing.update([] if owner is None else [owner])
             if ready and rested:
                 available.append((lease, _why(lease, recently_ended)))
             continue
@@ -126,12 +147,23 @@ def _look(
         live[owner].append(lease)
         if ready and owner not in ours and lease.checkpoint_owner is None:
             stealable.setdefault(owner, []).append(lease)
+    held.update(dict.fromkeys(fleet.members - held.keys() - losing, 0))
     chance.shuffle(available)
     available.sort(key=lambda one: one[1] is not ClaimReason.CHILD)
     very_old = frozenset(
-        one.lease_key for one, _ in available if is_very_old(one, sightings, now, settings.failover_time)
+        one.lease_key
+        for one, _ in available
+        if is_very_old(one, sightings, now, settings.failover_time)
+        and not (fleet.is_led and one.lease_key not in sightings)
     )
-    return _Market(tuple(available), very_old, stealable, held, live)
+    return _Market(tuple(assigned), tuple(available), very_old, stealable, held, live)
+
+
+def _patience(lease: Lease, sightings: Mapping[str, Sighting], settings: Settings, fleet: Fleet) -> timedelta:
+    """How long an owner may not write before it counts as lost. One that a leader has only named has yet to find out."""
+    sighting = sightings.get(lease.lease_key)
+    is_starting = fleet.is_led and sighting is not None and sighting.is_unheard
+    return settings.failover_time * (NOT_HEARD_OF_FOR if is_starting else 1)
 
 
 def _why(lease: Lease, recently_ended: frozenset[str]) -> ClaimReason:

@@ -174,7 +174,7 @@ def after_reading(holding: Holding, row: _Row) -> Holding:
     stays as it is: the next write is refused, and begins to drain.
     """
     ours = holding.lease
-    if isinstance(row, Lease) and row.holder == ours.holder:
+    if isinstance(row, Lease) and row.held_by == ours.holder:
         if row.lease_owner == ours.lease_owner:
             return replace(holding, lease=row)
         if row.checkpoint_owner == ours.lease_owner:

@@ -24,6 +24,8 @@ class Sighting(Struct, frozen=True):
     lease_counter: int
     lease_owner: str | None
     seen_at: datetime
+    is_unheard: bool = False
+    """The owner has not been seen to write yet: it has just taken the lease, or has only been named by a KCL 3.x leader."""
 
 
 def observe(
@@ -41,7 +43,10 @@ def observe(
         if before is not None and _stands(before, lease):
             seen[lease.lease_key] = before
         elif before is not None or lease.actual_owner is not None or lease.crashes:
-            seen[lease.lease_key] = Sighting(lease.lease_counter, lease.actual_owner, now)
+            is_new = lease.actual_owner is not None and (
+                before is None or before.lease_owner != lease.actual_owner
+            )
+            seen[lease.lease_key] = Sighting(lease.lease_counter, lease.actual_owner, now, is_new)
     return seen
 
 

@@ -40,7 +40,8 @@ def judge_refusal(held: Lease, write: LeaseWrite, row: Lease | MalformedRow | No
     if row.holder != held.holder:
         return Verdict.LOST
     is_moved = row.position != held.position
-    if row.lease_owner == held.lease_owner and row.checkpoint_owner == held.checkpoint_owner:
+    owners = (held.holder, held.lease_owner, held.checkpoint_owner)
+    if (row.held_by, row.lease_owner, row.checkpoint_owner) == owners:
         if row.lease_counter == held.lease_counter + 1:
             if _says(row, write):
                 return Verdict.DONE_BEFORE

@@ -35,7 +35,7 @@ class Holdings:
         return {
             worker_id
             for worker_id, leases in self.live.items()
-            if any(lease.holder is not None for lease in leases)
+            if any(lease.held_by is not None for lease in leases)
         }
 
 

@@ -18,6 +18,7 @@ from sublet.decisions.announcing import (
 from sublet.decisions.chance import Chance
 from sublet.decisions.choose_leases import Choice, choose_leases
 from sublet.decisions.dispatching import NOTHING, Dispatched, after_choices, under_way
+from sublet.decisions.fleet_kind import Fleet, ReportPlan, fleet_of, plan_reports
 from sublet.decisions.hash_range_audit import holes
 from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cleanup
 from sublet.decisions.liveness import Sighting, is_expired, observe
@@ -27,6 +28,7 @@ from sublet.decisions.unread_shards import NONE_UNREAD, Unread, choose_probes
 from sublet.errors import SettingsError
 from sublet.protocol.lease import Lease, LeaseScan, shard_id_of
 from sublet.protocol.shard import HashKeyRange, Shard
+from sublet.protocol.worker_report import WorkerReport
 from sublet.settings import Settings
 
 
@@ -44,6 +46,8 @@ class Look(Struct, frozen=True):
     round: int = 0
     """Of the dispatches: see `SightingStore.keep_dispatched`."""
     announced: Mapping[str, Announcement] = NOTHING_ANNOUNCED
+    reports: tuple[WorkerReport, ...] = ()
+    """By which workers of a KCL 3.x tell that they live, wherever they stand."""
 
 
 class TickPlan(Struct, frozen=True):
@@ -56,6 +60,9 @@ class TickPlan(Struct, frozen=True):
     """Of this tick and of those before it, as far as a worker may still be on its way."""
     choices: tuple[Choice, ...]
     items: tuple[WorkerItem, ...]
+    fleet: Fleet
+    reports: ReportPlan
+    """Of our own worker ids."""
     probes: tuple[Lease, ...]
     """Whose shards are to be asked about, when all else is done: nobody else tells of them."""
     unclaimed_leases: int
@@ -97,8 +104,9 @@ def plan_tick(
     waits = malformed | suspected
     standing = under_way(look.dispatched, leases, now)
     sent = {lease_key: dispatched.worker_id for lease_key, dispatched in standing.items()}
+    fleet = fleet_of(look.reports, settings.own_worker_ids, now, settings)
     choices = choose_leases(
-        leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent
+        leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent, fleet
     )
     choices, announces = (
         ask_first(choices, look.announced, now, settings) if asks else Asking(choices, announces=False)
@@ -112,6 +120,8 @@ def plan_tick(
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
     return TickPlan(
         sync, deletions, sightings, dispatched, choices, pack(choices, settings, chance, now, may_grow=may_grow),
+        fleet=fleet,
+        reports=plan_reports(fleet, look.reports, now, settings),
         probes=choose_probes(look.scan.leases, sightings, look.unread, now, chance, settings, waits),
         unclaimed_leases=sum(
             _is_unclaimed(lease, sightings, now, settings) for lease in leases if lease.lease_key not in claimed

@@ -120,5 +120,5 @@ class Acquiring:
 
     def is_of_this_item(self, lease: Lease) -> bool:
         """The worker id belongs to it: a Java worker that takes a lease from us leaves our holder on the row."""
-        held_by_item = (lease.holder or "").startswith(f"{self.item.item_id}/")
+        held_by_item = (lease.held_by or "").startswith(f"{self.item.item_id}/")
         return held_by_item and lease.lease_owner == self.item.worker_id

@@ -16,10 +16,11 @@ from sublet.decisions.held_lease import (
 )
 from sublet.decisions.instant import Instant
 from sublet.decisions.refusal import Verdict
+from sublet.decisions.throughput import Throughput
 from sublet.errors import LeaseTableError, TransientError
 from sublet.ports import Applied, Clock, Ports, Refused, Signal
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_writes import LeaseWrite, hand_over, heartbeat
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, hand_over, heartbeat, with_throughput
 
 MakeWrite = Callable[[Lease], LeaseWrite]
 
@@ -43,6 +44,15 @@ class HeldLease:
         self._failover_time = failover_time
         self._lock = ports.tasks.lock()
         self._stop = stop
+        self._throughput: Throughput | None = None
+        self._interval = timedelta(0)
+        self.bytes_handled = 0
+        """Since we have it."""
+
+    def measure(self, interval: timedelta) -> None:
+        """From now on heartbeats and checkpoints say what the lease brings, anew once an interval."""
+        self._throughput = Throughput(self.lease.throughput_kbps, self.bytes_handled, self._now().steady)
+        self._interval = interval
 
     @property
     def lease(self) -> Lease:
@@ -93,6 +103,7 @@ class HeldLease:
     def _write(self, write: LeaseWrite) -> AfterWrite | None:
         """What it came to; None when there was no answer."""
         sent_at = self._now()
+        write = self._measured(write, sent_at)
         try:
             result = self._ports.table.apply(write)
         except Exception as problem:  # noqa: BLE001 - an expired token, a bug: this lease's trouble, not that of its neighbours
@@ -111,6 +122,13 @@ class HeldLease:
             )
         self._become(after.holding)
         return after
+
+    def _measured(self, write: LeaseWrite, now: Instant) -> LeaseWrite:
+        if self._throughput is None or write.kind not in (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT):
+            return write
+        self._throughput = self._throughput.after(self.bytes_handled, now.steady, self._interval)
+        brings = self._throughput.kib_per_second
+        return write if brings is None else with_throughput(write, brings)
 
     def _failed(self, write: LeaseWrite, problem: Exception) -> None:
         """Only what the table says for good is final. What nobody planned may pass, and if it does not, the lease is lost when

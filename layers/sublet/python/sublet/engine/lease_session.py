@@ -208,6 +208,7 @@ class LeaseSession:
         for stream_records in slices(page.records, page.data_bytes, SLICE_BYTES):
             if not self._handle_slice(stream_records, page.millis_behind_latest):
                 return False
+        self.held.bytes_handled += page.data_bytes
         self.count = replace(
             self.count,
             stream_records=self.count.stream_records + len(page.records),

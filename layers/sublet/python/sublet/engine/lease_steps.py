@@ -15,6 +15,7 @@ from sublet.decisions.shard_sync import NewLease
 from sublet.decisions.tick_plan import Look
 from sublet.engine.adopting import check_stream
 from sublet.engine.held_lease import HeldLease
+from sublet.engine.reporting import look_at_reports
 from sublet.metric_names import Metric
 from sublet.ports import Applied, LeaseTable, Ports
 from sublet.protocol.checkpoint import LATEST
@@ -34,9 +35,10 @@ def look(ports: Ports, settings: Settings) -> Look:
     shards = ports.stream.list_shards(at=settings.start_position if is_empty else None)
     remembered = ports.sightings.load()
     check_stream(ports, settings.application, remembered.stream, scan, shards)
+    reports = look_at_reports(scan.reports, ports, settings)
     return Look(
         scan, shards, remembered.sightings, remembered.dispatched, remembered.unread, remembered.round,
-        remembered.announced,
+        remembered.announced, reports,
     )  # fmt: skip
 
 
@@ -73,7 +75,7 @@ def acquire_lease(
 
 def is_held_by(lease: Lease, worker_id: str, holder: str) -> bool:
     """By this very holder: the worker id alone is shared, and a Java worker that takes a lease leaves our holder on the row."""
-    return lease.holder == holder and lease.lease_owner == worker_id
+    return lease.held_by == holder and lease.lease_owner == worker_id
 
 
 def begin(held: HeldLease, ports: Ports, start: StartPosition) -> bool | None:

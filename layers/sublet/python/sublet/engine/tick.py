@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from sublet.decisions.announcing import AmongOthers, What
 from sublet.decisions.crash_caution import Caution, caution
+from sublet.decisions.fleet_kind import FleetKind
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
 from sublet.engine.announcements import announce
 from sublet.engine.lease_steps import create_lease, delete_lease, is_gone, look
 from sublet.engine.probing import probe_unread
+from sublet.engine.reporting import make_reports
 from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Ports
 from sublet.settings import Settings
@@ -35,6 +37,7 @@ class TickReport:
     holes: int
     inconsistent_shards: int
     others: AmongOthers
+    fleet: FleetKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class LeaseManager:
             is_dispatched = self._dispatch(plan, seen.round)
             if is_dispatched:
                 break
+        make_reports(plan.reports, self.ports)
         report = TickReport(
             created=created,
             deleted=deleted,
@@ -94,6 +98,7 @@ class LeaseManager:
             holes=len(plan.sync.holes),
             inconsistent_shards=len(plan.sync.inconsistent),
             others=plan.others,
+            fleet=plan.fleet.kind,
         )
         if plan.announces:
             announce(What.ASKS, self.ports, self.settings, seen.announced)

@@ -27,12 +27,14 @@ from sublet.engine.lease_metrics import SHOWN_EVERY
 from sublet.engine.lease_session import LeaseSession, LeftBehind
 from sublet.engine.process_shared import ProcessShared
 from sublet.engine.progress import Progress
+from sublet.engine.reporting import keep_reporting
 from sublet.errors import LeaseTableError, StreamError, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Signal, Task, Tasks
 from sublet.protocol.lease import Lease, LeaseFence, lease_key_of, shard_id_of
 from sublet.protocol.lease_writes import release
 from sublet.protocol.shard import Shard
+from sublet.settings import Mode
 
 
 class Exclusion:
@@ -95,6 +97,10 @@ class Window:
         try:
             beside.append(tasks.spawn(lambda: keep_heartbeating(self._progress, self.shared.settings, done)))
             beside.append(tasks.spawn(lambda: self._keep_showing(done)))
+            if self.shared.settings.mode is Mode.CONTINUOUS:
+                beside.append(
+                    tasks.spawn(lambda: keep_reporting(self.item.worker_id, self.shared.ports, done))
+                )
             if self.stop is not None:
                 beside.append(tasks.spawn(partial(self._pass_on, self.stop, done)))
             self._start_claims()
@@ -260,6 +266,8 @@ class Window:
     def _session(self, lease: Lease, since: Instant, why: ClaimReason) -> LeaseSession:
         ports, stop = self.shared.ports, self.shared.ports.tasks.signal()
         held = HeldLease(lease, since, ports, self.shared.settings.failover_time, stop)
+        if self.shared.settings.mode is Mode.CONTINUOUS:
+            held.measure(self.shared.settings.heartbeat_interval)
         keep = keeps_leases(self.item, self.shared.settings)
         session = LeaseSession(self.shared, held, self.deadline, stop, why, keep, self.cut_off)
         self.acquired += 1

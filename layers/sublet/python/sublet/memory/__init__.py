@@ -13,6 +13,7 @@ from sublet.memory.metrics import Measurement, MemoryMetrics
 from sublet.memory.ports import memory_ports
 from sublet.memory.sighting_store import MemorySightingStore
 from sublet.memory.stream import MemoryStream
+from sublet.memory.worker_reports import MemoryWorkerReports
 
 __all__ = [
     "FakeClock",
@@ -26,5 +27,6 @@ __all__ = [
     "MemoryMetrics",
     "MemorySightingStore",
     "MemoryStream",
+    "MemoryWorkerReports",
     "memory_ports",
 ]

@@ -11,6 +11,7 @@ from sublet.memory.log import MemoryLog
 from sublet.memory.metrics import MemoryMetrics
 from sublet.memory.sighting_store import MemorySightingStore
 from sublet.memory.stream import MemoryStream
+from sublet.memory.worker_reports import MemoryWorkerReports
 from sublet.ports import (
     Clock,
     FailureDestination,
@@ -39,9 +40,9 @@ def memory_ports(
     destination: FailureDestination | None = None,
 ) -> Ports:
     """A new and empty world, but for what is given. The clock is the machine's, and the tasks are its threads."""
-    clock = clock or SystemClock()
+    clock, table = clock or SystemClock(), table or MemoryLeaseTable()
     return Ports(
-        table=table or MemoryLeaseTable(),
+        table=table,
         stream=stream or MemoryStream(clock=clock),
         sightings=sightings or MemorySightingStore(),
         clock=clock,
@@ -50,4 +51,5 @@ def memory_ports(
         metrics=metrics or MemoryMetrics(),
         log=log or MemoryLog(),
         destination=destination or MemoryDestination(),
+        reports=MemoryWorkerReports(table) if isinstance(table, MemoryLeaseTable) else None,
     )

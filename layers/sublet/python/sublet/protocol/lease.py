@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
 from sublet.protocol.checkpoint import STARTING_AT_A_MOMENT, Checkpoint, PendingCheckpoint
 from sublet.protocol.shard import HashKeyRange
+
+if TYPE_CHECKING:
+    from sublet.protocol.worker_report import WorkerReport
 
 AttributeValue = Mapping[str, Any]
 """A DynamoDB attribute in its typed JSON form: {"S": "text"}, {"N": "1"}, {"SS": ["a"]}, {"B": b".."}, {"NULL": True}, ..."""
@@ -56,6 +59,7 @@ class Lease:
     caught_up_at          ours (`subletCaughtUpAt`): a moment at which nothing after the checkpoint of then was in the shard;
                           what has been trimmed since a day after it may have been lost, nothing before
     holder                ours (`subletHolder`): which worker item and invocation holds it; worker ids are shared by many
+    holder_counter        ours (`subletCounter`): what the counter became with the holder's last write
     crashes               ours (`subletCrashes`): how often an owner has gone without releasing it since the last checkpoint.
                           It outlives a process that a record of it kills; a Java owner's checkpoint leaves it as it is
     attempts              ours (`subletAttempts`): how often what follows this very checkpoint has been tried in vain
@@ -74,6 +78,7 @@ class Lease:
     start_at: datetime | None = None
     caught_up_at: datetime | None = None
     holder: str | None = None
+    holder_counter: int | None = None
     crashes: int = 0
     attempts: int = 0
     checkpoint_owner: str | None = None
@@ -103,6 +108,11 @@ class Lease:
         return Position(self.checkpoint, self.start_at if self.checkpoint in STARTING_AT_A_MOMENT else None)
 
     @property
+    def held_by(self) -> str | None:
+        """The holder, unless another has written since: KCL takes and assigns a lease without a look at our attributes."""
+        return self.holder if self.holder_counter in (None, self.lease_counter) else None
+
+    @property
     def is_ended(self) -> bool:
         return self.checkpoint.is_shard_end
 
@@ -120,12 +130,14 @@ class MalformedRow(Struct, frozen=True):
 
 
 class LeaseScan(Struct, frozen=True):
-    """The lease table as one scan saw it. Rows of another entityType are in none of these.
+    """The lease table as one scan saw it. Rows of any other entityType are in none of these.
 
     multi_stream   lease keys of a multi-stream KCL application: well formed, and not of this application's one stream.
                    They are left alone
+    reports        by which workers of a KCL 3.5 tell that they live
     """
 
     leases: tuple[Lease, ...]
     malformed: tuple[MalformedRow, ...] = ()
     multi_stream: tuple[str, ...] = ()
+    reports: tuple[WorkerReport, ...] = ()

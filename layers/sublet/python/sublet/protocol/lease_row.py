@@ -1,4 +1,4 @@
-"""A lease as a row of KCL's table: every attribute that KCL 2.x and 3.x write, and our four, read and written.
+"""A lease as a row of KCL's table: every attribute that KCL 2.x and 3.x write, and our own, read and written.
 
 KCL's types and names: its DynamoDBLeaseSerializer. Ours start with `sublet`; Java ignores attributes that it does not know.
 Attributes unknown to us are kept in `Lease.other`, so that reading and writing a row loses nothing.
@@ -7,14 +7,14 @@ Attributes unknown to us are kept in `Lease.other`, so that reading and writing 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sublet.errors import MalformedCheckpoint
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint, Sentinel
-from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow, shard_id_of
+from sublet.protocol.lease import AttributeValue, Lease, MalformedRow, shard_id_of
 from sublet.protocol.shard import HashKeyRange
 
 T = TypeVar("T")
@@ -39,6 +39,7 @@ START_AT = "subletStartAt"
 CAUGHT_UP_AT = "subletCaughtUpAt"
 HOLDER = "subletHolder"
 CRASHES = "subletCrashes"
+HOLDER_COUNTER = "subletCounter"
 ATTEMPTS = "subletAttempts"
 """`<attempts>@<checkpoint>`: they are of what follows that checkpoint, and of nothing else. An owner that knows nothing of the
 attribute, as Java's, leaves it when it checkpoints.
@@ -70,6 +71,7 @@ _KNOWN = frozenset(
         START_AT,
         CAUGHT_UP_AT,
         HOLDER,
+        HOLDER_COUNTER,
         CRASHES,
         ATTEMPTS,
     }
@@ -95,6 +97,11 @@ def number(value: int) -> AttributeValue:
 def texts(values: frozenset[str]) -> AttributeValue:
     """A string set. DynamoDB refuses empty ones: leave the attribute out instead."""
     return {"SS": sorted(values)}
+
+
+def throughput(kbps: float) -> AttributeValue:
+    """To as many digits as KCL writes."""
+    return {"N": f"{kbps:.6f}"}
 
 
 def attempts_after(checkpoint: Checkpoint, attempts: int) -> AttributeValue:
@@ -127,22 +134,6 @@ def is_multi_stream(item: Mapping[str, AttributeValue]) -> bool:
     return (
         is_lease_row(item) and _MULTI_STREAM_KEY.fullmatch(item.get(LEASE_KEY, {}).get("S", "")) is not None
     )
-
-
-def scan_of(items: Iterable[Mapping[str, AttributeValue]]) -> LeaseScan:
-    """What a table's rows are."""
-    leases: list[Lease] = []
-    malformed: list[MalformedRow] = []
-    multi_stream: list[str] = []
-    for item in items:
-        match decode_row(item):
-            case Lease() as lease:
-                leases.append(lease)
-            case MalformedRow() as row:
-                malformed.append(row)
-            case None if is_multi_stream(item):
-                multi_stream.append(item[LEASE_KEY]["S"])
-    return LeaseScan(tuple(leases), tuple(malformed), tuple(multi_stream))
 
 
 def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | None:
@@ -180,6 +171,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         start_at=start_at,
         caught_up_at=_moment(item, CAUGHT_UP_AT),
         holder=_text(item, HOLDER) or None,
+        holder_counter=_number(item, HOLDER_COUNTER),
         crashes=_number(item, CRASHES) or 0,
         attempts=_attempts(item, checkpoint),
         checkpoint_owner=_text(item, CHECKPOINT_OWNER) or None,
@@ -214,10 +206,11 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         PENDING_STATE: None
         if lease.pending_checkpoint_state is None
         else {"B": lease.pending_checkpoint_state},
-        THROUGHPUT: None if lease.throughput_kbps is None else {"N": f"{lease.throughput_kbps:.6f}"},
+        THROUGHPUT: None if lease.throughput_kbps is None else throughput(lease.throughput_kbps),
         CHECKPOINT_OWNER: lease.checkpoint_owner and text(lease.checkpoint_owner),
         CAUGHT_UP_AT: lease.caught_up_at and moment(lease.caught_up_at),
         HOLDER: lease.holder and text(lease.holder),
+        HOLDER_COUNTER: None if lease.holder_counter is None else number(lease.holder_counter),
         CRASHES: lease.crashes and number(lease.crashes),
         ATTEMPTS: lease.attempts and attempts_after(lease.checkpoint, lease.attempts),
     }

@@ -9,7 +9,7 @@ memory and DynamoDB run the same value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -108,7 +108,7 @@ def acquire(seen: LeaseFence, worker_id: str, holder: str, *, after_crash: bool 
         WriteKind.ACQUIRE,
         seen.lease_key,
         all_of(_counter_stands(seen), _owner_stands(seen), _NOT_ENDED),
-        sets={columns.LEASE_OWNER: text(worker_id), columns.HOLDER: text(holder)},
+        sets={columns.LEASE_OWNER: text(worker_id), columns.HOLDER: text(holder), **_counted(seen)},
         adds={columns.LEASE_COUNTER: ONE, **switches, **crashes},
         removes=(columns.CHECKPOINT_OWNER,),
     )
@@ -121,7 +121,7 @@ def heartbeat(lease: Lease, attempts: int = 0) -> LeaseWrite:
         WriteKind.HEARTBEAT,
         lease.lease_key,
         _still_held(lease),
-        sets=noted,
+        sets={**noted, **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
     )
 
@@ -132,7 +132,7 @@ def pin(lease: Lease, at: datetime) -> LeaseWrite:
         WriteKind.PIN,
         lease.lease_key,
         all_of(*_still_held(lease).conditions, _position_stands(lease)),
-        sets=columns.starting_at(lease.checkpoint, at),
+        sets={**columns.starting_at(lease.checkpoint, at), **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
         moves_to=Position(lease.checkpoint, whole_milliseconds(at)),
     )
@@ -144,7 +144,7 @@ def checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
         WriteKind.CHECKPOINT,
         lease.lease_key,
         all_of(*_still_held(lease).conditions, _position_stands(lease), _further_on(to)),
-        sets=_position(to),
+        sets={**_position(to), **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
         removes=(*columns.PENDING, columns.START_AT, *columns.TROUBLES),
         moves_to=Position(to),
@@ -164,10 +164,17 @@ def prepare(lease: Lease, to: Checkpoint, state: bytes) -> LeaseWrite:
             columns.PENDING_CHECKPOINT: text(to.sequence_number),
             columns.PENDING_SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
             **kept,
+            **_counted(lease),
         },
         adds={columns.LEASE_COUNTER: ONE},
         removes=() if state else (columns.PENDING_STATE,),
     )
+
+
+def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
+    """The same write, which tells a KCL 3.x leader what the lease brings too."""
+    measured = {columns.THROUGHPUT: columns.throughput(kib_per_second)}
+    return replace(write, sets={**write.sets, **measured})
 
 
 def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
@@ -192,7 +199,7 @@ def set_children(lease: Lease, child_shard_ids: frozenset[str]) -> LeaseWrite:
         WriteKind.SET_CHILDREN,
         lease.lease_key,
         _still_held(lease),
-        sets={columns.CHILDREN: texts(child_shard_ids)} if child_shard_ids else {},
+        sets={**({columns.CHILDREN: texts(child_shard_ids)} if child_shard_ids else {}), **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
     )
 
@@ -234,7 +241,7 @@ def hand_over(lease: Lease) -> LeaseWrite:
         lease.lease_key,
         all_of(_EXISTS, _owner_stands(lease), _drained_by(lease.checkpoint_owner)),
         adds={columns.LEASE_COUNTER: ONE, columns.OWNER_SWITCHES: ONE},
-        removes=(columns.CHECKPOINT_OWNER, columns.HOLDER),
+        removes=(columns.CHECKPOINT_OWNER, *_HOLDING),
     )
 
 
@@ -243,7 +250,8 @@ def delete(lease: Lease) -> LeaseWrite:
     return LeaseWrite(WriteKind.DELETE, lease.lease_key, all_of(_counter_stands(lease), _owner_stands(lease)))
 
 
-_OWNERSHIP = (columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER)
+_HOLDING = (columns.HOLDER, columns.HOLDER_COUNTER)
+_OWNERSHIP = (columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, *_HOLDING)
 
 _EXISTS = Clause(
     "exists",
@@ -275,6 +283,11 @@ def _owner_stands(lease: Lease | LeaseFence) -> Clause:
 def _holder_stands(lease: Lease) -> Clause:
     because = "a row that was deleted and created anew counts from 0 again, up to our counter and under our worker id"
     return Clause("holder_stands", _names(columns.HOLDER, lease.holder), because)
+
+
+def _counted(lease: Lease | LeaseFence) -> dict[str, AttributeValue]:
+    """What the counter becomes, which tells the holder's own write from whatever another makes of the row later."""
+    return {columns.HOLDER_COUNTER: number(lease.lease_counter + ONE)}
 
 
 def _names(attribute: str, who: str | None) -> Condition:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.decisions.announcing import NOTHING_ANNOUNCED, What, heard_within, tick_interval
+from sublet.decisions.fleet_kind import REPORTED_EVERY, FleetKind
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.process_report import ProcessReport, ProcessState, process_report
 from sublet.decisions.window import Next
@@ -18,6 +19,7 @@ from sublet.engine.announcements import announce
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.lease_session import LeftBehind
 from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.reporting import stop_reporting
 from sublet.engine.resuming import resume
 from sublet.engine.tick import LeaseManager
 from sublet.errors import LeaseTableError, ProcessSpent, TransientError
@@ -51,6 +53,8 @@ class ConsumerProcess:
     """As it was at the last look."""
     _tried_at: datetime = field(init=False)
     _looked_at: datetime | None = None
+    _is_led: bool = False
+    """By a KCL 3.x leader; as it was at the last look."""
 
     def __post_init__(self) -> None:
         self._worker = LeaseWorker(self.ports, self.handler, self.settings, asks=True)
@@ -105,6 +109,8 @@ class ConsumerProcess:
                 self._prompt = (
                     self.ports.tasks.signal()
                 )  # before the tick, which answers whatever the old one was set for
+            if self._is_led:
+                stop_reporting(self.settings.own_worker_ids, self.ports)
             if not self.stop.is_set():
                 self._leave()
         finally:
@@ -130,7 +136,7 @@ class ConsumerProcess:
     def _tick(self, manager: LeaseManager) -> timedelta:
         """When the next one is due, unless it is prompted for."""
         try:
-            others = manager.tick().others
+            report = manager.tick()
         except TransientError as problem:
             self._worker.health.note(problem)
             self.ports.log.warning("tick failed; the next one tries again", problem=str(problem))
@@ -138,11 +144,15 @@ class ConsumerProcess:
         finally:
             self._tried_at = self.ports.clock.steady()
         self._looked_at = self._tried_at
+        others, self._is_led = report.others, report.fleet is FleetKind.LED
         self._is_alone = others.is_alone
         if others.gives:
             self.ports.log.info("asked for leases, and giving them", lease_keys=sorted(others.gives))
             self._worker.give(others.gives)
-        return others.next_look.after
+        after = others.next_look.after
+        return (
+            min(after, REPORTED_EVERY) if self._is_led else after
+        )  # without a lease no window reports for it
 
     def _leave(self) -> None:
         """Say so, and go on with what it has until the others have heard of it."""

@@ -35,6 +35,14 @@ class HashRangeFilter(StrEnum):
     OFF = "off"
 
 
+class KclFleet(StrEnum):
+    """Which KCL's workers share the lease table. 2.x: each takes and steals for itself. 3.x: their leader assigns the leases."""
+
+    DETECT = "detect"
+    V2 = "2x"
+    V3 = "3x"
+
+
 class LogExceptions(StrEnum):
     """What the worker's log tells of a handler's exception. Its text may hold what the record held."""
 

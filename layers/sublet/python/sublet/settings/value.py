@@ -30,6 +30,7 @@ from sublet.settings.kinds import (
     FailureDetails,
     HandlerContract,
     HashRangeFilter,
+    KclFleet,
     LogExceptions,
     Mode,
     StartPosition,
@@ -163,6 +164,11 @@ class Settings:
 
     enable_priority_lease_assignment: Annotated[bool, Elsewhere(kcl="enablePriorityLeaseAssignment")] = True
     """A lease idle for over 3 x failover_time is taken whatever the fair share."""
+
+    kcl_fleet: KclFleet = KclFleet.DETECT
+    """Where workers of a KCL 3.x report, in the lease table or in `<application>-WorkerMetricStats`, their leader shares out the
+    leases: what it assigns is taken, and nothing is stolen. 2x, 3x: the one or the other, whatever the tables show.
+    """
 
     window: Annotated[timedelta, lasting("1s", "7d")] = timedelta(minutes=14)
     """How long one worker goes on at most. The default leaves a minute of Lambda's fifteen."""
@@ -371,6 +377,11 @@ class Settings:
     def sightings_table(self) -> str:
         """Not the lease table: one foreign row there stops every Java lease taker of KCL 2.x and 3.0-3.4."""
         return f"{self.application}{SIGHTINGS_SUFFIX}"
+
+    @property
+    def worker_reports_table(self) -> str:
+        """KCL's name for it, before 3.5."""
+        return f"{self.application}-WorkerMetricStats"
 
     @property
     def own_worker_ids(self) -> tuple[str, ...]:

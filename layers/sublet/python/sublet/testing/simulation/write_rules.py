@@ -19,8 +19,8 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 HELD = frozenset({"lease_counter", "lease_owner", "holder"})
 POSITION = frozenset({"position"})
 NOT_ENDED = frozenset({"is_ended"})
-COUNTER = frozenset({columns.LEASE_COUNTER})
-OWNERSHIP = frozenset({columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER})
+COUNTER = frozenset({columns.LEASE_COUNTER, columns.HOLDER_COUNTER})
+OWNERSHIP = frozenset({columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER, columns.HOLDER_COUNTER})
 PROGRESS = frozenset({columns.CHECKPOINT, columns.SUB_SEQUENCE_NUMBER, columns.OWNER_SWITCHES})
 OVER = frozenset({*columns.PENDING, columns.START_AT, *columns.TROUBLES})
 """What progress takes away."""
@@ -44,9 +44,9 @@ RULES = {
         frozenset({columns.LEASE_OWNER, columns.HOLDER, columns.OWNER_SWITCHES, columns.CRASHES}),
         frozenset({columns.CHECKPOINT_OWNER}),
     ),
-    WriteKind.HEARTBEAT: Rule(HELD, frozenset({columns.ATTEMPTS})),
+    WriteKind.HEARTBEAT: Rule(HELD, frozenset({columns.ATTEMPTS, columns.THROUGHPUT})),
     WriteKind.PIN: Rule(HELD | POSITION, frozenset({columns.START_AT, columns.SUB_SEQUENCE_NUMBER})),
-    WriteKind.CHECKPOINT: Rule(HELD | POSITION, PROGRESS, OVER),
+    WriteKind.CHECKPOINT: Rule(HELD | POSITION, PROGRESS | {columns.THROUGHPUT}, OVER),
     WriteKind.PREPARE: Rule(HELD, frozenset(columns.PENDING)),
     WriteKind.LATE_CHECKPOINT: Rule(POSITION, PROGRESS, OVER, counted=0),
     WriteKind.SET_CHILDREN: Rule(HELD, frozenset({columns.CHILDREN})),
@@ -55,7 +55,7 @@ RULES = {
     WriteKind.HAND_OVER: Rule(
         frozenset({"lease_owner", "checkpoint_owner"}),
         frozenset({columns.OWNER_SWITCHES}),
-        frozenset({columns.CHECKPOINT_OWNER, columns.HOLDER}),
+        frozenset({columns.CHECKPOINT_OWNER, columns.HOLDER, columns.HOLDER_COUNTER}),
     ),
     WriteKind.DELETE: Rule(frozenset({"lease_counter", "lease_owner"})),
 }

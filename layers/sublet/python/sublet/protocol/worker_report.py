@@ -1,0 +1,73 @@
+"""How a worker of a KCL 3.x fleet tells its leader that it lives: KCL's WorkerMetricStats, a row for each worker id.
+
+The leader assigns leases to workers that have reported lately, and to no others. From 3.5 on the rows stand in the lease table,
+beside the leases; before, and until such an application has migrated, in a table of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from msgspec import Struct
+
+from sublet.protocol.lease import AttributeValue
+from sublet.protocol.lease_row import ENTITY_TYPE, LEASE_KEY, number, text
+
+WORKER_ENTITY = "WORKER_METRIC_STATS"
+WORKER_ID = "wid"
+"""The key of the table of their own."""
+
+REPORTED_AT, METRICS, OPERATING_RANGES = "lut", "sts", "opr"
+SUPPORT_CODE, SUPPORTED_AT = "sup", "slu"
+SINGLE_TABLE_MIGRATION = 1
+"""KCL's only support code: this worker reads and writes its entities in the lease table, once they are there."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+
+
+class Place(StrEnum):
+    """Where a fleet keeps its reports."""
+
+    LEASE_TABLE = "lease_table"
+    OWN_TABLE = "own_table"
+
+
+KEY: Mapping[Place, str] = {Place.LEASE_TABLE: LEASE_KEY, Place.OWN_TABLE: WORKER_ID}
+
+
+class WorkerReport(Struct, frozen=True):
+    """A worker lived at `reported_at`, to the second. Of what it says besides, we need nothing."""
+
+    worker_id: str
+    reported_at: datetime
+    place: Place
+
+
+def decode_report(item: Mapping[str, AttributeValue], place: Place) -> WorkerReport | None:
+    """None: no report, or one that KCL would take for invalid."""
+    if place is Place.LEASE_TABLE and item.get(ENTITY_TYPE, {}).get("S") != WORKER_ENTITY:
+        return None
+    worker_id, seconds = item.get(KEY[place], {}).get("S"), item.get(REPORTED_AT, {}).get("N")
+    try:
+        return (
+            WorkerReport(worker_id, _EPOCH + int(seconds) * _SECOND, place) if worker_id and seconds else None
+        )
+    except (ValueError, OverflowError):
+        return None
+
+
+def encode_report(report: WorkerReport) -> dict[str, AttributeValue]:
+    """Without figures of the machine, as of a KCL with `disableWorkerMetrics`: its leader goes by the leases' throughput."""
+    at = number((report.reported_at - _EPOCH) // _SECOND)
+    return {
+        KEY[report.place]: text(report.worker_id),
+        ENTITY_TYPE: text(WORKER_ENTITY),
+        REPORTED_AT: at,
+        METRICS: {"M": {}},
+        OPERATING_RANGES: {"M": {}},
+        SUPPORT_CODE: number(SINGLE_TABLE_MIGRATION),
+        SUPPORTED_AT: at,
+    }

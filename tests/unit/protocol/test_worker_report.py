@@ -1,0 +1,60 @@
+"""Reports as KCL 3.5.1 writes them, and as we do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sublet.protocol.table_scan import scan_of
+from sublet.protocol.worker_report import Place, WorkerReport, decode_report, encode_report
+
+AT = datetime(2026, 11, 22, 7, 0, 45, tzinfo=UTC)
+JAVA_3_5: dict[str, Any] = {
+    "entityType": {"S": "WORKER_METRIC_STATS"},
+    "leaseKey": {"S": "java-kcl-2"},
+    "lut": {"N": "1795330845"},
+    "opr": {"M": {}},
+    "slu": {"N": "1795330845"},
+    "sts": {"M": {}},
+    "sup": {"N": "1"},
+}
+
+
+def test_javas_row_is_read() -> None:
+    theirs = WorkerReport("java-kcl-2", AT, Place.LEASE_TABLE)
+    assert decode_report(JAVA_3_5, Place.LEASE_TABLE) == theirs
+    assert scan_of([JAVA_3_5]).reports == (theirs,)
+
+
+def test_ours_is_like_javas() -> None:
+    assert encode_report(WorkerReport("java-kcl-2", AT, Place.LEASE_TABLE)) == JAVA_3_5
+
+
+def test_in_the_table_of_their_own_they_have_another_key() -> None:
+    row = encode_report(WorkerReport("sublet-1", AT, Place.OWN_TABLE))
+    assert (row["wid"], "leaseKey" in row) == ({"S": "sublet-1"}, False)
+    older: dict[str, Any] = {
+        "wid": {"S": "java-1"},
+        "lut": {"N": "1795330845"},
+        "sts": {"M": {"C": {"L": [{"N": "3.5"}]}}},
+    }
+    assert decode_report(older, Place.OWN_TABLE) == WorkerReport("java-1", AT, Place.OWN_TABLE)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"lut": {"S": "yesterday"}},
+        {"lut": {"N": "9" * 30}},
+        {"leaseKey": {"N": "1"}},
+        {"entityType": {"S": "LEADER"}},
+    ],
+)
+def test_what_kcl_would_not_take_is_none(damage: dict[str, Any]) -> None:
+    assert decode_report({**JAVA_3_5, **damage}, Place.LEASE_TABLE) is None
+
+
+def test_one_without_a_moment_is_none() -> None:
+    row: dict[str, Any] = {name: value for name, value in JAVA_3_5.items() if name != "lut"}
+    assert decode_report(row, Place.LEASE_TABLE) is None
