@@ -86,8 +86,8 @@ e2e-localstack: setup $(if $(E2E_ENDPOINT),,.local/localstack/.installed) ## the
 
 SEEDS ?= 1000
 .PHONY: simulate
-simulate: setup ## the engine in SEEDS=1000 new worlds of faults (PULL=2000: programs that pull); a seed that breaks a promise prints itself
-	@$(PY) -m tests.simulation --seeds $(or $(PULL),$(SEEDS)) $(if $(PULL),--pull)
+simulate: setup ## the engine in SEEDS=1000 new worlds of faults (PULL=2000: programs that pull; WORLDS=giving-up or side-by-side: handlers that fail); a seed that breaks a promise prints itself
+	@$(PY) -m tests.simulation --seeds $(or $(PULL),$(SEEDS)) $(if $(PULL),--pull) $(if $(WORLDS),--worlds $(WORLDS))
 
 .PHONY: alarms
 alarms: setup ## what stands still has an alarm in time, and a healthy month has none: simulated, at four paces

@@ -6,13 +6,22 @@ import argparse
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from random import SystemRandom
 
 from sublet.testing.simulation.run import Result
 
+from tests.simulation.giving_up import give_up
 from tests.simulation.pull_worlds import broken_promise
+from tests.simulation.side_by_side import give_up_side_by_side
 from tests.simulation.simulation import simulate
+
+WORLDS: Mapping[str, Callable[..., Result]] = {
+    "fleets": simulate,
+    "giving-up": give_up,
+    "side-by-side": give_up_side_by_side,
+}
 
 HISTORY_SHOWN = 40
 """Lines before the end, of a seed that fails among many."""
@@ -20,6 +29,9 @@ HISTORY_SHOWN = 40
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument(
+        "--worlds", choices=WORLDS, default="fleets", help="of the engine: fleets, handlers that fail"
+    )
     parser.add_argument("--seed", type=int, help="one seed, replayed exactly")
     parser.add_argument("--verbose", action="store_true", help="with --seed: its history")
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run")
@@ -29,13 +41,14 @@ def main() -> int:
     if arguments.seed is not None:
         if arguments.pull:
             return _many_pulling(range(arguments.seed, arguments.seed + 1))
-        return _one(arguments.seed, arguments.verbose)
+        return _one(arguments.worlds, arguments.seed, arguments.verbose)
     first = SystemRandom().randrange(10**9) if arguments.first is None else arguments.first
-    return (_many_pulling if arguments.pull else _many)(range(first, first + arguments.seeds))
+    seeds = range(first, first + arguments.seeds)
+    return _many_pulling(seeds) if arguments.pull else _many(arguments.worlds, seeds)
 
 
-def _one(seed: int, verbose: bool) -> int:
-    result = simulate(seed, is_recorded=verbose)
+def _one(worlds: str, seed: int, verbose: bool) -> int:
+    result = WORLDS[worlds](seed, is_recorded=verbose)
     print("\n".join(result.history))
     print(
         f"seed {seed}: {result.violation or 'clean'}; {result.steps:,} steps, {result.records} records, {result.faults}"
@@ -43,15 +56,15 @@ def _one(seed: int, verbose: bool) -> int:
     return int(result.violation is not None)
 
 
-def _many(seeds: range) -> int:
-    print(f"seeds {seeds.start} to {seeds.stop - 1}")
+def _many(worlds: str, seeds: range) -> int:
+    print(f"{worlds}: seeds {seeds.start} to {seeds.stop - 1}")
     faults: Counter[str] = Counter()
     failed, steps, done = 0, 0, 0
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for result in pool.map(simulate, seeds, chunksize=4):
+        for result in pool.map(WORLDS[worlds], seeds, chunksize=4):
             done, steps = done + 1, steps + result.steps
             faults.update(result.faults)
-            failed += _show(result)
+            failed += _show(worlds, result)
             if done % 1000 == 0:
                 print(f"{done:,} seeds, {failed} failed", flush=True)
     print(f"{len(seeds)} seeds, {failed} failed, {steps:,} steps; faults: {dict(faults.most_common())}")
@@ -73,12 +86,15 @@ def _many_pulling(seeds: range) -> int:
     return int(failed > 0)
 
 
-def _show(result: Result) -> bool:
+def _show(worlds: str, result: Result) -> bool:
     if result.violation is None:
         return False
-    print("\n".join(simulate(result.seed, is_recorded=True).history[-HISTORY_SHOWN:]))
+    print("\n".join(WORLDS[worlds](result.seed, is_recorded=True).history[-HISTORY_SHOWN:]))
     print(f"seed {result.seed}: {result.violation}")
-    print(f"the whole history: python -m tests.simulation --seed {result.seed} --verbose", flush=True)
+    print(
+        f"the whole history: python -m tests.simulation --worlds {worlds} --seed {result.seed} --verbose",
+        flush=True,
+    )
     return True
 
 

@@ -37,7 +37,7 @@ class PoisonHandler:
         self._real = SimHandler(world, process)
 
     def handle(self, batch: Batch) -> None:
-        poison = next((n for n, record in enumerate(batch.records) if _is_poison(record.data)), None)
+        poison = next((n for n, record in enumerate(batch.records) if is_poison(record.data)), None)
         if poison is None:
             self._real.handle(batch)
             return
@@ -72,7 +72,7 @@ class PoisonHandler:
         self._real.shard_ended(shard_id)
 
 
-def _is_poison(data: bytes) -> bool:
+def is_poison(data: bytes) -> bool:
     return int(data) % POISON_EACH == 0
 
 

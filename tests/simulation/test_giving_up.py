@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 
 import pytest
 from sublet.decisions import failure_policy
 from sublet.decisions.failure_policy import Answer, Course
-from sublet.engine import batch_course
+from sublet.engine import batch_course, side_by_side
+from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
+from sublet.testing.simulation.run import Result
 
 from tests.simulation.giving_up import LaterDestination, give_up
+from tests.simulation.side_by_side import give_up_side_by_side
 
 WORLDS = int(os.environ.get("GIVING_UP_SEEDS", "40"))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_every_record_ends_handled_or_set_aside() -> None:
-    """The worlds drain: all records are finished, or the destination has them; and no checkpoint was ever ahead of either."""
-    broken = {seed: found for seed in range(WORLDS) if (found := give_up(seed).violation)}
+@pytest.mark.parametrize("world", [give_up, give_up_side_by_side])
+def test_every_record_ends_handled_or_set_aside(world: Callable[[int], Result]) -> None:
+    """The worlds drain: all records are finished, or the destination has them; and no checkpoint was ever ahead of either.
+    More of them: `make simulate WORLDS=giving-up`, or `side-by-side`.
+    """
+    broken = {seed: found for seed in range(WORLDS) if (found := world(seed).violation)}
     assert not broken, broken
 
 
@@ -47,3 +54,15 @@ def test_a_bisect_that_swaps_halves_is_noticed(monkeypatch: pytest.MonkeyPatch) 
         or "which no handler has finished" in found
         or "though the checkpoint" in found
     )
+
+
+@pytest.mark.timeout(300)
+def test_parallel_keys_out_of_order_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are dealt out to the lanes like cards, whatever their keys."""
+
+    def dealt(records: Sequence[UserRecord], count: int) -> list[list[int]]:
+        return [places for lane in range(count) if (places := list(range(lane, len(records), count)))]
+
+    monkeypatch.setattr(side_by_side, "lanes_of", dealt)
+    found = next(found for seed in range(60) if (found := give_up_side_by_side(seed).violation))
+    assert found.split(": ")[1].startswith("key-"), found

@@ -1,0 +1,144 @@
+"""Giving-up worlds with parallelization_factor: the records of a shard in several calls at once, those of a key in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from sublet.errors import BatchItemsFailed, DestinationRefused
+from sublet.handler import Batch
+from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
+from sublet.protocol.failure_document import SetAsideBatch
+from sublet.protocol.records import UserRecord
+from sublet.testing.simulation.fleet import Wiring
+from sublet.testing.simulation.handlers import HandlerFailed
+from sublet.testing.simulation.ledger import Session
+from sublet.testing.simulation.run import Result, play
+from sublet.testing.simulation.scheduler import SECOND, Process
+from sublet.testing.simulation.weather import Fault
+from sublet.testing.simulation.world import World
+
+from tests.simulation.giving_up import BY_HAND, is_poison, settings_of
+
+
+@dataclass(slots=True)
+class Tenure:
+    """One session's: of each partition key, the index of the last record that is done."""
+
+    session: Session
+    last: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Keys:
+    """The order within each key, which the world's ledger does not know: it has one order for a shard."""
+
+    tenures: dict[tuple[Process, str], Tenure] = field(default_factory=dict)
+
+    def place(self, world: World, process: Process, shard_id: str, record: UserRecord) -> int:
+        """Its index in the shard, if it is its key's turn. A session that begins anew may be given again what was done beyond
+        its checkpoint.
+        """
+        tenure = self._of_session(world, process, shard_id)
+        place, floor = world.ledger.shards[shard_id].index_of(record), tenure.session.floor
+        last = tenure.last.get(record.partition_key, -1)
+        if place < floor:
+            world.fail(f"record {place} of {shard_id}, though the checkpoint covered {floor}")
+        if place <= last:
+            world.fail(f"{record.partition_key} of {shard_id}: record {place} after {last}")
+        return place
+
+    def done(self, world: World, process: Process, shard_id: str, record: UserRecord) -> int:
+        place = self.place(world, process, shard_id, record)
+        self._of_session(world, process, shard_id).last[record.partition_key] = place
+        return place
+
+    def _of_session(self, world: World, process: Process, shard_id: str) -> Tenure:
+        session = world.ledger.sessions[process, shard_id]
+        known = self.tenures.get((process, shard_id))
+        if known is None or known.session is not session:
+            known = self.tenures[process, shard_id] = Tenure(session)
+        return known
+
+
+@dataclass(slots=True)
+class SideBySideHandler:
+    """It takes its time for each record, so that calls overlap. It never does what every eleventh put holds."""
+
+    world: World
+    process: Process
+    keys: Keys
+
+    def handle(self, batch: Batch) -> None:
+        world = self.world
+        world.scheduler.check_alive()
+        places = [self.keys.place(world, self.process, batch.shard_id, record) for record in batch.records]
+        if places != sorted(set(places)):
+            world.fail(f"a batch of {batch.shard_id} is not in order: {places}")
+        fails_at = world.chance.randrange(len(places)) if world.strikes(Fault.HANDLER_FAILS) else None
+        for number, record in enumerate(batch.records):
+            world.scheduler.sleep(int(world.chance.uniform(0, 1) * SECOND))
+            if is_poison(record.data) or number == fails_at:
+                self._fail(batch, number)
+        self._finish(batch, len(places))
+
+    def _fail(self, batch: Batch, done: int) -> None:
+        """It raises, and the whole batch comes again; or it names what failed, and all before it is done."""
+        if done and self.world.chance.random() < 0.5:
+            self._finish(batch, done)
+            batch.checkpoint(batch.records[done - 1])
+            raise BatchItemsFailed("poison")
+        raise HandlerFailed("poison")
+
+    def _finish(self, batch: Batch, count: int) -> None:
+        for record in batch.records[:count]:
+            self.keys.done(self.world, self.process, batch.shard_id, record)
+            self.world.ledger.finish_kept(batch.shard_id, record)
+
+    def lease_acquired(
+        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
+    ) -> None: ...
+
+    def lease_releasing(self, shard_id: str) -> None: ...
+
+    def lease_lost(self, shard_id: str) -> None: ...
+
+    def shard_ended(self, shard_id: str) -> None:
+        if not self.world.ledger.shards[shard_id].is_all_done:
+            self.world.fail(f"shard_ended of {shard_id} with unhandled records")
+
+
+@dataclass(slots=True)
+class SideBySideDestination:
+    """It refuses at times, or keeps what it seems to have refused."""
+
+    world: World
+    process: Process
+    keys: Keys
+
+    def put(self, batch: SetAsideBatch) -> None:
+        world, shard_id = self.world, batch.shard_id
+        world.step(self.process)
+        if world.strikes(Fault.LOST_REQUEST):
+            raise DestinationRefused("could not be reached")
+        is_answered = not world.strikes(Fault.LOST_RESPONSE)
+        for record in batch.records:
+            place = self.keys.place(world, self.process, shard_id, record)
+            if is_answered:
+                self.keys.done(world, self.process, shard_id, record)
+            world.ledger.shards[shard_id].finished.add(place)
+            world.ledger.set_aside.add((shard_id, place))
+        world.step(self.process)
+        if not is_answered:
+            raise DestinationRefused("no answer")
+
+
+def give_up_side_by_side(seed: int, *, is_recorded: bool = False) -> Result:
+    """Run this random seed's world to its end, or to the first broken invariant."""
+    keys = Keys()
+    wiring = Wiring(
+        handler=lambda world, process: SideBySideHandler(world, process, keys),
+        destination=lambda world, process: SideBySideDestination(world, process, keys),
+    )
+    settings = {**settings_of(seed), "parallelization_factor": Random(seed).choice((2, 3, 10))}
+    return play(seed, is_recorded=is_recorded, wiring=wiring, without=BY_HAND, **settings)
