@@ -113,7 +113,7 @@ def _decisions(look: Look) -> dict[str, Callable[[], object]]:
     leases, shards = look.scan.leases, look.shards
     sightings = observe(look.sightings, leases, NOW)
     ids = SETTINGS.own_worker_ids
-    choices = choose_leases(leases, sightings, NOW, Random(7), SETTINGS, ids)
+    choices = choose_leases(leases, sightings, NOW, Random(7), SETTINGS, ids).choices
     return {
         "liveness": lambda: observe(look.sightings, leases, NOW),
         "shard sync": lambda: plan_shard_sync(leases, (), shards, SETTINGS.start_position),

@@ -81,11 +81,14 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
         command("leases", "--application", name),
         env=aws, capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    header, lease = (line.split() for line in shown.stdout.splitlines())
+    header, lease, _, *summary = (line.split() for line in shown.stdout.splitlines())
     assert header == ["lease", "owner", "counter", "checkpoint"]
     assert lease[0] == "shardId-000000000000"
     assert lease[1] == "-", "released"
     assert lease[3] != "TRIM_HORIZON", "checkpointed"
+    assert [" ".join(line) for line in summary] == [
+        "target: 0 leases a worker; 1 unowned, 0 of owners that are gone, 0 moved in the last hour"
+    ]
 
 
 def test_after_sigterm_it_ends_in_bounded_time_whatever_its_handler_does(

@@ -129,13 +129,13 @@ class BalanceWorld:
             return to_take(
                 worker_id, seen, idle, self.chance, JavaSettings(failover_time=self.settings.failover_time)
             )
-        choices = choose_leases(seen, sightings, self.now, self.chance, self.settings, [worker_id])
-        return [choice.lease for choice in choices]
+        chosen = choose_leases(seen, sightings, self.now, self.chance, self.settings, [worker_id])
+        return [choice.lease for choice in chosen.choices]
 
     def _acquire(self, lease_key: str, worker_id: str) -> None:
         """Java leaves the attributes that it does not know."""
         lease = self.table[lease_key]
-        holder = lease.holder if worker_id in self.java else f"{worker_id}/window-1"
-        self.table[lease_key] = replace(
-            lease, lease_owner=worker_id, lease_counter=lease.lease_counter + 1, holder=holder
-        )
+        taken = replace(lease, lease_owner=worker_id, lease_counter=lease.lease_counter + 1)
+        if worker_id not in self.java:
+            taken = replace(taken, holder=f"{worker_id}/window-1", holder_counter=taken.lease_counter)
+        self.table[lease_key] = taken

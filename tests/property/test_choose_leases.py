@@ -91,7 +91,7 @@ def test_only_what_may_be_taken_is_chosen(
     def choose(table: Sequence[Lease]) -> tuple[Choice, ...]:
         return choose_leases(
             table, sightings, NOW, Random(seed), settings, OURS, frozenset({"00", "01"}), malformed
-        )
+        ).choices
 
     chosen = choose(readable)
     assert chosen == choose(readable[::-1])
@@ -129,7 +129,7 @@ def test_stealing_narrows_the_spread(
         CONTINUOUS, max_leases_to_steal_at_one_time=max_leases_to_steal_at_one_time, fair_share=fair_share
     )
     before = Counter(owners)
-    chosen = choose_leases(leases, {}, NOW, Random(7), settings, ["us"])
+    chosen = choose_leases(leases, {}, NOW, Random(7), settings, ["us"]).choices
     after = Counter(owners)
     for choice in chosen:
         assert choice.lease.lease_owner is not None
@@ -162,7 +162,7 @@ def test_a_quiet_fleet_balances_and_then_stops_moving(
     for _ in range(2 * len(owners) + 2):
         moved = 0
         for worker_id in chance.sample(fleet, workers):
-            for choice in choose_leases(list(table.values()), {}, NOW, chance, settings, [worker_id]):
+            for choice in choose_leases(list(table.values()), {}, NOW, chance, settings, [worker_id]).choices:
                 table[int(choice.lease.lease_key)] = replace(
                     choice.lease, lease_owner=worker_id, lease_counter=choice.lease.lease_counter + 1
                 )
@@ -191,7 +191,7 @@ def test_what_is_stolen_from_another_group_lessens_the_spread(
     held = Counter({"a:1": 0, **Counter(owners)})
     before = _group_spread(held, settings)
     target = -(-len(owners) // len(held))
-    for choice in choose_leases(_owned_by(owners), {}, NOW, Random(seed), settings, ["a:1"]):
+    for choice in choose_leases(_owned_by(owners), {}, NOW, Random(seed), settings, ["a:1"]).choices:
         victim = str(choice.lease.lease_owner)
         is_within = group_of(victim, settings) == "a"
         assert held[victim] - held["a:1"] >= (2 if is_within else 1)
@@ -238,7 +238,7 @@ def test_what_is_stolen_by_throughput_lessens_the_spread(
     load: defaultdict[str, float] = defaultdict(float, us=0.0)
     for owner, kbps in carried:
         load[owner] += unmeasured if kbps is None else kbps
-    for choice in choose_leases(leases, {}, NOW, Random(7), settings, ["us"]):
+    for choice in choose_leases(leases, {}, NOW, Random(7), settings, ["us"]).choices:
         before = max(load.values()) - min(load.values())
         kbps = choice.lease.throughput_kbps
         load[str(choice.lease.lease_owner)] -= unmeasured if kbps is None else kbps
@@ -262,7 +262,7 @@ def test_by_leases_as_many_are_chosen_as_java_s_taker_takes(
     settings = replace(CONTINUOUS, enable_priority_lease_assignment=priority)
     java = JavaSettings(settings.failover_time, enable_priority_lease_assignment=priority)
     theirs = to_take("us", leases, idle, Random(1), java)
-    ours = choose_leases(leases, sightings, NOW, Random(1), settings, ["us"])
+    ours = choose_leases(leases, sightings, NOW, Random(1), settings, ["us"]).choices
     if any(idle[lease.lease_key] > 3 * settings.failover_time for lease in theirs):
         assert len(ours) >= len(theirs)
         return

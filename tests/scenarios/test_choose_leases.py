@@ -19,4 +19,4 @@ def test_choose_leases(story: Story) -> None:
         given.get("malformed", []),
         fleet=fleet_of(reports(given), given["worker_ids"], NOW, settings(given)),
     )
-    story.check([[choice.lease.lease_key, choice.worker_id, choice.why.value] for choice in chosen])
+    story.check([[choice.lease.lease_key, choice.worker_id, choice.why.value] for choice in chosen.choices])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from sublet.cli.leases import lease_lines
+from sublet.cli.leases import distribution_lines, lease_lines
 from sublet.cli.main import main
+from sublet.decisions.work_distribution import GroupLoad, WorkDistribution, WorkerLoad
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 
@@ -14,13 +15,39 @@ def test_every_lease_has_a_line_and_malformed_rows_come_last() -> None:
         (Lease("shardId-1", SHARD_END, 9), Lease("shardId-0", TRIM_HORIZON, 4, "orders-lambda-0")),
         (MalformedRow("shardId-2", "attribute leaseCounter is missing"),),
     )
-    lines = [line.split() for line in lease_lines(scan).splitlines()]
+    lines = [line.split() for line in lease_lines(scan)]
     assert lines == [
         ["lease", "owner", "counter", "checkpoint"],
         ["shardId-0", "orders-lambda-0", "4", "TRIM_HORIZON"],
         ["shardId-1", "-", "9", "SHARD_END"],
         ["shardId-2", "MALFORMED:", "attribute", "leaseCounter", "is", "missing"],
     ]
+
+
+def test_who_has_how_much_by_group_by_worker_and_in_all() -> None:
+    of = WorkDistribution(
+        (GroupLoad("zone-a", 2, 1_000, 1_000.5, 7.25), GroupLoad("zone-b", 1, 1, 0.5, None)),
+        (WorkerLoad("zone-a:1", "zone-a", 1_000, 7.25),),
+        target=334,
+        unowned=3,
+        expired=2,
+        moved=1,
+    )
+    assert [" ".join(line.split()) for line in distribution_lines(of)] == [
+        "group workers leases share KB/s",
+        "zone-a 2 1000 1000.5 7.2",
+        "zone-b 1 1 0.5 -",
+        "",
+        "worker leases KB/s",
+        "zone-a:1 1000 7.2",
+        "",
+        "target: 334 leases a worker; 3 unowned, 2 of owners that are gone, 1 moved in the last hour",
+    ]
+
+
+def test_where_nobody_lives_there_is_one_line() -> None:
+    (line,) = distribution_lines(WorkDistribution((), (), 0, 4, 0, 0))
+    assert line.startswith("target: 0 leases a worker; 4 unowned")
 
 
 def test_it_asks_for_the_application(

@@ -39,7 +39,7 @@ def stolen(
         each.lease_key: Sighting(each.lease_counter, each.lease_owner, NOW - timedelta(seconds=1))
         for each in leases
     }
-    choices = choose_leases(leases, sightings, NOW, Random(0), settings, worker_ids)
+    choices = choose_leases(leases, sightings, NOW, Random(0), settings, worker_ids).choices
     return [(choice.lease.lease_owner, choice.worker_id) for choice in choices]
 
 

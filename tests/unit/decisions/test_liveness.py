@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -34,3 +35,21 @@ def test_a_lease_whose_owners_crash_is_watched_though_nobody_has_it() -> None:
     free = replace(HELD, lease_owner=None)
     assert observe({}, [free], NOW) == {}
     assert observe({}, [replace(free, crashes=1)], NOW) == {HELD.lease_key: Sighting(7, None, NOW)}
+
+
+def test_a_lease_that_another_has_now_has_moved_for_an_hour() -> None:
+    def looked(before: Mapping[str, Sighting], lease: Lease, minutes: int) -> Mapping[str, Sighting]:
+        return observe(before, [lease], NOW + timedelta(minutes=minutes))
+
+    first = looked({}, HELD, 0)
+    taken = looked(first, replace(HELD, lease_owner="app-lambda-1", lease_counter=8), 1)
+    later = looked(taken, replace(HELD, lease_owner="app-lambda-1", lease_counter=9), 60)
+    at_last = looked(later, replace(HELD, lease_owner="app-lambda-1", lease_counter=10), 61)
+    moved = [seen[HELD.lease_key].moved_at for seen in (first, taken, later, at_last)]
+    assert moved == [None, NOW + timedelta(minutes=1), NOW + timedelta(minutes=1), None]
+
+
+def test_a_lease_that_was_given_back_and_taken_has_not_moved() -> None:
+    free = observe({HELD.lease_key: Sighting(7, "app-lambda-0", NOW)}, [replace(HELD, lease_owner=None)], NOW)
+    taken = observe(free, [replace(HELD, lease_owner="app-lambda-1", lease_counter=8)], NOW)
+    assert free[HELD.lease_key].moved_at is taken[HELD.lease_key].moved_at is None

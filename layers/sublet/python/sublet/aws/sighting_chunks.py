@@ -20,20 +20,22 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 _COLUMNS = ("lease_keys", "counters", "owners", "seen_at")
 _OF_DISPATCHED = ("worker_ids", "steals")
-_UNHEARD = "unheard"
-"""Lease keys; left out where there are none."""
+_UNHEARD, _MOVED = "unheard", "moved"
+"""Lease keys, and moments by lease key; each left out where there are none."""
 _DAMAGED = (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 def encode_chunks(items: Sequence[tuple[str, Sighting]]) -> Iterable[bytes]:
     """As few chunks as the item limit allows: halved until each part fits."""
     unheard = [lease_key for lease_key, sighting in items if sighting.is_unheard]
+    moved = {lease_key: millis(sighting.moved_at) for lease_key, sighting in items if sighting.moved_at}
     chunk = _compressed(
         [lease_key for lease_key, _ in items],
         [sighting.lease_counter for _, sighting in items],
         [sighting.lease_owner for _, sighting in items],
         [millis(sighting.seen_at) for _, sighting in items],
         **({_UNHEARD: unheard} if unheard else {}),
+        **({_MOVED: moved} if moved else {}),
     )
     if len(chunk) <= CHUNK_BYTES_MAX or len(items) == 1:
         return [chunk] if items else []
@@ -46,7 +48,8 @@ def decode_chunk(chunk: bytes) -> Sequence[tuple[str, Sighting]]:
     try:
         named = _named(chunk)
         unheard = frozenset(named.get(_UNHEARD, ()))
-        return [_sighting(unheard, *row) for row in _rows(named, len(_COLUMNS))]
+        moved = {str(key): moment(at) for key, at in named.get(_MOVED, {}).items()}
+        return [_sighting(unheard, moved, *row) for row in _rows(named, len(_COLUMNS))]
     except _DAMAGED:
         return []
 
@@ -100,7 +103,7 @@ def moment(at: int) -> datetime:
     return _EPOCH + at * MILLISECOND
 
 
-def _compressed(*columns: list[Any], **more: list[str]) -> bytes:
+def _compressed(*columns: list[Any], **more: object) -> bytes:
     named = {**dict(zip(_COLUMNS + _OF_DISPATCHED, columns, strict=False)), **more}
     return zlib.compress(json.dumps(named, separators=(",", ":")).encode())
 
@@ -115,11 +118,16 @@ def _rows(named: Mapping[str, Any], columns: int) -> Iterable[tuple[Any, ...]]:
 
 
 def _sighting(
-    unheard: frozenset[str], key: object, counter: object, owner: object, seen_at: object
+    unheard: frozenset[str],
+    moved: Mapping[str, datetime],
+    key: object,
+    counter: object,
+    owner: object,
+    seen_at: object,
 ) -> tuple[str, Sighting]:
     """Raises TypeError: the newest of two is found by comparing, and what cannot be compared would stop every tick."""
     if not (isinstance(key, str) and isinstance(counter, int) and isinstance(seen_at, int)):
         raise TypeError("no lease key, counter and moment")
     if not isinstance(owner, str | None):
         raise TypeError("no worker id")
-    return key, Sighting(counter, owner, moment(seen_at), key in unheard)
+    return key, Sighting(counter, owner, moment(seen_at), key in unheard, moved.get(key))

@@ -1,48 +1,87 @@
-"""`sublet leases`: the lease table, a line for each lease."""
+"""`sublet leases`: the lease table, a line for each lease, and who has how much of it."""
 
 from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterable
 
 from sublet.cli.command import Command
-from sublet.cli.settings_options import add_setting, one_setting
+from sublet.cli.settings_options import add_setting, settings_of
+from sublet.decisions.work_distribution import WorkDistribution, work_distribution
 from sublet.protocol.lease import LeaseScan
 from sublet.settings import DEFINITIONS
 
 DESCRIPTION = """\
-Show every lease of an application: who owns it, its counter, which a living owner raises, and its checkpoint. Only reads;
-any lease table of KCL 1, 2 or 3 will do."""
+Show every lease of an application: who owns it, its counter, which a living owner raises, and its checkpoint; and how the leases
+and what they bring a second are spread over groups of workers and over workers. Only reads; any lease table of KCL 1, 2 or 3
+will do. Whose owner is gone is known from <application>-sightings, where a lease manager of sublet's has seen it."""
 
 EXAMPLES = """\
-example:
-  sublet leases --application orders-audit"""
+examples:
+  sublet leases --application orders-audit
+  sublet leases --application orders-audit --failover-time 10s --group-separator -"""
+
+SETTINGS = ("application", "failover_time", "group_separator", "max_leases_for_worker")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = RawDescriptionHelpFormatter
-    add_setting(parser, DEFINITIONS["application"])
+    for name in SETTINGS:
+        add_setting(parser, DEFINITIONS[name])
 
 
 def show_leases(options: Namespace) -> int:
     from sublet.aws import clients
     from sublet.aws.dynamodb import DynamoDbLeaseTable
+    from sublet.aws.sightings import DynamoDbSightingStore
+    from sublet.decisions.fleet_status import fleet_status
+    from sublet.errors import LeaseTableNotFound
+    from sublet.system.clock import SystemClock
 
-    application = one_setting("application", options, os.environ)
-    print(lease_lines(DynamoDbLeaseTable(clients.dynamodb_client(), application).scan()))
+    settings = settings_of(options, os.environ, required=("application",))
+    scan = DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table).scan()
+    try:
+        sightings = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table).load().sightings
+    except LeaseTableNotFound:
+        sightings = {}
+    status = fleet_status(scan, sightings, SystemClock().now(), settings.failover_time)
+    for line in (*lease_lines(scan), "", *distribution_lines(work_distribution(status, settings))):
+        print(line)
     return 0
 
 
-def lease_lines(scan: LeaseScan) -> str:
+def lease_lines(scan: LeaseScan) -> Iterable[str]:
     """A line for each lease, by lease key; malformed rows last, with their problem."""
-    lines = [f"{'lease':<28} {'owner':<28} {'counter':>10}  checkpoint"]
-    lines += [
-        f"{lease.lease_key:<28} {lease.lease_owner or '-':<28} {lease.lease_counter:>10}  {lease.checkpoint}"
-        for lease in sorted(scan.leases, key=lambda lease: lease.lease_key)
-    ]
-    lines += [f"{row.lease_key:<28} MALFORMED: {row.problem}" for row in scan.malformed]
-    return "\n".join(lines)
+    yield f"{'lease':<28} {'owner':<28} {'counter':>10}  checkpoint"
+    for lease in sorted(scan.leases, key=lambda lease: lease.lease_key):
+        yield (
+            f"{lease.lease_key:<28} {lease.lease_owner or '-':<28} {lease.lease_counter:>10}  {lease.checkpoint}"
+        )
+    for row in scan.malformed:
+        yield f"{row.lease_key:<28} MALFORMED: {row.problem}"
 
 
-COMMAND = Command("leases", "show every lease: owner, counter, checkpoint", add_arguments, show_leases)
+def distribution_lines(of: WorkDistribution) -> Iterable[str]:
+    """A line for each group of workers, one for each worker, and one for all."""
+    if of.workers:
+        yield f"{'group':<28} {'workers':>8} {'leases':>8} {'share':>8} {'KB/s':>10}"
+        for group in of.groups:
+            yield f"{group.group:<28} {group.workers:>8} {group.leases:>8} {group.share:>8.1f} {_kbps(group.kbps):>10}"
+        yield ""
+        yield f"{'worker':<46} {'leases':>8} {'KB/s':>19}"
+        for worker in of.workers:
+            yield f"{worker.worker_id:<46} {worker.leases:>8} {_kbps(worker.kbps):>19}"
+        yield ""
+    yield (
+        f"target: {of.target} leases a worker; {of.unowned} unowned, {of.expired} of owners that are gone, "
+        f"{of.moved} moved in the last hour"
+    )
+
+
+def _kbps(kbps: float | None) -> str:
+    return "-" if kbps is None else f"{kbps:,.1f}"
+
+
+COMMAND = Command("leases", "show every lease, and who has how much", add_arguments, show_leases)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 
 from sublet.consumer.defaults import process_defaults
@@ -13,6 +13,8 @@ from sublet.settings.reasons import reasons
 from sublet.settings.value import variable_of
 
 METAVARS = {int: "NUMBER", timedelta: "DURATION", bool: "true|false", StartPosition: "POSITION", str: "TEXT"}
+
+NO_STREAM = "-"
 
 FIRST = ("application", "stream", "handler")
 """What every run is told."""
@@ -39,28 +41,22 @@ def add_setting(parser: ArgumentParser | _ArgumentGroup, definition: Definition)
     )
 
 
-def settings_of(options: Namespace, environment: Mapping[str, str]) -> Settings:
-    """The options, then the environment's SUBLET_* variables, then a process's own defaults."""
+def settings_of(
+    options: Namespace, environment: Mapping[str, str], required: Collection[str] = FIRST
+) -> Settings:
+    """The options, then the environment's SUBLET_* variables, then a process's own defaults. `required`, beside the application:
+    a command that reads no stream does without one.
+    """
     stated = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
     given = {
         variable_of(name): text for name in DEFINITIONS if (text := getattr(options, name, None)) is not None
     }
-    for name in FIRST:
+    for name in required:
         if variable_of(name) not in stated | given:
             raise _missing(name)
     application = (stated | given)[variable_of("application")]
     own = {variable_of(name): setting_text(value) for name, value in process_defaults(application).items()}
-    return Settings.from_environment({**own, **stated, **given})
-
-
-def one_setting(name: str, options: Namespace, environment: Mapping[str, str]) -> str:
-    """One of type str alone, for a command that needs no more."""
-    given: str | None = getattr(options, name)
-    text = environment.get(variable_of(name)) if given is None else given
-    if text is None:
-        raise _missing(name)
-    DEFINITIONS[name].check(text)
-    return text
+    return Settings.from_environment({variable_of("stream"): NO_STREAM, **own, **stated, **given})
 
 
 def _missing(name: str) -> SettingsError:

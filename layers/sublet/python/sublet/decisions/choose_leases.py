@@ -47,6 +47,28 @@ class Choice(Struct, frozen=True):
     why: ClaimReason
 
 
+class Standing(Struct, frozen=True):
+    """By which figures leases are chosen: how the fleet stands before.
+
+    leases     in play: of somebody alive, or to be taken
+    available  of those: to be taken, without stealing
+    workers    that are alive, our own worker ids included
+    target     KCL's fair share: the most leases that a worker id should hold
+    held       by our own worker ids
+    """
+
+    leases: int
+    available: int
+    workers: int
+    target: int
+    held: int
+
+
+class Chosen(Struct, frozen=True):
+    choices: tuple[Choice, ...]
+    standing: Standing
+
+
 @dataclass(slots=True)
 class _Market:
     """The working copy: the leases in play, which are neither ended, nor free and held back by a parent.
@@ -78,7 +100,7 @@ def choose_leases(
     malformed: Collection[str] = (),
     under_way: Mapping[str, str] = NOBODY,
     fleet: Fleet = NO_LEADER,
-) -> tuple[Choice, ...]:
+) -> Chosen:
     """Choose leases for each of our own `worker_count`; a lease is chosen at most once.
 
     A lease may be chosen once every parent has ended or has no lease (KCL's BlockOnParentShardTask); one
@@ -91,10 +113,24 @@ def choose_leases(
     market = _look(
         leases, sightings, now, chance, settings, worker_ids, recently_ended, malformed, under_way, fleet
     )
+    standing = _standing(market, settings, worker_ids)
+    choices: tuple[Choice, ...] = ()
     if market.available:
-        return market.assigned + _take(market, settings, worker_ids)
-    steals = settings.steals and not fleet.is_led
-    return market.assigned + (_steal(market, now, chance, settings, worker_ids) if steals else ())
+        choices = _take(market, settings, worker_ids)
+    elif settings.steals and not fleet.is_led:
+        choices = _steal(market, now, chance, settings, worker_ids)
+    return Chosen(market.assigned + choices, standing)
+
+
+def _standing(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> Standing:
+    available = len(market.available)
+    return Standing(
+        market.held.total() + available,
+        available,
+        len(market.held),
+        _target(market, settings),
+        sum(market.held[worker_id] for worker_id in worker_ids),
+    )
 
 
 def _steal(

@@ -58,6 +58,7 @@ class ShardStatus:
     idle          how long nobody is known to have written to its lease; None where nobody ever has
     crashes       owners that have gone since the last checkpoint
     kbps          how fast it is read, KB a second, as its owner told last (KCL 3.x); None where none did
+    moved_at      when it was first seen with another owner than the one before; None where that was not lately
     position      where it stands as a moment; None where the shard was not asked, did not answer, or has ended
     """
 
@@ -69,6 +70,7 @@ class ShardStatus:
     idle: timedelta | None
     crashes: int
     kbps: float | None = None
+    moved_at: datetime | None = None
     position: Position | None = None
 
 
@@ -134,6 +136,7 @@ def _status(
         None if idle == timedelta.max else idle,
         lease.crashes,
         lease.throughput_kbps,
+        sighting.moved_at if (sighting := sightings.get(lease.lease_key)) is not None else None,
         position,
     )
 

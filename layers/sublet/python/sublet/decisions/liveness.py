@@ -14,6 +14,9 @@ from msgspec import Struct
 
 from sublet.protocol.lease import Lease
 
+LATELY = timedelta(hours=1)
+"""How long it is remembered that a lease has moved."""
+
 VERY_OLD = 3
 """KCL: a lease that has been idle for more than this many failover times goes before the fair share."""
 
@@ -26,6 +29,8 @@ class Sighting(Struct, frozen=True):
     seen_at: datetime
     is_unheard: bool = False
     """The owner has not been seen to write yet: it has just taken the lease, or has only been named by a KCL 3.x leader."""
+    moved_at: datetime | None = None
+    """When the lease was first seen with another owner than the one before; None if that is longer ago than LATELY."""
 
 
 def observe(
@@ -46,8 +51,20 @@ def observe(
             is_new = lease.actual_owner is not None and (
                 before is None or before.lease_owner != lease.actual_owner
             )
-            seen[lease.lease_key] = Sighting(lease.lease_counter, lease.actual_owner, now, is_new)
+            seen[lease.lease_key] = Sighting(
+                lease.lease_counter, lease.actual_owner, now, is_new, _moved_at(before, lease, now)
+            )
     return seen
+
+
+def _moved_at(before: Sighting | None, lease: Lease, now: datetime) -> datetime | None:
+    """One that was released and taken has not moved, as far as a look can tell: it has been free in between."""
+    if before is None:
+        return None
+    owners = (before.lease_owner, lease.actual_owner)
+    if None not in owners and before.lease_owner != lease.actual_owner:
+        return now
+    return before.moved_at if before.moved_at is not None and now - before.moved_at < LATELY else None
 
 
 def idle_time(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) -> timedelta:

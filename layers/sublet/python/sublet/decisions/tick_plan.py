@@ -16,7 +16,7 @@ from sublet.decisions.announcing import (
     ask_first,
 )
 from sublet.decisions.chance import Chance
-from sublet.decisions.choose_leases import Choice, choose_leases
+from sublet.decisions.choose_leases import Choice, Standing, choose_leases
 from sublet.decisions.dispatching import NOTHING, Dispatched, after_choices, under_way
 from sublet.decisions.fleet_kind import Fleet, ReportPlan, fleet_of, plan_reports
 from sublet.decisions.hash_range_audit import holes
@@ -60,6 +60,7 @@ class TickPlan(Struct, frozen=True):
     """Of this tick and of those before it, as far as a worker may still be on its way."""
     choices: tuple[Choice, ...]
     items: tuple[WorkerItem, ...]
+    standing: Standing
     fleet: Fleet
     reports: ReportPlan
     """Of our own worker ids."""
@@ -105,11 +106,13 @@ def plan_tick(
     standing = under_way(look.dispatched, leases, now)
     sent = {lease_key: dispatched.worker_id for lease_key, dispatched in standing.items()}
     fleet = fleet_of(look.reports, settings.own_worker_ids, now, settings)
-    choices = choose_leases(
+    chosen = choose_leases(
         leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent, fleet
     )
     choices, announces = (
-        ask_first(choices, look.announced, now, settings) if asks else Asking(choices, announces=False)
+        ask_first(chosen.choices, look.announced, now, settings)
+        if asks
+        else Asking(chosen.choices, announces=False)
     )
     unended = sum(not lease.is_ended for lease in leases)
     may_grow = 2 * unended <= settings.max_leases_for_worker  # even if every shard is split
@@ -120,6 +123,7 @@ def plan_tick(
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
     return TickPlan(
         sync, deletions, sightings, dispatched, choices, pack(choices, settings, chance, now, may_grow=may_grow),
+        standing=chosen.standing,
         fleet=fleet,
         reports=plan_reports(fleet, look.reports, now, settings),
         probes=choose_probes(look.scan.leases, sightings, look.unread, now, chance, settings, waits),

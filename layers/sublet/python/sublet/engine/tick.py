@@ -13,6 +13,7 @@ from sublet.engine.announcements import announce
 from sublet.engine.lease_steps import create_lease, delete_lease, is_gone, look
 from sublet.engine.probing import probe_unread
 from sublet.engine.reporting import make_reports
+from sublet.engine.tick_log import log_tick
 from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Ports
 from sublet.settings import Settings
@@ -158,10 +159,7 @@ class LeaseManager:
             self.ports.log.warning(
                 "hash key range without a lease", starting=str(hole.starting), ending=str(hole.ending)
             )
-        for choice in plan.choices:
-            self.ports.log.info(
-                "lease chosen", lease_key=choice.lease.lease_key, worker_id=choice.worker_id, why=choice.why
-            )
+        log_tick(self.ports.log, plan.standing, plan.choices)
         self.ports.metrics.put(Metric.TOTAL_LEASES, report.total_leases)
         self.ports.metrics.put(Metric.TOTAL_SHARDS, report.total_shards)
         self.ports.metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)

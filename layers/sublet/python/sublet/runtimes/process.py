@@ -22,6 +22,7 @@ from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.reporting import stop_reporting
 from sublet.engine.resuming import resume
 from sublet.engine.tick import LeaseManager
+from sublet.engine.tick_log import log_start
 from sublet.errors import LeaseTableError, ProcessSpent, TransientError
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal, Task
@@ -99,6 +100,7 @@ class ConsumerProcess:
 
     def _run(self) -> None:
         manager = LeaseManager(self.ports, self, self.settings, asks=True)
+        log_start(self.ports.log, self.settings, tick_interval(self.settings))
         told = [self.stop] if self.leaving is None else [self.stop, self.leaving]
         watches = [self.ports.tasks.spawn(partial(self._watch, signal)) for signal in told]
         try:

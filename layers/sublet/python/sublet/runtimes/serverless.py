@@ -50,10 +50,12 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
     from sublet.aws.stepfunctions import StepFunctionsDispatcher
     from sublet.engine.adopting import adopt_stream
     from sublet.engine.tick import LeaseManager
+    from sublet.engine.tick_log import log_start
 
     settings = Settings.from_environment(os.environ)
     dispatcher = StepFunctionsDispatcher(clients.stepfunctions_client(), os.environ[STATE_MACHINE_VARIABLE])
     manager = LeaseManager(aws_ports(settings, "lease_manager"), dispatcher, settings)
+    log_start(manager.ports.log, settings)
     collect_seldom()
 
     def lambda_handler(event: Json, _context: object) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.memory.clock import BEGINNING
 from sublet.protocol.lease import Lease
-from sublet.settings import Mode, Settings, StartKind, StartPosition
+from sublet.settings import Balance, Mode, Settings, StartKind, StartPosition
 from sublet.testing.simulation.fleet import Fleet, Wiring
 from sublet.testing.simulation.outside import Data, Operator, Producer, put_number
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Scheduler
@@ -297,4 +297,5 @@ def draw_settings(chance: Random) -> Settings:
         handler_backoff=timedelta(seconds=1),
         handler_concurrency=chance.choice((1, 1, 3)),
         handler_timeout=chance.choice((None, None, timedelta(seconds=15), timedelta(seconds=45))),
+        balance=chance.choice(tuple(Balance)),
     )
