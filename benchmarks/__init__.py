@@ -11,6 +11,7 @@ NAMES = (
     "worker_loop",
     "contracts",
     "replay",
+    "pull",
     "latency",
     "propagation",
     "rolling",

@@ -40,6 +40,8 @@ KCL_RS = Consumer("kcl-rs (Rust)", "kcl_rust", is_peer=True)
 SUBLET_UNFILTERED = Consumer(
     "sublet, filter off", "sublet_process", is_peer=False, environment={"SUBLET_HASH_RANGE_FILTER": "off"}
 )
+SUBLET_ON_A_LOOP = Consumer("sublet, async for", "sublet_pulled", is_peer=False)
+SUBLET_PULLED = Consumer("sublet, for", "sublet_pulled", is_peer=False, environment={"PULLED": "plain"})
 ASYNC_KINESIS = Consumer("async-kinesis", "async_kinesis", is_peer=True)
 ELECTREONWIRELESS = Consumer("electreonwireless", "electreonwireless", is_peer=True)
 
@@ -105,9 +107,10 @@ class Bench:
         )
 
     def new_application(self) -> str:
-        """A name that is not in use, with its lease table. The peers make theirs by themselves."""
+        """A name that is not in use, with its tables. The peers make theirs by themselves."""
         application = _unused_name()
         self.create_table(application, "leaseKey")
+        self.create_table(f"{application}-sightings", "chunk")
         return application
 
     def create_table(self, name: str, key: str) -> None:

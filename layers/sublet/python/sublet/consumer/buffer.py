@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from sublet.consumer.delivery import BufferLimits, Delivery, LookAgain, Offer, Pull, SetAside, Waiter
 from sublet.consumer.shard_queue import ShardQueue, Totals
 from sublet.decisions.pull_events import Event, EventKind
-from sublet.decisions.pull_request import FetchProgress, Size, as_duration, together
+from sublet.decisions.pull_request import Demand, FetchProgress, Size, as_duration, together
 from sublet.errors import SettingsError
 from sublet.handler import Batch
 from sublet.ports import Clock, Tasks
@@ -42,6 +42,7 @@ class Buffer:
         self._offers: deque[Offer] = deque()
         self._pulls: list[Pull] = []
         self._waiters: list[Waiter] = []
+        self._demand: Demand | None = None
         self._is_filling = True
         self._is_draining = False
         self._is_closed = False
@@ -120,6 +121,7 @@ class Buffer:
     def begin(self, pull: Pull) -> None:
         with self._lock:
             self._pulls.append(pull)
+            self._demand = None
             self._admit()
 
     def end(self, pull: Pull) -> None:
@@ -128,6 +130,7 @@ class Buffer:
             pull.is_over = True
             if pull in self._pulls:
                 self._pulls.remove(pull)
+            self._demand = None
             self._changed()
 
     def take(self, pull: Pull, waiter: Waiter | None) -> Delivery | LookAgain | None:
@@ -150,7 +153,8 @@ class Buffer:
         if pull.is_over or self._is_closed:
             return None
         now = self.clock.steady()
-        pull.is_expired = pull.expires_at is not None and now >= pull.expires_at
+        if pull.expires_at is not None and now >= pull.expires_at and not pull.is_expired:
+            pull.is_expired, self._demand = True, None
         self._look(now, forgotten)
         while self._line:
             queue = self._line.popleft()
@@ -176,6 +180,7 @@ class Buffer:
                 self._stand_in_line(queue)
                 return None
             pull.wants, pull.is_over = after, after.is_over
+            self._demand = None
         until = now + self.limits.ack_wait
         attempt = queue.hand_out(number, until)
         self._due_by(until)
@@ -243,7 +248,7 @@ class Buffer:
     @property
     def buffered(self) -> Size:
         """What is admitted and has not been out yet."""
-        return self._totals.buffered
+        return Size(self._totals.records, self._totals.bytes)
 
     def drain(self) -> None:
         """Admit nothing any more. A pull is over when all that was admitted is done."""
@@ -278,17 +283,25 @@ class Buffer:
             self._changed()
 
     def _changed(self) -> None:
+        if not self._waiters:
+            return
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             waiter.set()
 
     def _admit_if_low(self) -> None:
-        if self._offers:
+        if self._offers and (self._is_filling or self._wanted().is_low(self._totals)):
             self._admit()
+
+    def _wanted(self) -> Demand:
+        """Of all who pull. Kept until one of them wants something else: this is asked for each record."""
+        if self._demand is None:
+            self._demand = together([pull.demand() for pull in self._pulls])
+        return self._demand
 
     def _admit(self) -> None:
         """Records of all offers in turn, as long as they are wanted: a hot shard gets no more of the room than any other."""
-        demand, buffered = together([pull.demand() for pull in self._pulls]), self.buffered
+        demand, buffered = self._wanted(), self._totals
         self._is_filling = self._is_filling or demand.is_low(buffered)
         admitted = blocked = 0
         while self._is_filling and not self._is_draining and blocked < len(self._offers):
@@ -303,7 +316,7 @@ class Buffer:
             else:
                 offer.queue.admit(record, offer.batch.checkpoint, size)
                 self._stand_in_line(offer.queue)
-                buffered, blocked, admitted = self.buffered, 0, admitted + 1
+                blocked, admitted = 0, admitted + 1
                 self._next_turn(offer)
         if admitted:
             self._changed()

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sublet.decisions.acknowledging import Acknowledging
-from sublet.decisions.pull_request import Size
 from sublet.handler import Batch
 from sublet.protocol.records import UserRecord
 
@@ -24,15 +23,12 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """Over all of a buffer's queues. `buffered`: admitted, and not out yet; `unfinished_bytes`: of all that is not done."""
+    """Over all of a buffer's queues. `records` and `bytes`: admitted, and not out yet; `unfinished_bytes`: of all that is not
+    done."""
 
-    buffered_records: int = 0
-    buffered_bytes: int = 0
+    records: int = 0
+    bytes: int = 0
     unfinished_bytes: int = 0
-
-    @property
-    def buffered(self) -> Size:
-        return Size(self.buffered_records, self.buffered_bytes)
 
 
 class ShardQueue:
@@ -81,8 +77,8 @@ class ShardQueue:
         self._admitted += 1
         self.entries[number] = Entry(record, checkpoint, size)
         self.ready.append(number)
-        self.totals.buffered_records += 1
-        self.totals.buffered_bytes += size
+        self.totals.records += 1
+        self.totals.bytes += size
         self.totals.unfinished_bytes += size
 
     def void(self) -> None:
@@ -118,8 +114,8 @@ class ShardQueue:
 
     def _unbuffer(self, number: int) -> None:
         self.ready.popleft()
-        self.totals.buffered_records -= 1
-        self.totals.buffered_bytes -= self.entries[number].size
+        self.totals.records -= 1
+        self.totals.bytes -= self.entries[number].size
 
     def ack(self, number: int, attempt: int) -> bool:
         before = self.acknowledging.finished.length

@@ -8,9 +8,11 @@ brings with it what was out, or would be next, of its key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from sublet.decisions.finished_prefix import FinishedPrefix
 
@@ -30,17 +32,16 @@ class Held(NamedTuple):
     numbers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledging:
+class Acknowledging(Struct, frozen=True):
     """out       by number, the one whose time is over first before all others
     held      by key; a key that is here is handed out nothing of
     attempts  by number, of those that have been out and are not now
     """
 
-    finished: FinishedPrefix = field(default_factory=FinishedPrefix)
-    out: Mapping[int, Out] = field(default_factory=dict)
-    held: Mapping[str, Held] = field(default_factory=dict)
-    attempts: Mapping[int, int] = field(default_factory=dict)
+    finished: FinishedPrefix = FinishedPrefix()
+    out: Mapping[int, Out] = {}
+    held: Mapping[str, Held] = {}
+    attempts: Mapping[int, int] = {}
 
     @property
     def is_idle(self) -> bool:
@@ -59,9 +60,7 @@ class Acknowledging:
         attempt = self.attempts.get(number, 0) + 1
         attempts = {n: a for n, a in self.attempts.items() if n != number} if attempt > 1 else self.attempts
         out = {**self.out, number: Out(key, attempt, until)}
-        return Acknowledging(
-            self.finished, out, self.held, attempts
-        )  # `replace` would cost more than all else
+        return Acknowledging(self.finished, out, self.held, attempts)
 
     def hold(self, number: int, key: str) -> Acknowledging:
         """It is the next of a key that is held: it waits with the others."""

@@ -7,11 +7,11 @@ by whoever goes on with the shard after us.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedPrefix:
+class FinishedPrefix(Struct, frozen=True):
     """Of things numbered from 0 on, without gaps, in their order.
 
     length   the first so many are finished, and the one after them is not

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 from sublet.errors import SettingsError
 
@@ -41,6 +41,16 @@ class Size:
 NOTHING = Size()
 
 
+class Buffered(Protocol):
+    """A size, or what keeps count of one."""
+
+    @property
+    def records(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What may be buffered, and at what it is filled up again. `max_bytes` None: any."""
@@ -50,14 +60,14 @@ class Demand:
     threshold_records: int = 0
     threshold_bytes: int = 0
 
-    def takes(self, record_bytes: int, buffered: Size) -> bool:
+    def takes(self, record_bytes: int, buffered: Buffered) -> bool:
         """Whether one more record may be buffered. A single one always may, else one that is larger than all would stick."""
         if buffered.records == 0:
             return self.max_records > 0
         has_bytes_left = self.max_bytes is None or buffered.bytes + record_bytes <= self.max_bytes
         return buffered.records < self.max_records and has_bytes_left
 
-    def is_low(self, buffered: Size) -> bool:
+    def is_low(self, buffered: Buffered) -> bool:
         """Down to the threshold of records or, where bytes are bounded, of bytes."""
         if self.max_bytes is not None and buffered.bytes <= self.threshold_bytes:
             return True

@@ -19,7 +19,8 @@ SLICE_BYTES = 2**20
 cache."""
 
 USER_RECORDS_AT_ONCE = 4096
-"""Made together. They need far more memory than the bytes that they come of: 200 bytes for each of which may be but one."""
+"""Made together, or no more than one batch takes. They need far more memory than the bytes that they come of: 200 bytes for each
+of which may be but one."""
 
 Part = tuple[Sequence[UserRecord], int]
 """User records, and for those of a piece of a large aggregate its bytes."""
@@ -45,7 +46,8 @@ class UserRecords:
         return parts
 
     def _made(self, stream_records: tuple[StreamRecord, ...]) -> Iterator[Part]:
-        parts = deaggregated(stream_records, self.inside, USER_RECORDS_AT_ONCE)
+        at_once = min(USER_RECORDS_AT_ONCE, self.shared.settings.batch_size)
+        parts = deaggregated(stream_records, self.inside, at_once)
         while True:
             with self.shared.deaggregation:
                 part = next(parts, None)

@@ -56,6 +56,9 @@ class Deaggregation(Struct, frozen=True):
 _NOTHING_YET = Deaggregation([], 0, 0)
 ALL = 2**63
 
+AS_ONE = 10
+"""Times as many user records as are made at once: an aggregate of no more is not read in pieces, which would read it twice."""
+
 
 def deaggregate(stream_records: Iterable[StreamRecord], inside: KeysInside | None) -> Deaggregation:
     """All user records, in order. Raises on no bytes.
@@ -79,17 +82,18 @@ def deaggregated(
     stream_records: Iterable[StreamRecord], inside: KeysInside | None, at_once: int
 ) -> Iterator[Deaggregation]:
     """The same in parts, each made when it is asked for: no more aggregates are taken apart once there are `at_once` user
-    records, and of one that is large (`large_aggregate`) a piece at a time. A part may be empty: of a large aggregate
-    nothing is given before all of it is proved, which takes its steps too. Plain records are not counted, since they are
-    there already.
+    records, and of one that is large (`large_aggregate`), or many times as much, a piece at a time. A part may be empty: of
+    such an aggregate nothing is given before all of it is proved, which takes its steps too. Plain records are not counted,
+    since they are there already.
     """
     user_records: list[UserRecord] = []
     dropped = delivered_whole = 0
+    large = min(LARGE_USER_RECORDS, AS_ONE * at_once)
     for record in stream_records:
         if not record.data.startswith(MAGIC):
             user_records.append(UserRecord(record.data, record.partition_key, 0, record))
             continue
-        contents = read_aggregate_of(record.data, LARGE_USER_RECORDS, LARGE_BYTES)
+        contents = read_aggregate_of(record.data, large, LARGE_BYTES)
         made: Iterator[UserRecord] | None = None
         if contents is TooMany.TOO_MANY:
             yield Deaggregation(user_records, dropped, delivered_whole)

@@ -1,0 +1,31 @@
+"""sublet pulled from, `async for` on an event loop, or `for` in plain Python where `PULLED=plain`; each record acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import sublet
+from sublet.aio import Consumer
+
+from benchmarks.consumers.tally import Order, Tally
+
+
+async def on_a_loop(order: Order, tally: Tally) -> None:
+    async with Consumer(order.application, order.stream) as consumer:
+        async for _ in consumer.messages(auto_ack=True):
+            tally.add(1)
+
+
+def plain(order: Order, tally: Tally) -> None:
+    with sublet.Consumer(order.application, order.stream) as consumer:
+        for _ in consumer.messages(auto_ack=True):
+            tally.add(1)
+
+
+if __name__ == "__main__":
+    given = Order.from_command_line()
+    if os.environ.get("PULLED") == "plain":
+        plain(given, Tally(given.expected))
+    else:
+        asyncio.run(on_a_loop(given, Tally(given.expected)))
