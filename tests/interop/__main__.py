@@ -14,18 +14,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Container, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from infra.local.embedded import EmbeddedAws, embedded_aws
+from tests.e2e.fleet import Fleet, deployed
 from tests.interop.build import Profile, build, problem
 from tests.interop.deaggregation import COUNT, compare
-from tests.interop.stories.handoff import Handoff
+from tests.interop.stories.catch_up import CatchUp
+from tests.interop.stories.handoff import Handoff, HandoffDeaths
+from tests.interop.stories.migration import Migration
 from tests.interop.stories.sequential import Sequential
+from tests.interop.stories.spark import Spark
 from tests.interop.stories.together import Together
 from tests.interop.workers import Java
-from tests.mixed_fleet.stage import Stage, is_well, new_stage
+from tests.mixed_fleet.stage import Stage, is_well, new_fleet, stage_of
 from tests.mixed_fleet.workers import Employer
 
 FAILOVER_SECONDS = 5
@@ -49,7 +54,14 @@ SHORT: Mapping[str, Callable[[Stage, Java], Story]] = {
     "handoff": Handoff,
     "together-2": partial(Together, profile=Profile.KCL_2),
 }
-LONG: Mapping[str, Callable[[Stage, Java], Story]] = {}
+LONG: Mapping[str, Callable[[Stage, Java], Story]] = {
+    "handoff-deaths": HandoffDeaths,
+    "migration": Migration,
+    "catch-up": CatchUp,
+    "spark": Spark,
+}
+DEPLOYED = ("catch-up",)
+DEPLOYMENT = {"failover_time": f"{FAILOVER_SECONDS}s", "heartbeat_interval": "1s", "worker_count": "1"}
 
 
 def main() -> int:
@@ -72,14 +84,21 @@ def main() -> int:
 
 def _play(aws: EmbeddedAws, name: str) -> bool:
     folder = Path(tempfile.mkdtemp(prefix=f"sublet-interop-{name}-"))
-    stage = new_stage(aws, f"interop-{name}", SHARDS, folder, lambda line: print(line, flush=True))
-    employer = Employer(
-        aws, stage.fleet.stream, stage.fleet.stream, folder, failover_seconds=FAILOVER_SECONDS
-    )
-    story = {**SHORT, **LONG}[name](stage, Java(employer))
-    clean = is_well(stage, story.run, repeats_nothing=story.repeats_nothing)
+    with _fleet(aws, name, folder) as fleet:
+        application = fleet.outputs["LeaseTable"]
+        stage = stage_of(fleet, folder, lambda line: print(line, flush=True))
+        employer = Employer(aws, application, fleet.stream, folder, failover_seconds=FAILOVER_SECONDS)
+        story = {**SHORT, **LONG}[name](stage, Java(employer))
+        clean = is_well(stage, story.run, repeats_nothing=story.repeats_nothing)
     print(f"logs and records: {folder}")
     return clean
+
+
+def _fleet(aws: EmbeddedAws, name: str, folder: Path) -> AbstractContextManager[Fleet]:
+    application = f"interop-{name}"
+    if name in DEPLOYED:
+        return deployed(aws, application, folder, **DEPLOYMENT)
+    return nullcontext(new_fleet(aws, application, SHARDS, folder))
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,6 +1,6 @@
 """Write tests/data/kcl_2_rows.json and kcl_3_rows.json anew: a row of each kind, as Java's KCL wrote it.
 
-`python -m tests.interop.golden_rows`. A life of one application with each version, every write to its table looked at: KCL
+`python -m tests.interop.golden_rows [kcl2] [kcl3]`. A life of one application, every write to its table looked at: KCL
 takes, checkpoints, ends, begins children and, in 3.x, hands over; beside it the rows that are no leases. A second application
 begins at a moment and prepares its checkpoints, a third begins at LATEST; one of 2.x has 3.x as its successor, which keeps
 what is no lease in tables of their own.
@@ -21,11 +21,11 @@ from typing import Any
 from infra.local.embedded import ROOT, EmbeddedAws, embedded_aws
 from tests.e2e.deliveries import wait_until
 from tests.interop.build import Profile, build, problem
-from tests.interop.stories.handoff import hand_over
+from tests.interop.stories.handoff import ask_for_handoff, hand_over
 from tests.interop.workers import SIDES, Java
 from tests.mixed_fleet.history import Row
-from tests.mixed_fleet.stage import Stage, new_stage
-from tests.mixed_fleet.workers import Employer
+from tests.mixed_fleet.stage import Stage, new_fleet, stage_of
+from tests.mixed_fleet.workers import Employer, Side
 
 FILES = {profile: ROOT / "tests" / "data" / f"kcl_{profile[-1]}_rows.json" for profile in SIDES}
 PATIENCE = 240.0
@@ -56,8 +56,8 @@ LEASES: Mapping[str, Callable[[Row], bool]] = {
     "ended": lambda row: _checkpoint(row) == "SHARD_END" and "childShardIds" in row and _is_mine(row),
     "child_of_a_split": lambda row: _parents(row) == 1 and _is_kcls(row),
     "child_of_a_merge": lambda row: _parents(row) == 2 and _is_kcls(row),
-    "taken_from_sublet": lambda row: "subletHolder" in row and str(row["leaseOwner"]["S"]).startswith("kcl")
-    if "leaseOwner" in row else False,
+    "taken_from_sublet": lambda row: _is_kcls(row) and {"subletHolder", "leaseOwner"} <= row.keys()
+    and "checkpointOwner" not in row,
     "handing_over_to_kcl": lambda row: str(row.get("checkpointOwner", {}).get("S", "")).startswith("sublet"),
     "handing_over_to_sublet": lambda row: str(row.get("checkpointOwner", {}).get("S", "")).startswith("kcl"),
     "at_timestamp": lambda row: _checkpoint(row) == "AT_TIMESTAMP",
@@ -76,14 +76,21 @@ def main() -> int:
     build()
     with embedded_aws() as aws:
         for profile, file in FILES.items():
+            if sys.argv[1:] and profile not in sys.argv[1:]:
+                continue
             found: Found = {}
             _life(aws, profile, found)
             _beginnings(aws, profile, found)
+            _write(file, found)
             if profile is Profile.KCL_3:
                 _succession(aws, found)
-            file.write_text(json.dumps(found, indent=2, sort_keys=True, default=_binary) + "\n")
-            print(f"{file.relative_to(ROOT)}: {', '.join(sorted(found))}", flush=True)
+                _write(file, found)
     return 0
+
+
+def _write(file: Path, found: Found) -> None:
+    file.write_text(json.dumps(found, indent=2, sort_keys=True, default=_binary) + "\n")
+    print(f"{file.relative_to(ROOT)}: {', '.join(sorted(found))}", flush=True)
 
 
 def _life(aws: EmbeddedAws, profile: Profile, found: Found) -> None:
@@ -96,9 +103,8 @@ def _life(aws: EmbeddedAws, profile: Profile, found: Found) -> None:
         _collect(stage, found, LIFE)
         ours = stage.hire(java.employer.sublet("1"))
         if profile is Profile.KCL_3:
-            key = next(key for key, owner in stage.watch.owners().items() if owner == kcl.worker_id)
-            hand_over(stage, key, kcl, ours)
-            hand_over(stage, key, ours, kcl)
+            hand_over(stage, kcl, ours)
+            ask_for_handoff(stage, ours, kcl)
             _collect(stage, found, ["handing_over_to_sublet", "handing_over_to_kcl"])
         kcl.kill()
         stage.settle("sublet alone", [ours])
@@ -121,7 +127,7 @@ def _beginnings(aws: EmbeddedAws, profile: Profile, found: Found) -> None:
 
 def _succession(aws: EmbeddedAws, found: Found) -> None:
     """3.x on a table of 2.x: first as one of 2.x, then moving what is no lease into the lease table."""
-    with _application(aws, "rows-succession") as (stage, java):
+    with _application(aws, "rows-succession") as (stage, java), stage.producing():
         first = stage.hire(java.kcl(Profile.KCL_2, "1"))
         stage.handles(first)
         first.stop()
@@ -141,7 +147,8 @@ def _succession(aws: EmbeddedAws, found: Found) -> None:
 @contextmanager
 def _application(aws: EmbeddedAws, name: str, position: str = "TRIM_HORIZON") -> Iterator[tuple[Stage, Java]]:
     with tempfile.TemporaryDirectory() as folder:
-        stage = new_stage(aws, name, 2, Path(folder), lambda line: print(line, flush=True))
+        fleet = new_fleet(aws, name, 2, Path(folder))
+        stage = stage_of(fleet, Path(folder), lambda line: print(line, flush=True))
         stage.history.start()
         try:
             yield stage, Java(Employer(aws, name, name, Path(folder), position, failover_seconds=5))
@@ -167,7 +174,7 @@ def _collect(stage: Stage, found: Found, kinds: tuple[str, ...] | list[str]) -> 
 def _collect_entities(stage: Stage, found: Found) -> None:
     for written in stage.history.writes:
         kind = (written.row or {}).get("entityType", {}).get("S", "LEASE")
-        if kind != "LEASE" and written.row:
+        if kind != "LEASE" and written.row and not written.key.startswith(Side.SUBLET):
             found[f"{ENTITY}{kind}"] = written.row
 
 

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from infra.local.embedded import embedded_aws
-from tests.mixed_fleet.stage import is_well, new_stage
+from tests.mixed_fleet.stage import is_well, new_fleet, stage_of
 from tests.mixed_fleet.story import Story
 from tests.mixed_fleet.workers import KCL_RS_PYTHON, Employer
 
@@ -27,7 +27,8 @@ def main() -> int:
         return 2
     folder = Path(tempfile.mkdtemp(prefix="sublet-mixed-fleet-"))
     with embedded_aws() as aws:
-        stage = new_stage(aws, APPLICATION, SHARDS, folder, lambda line: print(line, flush=True))
+        fleet = new_fleet(aws, APPLICATION, SHARDS, folder)
+        stage = stage_of(fleet, folder, lambda line: print(line, flush=True))
         story = Story(stage, Employer(aws, APPLICATION, APPLICATION, folder))
         clean = is_well(stage, story.run)
     print(f"logs and records: {folder}")

@@ -30,7 +30,9 @@ PATIENCE = 150.0
 
 @dataclass
 class Stage:
-    """`unordered`: texts that others than the fleet's own producer have put."""
+    """`unordered`: texts that others than the fleet's own producer have put; `others`: the worker id of processes that nobody
+    hired, such as a deployment's.
+    """
 
     fleet: Fleet
     folder: Path
@@ -38,6 +40,7 @@ class Stage:
     tell: Callable[[str], None]
     workers: list[Worker] = field(default_factory=list)
     unordered: list[str] = field(default_factory=list)
+    others: str | None = None
 
     @property
     def watch(self) -> TableWatch:
@@ -77,6 +80,16 @@ class Stage:
         started, lines = time.monotonic(), self.folder / f"{worker.process.pid}.jsonl"
         wait_until(lines.exists, PATIENCE, lambda: f"{worker.worker_id} handles nothing: {worker.log}")
         self.note(f"{worker.worker_id} handles records", started)
+
+    def reports(self, worker: Worker) -> None:
+        """Wait until the table has the report of a worker of KCL 3.x, which is there when it is up."""
+        started = time.monotonic()
+        wait_until(
+            lambda: worker.worker_id in self.watch.rows,
+            PATIENCE,
+            lambda: f"{worker.worker_id} does not report: {worker.log}",
+        )
+        self.note(f"{worker.worker_id} is up", started)
 
     def drained(self) -> None:
         """Wait until every record has been handled, then stop everybody."""
@@ -130,19 +143,21 @@ class Stage:
             for shard in shards
         }
         ends = {worker.worker_id: worker.end for worker in self.workers}
-        handled = read_handled(self.folder, self.workers)
+        handled = read_handled(self.folder, self.workers, self.others)
         return judge(handled, self.fleet.put, parents, ends, self.history.writes, self.unordered)
 
 
-def new_stage(
-    aws: EmbeddedAws, application: str, shards: int, folder: Path, tell: Callable[[str], None]
-) -> Stage:
-    """A new stream, its lease table watched from its first row on; the table's name is the stream's and the application's."""
+def new_fleet(aws: EmbeddedAws, application: str, shards: int, folder: Path) -> Fleet:
+    """A new stream; the lease table's name is the stream's and the application's."""
     kinesis = aws.client("kinesis")
     kinesis.create_stream(StreamName=application, ShardCount=shards)
     kinesis.get_waiter("stream_exists").wait(StreamName=application, WaiterConfig={"Delay": 1})
-    fleet = Fleet(aws, application, {"LeaseTable": application}, Recorder(folder))
-    return Stage(fleet, folder, TableHistory(aws, application, TableWatch()), tell)
+    return Fleet(aws, application, {"LeaseTable": application}, Recorder(folder))
+
+
+def stage_of(fleet: Fleet, folder: Path, tell: Callable[[str], None]) -> Stage:
+    """Its lease table is watched from the first row on."""
+    return Stage(fleet, folder, TableHistory(fleet.aws, fleet.outputs["LeaseTable"], TableWatch()), tell)
 
 
 def is_well(stage: Stage, story: Callable[[], None], *, repeats_nothing: Container[str] = ()) -> bool:

@@ -72,11 +72,13 @@ class Verdict(NamedTuple):
         return not (self.missing or self.out_of_order or self.children_too_early or self.unexplained)
 
 
-def read_handled(folder: Path, workers: Iterable[Worker]) -> list[Handled]:
-    """In the order of time. A line cut short by a kill was not handled."""
-    names = {worker.process.pid: worker.worker_id for worker in workers}
+def read_handled(folder: Path, workers: Iterable[Worker], others: str | None = None) -> list[Handled]:
+    """In the order of time. A line cut short by a kill was not handled. `others`: the worker id of every other process."""
+    names = {str(worker.process.pid): worker.worker_id for worker in workers}
     found = [
-        Handled(Delivery(*json.loads(line)), names[int(path.stem)])
+        Handled(
+            Delivery(*json.loads(line)), names[path.stem] if others is None else names.get(path.stem, others)
+        )
         for path in folder.glob("*.jsonl")
         for line in path.read_text().splitlines(keepends=True)
         if line.endswith("]\n")
@@ -175,7 +177,7 @@ def _repeats(handled: Iterable[Handled], ends: Mapping[str, End | None]) -> Coun
     for delivery, worker_id in handled:
         before = last.get(delivery.text)
         if before is not None:
-            what = _what_happened(ends[before], delivery)
+            what = _what_happened(ends.get(before), delivery)
             counted[Repeat(_side(before), what, _side(worker_id))] += 1
         last[delivery.text] = worker_id
     return counted

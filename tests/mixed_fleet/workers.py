@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from infra.local.embedded import ROOT, EmbeddedAws
@@ -19,6 +20,8 @@ KCL_RS_PYTHON = ROOT / ".local" / "bench" / "bin" / "python"
 FAILOVER_SECONDS = 10
 """KCL's default, which kcl-rs does not let its users change."""
 STOP_LIMIT = 60.0
+HANDLERS = ROOT / "tests" / "e2e" / "handlers"
+NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 
 
 class Side(StrEnum):
@@ -27,10 +30,11 @@ class Side(StrEnum):
     KCL_RS = "kcl-rs"
     KCL_2 = "kcl2"
     KCL_3 = "kcl3"
+    MULTILANG = "multilang"
     SUBLET = "sublet"
 
 
-KCL_SIDES = (Side.KCL_RS, Side.KCL_2, Side.KCL_3)
+KCL_SIDES = (Side.KCL_RS, Side.KCL_2, Side.KCL_3, Side.MULTILANG)
 
 
 class How(StrEnum):
@@ -84,7 +88,14 @@ class Employer:
         arguments = [self.application, self.stream, worker_id, self.start_position]
         return self.start(Side.KCL_RS, worker_id, [str(KCL_RS_PYTHON), script, *arguments], environment)
 
-    def sublet(self, name: str) -> Worker:
+    def sublet(
+        self,
+        name: str,
+        handler: str = "recorder:handle",
+        environment: Mapping[str, str] = NOTHING_MORE,
+        **more: str,
+    ) -> Worker:
+        """`handler` is of tests/e2e/handlers; `more`: options beside those that every test has."""
         worker_id = f"sublet-{name}"
         settings = {
             "--worker-id": worker_id,
@@ -92,12 +103,12 @@ class Employer:
             "--heartbeat-interval": f"{self.failover_seconds // 3}s",
             "--start-position": self.start_position,
             "--idle-poll-interval": "500ms",
+            **{f"--{option.replace('_', '-')}": value for option, value in more.items()},
         }
         pairs = [word for option in settings.items() for word in option]
         command = [sys.executable, "-m", "sublet", "run", "--application", self.application]
-        command += ["--stream", self.stream, "--handler", "recorder:handle", *pairs]
-        path = str(ROOT / "tests" / "e2e" / "handlers")
-        return self.start(Side.SUBLET, worker_id, command, {"PYTHONPATH": path})
+        command += ["--stream", self.stream, "--handler", handler, *pairs]
+        return self.start(Side.SUBLET, worker_id, command, {"PYTHONPATH": str(HANDLERS), **environment})
 
     def start(self, side: Side, worker_id: str, command: list[str], environment: Mapping[str, str]) -> Worker:
         log = self.folder / f"{worker_id}.log"

@@ -1,0 +1,124 @@
+"""Rows as KCLs wrote them, read and written back.
+
+Java's own are kept by `python -m tests.interop.golden_rows`, those of kcl-rs (KCL 3 by other hands) by
+`python -m tests.mixed_fleet.golden_rows`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON
+from sublet.protocol.lease import AttributeValue, Lease
+from sublet.protocol.lease_row import decode_row, encode_row
+from sublet.protocol.lease_writes import acquire, apply_to, checkpoint
+
+DATA = Path(__file__).parents[2] / "data"
+WRITERS = ("kcl_2", "kcl_3", "kcl_rs")
+NO_LEASES = ("entity_", "side_table_")
+"""Of KCL 3.x: in the lease table, and in tables of their own as long as that may go back to 2.x."""
+Row = dict[str, AttributeValue]
+ROWS: dict[str, dict[str, Row]] = {
+    writer: {
+        kind: {
+            name: {"B": base64.b64decode(value["B"])} if "B" in value else value
+            for name, value in row.items()
+        }
+        for kind, row in json.loads((DATA / f"{writer}_rows.json").read_text()).items()
+    }
+    for writer in WRITERS
+}
+LEASES = [(writer, kind) for writer in WRITERS for kind in ROWS[writer] if not kind.startswith(NO_LEASES)]
+WRITTEN = {
+    "leaseOwner", "leaseCounter", "ownerSwitchesSinceCheckpoint", "checkpoint", "checkpointSubSequenceNumber", "checkpointOwner",
+    "pendingCheckpoint", "pendingCheckpointSubSequenceNumber", "pendingCheckpointState",
+}  # fmt: skip
+"""By an acquire, or by a checkpoint."""
+ENTITIES = [kind for kind in ROWS["kcl_3"] if kind.startswith("entity_")]
+
+
+def lease_of(writer: str, kind: str) -> Lease:
+    lease = decode_row(ROWS[writer][kind])
+    assert isinstance(lease, Lease), lease
+    return lease
+
+
+@pytest.mark.parametrize(("writer", "kind"), LEASES)
+def test_a_row_is_read_and_written_back_attribute_by_attribute(writer: str, kind: str) -> None:
+    assert in_order(encode_row(lease_of(writer, kind))) == in_order(ROWS[writer][kind])
+
+
+@pytest.mark.parametrize(("writer", "kind"), LEASES)
+def test_what_a_newer_kcl_adds_is_kept(writer: str, kind: str) -> None:
+    newer: Row = ROWS[writer][kind] | {"addedLater": {"M": {"x": {"L": [{"N": "1"}]}}}}
+    lease = decode_row(newer)
+    assert isinstance(lease, Lease)
+    assert in_order(encode_row(lease)) == in_order(newer)
+
+
+@pytest.mark.parametrize(("writer", "kind"), [(writer, kind) for writer, kind in LEASES if kind != "ended"])
+def test_our_acquire_and_checkpoint_leave_kcls_attributes_alone(writer: str, kind: str) -> None:
+    row = ROWS[writer][kind]
+    acquired = apply_to(acquire(lease_of(writer, kind).fence, "sublet-1", "item/1"), row)
+    assert acquired is not None
+    mine = decode_row(acquired)
+    assert isinstance(mine, Lease)
+    position = type(mine.checkpoint)("9" * 56, 1)
+    after = apply_to(checkpoint(mine, position), acquired)
+    assert after is not None
+    untouched = {name for name in row.keys() - WRITTEN if not name.startswith("sublet")}
+    assert {name: after.get(name) for name in untouched} == {name: row[name] for name in untouched}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_each_kind_says_what_it_was_kept_for(writer: str) -> None:
+    assert lease_of(writer, "created").checkpoint == TRIM_HORIZON
+    assert lease_of(writer, "latest").checkpoint == LATEST
+    assert lease_of(writer, "at_timestamp").checkpoint == AT_TIMESTAMP
+    assert lease_of(writer, "held").checkpoint.is_sequence_number
+    assert lease_of(writer, "aggregated").checkpoint.sub_sequence_number > 0
+    assert lease_of(writer, "pending").pending_checkpoint
+    assert lease_of(writer, "ended").checkpoint == SHARD_END
+    assert len(lease_of(writer, "ended").child_shard_ids) == 2
+    assert lease_of(writer, "ended").lease_owner
+    assert len(lease_of(writer, "child_of_a_split").parent_shard_ids) == 1
+    assert len(lease_of(writer, "child_of_a_merge").parent_shard_ids) == 2
+
+
+@pytest.mark.parametrize("writer", ["kcl_2", "kcl_3"])
+def test_java_leaves_our_holder_on_what_it_takes_from_us(writer: str) -> None:
+    """So that an owner of ours is told by the owner, and the holder says only which of its invocations."""
+    taken = lease_of(writer, "taken_from_sublet")
+    assert str(taken.lease_owner).startswith("kcl")
+    assert taken.holder is not None
+
+
+def test_a_handoff_names_both_its_sides() -> None:
+    to_us, to_kcl = (lease_of("kcl_3", f"handing_over_to_{side}") for side in ("sublet", "kcl"))
+    assert (to_us.lease_owner, to_us.checkpoint_owner) == (to_kcl.checkpoint_owner, to_kcl.lease_owner)
+
+
+@pytest.mark.parametrize("kind", ENTITIES)
+def test_what_is_no_lease_is_none_to_us_and_not_malformed(kind: str) -> None:
+    assert decode_row(ROWS["kcl_3"][kind]) is None
+
+
+def test_3x_writes_what_else_it_keeps() -> None:
+    assert {"entity_LEADER", "entity_WORKER_METRIC_STATS", "entity_CLIENT_VERSION_MIGRATION"} <= set(ENTITIES)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_an_at_timestamp_leases_moment_is_kept_nowhere(writer: str) -> None:
+    """Then the start position of our own settings holds. (Another Rust port writes it as the sub-sequence number.)"""
+    row: dict[str, Any] = ROWS[writer]["at_timestamp"]
+    assert row["checkpointSubSequenceNumber"] == {"N": "0"}
+    assert lease_of(writer, "at_timestamp").start_at is None
+
+
+def in_order(row: Row) -> Row:
+    """Sets have no order, and DynamoDB's JSON shows them in one."""
+    return {name: {"SS": sorted(value["SS"])} if "SS" in value else value for name, value in row.items()}
