@@ -55,10 +55,13 @@ test: lint ## lint, then every test
 check: setup ## in twenty seconds: lint, types of what differs from main, the fast tests (TEST=tests/unit/engine/test_tick.py for one file)
 	@$(PY) -m tests.check $(TEST)
 
+# The release of Spark that is tested on: the newest, 4.0, 4.1 or 4.2, each in an environment of its own.
+SPARK ?= newest
+SPARK_ENV := .local/spark$(if $(filter newest,$(SPARK)),,-$(SPARK))
 .PHONY: test-spark
-test-spark: setup .local/spark/.installed ## only the tests on Spark, with twenty kills (needs Java 17 or newer)
-	@$(say) "Tests on Spark"
-	@.local/spark/bin/python -m pytest tests/spark $(SPARK_TESTS) $(PYTEST_ARGS)
+test-spark: setup $(SPARK_ENV)/.installed ## only the tests on Spark, with twenty kills (needs Java 17 or newer; SPARK=4.0, 4.1 or 4.2 for an earlier release)
+	@$(say) "Tests on Spark ($(SPARK))"
+	@$(SPARK_ENV)/bin/python -m pytest tests/spark $(SPARK_TESTS) $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: setup ## ruff, import-linter, mypy
@@ -185,10 +188,17 @@ LOCALSTACK := infra/local/localstack
 	@touch $@
 
 .local/spark/.installed: requirements/spark.txt requirements/build.txt pyproject.toml $(VERSION) .local/uv/.installed
-	@$(say) "PySpark and what its tests need, in .local/spark"
-	@$(call environment,$(@D),requirements/spark.txt)
+	$(spark_environment)
+
+.local/spark-%/.installed: requirements/spark-%.txt requirements/build.txt pyproject.toml $(VERSION) .local/uv/.installed
+	$(spark_environment)
+
+define spark_environment
+	@$(say) "PySpark and what its tests need, in $(@D)"
+	@$(call environment,$(@D),$<)
 	@$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --build-constraints requirements/build.txt --editable .
 	@touch $@
+endef
 
 .local/fuzz/.installed: requirements/fuzz.txt requirements/build.txt .local/uv/.installed
 	@$(say) "The fuzzer, in .local/fuzz"
@@ -220,11 +230,13 @@ layers/dependencies/.built-emr: infra/sublet_cdk/dependencies.py requirements/em
 	@touch $@
 
 LOCK = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+SPARK_TESTED := pyproject.toml --extra spark --extra delta --extra progress --group test --group spark-test
 .PHONY: lock
 lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its newest
 	@$(say) "Locking: Python"
 	@$(LOCK) pyproject.toml --extra demo --extra cdk --group test --group infra --output-file requirements/dev.txt
-	@$(LOCK) pyproject.toml --extra spark --extra delta --extra progress --group test --group spark-test --output-file requirements/spark.txt
+	@$(LOCK) $(SPARK_TESTED) --output-file requirements/spark.txt
+	@for release in 4.0 4.1 4.2; do $(LOCK) $(SPARK_TESTED) --group spark-$$release --output-file requirements/spark-$$release.txt; done
 	@$(LOCK) --group bench --output-file requirements/bench.txt
 	@$(LOCK) requirements/layer.in --constraints requirements/dev.txt --output-file requirements/layer.txt
 	@$(LOCK) requirements/emr.in --constraints requirements/spark.txt --output-file requirements/emr.txt

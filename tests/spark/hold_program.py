@@ -19,6 +19,7 @@ from typing import NoReturn
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from sublet.spark import drain
 
 from tests.spark.processes import kill_session, session_members
 
@@ -47,6 +48,8 @@ def main() -> None:
     spark.sparkContext.setLogLevel("OFF")
     program = Program(Path(folder), ending, bool(trigger))
     options = {"leases": "hold", "failoverTime": FAILOVER, "listInterval": "1s", "patience": "20s"}
+    if ending == "available_now":
+        options["availableNow"] = "true"
     if ending != "stop_blind":
         options["checkpointLocation"] = f"{folder}/checkpoint"
     writer = (
@@ -56,8 +59,6 @@ def main() -> None:
         .writeStream.foreachBatch(program.write)
         .option("checkpointLocation", f"{folder}/checkpoint")
     )
-    if ending == "available_now":
-        writer = writer.trigger(availableNow=True)
     query = (writer.trigger(processingTime=trigger[0]) if trigger else writer).start()
     try:
         program.wait_and_end(query, spark)
@@ -93,6 +94,8 @@ class Program:
                 time.sleep(3)
 
     def wait_and_end(self, query: StreamingQuery, spark: SparkSession) -> None:
+        if self.ending == "available_now":
+            drain(query)
         while not self.in_last_batch.wait(0.2):
             if not query.isActive:
                 break

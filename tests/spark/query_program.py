@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from sublet.spark import drain
 
 from tests.spark.processes import kill_session
 
@@ -39,13 +40,14 @@ def main() -> None:
         writer = (
             spark.readStream.format("sublet")
             .options(stream=arguments.stream, maxRecordsPerTrigger="1500", listInterval="1s", patience="20s")
+            .option("availableNow", arguments.drain)
             .load()
             .writeStream.foreachBatch(lambda rows, batch: _write(arguments.folder, rows, batch))
             .option("checkpointLocation", str(arguments.folder / "checkpoint"))
         )
-        query = (writer.trigger(availableNow=True) if arguments.drain else writer).start()
+        query = writer.start()
         try:
-            query.awaitTermination()
+            drain(query) if arguments.drain else query.awaitTermination()
             break
         except Exception as failure:  # noqa: BLE001 - one of its processes was killed: from the checkpoint again
             _say("failed", str(failure)[:2000])

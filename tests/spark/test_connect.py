@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from sublet.metric_names import Metric
 from sublet.system.clock import SystemClock
 from sublet.memory import MemoryMetrics
-from sublet.spark import LagListener, lag
+from sublet.spark import LagListener, drain, lag
 
 stream, folder = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
@@ -32,11 +32,11 @@ print("batch", rows.count())
 metrics = MemoryMetrics()
 spark.streams.addListener(LagListener(spark.streams, stream, metrics, SystemClock()))
 query = (
-    spark.readStream.format("sublet").option("stream", stream).load()
+    spark.readStream.format("sublet").options(stream=stream, availableNow="true").load()
     .writeStream.format("parquet").option("path", folder + "/rows").option("checkpointLocation", folder + "/checkpoint")
-    .trigger(availableNow=True).start()
+    .start()
 )
-query.awaitTermination()
+drain(query)
 while not metrics.flushes:
     time.sleep(0.1)
 assert {each.stream for each in lag(query)} == {stream}

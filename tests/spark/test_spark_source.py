@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, datasource
 from sublet.protocol.aggregation import aggregate
-from sublet.spark import apply_handler
+from sublet.spark import apply_handler, drain, lag
 
 from infra.local import EmbeddedAws
 from tests.spark.kinesis_stream import BusyStream
@@ -53,16 +53,19 @@ def read(spark: SparkSession, stream: BusyStream, **options: str) -> DataFrame:
     return spark.read.format("sublet").options(stream=stream.name, **options).load()
 
 
+def read_stream(spark: SparkSession, stream: BusyStream, **options: str) -> DataFrame:
+    return spark.readStream.format("sublet").options(stream=stream.name, **options).load()
+
+
 def run_available(spark: SparkSession, stream: BusyStream, folder: Path, **options: str) -> Any:
-    rows = spark.readStream.format("sublet").options(stream=stream.name, **options).load()
+    rows = read_stream(spark, stream, availableNow="true", **options)
     query = (
         rows.writeStream.format("parquet")
         .option("path", str(folder / "rows"))
         .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    drain(query)
     return query
 
 
@@ -77,6 +80,7 @@ def test_batch_from_horizon_to_tip(spark: SparkSession, stream: BusyStream) -> N
     assert aggregated.count() == 9 * 6
 
 
+@pytest.mark.skipif(not hasattr(datasource, "EqualTo"), reason="Spark 4.1 has filters for sources in Python")
 def test_filters_are_pushed_down_when_sparks_switch_is_on(spark: SparkSession, stream: BusyStream) -> None:
     rows = read(spark, stream)
     some = [row["shardId"] for row in rows.select("shardId").distinct().collect()][:1]
@@ -104,6 +108,7 @@ def test_available_now_and_again(spark: SparkSession, stream: BusyStream, tmp_pa
     assert numbers(spark.read.parquet(str(tmp_path / "rows"))) == stream.produced
     progress = json.loads(query.lastProgress.json)
     assert progress["sources"][0]["latestOffset"]["maxMillisBehindLatest"] == 0
+    assert {each.stream for each in lag(query)} == {stream.name}
 
 
 def test_an_empty_stream(spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
@@ -164,16 +169,15 @@ def test_written_as_a_batch_and_as_a_stream_and_read_back(
     records = read(spark, target).select("sequenceNumber").distinct().count()
     assert (records < len(stream.produced) / 4) == (aggregate == "true")
 
-    source = spark.readStream.format("sublet").option("stream", stream.name).load()
     query = (
-        source.select("data", "partitionKey")
+        read_stream(spark, stream, availableNow="true")
+        .select("data", "partitionKey")
         .writeStream.format("sublet")
         .options(stream=target.name, aggregate=aggregate, checkpointLocation=str(tmp_path))
         .queryName("copy")
-        .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    drain(query)
     assert numbers(read(spark, target)) == sorted(2 * stream.produced, key=int)
 
 
@@ -189,16 +193,16 @@ def test_the_fleets_handler_runs_unchanged_in_shard_order(
     spark: SparkSession, stream: BusyStream, recordings: Path
 ) -> None:
     """It fails once for each shard: those batches come again, and no record twice."""
-    source = spark.readStream.format("sublet").option("stream", stream.name).load()
-    handled = apply_handler(source, "tests.spark.recording_handler:handle")
+    handled = apply_handler(
+        read_stream(spark, stream, availableNow="true"), "tests.spark.recording_handler:handle"
+    )
     query = (
         handled.writeStream.format("parquet")
         .option("path", str(recordings / "handled"))
         .option("checkpointLocation", str(recordings / "checkpoint"))
-        .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    drain(query)
     files = [file for file in recordings.glob("shardId-*") if not file.suffix]
     seen = [[int(line) for line in file.read_bytes().split()] for file in files]
     assert sorted(number for numbers in seen for number in numbers) == list(range(len(stream.produced)))

@@ -6,8 +6,10 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from threading import Thread
 from types import FrameType
 
 from pyspark.errors import PySparkException
@@ -25,7 +27,7 @@ from sublet.pipeline.tables import Tables, open_tables
 from sublet.pipeline.tally import BatchDone, Display, Tally, summary_lines
 from sublet.pipeline.transforming import load_transform
 from sublet.ports import Clock
-from sublet.spark import lag_of, report_lag
+from sublet.spark import drain, lag_of, report_lag
 from sublet.system.clock import SystemClock
 
 LOOK_SECONDS = 0.5
@@ -97,6 +99,8 @@ def run_pipeline(
 
     write = WriteBatch(recipe, tables, clock, done, is_over=stop)
     query = start(spark, settings, write)
+    if settings.every is None:
+        Thread(target=_drain, args=(query,), daemon=True).start()
     try:
         while not query.awaitTermination(LOOK_SECONDS) and not (stop() and _is_between_batches(query)):
             _look(query, tally, display)
@@ -111,13 +115,15 @@ def run_pipeline(
 def start(spark: SparkSession, settings: PipelineSettings, write: WriteBatch) -> StreamingQuery:
     rows = spark.readStream.format("sublet").options(**settings.options).load()
     writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", settings.checkpoint)
-    every = settings.every
-    trigger = (
-        writer.trigger(availableNow=True)
-        if every is None
-        else writer.trigger(processingTime=f"{every.total_seconds()} seconds")
-    )
-    return trigger.queryName(f"sublet-pipeline-{settings.stream}").start()
+    if settings.every is not None:
+        writer = writer.trigger(processingTime=f"{settings.every.total_seconds()} seconds")
+    return writer.queryName(f"sublet-pipeline-{settings.stream}").start()
+
+
+def _drain(query: StreamingQuery) -> None:
+    """What the query fails of is for who awaits its end."""
+    with suppress(Exception):
+        drain(query)
 
 
 def _is_between_batches(query: StreamingQuery) -> bool:

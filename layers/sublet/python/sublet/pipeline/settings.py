@@ -85,20 +85,24 @@ def pipeline_settings(
         schema=schema,
         transform=transform,
         every=every,
-        options=source_options(options, place),
+        options=source_options(options, place, available_now=every is None),
         spark=spark,
         metrics_of=metrics_of,
     )
 
 
-def source_options(given: Mapping[str, str], checkpoint: str) -> dict[str, str]:
+def source_options(given: Mapping[str, str], checkpoint: str, *, available_now: bool) -> dict[str, str]:
     """The source's options, checked, with a limit for a batch if none is given; with the checkpoint if it holds leases."""
     known = {name.lower(): text for name, text in given.items()}
     if "checkpointlocation" in known:
         raise SettingsError(
             "option", "checkpointLocation", "the pipeline's own: leave it out, or give checkpoint"
         )
-    options = dict(given)
+    if "availablenow" in known:
+        raise SettingsError(
+            "option", "availableNow", "the pipeline's own: leave it out, or give available-now"
+        )
+    options = {**given, **({"availableNow": "true"} if available_now else {})}
     if _LIMITS.isdisjoint(known):
         options["maxSpanPerTrigger"] = SPAN_DEFAULT
     if known.get("leases") == Leases.HOLD:

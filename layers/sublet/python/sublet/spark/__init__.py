@@ -1,9 +1,10 @@
-"""Spark: a Kinesis source and sink for PySpark 4.2 and later. Registered by `pyspark_sublet`; needs the extra `sublet[spark]`.
+"""Spark: a Kinesis source and sink for PySpark 4.0 and later. Registered by `pyspark_sublet`; needs the extra `sublet[spark]`.
 
 What a user imports is listed here, and loads PySpark with its first use. The rooms, each of which knows those above it:
 
     options   every option, validated by name; python_log: where messages go in Spark's workers
     plan/     pure: what Spark's offset log holds, where the next batch ends, what its tasks read; leases and offsets reconciled
+    release   what this release of PySpark lacks, made up for
     read/     a shard's pages at its pace: the driver's looks ahead, and a task's exact range as Arrow RecordBatches
     write/    the other direction: PutRecords, the refused ones again, KPL aggregates
     keeper/   the leases of a query that shares them: acquired, heartbeaten, checkpointed as Spark commits, released
@@ -15,13 +16,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sublet.spark.source.data_source import SubletDataSource
+    from sublet.spark.source.draining import drain
     from sublet.spark.source.handler_tasks import apply_handler
     from sublet.spark.source.query_lag import LagListener, ShardLag, lag, lag_of, report_lag
 
-__all__ = ["LagListener", "ShardLag", "SubletDataSource", "apply_handler", "lag", "lag_of", "report_lag"]
+__all__ = [
+    "LagListener",
+    "ShardLag",
+    "SubletDataSource",
+    "apply_handler",
+    "drain",
+    "lag",
+    "lag_of",
+    "report_lag",
+]
 
 _NAMES = {
     "sublet.spark.source.data_source": "SubletDataSource",
+    "sublet.spark.source.draining": "drain",
     "sublet.spark.source.handler_tasks": "apply_handler",
     "sublet.spark.source.query_lag": "LagListener ShardLag lag lag_of report_lag",
 }

@@ -63,6 +63,7 @@ class Options:
     failover_time: timedelta
     checkpoint_location: str | None
     aggregate: bool
+    available_now: bool
     list_interval: timedelta
     patience: timedelta
 
@@ -196,6 +197,9 @@ OPTIONS = (
     Option("checkpointLocation", _text, None, (Use.STREAM,),
            "With `hold`: the same as for `writeStream`. What Spark committed last is read there when the query is over."),
     Option("aggregate", _flag, "false", (Use.WRITE,), "Whether rows are put in KPL aggregates, by the shard that they hash to."),
+    Option("availableNow", _flag, "false", (Use.STREAM,),
+           "Plan nothing beyond what is there at the first plan, in as many batches as the limits make. For `drain(query)`, "
+           "without a trigger: what `trigger(availableNow=True)` is for, also on Spark 4.0 and 4.1, where that is one batch."),
     Option("listInterval", _duration, "10s", (Use.STREAM,), "How often the shards are listed while none is seen to end."),
     Option("patience", _duration, "60s", _ALL,
            "How long a task waits for a record that is there, or for a shard that throttles or refuses, before it fails."),

@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from sublet.aws.clients import s3_client
 from sublet.aws.objects import ObjectFolder
-from sublet.spark.plan.offsets import Offset, offset_to_json
+from sublet.errors import OffsetMalformed
+from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
 
 S3_SCHEMES = ("s3", "s3a", "s3n")
 LOOKED_AT = 3
@@ -87,12 +88,12 @@ def commits_in(location: str | None, region: str | None = None) -> Commits:
 
 
 def _says(text: str, wanted: Mapping[str, Any]) -> bool:
-    """Spark's offset log has a line for each source of the query, after its own two."""
-    return any(_parsed(line) == wanted for line in text.splitlines())
+    """Spark's offset log has a line for each source of the query, after its own two. Beside an offset there may be more in it."""
+    return any(_offset_in(line) == wanted for line in text.splitlines())
 
 
-def _parsed(line: str) -> object:
+def _offset_in(line: str) -> object:
     try:
-        return json.loads(line)
-    except ValueError:
+        return offset_to_json(offset_from_json(json.loads(line)))
+    except (ValueError, OffsetMalformed):
         return None

@@ -1,28 +1,18 @@
 """The source as Spark's batch reader, with filters on shardId and approximateArrivalTimestamp pushed down.
 
 Spark asks for pushed-down filters only while `spark.sql.python.filterPushdown.enabled` is on, and fails every read of a
-reader that could take them while it is off. So the method is there only in the worker process that pushes filters.
+reader that could take them while it is off. So the method is there only in the worker process that pushes filters, which
+Spark 4.0 does not have.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from sublet.spark.options import Options
 from sublet.spark.read.reading import read_range
@@ -30,7 +20,6 @@ from sublet.spark.source.batch_read_plan import Wanted, plan_batch
 from sublet.spark.source.stream_read import Connect, TaskPartition
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class BatchReader(DataSourceReader):
@@ -55,38 +44,12 @@ class BatchReader(DataSourceReader):
             return iter(())
         return read_range(self._connect(self._options), partition.task)
 
-    def _push_filters(self, filters: list[Filter]) -> Iterable[Filter]:
+    def _push_filters(self, filters: list[Any]) -> Iterable[Any]:
         """Gives back those that Spark has to apply: all but the ones on shardId."""
+        from sublet.spark.source.narrowing import narrow  # noqa: PLC0415 - Spark 4.0 has no filters to import
+
         for each in filters:
             narrower = narrow(self._wanted, each)
             self._wanted = narrower or self._wanted
             if narrower is None or each.attribute != ("shardId",):
                 yield each
-
-
-def narrow(wanted: Wanted, filter_: Filter) -> Wanted | None:
-    """What is wanted with the filter too; None if it tells nothing that we can use."""
-    match filter_:
-        case EqualTo(("shardId",), str(shard_id)):
-            return _only(wanted, frozenset({shard_id}))
-        case In(("shardId",), shard_ids):
-            return _only(wanted, frozenset(shard_ids))
-        case GreaterThan(("approximateArrivalTimestamp",), datetime() as at) | GreaterThanOrEqual(
-            ("approximateArrivalTimestamp",), datetime() as at
-        ):
-            moments = (m for m in (wanted.since, _aware(at)) if m is not None)
-            return replace(wanted, since=max(moments))
-        case LessThan(("approximateArrivalTimestamp",), datetime() as at) | LessThanOrEqual(
-            ("approximateArrivalTimestamp",), datetime() as at
-        ):
-            moments = (m for m in (wanted.until, _aware(at) + _MICROSECOND) if m is not None)
-            return replace(wanted, until=min(moments))
-    return None
-
-
-def _only(wanted: Wanted, shard_ids: frozenset[str]) -> Wanted:
-    return replace(wanted, shard_ids=shard_ids if wanted.shard_ids is None else wanted.shard_ids & shard_ids)
-
-
-def _aware(moment: datetime) -> datetime:
-    return moment if moment.tzinfo is not None else moment.astimezone(UTC)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from sublet.aws.clients import dynamodb_client, kinesis_client
@@ -15,6 +14,7 @@ from sublet.spark.keeper.keeper_thread import connect_keeper
 from sublet.spark.options import Leases, Options, Use, parse_options
 from sublet.spark.read.connection import Connection, connect_driver, connect_task
 from sublet.spark.read.rows import ARROW_SCHEMA, SCHEMA_DDL
+from sublet.spark.release import arrow_schema, for_this_release
 from sublet.spark.source.batch_read import BatchReader
 from sublet.spark.source.stream_read import StreamReader
 from sublet.spark.write.sink import BatchWriter, StreamWriter, check_columns
@@ -34,9 +34,11 @@ class SubletDataSource(DataSource):
         parse_options(self.options, None)
         return SCHEMA_DDL
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options(schema, Use.STREAM)
-        return StreamReader(options, connect_driver, connect_leases, connect_keeper, connect_task)
+        return for_this_release(
+            StreamReader(options, connect_driver, connect_leases, connect_keeper, connect_task)
+        )
 
     def reader(self, schema: StructType) -> BatchReader:
         return BatchReader(self._options(schema, Use.BATCH), connect_task)
@@ -60,7 +62,7 @@ class SubletDataSource(DataSource):
         return parse_options(ours, Use.WRITE)
 
     def _options(self, schema: StructType, use: Use) -> Options:
-        if not to_arrow_schema(schema, timezone="UTC").equals(ARROW_SCHEMA):
+        if not arrow_schema(schema).equals(ARROW_SCHEMA):
             raise SettingsError(
                 "schema", schema.simpleString(), f"the source's own: leave .schema() out ({SCHEMA_DDL})"
             )

@@ -35,7 +35,7 @@ from sublet.spark.plan.planning import (
     plan_ranges,
 )
 from sublet.spark.read.connection import Connection
-from sublet.spark.read.peeks import NO_LIMIT, Peeker, Share
+from sublet.spark.read.peeks import LOOKBACK, NO_LIMIT, Peeker, Share
 from sublet.spark.read.reading import Task
 
 LOOKS_AT_ONCE = 32
@@ -97,13 +97,19 @@ class QueryDriver:
         """Shards whose tasks' first calls were counted when they were planned."""
         self.lag: Mapping[str, timedelta] = {}
         """How far each shard's last planned end was behind its tip, by shard id."""
+        self.leaves_more = False
+        """Whether the last planned batch ends well before what is there does: by a limit, or because children follow."""
 
     def initial_offset(self) -> Offset:
         """Before the first plan. Spark asks again when it plans batch 0 again."""
         return Offset(self._options.stream, self._stream.identity(), application=self._portion.application)
 
+    @property
+    def has_targets(self) -> bool:
+        return self._targets is not None
+
     def set_targets(self) -> None:
-        """Trigger.AvailableNow: from now on nothing is planned beyond what is there now."""
+        """From now on nothing is planned beyond what is there now."""
         self._portion.settle()
         self._list()
         shards = list(self._shards.values())
@@ -138,6 +144,7 @@ class QueryDriver:
         if any(isinstance(peek.end, Ended) for peek in peeks.values()):
             self._list_at = clock.steady()  # its children are wanted next
         self.lag = {shard_id: peek.lag for shard_id, peek in peeks.items()}
+        self.leaves_more = any(isinstance(p.end, Ended) or p.lag > LOOKBACK for p in peeks.values())
         end = next_offset(start, beginning, peeks, gone, now)
         if end is not start:
             self._portion.planned(end)

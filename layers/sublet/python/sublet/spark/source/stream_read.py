@@ -12,13 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 
 from sublet.ports import LeaseTable
 from sublet.spark.keeper.keeper_thread import KeeperThread
@@ -27,6 +20,13 @@ from sublet.spark.plan.offsets import offset_from_json, offset_to_json
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.peeks import NO_LIMIT, Share
 from sublet.spark.read.reading import Task, read_range
+from sublet.spark.release import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from sublet.spark.source.driver import Portion, QueryDriver
 from sublet.spark.source.leased_shards import LeasedShards
 from sublet.spark.source.whole_stream import WholeStream
@@ -78,8 +78,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """`start` unchanged when there is nothing to read; then Spark runs no batch."""
-        before = offset_from_json(start)
-        after = self._query().latest_offset(before, self._share(limit))
+        before, query = offset_from_json(start), self._query()
+        if self._options.available_now and not query.has_targets:
+            query.set_targets()
+        after = query.latest_offset(before, self._share(limit))
         return start if after is before else offset_to_json(after)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -95,6 +97,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "millisBehindLatest": millis,
             "maxMillisBehindLatest": max(millis.values(), default=0),
         }
+
+    def leaves_more(self) -> bool:
+        """Whether the batch that was planned last ends well before what is there does, and nobody has asked for all of it."""
+        return self._query().leaves_more and not self._options.available_now
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         tasks = self._query().tasks(offset_from_json(start), offset_from_json(end))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from sublet.errors import RowNotWritable, SettingsError
 from sublet.protocol.records import NewRecord
 from sublet.spark.options import Options
 from sublet.spark.read.connection import Connection
+from sublet.spark.release import StreamArrowWriter, arrow_batches
 from sublet.spark.write.putting import AggregatingPutter, Putter, Writer
 
 DATA_MAX = 10 * 2**20
@@ -121,15 +123,15 @@ class BatchWriter(DataSourceArrowWriter):
         return put_rows(self._options, self._connect, iterator)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(StreamArrowWriter):
     """`df.writeStream.format("sublet")`. Nothing is left to commit or abort: what is put stays put."""
 
     def __init__(self, options: Options, connect: ConnectWriter) -> None:
         self._options = options
         self._connect = connect
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return put_rows(self._options, self._connect, iterator)
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return put_rows(self._options, self._connect, arrow_batches(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing to do."""

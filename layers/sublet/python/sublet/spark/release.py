@@ -1,0 +1,147 @@
+"""What this release of PySpark lacks of 4.2's data source API, made up for; asked of PySpark itself, not of its version.
+
+Everything else is written for 4.2. docs/spark.md has a table of what an earlier release cannot keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from sublet.errors import SettingsError
+from sublet.spark.python_log import PythonLog
+
+HAS_READ_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
+"""4.2: Spark tells a source where a batch begins, how much it may hold, and that a run is to end with what is there."""
+
+if HAS_READ_LIMITS:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+else:
+
+    class ReadLimit:  # type: ignore[no-redef] # 4.2's names, which only our own reader sees here
+        pass
+
+    @dataclass(frozen=True)
+    class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
+        pass
+
+    @dataclass(frozen=True)
+    class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
+        max_rows: int
+
+    @dataclass(frozen=True)
+    class ReadMaxBytes(ReadLimit):  # type: ignore[no-redef]
+        max_bytes: int
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        pass
+
+
+__all__ = [
+    "HAS_READ_LIMITS",
+    "PositionedReader",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxBytes",
+    "ReadMaxRows",
+    "StreamArrowWriter",
+    "SupportsTriggerAvailableNow",
+    "arrow_batches",
+    "arrow_schema",
+    "for_this_release",
+]
+
+StreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
+"""4.1. Before it a stream's writer is given rows: see `arrow_batches`."""
+
+ROWS_AT_ONCE = 10_000
+
+ONE_BATCH_ALONE = (
+    "this Spark reads one batch alone with trigger(availableNow=True) or trigger(once=True), and more than that is there. If "
+    "that is this query's trigger: leave it out, give the source the option availableNow, and end with sublet.spark.drain(query)"
+)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Timestamps are in UTC. 4.2 has another name for that."""
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:
+        return to_arrow_schema(schema)
+
+
+def arrow_batches(given: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    """RecordBatches as they are; rows as RecordBatches."""
+    rest = iter(given)
+    while some := list(islice(rest, 1)):
+        if isinstance(some[0], pa.RecordBatch):
+            yield some[0]
+        else:
+            rows = [*some, *islice(rest, ROWS_AT_ONCE - 1)]
+            yield pa.RecordBatch.from_pylist([row.asDict() for row in rows])
+
+
+def for_this_release(reader: Any) -> DataSourceStreamReader:
+    """The reader, which is one of 4.2, as this release wants it."""
+    return reader if HAS_READ_LIMITS else PositionedReader(reader)
+
+
+class PositionedReader(DataSourceStreamReader):
+    """A reader of 4.2 on 4.0 and 4.1, where `latestOffset` is told nothing: the position is known by what Spark did before.
+
+    On a restart Spark calls partitions(x, x) before all else, with x the last offset of its log, committed or not; it does the
+    batch up to x again, if it has to, before it asks for the next one. A new query begins at the initial offset. From then on
+    each answer is where the next batch begins. The limit is the options' own, and lag travels with the offset: Spark shows
+    that as the source's latestOffset, which is where 4.2 shows lag.
+    """
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self._position: dict[str, Any] | None = None
+        self._has_answered = False
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return self._reader.initialOffset()  # type: ignore[no-any-return]
+
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802
+        before = self._position if self._position is not None else self.initialOffset()
+        after = self._reader.latestOffset(before, self._reader.getDefaultReadLimit())
+        if not self._has_answered and self._reader.leaves_more():
+            PythonLog("sublet.spark").warning(ONE_BATCH_ALONE)
+        self._has_answered = True
+        self._position = before if after is before else {**after, **self._reader.reportLatestOffset()}
+        return self._position
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Raises SettingsError when Spark asked for an answer before it told the position."""
+        if start != end:
+            return self._reader.partitions(start, end)  # type: ignore[no-any-return]
+        if self._has_answered and end != self._position:
+            raise SettingsError(
+                "spark.sql.streaming.triggerAvailableNowWrapper.enabled",
+                "true",
+                "false: with it Spark asks for the next offset before it says where the query is. To read what is there, and "
+                "end: the option availableNow, no trigger, and sublet.spark.drain(query)",
+            )
+        self._position = end
+        return []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._reader.read(partition)  # type: ignore[no-any-return]
+
+    def stop(self) -> None:
+        self._reader.stop()

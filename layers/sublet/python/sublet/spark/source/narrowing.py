@@ -1,0 +1,48 @@
+"""What a filter of Spark's leaves to be read. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from sublet.spark.source.batch_read_plan import Wanted
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def narrow(wanted: Wanted, filter_: Filter) -> Wanted | None:
+    """What is wanted with the filter too; None if it tells nothing that we can use."""
+    match filter_:
+        case EqualTo(("shardId",), str(shard_id)):
+            return _only(wanted, frozenset({shard_id}))
+        case In(("shardId",), shard_ids):
+            return _only(wanted, frozenset(shard_ids))
+        case GreaterThan(("approximateArrivalTimestamp",), datetime() as at) | GreaterThanOrEqual(
+            ("approximateArrivalTimestamp",), datetime() as at
+        ):
+            moments = (m for m in (wanted.since, _aware(at)) if m is not None)
+            return replace(wanted, since=max(moments))
+        case LessThan(("approximateArrivalTimestamp",), datetime() as at) | LessThanOrEqual(
+            ("approximateArrivalTimestamp",), datetime() as at
+        ):
+            moments = (m for m in (wanted.until, _aware(at) + _MICROSECOND) if m is not None)
+            return replace(wanted, until=min(moments))
+    return None
+
+
+def _only(wanted: Wanted, shard_ids: frozenset[str]) -> Wanted:
+    return replace(wanted, shard_ids=shard_ids if wanted.shard_ids is None else wanted.shard_ids & shard_ids)
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is not None else moment.astimezone(UTC)
