@@ -20,6 +20,8 @@ from tests.spark.flight_events import MISFITS, FlightStream, carriers
 from tests.spark.kinesis_stream import BusyStream
 from tests.spark.processes import kill_session
 
+pytest.importorskip("pyspark.pipelines", reason="Spark 4.1 has declarative pipelines")
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "pipeline"
 SPEC = """
 name: orders

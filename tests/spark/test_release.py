@@ -100,7 +100,8 @@ def put(query: MemoryQuery, count: int, first: int = 0) -> list[bytes]:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_exactly_once_and_bounded_through_reshards_and_crashes(seed: int) -> None:
-    chance, query, produced = Random(seed), memory_query(2, maxRecordsPerTrigger="30"), []
+    chance, query = Random(seed), memory_query(2, maxRecordsPerTrigger="30")
+    produced: list[bytes] = []
     spark = EarlierSpark(query)
     for _ in range(40):
         for _ in range(chance.randrange(20)):

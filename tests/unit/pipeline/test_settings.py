@@ -47,6 +47,7 @@ def test_what_is_given() -> None:
         "leases": "follow",
         "region": "eu-west-1",
         "maxrecordspertrigger": "5",
+        "availableNow": "true",
     }
     assert given.spark == {"spark.driver.memory": "4g"}
     assert (given.schema, given.transform) == ("a INT", "orders:tables")
@@ -75,6 +76,7 @@ def test_a_source_that_holds_leases_knows_the_checkpoint() -> None:
         (("--sink", "iceberg"), "checkpoint = None: required with iceberg"),
         (("--output", " "), "output = ' '"),
         (("--option", "checkpointLocation=x"), "checkpointLocation.*the pipeline's own"),
+        (("--option", "availablenow=true"), "availableNow.*the pipeline's own.*--available-now"),
         (("--conf", "=x"), "conf = '=x': NAME=VALUE"),
     ],
 )

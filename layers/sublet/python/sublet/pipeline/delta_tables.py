@@ -14,12 +14,12 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
 from sublet.pipeline.files import File, SparkFiles
 from sublet.pipeline.parquet_tables import BATCH, WriteFrame, partition_columns
+from sublet.spark.release import arrow_schema
 
 
 class DeltaTables:
@@ -70,7 +70,7 @@ def delta_uri(path: str) -> str:
 
 def _schema(columns: StructType) -> Schema:
     """What lies in files may be null to Spark, whatever the columns were before."""
-    return Schema.from_arrow(to_arrow_schema(columns.toNullable(), timezone="UTC"))
+    return Schema.from_arrow(arrow_schema(columns.toNullable()))
 
 
 def _adds(files: Sequence[File], part: str) -> list[AddAction]:

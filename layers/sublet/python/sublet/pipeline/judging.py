@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from sublet.errors import SettingsError
 from sublet.pipeline.json_fit import fit_of
 from sublet.pipeline.parsing import PARSED, REASON, parse_array
 from sublet.spark.read.rows import ARROW_SCHEMA
+from sublet.spark.release import arrow_type, with_column
 
 ARRIVAL_DATE = "arrivalDate"
 _COLUMNS = (*ARROW_SCHEMA.names, ARRIVAL_DATE)
@@ -42,23 +40,18 @@ def judge(rows: DataFrame, schema: StructType) -> DataFrame:
     Works on batches and on streams, and asks Spark nothing: a declarative pipeline allows no question while its tables are
     being defined. The package has to be installed on the executors.
     """
-    judged = with_arrival_date(rows).withColumn("judged", _parse(schema)(F.col("data")))
+    kind = StructType([StructField(PARSED, schema), StructField(REASON, StringType())])
+    text, arrow_kind = schema.json(), arrow_type(kind)
+
+    def parse(data: pa.Array) -> pa.Array:
+        return parse_array(text, arrow_kind, data)
+
+    judged = with_column(with_arrival_date(rows), "judged", kind, parse, of="data")
     return judged.select(*_COLUMNS, f"judged.{PARSED}", f"judged.{REASON}")
 
 
 def with_arrival_date(rows: DataFrame) -> DataFrame:
     return rows.select(*ARROW_SCHEMA.names, F.expr(_ARRIVAL_DATE_SQL).alias(ARRIVAL_DATE))
-
-
-def _parse(schema: StructType) -> Any:
-    """As an expression that Spark may not repeat: a filter on the reason would have each row parsed once more."""
-    kind = StructType([StructField(PARSED, schema), StructField(REASON, StringType())])
-    text, arrow_kind = schema.json(), to_arrow_type(kind, timezone="UTC")
-
-    def parse(data: pa.Array) -> pa.Array:
-        return parse_array(text, arrow_kind, data)
-
-    return F.arrow_udf(parse, kind).asNondeterministic()
 
 
 def raw(judged: DataFrame) -> DataFrame:

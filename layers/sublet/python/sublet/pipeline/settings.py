@@ -100,7 +100,7 @@ def source_options(given: Mapping[str, str], checkpoint: str, *, available_now: 
         )
     if "availablenow" in known:
         raise SettingsError(
-            "option", "availableNow", "the pipeline's own: leave it out, or give available-now"
+            "option", "availableNow", "the pipeline's own: leave it out, or give --available-now"
         )
     options = {**given, **({"availableNow": "true"} if available_now else {})}
     if _LIMITS.isdisjoint(known):

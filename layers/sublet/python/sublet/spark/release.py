@@ -5,16 +5,17 @@ Everything else is written for 4.2. docs/spark.md has a table of what an earlier
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import datasource
+from pyspark.sql import DataFrame, datasource
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from sublet.errors import SettingsError
 from sublet.spark.python_log import PythonLog
@@ -62,7 +63,9 @@ __all__ = [
     "SupportsTriggerAvailableNow",
     "arrow_batches",
     "arrow_schema",
+    "arrow_type",
     "for_this_release",
+    "with_column",
 ]
 
 StreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
@@ -82,6 +85,26 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         return to_arrow_schema(schema, timezone="UTC")
     except TypeError:
         return to_arrow_schema(schema)
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    return arrow_schema(StructType([StructField("it", kind)])).field(0).type
+
+
+def with_column(
+    rows: DataFrame, name: str, kind: DataType, make: Callable[[pa.Array], pa.Array], of: str
+) -> DataFrame:
+    """The rows with one more column, made of the column `of`; once for each row, whatever is done with it. Before 4.1 no
+    expression is from Arrow to Arrow: all columns pass through Python."""
+    if hasattr(F, "arrow_udf"):
+        return rows.withColumn(name, F.arrow_udf(make, kind).asNondeterministic()(F.col(of)))
+
+    def widened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = [*batch.columns, make(batch.column(of))]
+            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, name])
+
+    return rows.mapInArrow(widened, StructType([*rows.schema.fields, StructField(name, kind)]))
 
 
 def arrow_batches(given: Iterable[Any]) -> Iterator[pa.RecordBatch]:
