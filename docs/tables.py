@@ -11,6 +11,7 @@ from sublet.metric_names import Metric
 from sublet.settings import DEFINITIONS, Definition
 from sublet.settings.reasons import reasons
 from sublet.spark.options import OPTIONS
+from sublet.spark.other_connectors import THEIRS
 from sublet_cdk import alarm_definitions
 from sublet_cdk.alarm_definitions import Alarm
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace
@@ -77,6 +78,19 @@ def options() -> str:
     return _table(("option", "default", "for", "meaning"), rows)
 
 
+def other_connectors() -> str:
+    """Of Databricks' source and the awslabs connector."""
+    rows = [
+        (
+            _code(each.databricks or ""),
+            _code(each.awslabs or ""),
+            _code(each.here) if each.here.isidentifier() else each.here,
+        )
+        for each in THEIRS
+    ]
+    return _table(("Databricks", "awslabs", "here"), rows)
+
+
 def cost() -> str:
     """US$ a month, from counted calls and list prices."""
     rows = []
@@ -99,6 +113,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "alarms": alarms,
     "stories": stories,
     "options": options,
+    "other connectors": other_connectors,
     "cost": cost,
 }
 

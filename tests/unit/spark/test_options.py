@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sublet.aws.access import Access, Role
 from sublet.errors import SettingsError
 from sublet.settings import HashRangeFilter, StartKind, StartPosition
 from sublet.spark.options import OPTIONS, Use, parse_options
+from sublet.spark.other_connectors import THEIRS
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
 
@@ -63,6 +65,15 @@ def test_names_come_in_any_case() -> None:
             "failoverTime",
             "3s to 1d",
         ),
+        ({"stream": "orders", "endpointUrl": "localhost:4567"}, "endpointUrl", "a URL with its scheme"),
+        ({"stream": "orders", "roleArn": "orders-reader"}, "roleArn", "a role's ARN"),
+        ({"stream": "orders", "roleExternalId": "e"}, "roleExternalId", "2 to 1224"),
+        (
+            {"stream": "orders", "roleExternalId": "e-7"},
+            "roleExternalId",
+            "only with roleArn or leaseRoleArn",
+        ),
+        ({"stream": "orders", "leaseRegion": "eu-west-1"}, "leaseRegion", "only with leases=follow or hold"),
         ({"stream": "orders", "hashRangeFilter": "on"}, "hashRangeFilter", "one of kcl, off"),
         (
             {"stream": "orders", "maxRecordsPerTrigger": "5", "maxBytesPerTrigger": "5"},
@@ -124,3 +135,73 @@ def test_the_document_has_each_option_with_its_default_and_meaning() -> None:
         default = f"`{option.default}`" if option.default is not None else ""
         uses = ", ".join(option.uses)
         assert f"| `{option.name}` | {default} | {uses} | {option.meaning} |" in text
+
+
+ROLE = "arn:aws:iam::123456789012:role/orders-reader"
+
+
+def test_the_stream_and_the_lease_table_each_have_their_way_in() -> None:
+    given = {
+        "stream": "orders",
+        "application": "audit",
+        "leases": "follow",
+        "region": "eu-west-1",
+        "profile": "data",
+    }
+    roles = {"roleArn": ROLE, "roleExternalId": "a-secret", "leaseRegion": "us-east-1", "leaseProfile": "ops"}
+    options = parse_options({**given, **roles}, Use.STREAM)
+    role = Role(arn=ROLE, session_name="sublet-spark", external_id="a-secret")
+    assert options.access == Access(region="eu-west-1", profile="data", role=role)
+    assert options.lease_access == Access(region="us-east-1", profile="ops")
+    leases = parse_options({**given, "leaseRoleArn": ROLE, "roleSessionName": "audit"}, Use.STREAM)
+    assert leases.access == Access(region="eu-west-1", profile="data")
+    assert leases.lease_access == Access(
+        region="eu-west-1", profile="data", role=Role(arn=ROLE, session_name="audit")
+    )
+
+
+def test_an_external_id_is_shown_nowhere() -> None:
+    given = {"stream": "orders", "roleArn": ROLE, "roleExternalId": "a-secret"}
+    options = parse_options(given, Use.STREAM)
+    assert "a-secret" not in f"{options!r} {options.access!r}"
+    for wrong in ({"roleExternalId": "a secret"}, {"roleArn": "x"}):
+        with pytest.raises(SettingsError) as refused:
+            parse_options({**given, **wrong}, Use.STREAM)
+        assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("streamName", "orders", 'an option of Databricks\'; here .option("stream", "orders")'),
+        ("kinesis.streamName", "orders", 'the awslabs connector\'s; here .option("stream", "orders")'),
+        ("initialPosition", "trim_horizon", '.option("startPosition", "TRIM_HORIZON")'),
+        ("initialPosition", "earliest", '.option("startPosition", "TRIM_HORIZON")'),
+        ("kinesis.startingPosition", "LATEST", '.option("startPosition", "LATEST")'),
+        (
+            "kinesis.startingPosition",
+            "AT_TIMESTAMP 2023-08-30T19:00:05Z",
+            '.option("startPosition", "AT_TIMESTAMP:2023-08-30T19:00:05Z")',
+        ),
+        ("initialPosition", '{"at_timestamp": "06/25/2020"}', "AT_TIMESTAMP:<ISO 8601 with time zone>"),
+        ("endpoint", "kinesis.eu-west-1.amazonaws.com", "https://kinesis.eu-west-1.amazonaws.com"),
+        ("consumerType", "x", None),
+        ("kinesis.consumerType", "SubscribeToShard", "enhanced fan-out is not used"),
+        ("consumerMode", "efo", "enhanced fan-out is not used"),
+        ("kinesis.stsRoleArn", ROLE, f'.option("roleArn", "{ROLE}")'),
+        ("awsAccessKey", "AKIA1234", "no keys in options"),
+        ("awsSecretKey", "s3cr3t", "no keys in options"),
+    ],
+)
+def test_another_connectors_option_is_refused_with_what_to_write_here(
+    name: str, value: str, says: str | None
+) -> None:
+    with pytest.raises(SettingsError, match=re.escape(says or "no such option")) as refused:
+        parse_options({"stream": "orders", name: value}, None)
+    assert "AKIA" not in str(refused.value)
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_what_to_write_here_is_an_option_that_there_is() -> None:
+    ours = {option.name for option in OPTIONS}
+    assert all(each.here in ours for each in THEIRS if each.here.isidentifier())

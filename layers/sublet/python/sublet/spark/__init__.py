@@ -2,7 +2,8 @@
 
 What a user imports is listed here, and loads PySpark with its first use. The rooms, each of which knows those above it:
 
-    options   every option, validated by name; python_log: where messages go in Spark's workers
+    options   every option, validated by name; other_connectors: theirs, and what to write here
+    python_log   where messages go in Spark's workers
     plan/     pure: what Spark's offset log holds, where the next batch ends, what its tasks read; leases and offsets reconciled
     release   what this release of PySpark lacks, made up for
     read/     a shard's pages at its pace: the driver's looks ahead, and a task's exact range as Arrow RecordBatches

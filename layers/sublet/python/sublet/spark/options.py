@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+from sublet.aws.access import Access, Role
 from sublet.errors import MalformedCheckpoint, SettingsError
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.settings import (
@@ -21,6 +24,7 @@ from sublet.settings import (
     parse_duration,
     parse_setting,
 )
+from sublet.spark.other_connectors import instead_of
 
 HEARTBEATS_PER_FAILOVER = 3
 
@@ -49,6 +53,15 @@ class Options:
     stream_arn: str | None
     region: str | None
     endpoint_url: str | None
+    profile: str | None
+    role_arn: str | None
+    role_external_id: str | None = field(repr=False)
+    role_session_name: str | None
+    sts_endpoint_url: str | None
+    lease_region: str | None
+    lease_endpoint_url: str | None
+    lease_profile: str | None
+    lease_role_arn: str | None
     start_position: StartPosition
     end_position: StartPosition | None
     start_checkpoints: Mapping[str, Checkpoint] | None
@@ -66,6 +79,36 @@ class Options:
     available_now: bool
     list_interval: timedelta
     patience: timedelta
+
+    @property
+    def access(self) -> Access:
+        """To the stream."""
+        return Access(
+            region=self.region,
+            endpoint_url=self.endpoint_url,
+            profile=self.profile,
+            role=self._role(self.role_arn),
+        )
+
+    @property
+    def lease_access(self) -> Access:
+        """To the lease table: a role of its own, or none; region and profile are the stream's unless they are said."""
+        return Access(
+            region=self.lease_region or self.region,
+            endpoint_url=self.lease_endpoint_url,
+            profile=self.lease_profile or self.profile,
+            role=self._role(self.lease_role_arn),
+        )
+
+    def _role(self, arn: str | None) -> Role | None:
+        if arn is None:
+            return None
+        return Role(
+            arn=arn,
+            session_name=self.role_session_name or "sublet-spark",
+            external_id=self.role_external_id,
+            sts_endpoint_url=self.sts_endpoint_url,
+        )
 
     @property
     def settings(self) -> Settings:
@@ -128,6 +171,32 @@ def _moment(name: str, text: str) -> StartPosition:
     return position
 
 
+def _url(name: str, text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingsError(name, text, "a URL with its scheme: https://kinesis.eu-west-1.amazonaws.com")
+    return text
+
+
+def _role_arn(name: str, text: str) -> str:
+    if not _ROLE_ARN.fullmatch(text):
+        raise SettingsError(name, text, "a role's ARN: arn:aws:iam::123456789012:role/orders-reader")
+    return text
+
+
+def _external_id(name: str, text: str) -> str:
+    """Never in a message."""
+    if not _EXTERNAL_ID.fullmatch(text):
+        raise SettingsError(name, "...", "2 to 1224 of letters, digits and +=,.@:/-_ (as IAM has it)")
+    return text
+
+
+def _session_name(name: str, text: str) -> str:
+    if not _SESSION_NAME.fullmatch(text):
+        raise SettingsError(name, text, "2 to 64 of letters, digits and +=,.@-_ (as IAM has it)")
+    return text
+
+
 def _filter(name: str, text: str) -> object:
     return parse_setting(name, HashRangeFilter, text)
 
@@ -159,6 +228,10 @@ class Option(NamedTuple):
     meaning: str
 
 
+_ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
+_EXTERNAL_ID = re.compile(r"[\w+=,.@:/-]{2,1224}", re.ASCII)
+_SESSION_NAME = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
+
 _BOTH = (Use.STREAM, Use.BATCH)
 _ALL = (*_BOTH, Use.WRITE)
 
@@ -167,7 +240,21 @@ OPTIONS = (
     Option("streamArn", _text, None, _ALL, "Its ARN, sent with every call: for policies scoped to one stream."),
     Option("region", _text, None, _ALL,
            "Its region; without it boto3's own (`AWS_REGION`, profile) on driver and executors."),
-    Option("endpointUrl", _text, None, _ALL, "Another Kinesis endpoint: a VPC endpoint, or an emulator."),
+    Option("endpointUrl", _url, None, _ALL, "Another Kinesis endpoint: a VPC endpoint, or an emulator."),
+    Option("profile", _text, None, _ALL,
+           "A named profile of `~/.aws`, on driver and executors. Without it boto3's own credentials: a role of the machine, "
+           "`AWS_PROFILE`, ..."),
+    Option("roleArn", _role_arn, None, _ALL,
+           "A role to assume for the stream, with those credentials; assumed anew before it expires, also within a long task."),
+    Option("roleExternalId", _external_id, None, _ALL, "With a role: the external id that its trust policy asks for."),
+    Option("roleSessionName", _session_name, None, _ALL,
+           "With a role: the session's name in CloudTrail. `sublet-spark`, if not said."),
+    Option("stsEndpointUrl", _url, None, _ALL, "With a role: another endpoint of STS."),
+    Option("leaseRegion", _text, None, (Use.STREAM,), "The lease table's region, if it is not the stream's."),
+    Option("leaseEndpointUrl", _url, None, (Use.STREAM,), "Another endpoint of DynamoDB."),
+    Option("leaseProfile", _text, None, (Use.STREAM,), "A profile for the lease table, if it is not the stream's."),
+    Option("leaseRoleArn", _role_arn, None, (Use.STREAM,),
+           "A role to assume for the lease table. Without it the process' own credentials, also where the stream has a role."),
     Option("startPosition", _position, "TRIM_HORIZON", _BOTH,
            "Where to begin: `TRIM_HORIZON`, `LATEST` (streaming: the moment of the first plan), `AT_TIMESTAMP:<ISO 8601>`."),
     Option("endPosition", _moment, None, (Use.BATCH,),
@@ -207,6 +294,8 @@ OPTIONS = (
 
 _BY_KEY = {option.name.lower(): option for option in OPTIONS}
 _LIMITS = ("maxSpanPerTrigger", "maxRecordsPerTrigger", "maxBytesPerTrigger")
+_OF_ROLES = ("roleExternalId", "roleSessionName", "stsEndpointUrl")
+_OF_LEASES = ("leaseRegion", "leaseEndpointUrl", "leaseProfile", "leaseRoleArn")
 _EXCLUSIVE = (
     ("startPosition", "startCheckpoints"),
     ("endPosition", "endCheckpoints"),
@@ -231,6 +320,7 @@ def parse_options(given: Mapping[str, str], use: Use | None) -> Options:
     options = Options(**{_snake(name): value for name, value in values.items()})  # type: ignore[arg-type]
     _ = options.settings  # checks the names
     _check_positions(options, use)
+    _check_role(options, texts)
     _check_leases(options, texts)
     return options
 
@@ -245,9 +335,23 @@ def _check_leases(options: Options, texts: Mapping[str, str]) -> None:
     if options.leases is Leases.HOLD:
         _check_failover_time(options)
         return
+    if options.leases is Leases.NONE:
+        for name in _OF_LEASES:
+            if name.lower() in texts:
+                raise SettingsError(
+                    name, texts[name.lower()], "only with leases=follow or hold: leave it out"
+                )
     for name in ("failoverTime", "checkpointLocation"):
         if name.lower() in texts:
             raise SettingsError(name, texts[name.lower()], "only with leases=hold: leave it out")
+
+
+def _check_role(options: Options, texts: Mapping[str, str]) -> None:
+    if options.role_arn is not None or options.lease_role_arn is not None:
+        return
+    for name in _OF_ROLES:
+        if name.lower() in texts:
+            raise SettingsError(name, "...", "only with roleArn or leaseRoleArn: leave it out")
 
 
 def _check_failover_time(options: Options) -> None:
@@ -260,6 +364,8 @@ def _check_failover_time(options: Options) -> None:
 def _check_name(key: str, text: str, use: Use | None) -> None:
     option = _BY_KEY.get(key)
     if option is None:
+        if (instead := instead_of(key, text)) is not None:
+            raise SettingsError(key, "...", instead)
         close = difflib.get_close_matches(key, _BY_KEY, n=1)
         hint = f"did you mean {_BY_KEY[close[0]].name}? " if close else ""
         raise SettingsError(

@@ -25,7 +25,9 @@ from random import SystemRandom
 from types import FrameType
 from typing import TypeVar
 
+from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client
+from sublet.aws.create_tables import create_tables
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.metrics import EmfMetrics
@@ -159,16 +161,21 @@ def _keeper(options: Options) -> Keeper:
 
 
 def _ports(options: Options) -> Ports:
-    """Like `sublet.aws.ports`, but that a query may name its region and endpoint, and logs as Spark's workers do."""
-    settings, region, endpoint_url = options.keeper_settings, options.region, options.endpoint_url
-    clients = (kinesis_client(region, endpoint_url), kinesis_poll_client(region, endpoint_url))
+    """Like `sublet.aws.ports`, but that a query may say whose credentials it uses, and logs as Spark's workers do. The tables
+    are made if there are none, as by `sublet run`."""
+    settings, tasks = options.keeper_settings, ThreadTasks()
+    way, leases = connection_of(options.access), connection_of(options.lease_access)
+    stream = KinesisStream(kinesis_client(*way), kinesis_poll_client(*way), settings)
+    table, log = dynamodb_client(*leases), PythonLog("sublet.spark.keeper")
+    stream.identity()  # no table is made for a stream that is not there
+    create_tables(table, settings, tasks.signal(), log.info)
     return Ports(
-        table=DynamoDbLeaseTable(dynamodb_client(region), settings.lease_table),
-        stream=KinesisStream(*clients, settings),
-        sightings=DynamoDbSightingStore(partial(dynamodb_client, region), settings.sightings_table),
+        table=DynamoDbLeaseTable(table, settings.lease_table),
+        stream=stream,
+        sightings=DynamoDbSightingStore(partial(dynamodb_client, *leases), settings.sightings_table),
         clock=SystemClock(),
-        tasks=ThreadTasks(),
+        tasks=tasks,
         chance=SystemRandom(),
         metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
-        log=PythonLog("sublet.spark.keeper"),
+        log=log,
     )

@@ -8,6 +8,8 @@ from datetime import timedelta
 from functools import cache
 from typing import Protocol
 
+from sublet.aws.access import Access
+from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
 from sublet.aws.kinesis import KinesisStream
 from sublet.ports import Clock, Log, Stream
@@ -41,26 +43,18 @@ class Connection:
 
 def connect_driver(options: Options) -> Connection:
     """For looks. A query's driver-side process makes them all."""
-    return _connection(
-        options.settings, options.region, options.endpoint_url, options.patience, Pace.of_driver
-    )
+    return _connection(options.settings, options.access, options.patience, Pace.of_driver)
 
 
 def connect_task(options: Options) -> Connection:
     """For reads, in whatever worker process the task runs."""
-    return _connection(options.settings, options.region, options.endpoint_url, options.patience, Pace.of_task)
+    return _connection(options.settings, options.access, options.patience, Pace.of_task)
 
 
 @cache
 def _connection(
-    settings: Settings,
-    region: str | None,
-    endpoint_url: str | None,
-    patience: timedelta,
-    pace: Callable[[Clock, Sleep], Pace],
+    settings: Settings, access: Access, patience: timedelta, pace: Callable[[Clock, Sleep], Pace]
 ) -> Connection:
-    clock, sleep = SystemClock(), ThreadTasks().signal().wait
-    stream = KinesisStream(
-        kinesis_client(region, endpoint_url), kinesis_poll_client(region, endpoint_url), settings
-    )
+    clock, sleep, way = SystemClock(), ThreadTasks().signal().wait, connection_of(access)
+    stream = KinesisStream(kinesis_client(*way), kinesis_poll_client(*way), settings)
     return Connection(stream, pace(clock, sleep), clock, sleep, PythonLog("sublet.spark"), patience)

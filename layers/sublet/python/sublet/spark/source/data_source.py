@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import dynamodb_client, kinesis_client
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.put_records import KinesisWriter
@@ -73,10 +74,12 @@ def connect_leases(options: Options) -> LeaseTable | None:
     """The table to begin from; None when the query follows no application."""
     if options.leases is not Leases.FOLLOW:
         return None
-    return DynamoDbLeaseTable(dynamodb_client(options.region), options.settings.lease_table)
+    return DynamoDbLeaseTable(
+        dynamodb_client(*connection_of(options.lease_access)), options.settings.lease_table
+    )
 
 
 def connect_writer(options: Options) -> tuple[KinesisWriter, Connection]:
     """For puts, and for listing the shards."""
-    client = kinesis_client(options.region, options.endpoint_url)
+    client = kinesis_client(*connection_of(options.access))
     return KinesisWriter(client, options.settings), connect_task(options)

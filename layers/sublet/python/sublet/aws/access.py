@@ -1,0 +1,28 @@
+"""Whose credentials a client uses, where that is said and not left to boto3: a named profile, a role to assume. Values alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A role to assume. The external id is shown nowhere: it is what its owner tells whoever may assume it."""
+
+    arn: str
+    session_name: str
+    external_id: str | None = field(default=None, repr=False)
+    sts_endpoint_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The way to one service. What is None is boto3's own business: `AWS_REGION`, `AWS_PROFILE`, the machine's role.
+
+    role   assumed with the profile's credentials, or with the process' own
+    """
+
+    region: str | None = None
+    endpoint_url: str | None = None
+    profile: str | None = None
+    role: Role | None = None

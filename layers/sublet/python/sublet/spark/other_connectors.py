@@ -1,0 +1,104 @@
+"""Options of Databricks' `kinesis` source and of the awslabs connector (`aws-kinesis`), and what to write here in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sublet.errors import SettingsError
+from sublet.settings import StartPosition
+
+_NO_KEYS = "no keys in options, which Spark shows in many places: use roleArn, profile, or what boto3 finds by itself"
+_IN_OFFSET_LOG = "positions are in Spark's own offset log: leave it out"
+_NOT_NEEDED = "not needed: leave it out"
+_NO_FAN_OUT = "enhanced fan-out is not used: leave it out"
+
+
+class Theirs(NamedTuple):
+    """An option of other connectors, in their own spelling. `here`: the option of ours, or why there is none.
+
+    value   what the value becomes here; None: the same, or nobody can say
+    """
+
+    databricks: str | None
+    awslabs: str | None
+    here: str
+    value: Callable[[str], str | None] | None = None
+
+
+def _position(text: str) -> str | None:
+    word = text.strip().upper()
+    if word in ("LATEST", "TRIM_HORIZON"):
+        return word
+    if word == "EARLIEST":
+        return "TRIM_HORIZON"
+    moment = (
+        f"AT_TIMESTAMP:{text.strip()[len('AT_TIMESTAMP') :].strip()}"
+        if word.startswith("AT_TIMESTAMP ")
+        else ""
+    )
+    try:
+        StartPosition.parse(moment)
+    except SettingsError:
+        return "AT_TIMESTAMP:<ISO 8601 with time zone>"
+    return moment
+
+
+def _url(text: str) -> str:
+    return text if "://" in text else f"https://{text}"
+
+
+THEIRS = (
+    Theirs("streamName", "kinesis.streamName", "stream"),
+    Theirs("streamARN", None, "streamArn"),
+    Theirs(None, "kinesis.region", "region"),
+    Theirs("endpoint", "kinesis.endpointUrl", "endpointUrl", value=_url),
+    Theirs("initialPosition", "kinesis.startingPosition", "startPosition", value=_position),
+    Theirs(None, "kinesis.failOnDataLoss", "failOnDataLoss"),
+    Theirs(None, "kinesis.maxFetchRecordsPerShard", "maxRecordsPerTrigger", value=lambda _: "<rows of all shards together>"),
+    Theirs("maxFetchDuration", "kinesis.maxFetchTimePerShardSec", "maxSpanPerTrigger", value=lambda _: "<of arrival time: 10m>"),
+    Theirs("shardFetchInterval", "kinesis.describeShardInterval", "listInterval"),
+    Theirs(None, "kinesis.stsRoleArn", "roleArn"),
+    Theirs(None, "kinesis.stsSessionName", "roleSessionName"),
+    Theirs("stsEndpoint", "kinesis.stsEndpointUrl", "stsEndpointUrl", value=_url),
+    Theirs("serviceCredential", None, "a service credential is Databricks' own: use roleArn, or an instance profile"),
+    Theirs("awsAccessKey", "kinesis.awsAccessKeyId", _NO_KEYS),
+    Theirs("awsSecretKey", "kinesis.awsSecretKey", _NO_KEYS),
+    Theirs("awsSessionToken", None, _NO_KEYS),
+    Theirs("consumerMode", "kinesis.consumerType", _NO_FAN_OUT),
+    Theirs("consumerName", "kinesis.consumerName", _NO_FAN_OUT),
+    Theirs("consumerNamePrefix", None, _NO_FAN_OUT),
+    Theirs("registeredConsumerId", None, _NO_FAN_OUT),
+    Theirs("requireConsumerDeregistration", None, _NO_FAN_OUT),
+    Theirs("fetchBufferSize", None, _NOT_NEEDED),
+    Theirs("maxFetchRate", None, "the shard's own limits are kept: leave it out"),
+    Theirs("minFetchPeriod", None, "the shard's own limits are kept: leave it out"),
+    Theirs("maxRecordsPerFetch", None, _NOT_NEEDED),
+    Theirs("shardsPerTask", None, "each shard is a task: leave it out"),
+    Theirs("coalesceThresholdBlockSize", None, _NOT_NEEDED),
+    Theirs("coalesceBinSize", None, _NOT_NEEDED),
+    Theirs(None, "kinesis.metadataCommitterType", _IN_OFFSET_LOG),
+    Theirs(None, "kinesis.metadataPath", _IN_OFFSET_LOG),
+    Theirs(None, "kinesis.dynamodb.tableName", _IN_OFFSET_LOG),
+)  # fmt: skip
+
+_BY_KEY = {
+    name.lower(): each for each in THEIRS for name in (each.databricks, each.awslabs) if name is not None
+}
+
+
+def instead_of(key: str, text: str) -> str | None:
+    """What to write in place of another connector's option; None: it is nobody's that we know. Its value is in the sentence only
+    where ours has it too, and never a key's."""
+    theirs = _BY_KEY.get(key.lower())
+    if theirs is None:
+        return None
+    whose = (
+        "Databricks'"
+        if theirs.databricks is not None and key.lower() == theirs.databricks.lower()
+        else "the awslabs connector's"
+    )
+    if not theirs.here.isidentifier():
+        return f"an option of {whose}; here {theirs.here}"
+    value = text if theirs.value is None else theirs.value(text)
+    return f'an option of {whose}; here .option("{theirs.here}", "{value}")'
