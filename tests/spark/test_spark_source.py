@@ -152,9 +152,32 @@ def test_a_wrong_option_is_refused_at_load(spark: SparkSession) -> None:
         ).load()
 
 
-def test_a_stream_that_is_not_there_is_named(spark: SparkSession) -> None:
-    with pytest.raises(PySparkException, match="there is no stream nowhere"):
-        spark.read.format("sublet").option("stream", "nowhere").load().count()
+def test_a_stream_that_is_not_there_is_named_at_load_in_the_first_line(spark: SparkSession) -> None:
+    for read in (spark.read, spark.readStream):
+        with pytest.raises(PySparkException) as refused:
+            read.format("sublet").option("stream", "nowhere").load()
+        assert (
+            "sublet.errors.StreamNotFound: there is no stream nowhere" in str(refused.value).splitlines()[0]
+        )
+        assert "Traceback" not in str(refused.value)
+
+
+def test_what_is_wrong_for_a_stream_is_in_the_first_line_of_the_query_s_exception(
+    spark: SparkSession, stream: BusyStream, tmp_path: Path
+) -> None:
+    moment = "AT_TIMESTAMP:2026-01-31T08:00:00Z"
+    with pytest.raises(PySparkException) as refused:
+        run_available(spark, stream, tmp_path, endPosition=moment)
+    assert "SettingsError: setting endPosition" in str(refused.value).splitlines()[0]
+    assert "Traceback" not in str(refused.value)
+
+
+def test_an_external_id_is_in_no_plan(spark: SparkSession, stream: BusyStream) -> None:
+    role = {"leaseRoleArn": "arn:aws:iam::123456789012:role/leases", "roleExternalId": "an-external-id"}
+    given = {"stream": stream.name, "application": "audit", "leases": "follow", **role}
+    rows = spark.readStream.format("sublet").options(**given).load()
+    shown = rows._jdf.queryExecution().toString()
+    assert "an-external-id" not in shown
 
 
 @pytest.mark.parametrize("aggregate", ["false", "true"])

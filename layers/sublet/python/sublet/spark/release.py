@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
 from sublet.errors import SettingsError
+from sublet.spark.plain_errors import plainly
 from sublet.spark.python_log import PythonLog
 
 HAS_READ_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
@@ -149,6 +150,7 @@ class PositionedReader(DataSourceStreamReader):
         self._position = before if after is before else {**after, **self._reader.reportLatestOffset()}
         return self._position
 
+    @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Raises SettingsError when Spark asked for an answer before it told the position."""
         if start != end:

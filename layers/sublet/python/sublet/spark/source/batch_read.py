@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from sublet.spark.options import Options
+from sublet.spark.plain_errors import plain_items, plainly
 from sublet.spark.read.reading import read_range
 from sublet.spark.source.batch_read_plan import Wanted, plan_batch
 from sublet.spark.source.stream_read import Connect, TaskPartition
@@ -32,6 +33,7 @@ class BatchReader(DataSourceReader):
         if _PUSHDOWN_WORKER in sys.modules:
             self.pushFilters = self._push_filters
 
+    @plainly
     def partitions(self) -> Sequence[InputPartition]:
         return [
             TaskPartition(task)
@@ -42,7 +44,7 @@ class BatchReader(DataSourceReader):
         """Of a scan without partitions Spark makes one all the same, of its own class: it has no rows."""
         if not isinstance(partition, TaskPartition):
             return iter(())
-        return read_range(self._connect(self._options), partition.task)
+        return plain_items(read_range(self._connect(self._options), partition.task))
 
     def _push_filters(self, filters: list[Any]) -> Iterable[Any]:
         """Gives back those that Spark has to apply: all but the ones on shardId."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
@@ -9,10 +11,11 @@ from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import dynamodb_client, kinesis_client
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.put_records import KinesisWriter
-from sublet.errors import SettingsError
+from sublet.errors import SettingsError, TransientError
 from sublet.ports import LeaseTable
 from sublet.spark.keeper.keeper_thread import connect_keeper
 from sublet.spark.options import Leases, Options, Use, parse_options
+from sublet.spark.plain_errors import plainly
 from sublet.spark.read.connection import Connection, connect_driver, connect_task
 from sublet.spark.read.rows import ARROW_SCHEMA, SCHEMA_DDL
 from sublet.spark.release import arrow_schema, for_this_release
@@ -30,25 +33,33 @@ class SubletDataSource(DataSource):
     def name(cls) -> str:
         return "sublet"
 
+    @plainly
     def schema(self) -> str:
-        """Asked for at `load()`: so that is where a wrong option is refused."""
-        parse_options(self.options, None)
+        """Asked for at `load()`: so that is where a wrong option is refused, and a stream that is not there or may not be read.
+        What may pass by itself is for the query."""
+        options = parse_options(self.options, None)
+        with suppress(TransientError):
+            connect_driver(options).stream.identity()
         return SCHEMA_DDL
 
+    @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options(schema, Use.STREAM)
         return for_this_release(
             StreamReader(options, connect_driver, connect_leases, connect_keeper, connect_task)
         )
 
+    @plainly
     def reader(self, schema: StructType) -> BatchReader:
         return BatchReader(self._options(schema, Use.BATCH), connect_task)
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         if overwrite:
             raise SettingsError("mode", "overwrite", "append: records of a stream cannot be replaced")
         return BatchWriter(self._write_options(schema), connect_writer)
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         if overwrite:
             raise SettingsError(

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from sublet.ports import LeaseTable
 from sublet.spark.keeper.keeper_thread import KeeperThread
 from sublet.spark.options import Options
+from sublet.spark.plain_errors import plain_items, plainly
 from sublet.spark.plan.offsets import offset_from_json, offset_to_json
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.peeks import NO_LIMIT, Share
@@ -66,6 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._driver: QueryDriver | None = None
         self._keeper: KeeperThread | None = None
 
+    @plainly
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return offset_to_json(self._query().initial_offset())
 
@@ -76,6 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(self._options.max_bytes_per_trigger)
         return ReadAllAvailable() if self._options.max_span_per_trigger is None else BY_SPAN
 
+    @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """`start` unchanged when there is nothing to read; then Spark runs no batch."""
         before, query = offset_from_json(start), self._query()
@@ -84,9 +87,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after = query.latest_offset(before, self._share(limit))
         return start if after is before else offset_to_json(after)
 
+    @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._query().set_targets()
 
+    @plainly
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """For `query.lastProgress`: how far behind their tips the shards' last planned ends were, in milliseconds."""
         millis = {
@@ -102,13 +107,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Whether the batch that was planned last ends well before what is there does, and nobody has asked for all of it."""
         return self._query().leaves_more and not self._options.available_now
 
+    @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         tasks = self._query().tasks(offset_from_json(start), offset_from_json(end))
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TaskPartition)
-        return read_range(self._connect_task(self._options), partition.task)
+        return plain_items(read_range(self._connect_task(self._options), partition.task))
 
     def stop(self) -> None:
         """Spark calls this last, however the query ends, as long as this process lives."""

@@ -13,6 +13,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from sublet.errors import RowNotWritable, SettingsError
 from sublet.protocol.records import NewRecord
 from sublet.spark.options import Options
+from sublet.spark.plain_errors import plainly
 from sublet.spark.read.connection import Connection
 from sublet.spark.release import StreamArrowWriter, arrow_batches
 from sublet.spark.write.putting import AggregatingPutter, Putter, Writer
@@ -119,6 +120,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._connect = connect
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return put_rows(self._options, self._connect, iterator)
 
@@ -130,6 +132,7 @@ class StreamWriter(StreamArrowWriter):
         self._options = options
         self._connect = connect
 
+    @plainly
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         return put_rows(self._options, self._connect, arrow_batches(iterator))
 
