@@ -49,6 +49,13 @@ PIPELINE_ON_STREAM = [
     "kinesis:GetShardIterator",
     "kinesis:ListShards",
 ]
+MAKE_TABLE = [
+    "dynamodb:CreateTable",
+    "dynamodb:DescribeTable",
+    "dynamodb:TagResource",
+    "dynamodb:UpdateContinuousBackups",
+]
+"""For a query that holds leases of an application which has no tables yet."""
 PIPELINE_ON_LEASES = {
     "none": [],
     "follow": ["dynamodb:Scan"],
@@ -58,10 +65,11 @@ PIPELINE_ON_LEASES = {
         "dynamodb:PutItem",
         "dynamodb:UpdateItem",
         "dynamodb:DeleteItem",
+        *MAKE_TABLE,
     ],
 }
 """By the source's option `leases`."""
-PIPELINE_ON_SIGHTINGS = {"none": [], "follow": [], "hold": LEASE_MANAGER_ON_SIGHTINGS}
+PIPELINE_ON_SIGHTINGS = {"none": [], "follow": [], "hold": [*LEASE_MANAGER_ON_SIGHTINGS, *MAKE_TABLE]}
 PIPELINE_ON_TABLES = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
 
 

@@ -14,16 +14,11 @@ from typing import Any
 
 from sublet.errors import SettingsError
 
-SPARK_NEEDED = (4, 2)
-"""The source needs what PySpark 4.2 added to the Python data source API: an offset that knows where the last
-batch ended.
-"""
-
-SPARK_OF_RELEASES = {"emr-spark-8.0": "4.0", "emr-spark-8.1": "4.1 or less", "emr-spark-8.2": "4.1"}
-"""The releases of EMR Serverless with Spark 4 that AWS has documented; those named emr-<number> have Spark 3."""
+RELEASE = "emr-spark-8.0.0"
+"""Spark 4.0.2, the first release of EMR with a Spark that has data sources in Python. 8.2.0 has 4.1.3."""
 
 PYTHON = "/usr/bin/python3.11"
-"""EMR's images bring 3.9 (the default, too old), 3.11 and 3.12. `sublet_cdk.dependencies` has packages for 3.11."""
+"""EMR's images for Spark 4 bring 3.11 to 3.13. `sublet_cdk.dependencies` has packages for 3.11."""
 
 MEMORY_OF_CORES = {1: (2, 8, 1), 2: (4, 16, 1), 4: (8, 30, 1), 8: (16, 60, 4), 16: (32, 120, 8)}
 """EMR Serverless's workers: vCPUs -> least and most GB, and the step between."""
@@ -84,18 +79,15 @@ class Fleet:
 
 
 def check_release(label: str, image_uri: str | None) -> None:
-    """Refuse, at synth, a release whose Spark would refuse the source at run time. An image may bring another Spark."""
-    named = re.fullmatch(r"(emr-(?:spark-)?\d+\.\d+)(?:[.-][\w.-]+)?", label)
-    if not named:
-        raise SettingsError("release_label", label, "EMR's name for a release, such as emr-spark-8.2.0")
-    spark = "3" if not label.startswith("emr-spark-") else SPARK_OF_RELEASES.get(named[1])
-    if spark is not None and image_uri is None:
-        needed = ".".join(map(str, SPARK_NEEDED))
+    """Refuse, at synth, a release whose Spark would refuse the source at run time: those named emr-<number> have Spark 3. An
+    image may bring another Spark."""
+    if not re.fullmatch(r"emr-(?:spark-)?\d+\.\d+(?:[.-][\w.-]+)?", label):
+        raise SettingsError("release_label", label, f"EMR's name for a release, such as {RELEASE}")
+    if not label.startswith("emr-spark-") and image_uri is None:
         raise SettingsError(
             "release_label",
             label,
-            f"a release with Spark {needed} or later; this one has Spark {spark}. "
-            f"Or name an image with Spark {needed} as image_uri (docs/spark.md, On EMR Serverless)",
+            f"a release with Spark 4, such as {RELEASE}; this one has Spark 3. Or name an image with Spark 4 as image_uri",
         )
 
 

@@ -2,7 +2,7 @@
 
     SparkPipeline(
         self, "Lake",
-        name="orders-lake", stream=stream, bucket=bucket, release_label="emr-spark-...",
+        name="orders-lake", stream=stream, bucket=bucket,
         schema="id BIGINT NOT NULL, price DECIMAL(9,2)", schedule=ScheduleExpression.rate(Duration.minutes(30)),
     )
 
@@ -41,7 +41,15 @@ from sublet_cdk.queues import add_queue
 from sublet_cdk.spark_alarms import PipelineThresholds, WatchedRuns, add_pipeline_alarms
 from sublet_cdk.spark_arguments import PipelineArguments
 from sublet_cdk.spark_assets import PipelineAssets, add_assets
-from sublet_cdk.spark_job import PYTHON, Fleet, WorkerSize, check_release, spark_properties, start_job_run
+from sublet_cdk.spark_job import (
+    PYTHON,
+    RELEASE,
+    Fleet,
+    WorkerSize,
+    check_release,
+    spark_properties,
+    start_job_run,
+)
 from sublet_cdk.spark_schedule import add_schedule
 
 QUEUE_TIMEOUT = Duration.hours(12)
@@ -60,7 +68,7 @@ class SparkPipeline(Construct):
     stream                  new, or imported by its ARN
     bucket, output_prefix   where the tables go
     checkpoint_prefix       in the bucket too; `<output_prefix>/_checkpoint` by default. It and the tables belong together
-    release_label           EMR's release, with Spark 4.2 or later (docs/spark.md says which)
+    release_label           EMR's release, with Spark 4
     image_uri               a custom image in ECR instead of the release's own, which EMR Serverless may pull
     sink                    parquet, delta or iceberg; for iceberg, `namespace` names the tables (glue.orders)
     schema                  of the records' JSON: DDL, or a .json file with Spark's form of one. Without it: raw alone
@@ -86,7 +94,7 @@ class SparkPipeline(Construct):
         name: str,
         stream: kinesis.IStream,
         bucket: s3.IBucket,
-        release_label: str,
+        release_label: str = RELEASE,
         output_prefix: str = "tables",
         checkpoint_prefix: str | None = None,
         image_uri: str | None = None,

@@ -1,6 +1,6 @@
 """A stack with one SparkPipeline, described by CDK context.
 
-    cdk deploy -c stack=pipeline -c name=orders-lake -c stream_arn=arn:... -c bucket=lake -c release_label=emr-spark-... \\
+    cdk deploy -c stack=pipeline -c name=orders-lake -c stream_arn=arn:... -c bucket=lake \\
         -c output_prefix=orders -c schema=orders.json -c every="rate(30 minutes)"
 
 CONTEXT has the keys. One that is not there is refused.
@@ -23,15 +23,16 @@ from sublet.pipeline.settings import Sink
 from sublet.settings import StartPosition
 from sublet.spark.options import Leases
 from sublet_cdk.context import context_of, number, one_of, required, stream_arn, texts_by_name
+from sublet_cdk.spark_job import RELEASE
 from sublet_cdk.spark_pipeline import SparkPipeline
 
 REQUIRED = {
     "name": "the pipeline's name",
     "stream_arn": "an existing stream",
     "bucket": "the name of an existing bucket for the tables",
-    "release_label": "EMR's release, with Spark 4.2 or later",
 }
 TEXTS = {
+    "release_label": f"EMR's release, with Spark 4: {RELEASE} without it",
     "output_prefix": "where in the bucket: tables without it",
     "checkpoint_prefix": "where the runs keep their place: _checkpoint in the tables' without it",
     "image_uri": "a custom image in ECR",
@@ -70,9 +71,7 @@ class PipelineStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, **stack)
         self.context = DEFAULTS | context_of(self, CONTEXT)
-        name, arn, bucket, release = (
-            required(self.context, key, meaning) for key, meaning in REQUIRED.items()
-        )
+        name, arn, bucket = (required(self.context, key, meaning) for key, meaning in REQUIRED.items())
         properties = self._texts() | self._chosen() | self._resources()
         self.pipeline = SparkPipeline(
             self,
@@ -80,7 +79,6 @@ class PipelineStack(Stack):
             name=name,
             stream=kinesis.Stream.from_stream_arn(self, "Stream", stream_arn(arn)),
             bucket=s3.Bucket.from_bucket_name(self, "Bucket", bucket),
-            release_label=release,
             **{**properties, **(overrides or {})},
         )
         CfnOutput(self, "ApplicationId", value=self.pipeline.application.attr_application_id)

@@ -15,6 +15,7 @@ from aws_cdk import App, Duration, Stack, Validations
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
@@ -27,14 +28,12 @@ from sublet.settings import StartKind, StartPosition
 from sublet.spark.options import Leases
 from sublet_cdk import roles
 from sublet_cdk.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
+from sublet_cdk.dependencies import EMR
 from sublet_cdk.spark_alarms import PipelineThresholds
-from sublet_cdk.spark_job import SPARK_OF_RELEASES, WorkerSize, check_release
+from sublet_cdk.spark_job import WorkerSize, check_release
 from sublet_cdk.spark_pipeline import SparkPipeline
 
 from tests.infra.conftest import STREAM_ARN
-
-RELEASE = "emr-spark-9.0.0"
-"""One that is not known to be too old."""
 
 BUCKET_ARN = "arn:*:s3:::lake"
 
@@ -64,7 +63,6 @@ def make(parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
             "name": "orders-lake",
             "stream": kinesis.Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
             "bucket": s3.Bucket.from_bucket_name(stack, "Bucket", "lake"),
-            "release_label": RELEASE,
             "dependencies": parts / "dependencies",
         }
         SparkPipeline(stack, "Pipeline", **{**given, **properties})
@@ -176,7 +174,7 @@ def test_the_lease_table_is_the_job_s_as_far_as_it_has_to_do_with_it(make: Make,
     sightings = role(template, "JobRole").get("sightings")
     if leases is Leases.HOLD:
         assert sightings is not None
-        assert sightings[0] == set(roles.LEASE_MANAGER_ON_SIGHTINGS)
+        assert sightings[0] == set(roles.PIPELINE_ON_SIGHTINGS[leases])
         assert sightings[1].endswith(":table/orders-audit-sightings")
     else:
         assert sightings is None
@@ -241,7 +239,7 @@ def test_runs_never_overlap_and_nothing_runs_between_them(template: Template) ->
     assert application["AutoStartConfiguration"] == {"Enabled": True}
     assert "InitialCapacity" not in application
     assert (application["ReleaseLabel"], application["Architecture"], application["Type"]) == (
-        RELEASE,
+        "emr-spark-8.0.0",
         "ARM64",
         "SPARK",
     )
@@ -321,6 +319,7 @@ def test_a_run_is_told_what_the_properties_say(make: Make, parts: Path) -> None:
             "startPosition": "LATEST",
             "maxSpanPerTrigger": "5m",
             "streamArn": STREAM_ARN,
+            "availableNow": "true",
         },
         spark={},
         metrics_of="orders",  # the stream's name: no application is given
@@ -454,25 +453,35 @@ def test_a_stream_of_the_same_stack_is_named_at_deployment(make: Make) -> None:
     assert KNOWN_ONLY_AT_DEPLOYMENT not in json.dumps(template.to_json())
 
 
-@pytest.mark.parametrize("label", ["emr-7.13.0", "emr-6.6.0", "emr-spark-8.0-preview", "emr-spark-8.2.0"])
+@pytest.mark.parametrize("label", ["emr-7.13.0", "emr-6.6.0"])
 def test_a_release_with_an_older_spark_is_refused_unless_an_image_brings_another(label: str) -> None:
-    with pytest.raises(SettingsError, match=r"setting release_label = .*4\.2 or later.*image_uri"):
+    with pytest.raises(SettingsError, match=r"setting release_label = .*with Spark 4, such as.*image_uri"):
         check_release(label, None)
-    check_release(label, "123456789012.dkr.ecr.eu-central-1.amazonaws.com/spark:4.2")
+    check_release(label, "123456789012.dkr.ecr.eu-central-1.amazonaws.com/spark:4.0")
 
 
-@pytest.mark.parametrize("label", ["emr-spark-8.3.0", "emr-spark-9.0.0", "emr-spark-10.1-preview"])
-def test_a_release_that_is_not_known_is_the_user_s_word(label: str) -> None:
+@pytest.mark.parametrize("label", ["emr-spark-8.0.0", "emr-spark-8.2.0", "emr-spark-10.1-preview"])
+def test_a_release_with_spark_4_is_taken(label: str) -> None:
     check_release(label, None)
 
 
-def test_the_known_releases_are_too_old() -> None:
-    assert all(label.startswith("emr-spark-8.") for label in SPARK_OF_RELEASES)
+@pytest.mark.parametrize("architecture", [lambda_.Architecture.ARM_64, lambda_.Architecture.X86_64])
+def test_the_defaults_are_a_release_and_the_python_that_the_dependencies_are_built_for(
+    make: Make, architecture: lambda_.Architecture
+) -> None:
+    template = Template.from_stack(make(architecture=architecture))
+    application = only(template, "AWS::EMRServerless::Application")
+    assert application["ReleaseLabel"] == "emr-spark-8.0.0"
+    assert application["Architecture"] == architecture.name.upper()
+    told = spark(template)
+    python = told["spark.pyspark.python"]
+    assert python == told["spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON"]
+    assert EMR.python_versions == (python.removeprefix("/usr/bin/python"),)
 
 
 def test_an_image_is_the_application_s(make: Make) -> None:
     uri = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/spark:4.2"
-    template = Template.from_stack(make(release_label="emr-spark-8.2.0", image_uri=uri))
+    template = Template.from_stack(make(release_label="emr-7.13.0", image_uri=uri))
     assert only(template, "AWS::EMRServerless::Application")["ImageConfiguration"] == {"ImageUri": uri}
 
 

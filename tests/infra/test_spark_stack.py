@@ -23,7 +23,6 @@ GIVEN = {
     "name": "orders-lake",
     "stream_arn": STREAM_ARN,
     "bucket": "lake",
-    "release_label": "emr-spark-9.0.0",
 }
 
 Make = Callable[..., PipelineStack]

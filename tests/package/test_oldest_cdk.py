@@ -26,7 +26,7 @@ KinesisConsumer(
     dependencies_layer="layer",
 )
 SparkPipeline(
-    stack, "Lake", name="orders-lake", stream=stream, bucket=Bucket(stack, "Tables"), release_label="emr-spark-9.0.0",
+    stack, "Lake", name="orders-lake", stream=stream, bucket=Bucket(stack, "Tables"),
     dependencies="packages",
 )
 app.synth()
