@@ -215,9 +215,10 @@ node_modules/.installed: package.json package-lock.json .npmrc $(NODE_ENV)
 	@npm ci --silent
 	@touch $@
 
-layers/dependencies/.built: infra/sublet_cdk/dependencies.py requirements/layer.txt .venv/.installed
-	@$(say) "The Lambda layer of dependencies, for arm64 and x86_64"
+layers/dependencies/.built: infra/sublet_cdk/dependencies.py requirements/layer.txt requirements/process.txt .venv/.installed
+	@$(say) "The Lambda layer of dependencies, and a container's, for arm64 and x86_64"
 	@$(PY) -m sublet_cdk.dependencies layer
+	@$(PY) -m sublet_cdk.dependencies process
 	@touch $@
 
 .PHONY: emr
@@ -239,6 +240,7 @@ lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its new
 	@for release in 4.0 4.1 4.2; do $(LOCK) $(SPARK_TESTED) --group spark-$$release --output-file requirements/spark-$$release.txt; done
 	@$(LOCK) --group bench --output-file requirements/bench.txt
 	@$(LOCK) requirements/layer.in --constraints requirements/dev.txt --output-file requirements/layer.txt
+	@$(LOCK) requirements/process.in --constraints requirements/dev.txt --output-file requirements/process.txt
 	@$(LOCK) requirements/emr.in --constraints requirements/spark.txt --output-file requirements/emr.txt
 	@$(LOCK) requirements/fuzz.in --constraints requirements/dev.txt --output-file requirements/fuzz.txt
 	@for name in build ministack node uv; do $(LOCK) requirements/$$name.in --output-file requirements/$$name.txt; done

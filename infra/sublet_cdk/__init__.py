@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sublet_cdk.alarm_pace import AlarmThresholds
     from sublet_cdk.kinesis_consumer import KinesisConsumer
+    from sublet_cdk.kinesis_consumer_service import KinesisConsumerService
     from sublet_cdk.monitoring import ConsumerMonitoring
     from sublet_cdk.spark_alarms import PipelineThresholds
     from sublet_cdk.spark_job import WorkerSize
@@ -18,6 +19,7 @@ __all__ = [
     "AlarmThresholds",
     "ConsumerMonitoring",
     "KinesisConsumer",
+    "KinesisConsumerService",
     "PipelineThresholds",
     "SparkPipeline",
     "WorkerSize",
@@ -27,6 +29,7 @@ _MODULE_OF = {
     "AlarmThresholds": "sublet_cdk.alarm_pace",
     "ConsumerMonitoring": "sublet_cdk.monitoring",
     "KinesisConsumer": "sublet_cdk.kinesis_consumer",
+    "KinesisConsumerService": "sublet_cdk.kinesis_consumer_service",
     "PipelineThresholds": "sublet_cdk.spark_alarms",
     "SparkPipeline": "sublet_cdk.spark_pipeline",
     "WorkerSize": "sublet_cdk.spark_job",

@@ -6,7 +6,7 @@ the property types that an editor shows, and a test holds them to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict
 
@@ -106,12 +106,13 @@ def setting_names() -> list[str]:
     ]
 
 
-def as_setting(name: str, value: object) -> object:
+def as_setting(name: str, value: object, names: Sequence[str] | None = None) -> object:
     """A property's value as its setting's type: that type itself, its text (`5m`), or CDK's Duration for a
-    duration.
+    duration. `names`: of the settings that are properties there; by default those of a KinesisConsumer.
     """
-    if name not in setting_names():
-        raise unknown_setting(name, value, setting_names())
+    names = setting_names() if names is None else names
+    if name not in names:
+        raise unknown_setting(name, value, names)
     kind = DEFINITIONS[name].kind
     if type(value) is kind:
         return value

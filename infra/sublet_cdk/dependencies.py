@@ -44,6 +44,10 @@ EMR = Bundle("emr", "requirements/emr.txt", ("3.11",), "manylinux_2_28")
 """PySpark is left out: EMR brings its own. PyArrow has no wheels for a glibc older than 2.28; EMR's is 2.34."""
 
 
+PROCESS = Bundle("process", "requirements/process.txt", ("3.13",), "manylinux_2_28")
+"""With boto3: a plain Python image has none."""
+
+
 def built(bundle: Bundle, architecture: str) -> Path:
     """The folder of a bundle for `arm64` or `x86_64`; made first if there is none. Raises PackagesNotInstalled."""
     return build(bundle, architecture, cache_folder(os.environ))
@@ -113,7 +117,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m sublet_cdk.dependencies", description="Make the dependencies of what is deployed."
     )
-    bundles = {bundle.name: bundle for bundle in (LAYER, EMR)}
+    bundles = {bundle.name: bundle for bundle in (LAYER, EMR, PROCESS)}
     parser.add_argument(
         "bundle", choices=bundles, help="the Lambda layer, or for the pipeline on EMR Serverless"
     )

@@ -26,13 +26,13 @@ ANYTHING = "*"
 def stage_handler(
     handler_code: Path,
     handler: str,
-    entry_point: Path,
+    entry_point: Path | None,
     target: Path,
     platform: Platform,
     dot_files: Collection[str] = (),
     contract: HandlerContract = HandlerContract.BATCH,
 ) -> Path:
-    """Fill `target` with the handler directory, what its requirements.txt asks for, and the entry point, and return it.
+    """Fill `target` with the handler directory, what its requirements.txt asks for, and Lambda's entry point, and return it.
 
     Raises SettingsError when the directory is none, has a file of the entry point's name, does not define
     `handler`, defines it by another contract, or has a link that leaves it; PackagesNotInstalled when its requirements have no
@@ -40,7 +40,7 @@ def stage_handler(
     """
     if not handler_code.is_dir():
         raise SettingsError("handler_code", str(handler_code), "a directory with the handler's module in it")
-    if (handler_code / ENTRY_POINT).exists():
+    if entry_point is not None and (handler_code / ENTRY_POINT).exists():
         raise SettingsError(
             "handler_code",
             str(handler_code),
@@ -51,8 +51,9 @@ def stage_handler(
     if (handler_code / REQUIREMENTS).is_file():
         install(handler_code / REQUIREMENTS, platform, target, locked=False)
     copy_code(handler_code, target, "handler_code", dot_files)
-    shutil.copyfile(entry_point, target / ENTRY_POINT)
-    add_bytecode(target, platform.python_version, CODE)
+    if entry_point is not None:
+        shutil.copyfile(entry_point, target / ENTRY_POINT)
+        add_bytecode(target, platform.python_version, CODE)
     return target
 
 

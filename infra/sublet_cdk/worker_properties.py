@@ -39,14 +39,14 @@ def network(
     return None
 
 
-def check_memory(settings: Settings, worker_memory: int) -> None:
+def check_memory(settings: Settings, memory: int, name: str = "worker_memory") -> None:
     """What is in flight exists twice for a moment, as fetched and as records. The rest takes 192 MiB at worst: Python and boto3,
     replies being read, and user records of ten leases (`make bench BENCH=memory`).
     """
     needed = 192 + -(-2 * settings.max_bytes_in_flight // 2**20)
-    if worker_memory < needed:
+    if memory < needed:
         raise SettingsError(
-            "worker_memory",
-            worker_memory,
+            name,
+            memory,
             f"at least {needed} MiB: 192 and twice max_bytes_in_flight ({settings.max_bytes_in_flight:,})",
         )

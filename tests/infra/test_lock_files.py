@@ -24,6 +24,7 @@ def test_there_is_one_for_each_environment() -> None:
         "localstack",
         "ministack",
         "node",
+        "process",
         "spark",
         "uv",
     }
@@ -42,7 +43,9 @@ def test_every_requirement_is_pinned_and_hashed_and_comes_from_nowhere_in_partic
     assert not re.search(r"^\s*--(index-url|extra-index-url|find-links)", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("deployed", "tested"), [("layer.txt", "dev.txt"), ("emr.txt", "spark.txt")])
+@pytest.mark.parametrize(
+    ("deployed", "tested"), [("layer.txt", "dev.txt"), ("process.txt", "dev.txt"), ("emr.txt", "spark.txt")]
+)
 def test_what_is_deployed_is_what_the_tests_run_with(deployed: str, tested: str) -> None:
     def pins(name: str) -> set[str]:
         return set(re.findall(r"^([\w.-]+==\S+)", (ROOT / "requirements" / name).read_text(), re.MULTILINE))

@@ -14,7 +14,7 @@ DATA = {
         f"functions/{name}/app.py"
         for name in ("deployment_check", "lease_manager", "lease_worker", "spark_pipeline")
     ),
-    *(f"requirements/{name}.txt" for name in ("emr", "layer")),
+    *(f"requirements/{name}.txt" for name in ("emr", "layer", "process")),
 }
 PAPERS = {"CHANGELOG.md", "DESIGN.md", "LICENSE", "README.md", "pyproject.toml"}
 MADE_FOR_SDIST = {".gitignore", "PKG-INFO"}

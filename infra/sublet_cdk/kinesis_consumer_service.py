@@ -1,0 +1,325 @@
+"""`KinesisConsumerService`: a consumer as long-lived containers on ECS Fargate, for a stack of your own.
+
+    KinesisConsumerService(
+        self, "Orders",
+        application="orders-audit", stream=stream, handler_code="handlers/orders", handler="orders:handle", vpc=vpc,
+    )
+
+On the same leases as a KinesisConsumer, a KCL fleet, or any other process. Every setting of `sublet.settings.Settings` that is
+not only for Lambda is a property too. The handler's own permissions: `consumer.task_role`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Unpack, cast
+
+from aws_cdk import Duration, RemovalPolicy, Stack, Tags
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+from sublet.errors import SettingsError
+from sublet.metric_names import NAMESPACE
+from sublet_cdk import roles, tables
+from sublet_cdk.alarm_pace import AlarmThresholds
+from sublet_cdk.consumer_settings import environment_of
+from sublet_cdk.failure_destination import FailureDestination, destination_of
+from sublet_cdk.log_groups import add_log_group, keep_logs
+from sublet_cdk.monitoring import ConsumerMonitoring
+from sublet_cdk.nag import acknowledge
+from sublet_cdk.outputs import add_outputs
+from sublet_cdk.service_code import (
+    CODE,
+    PYTHONPATH,
+    ServiceCode,
+    add_fetching,
+    code_of_folder,
+    code_of_image,
+)
+from sublet_cdk.service_settings import (
+    HEALTH,
+    STOP_TIMEOUT,
+    ServiceSettings,
+    service_settings_of,
+    service_variables,
+)
+from sublet_cdk.worker_properties import check_memory
+
+ARCHITECTURES = {"arm64": ecs.CpuArchitecture.ARM64, "x86_64": ecs.CpuArchitecture.X86_64}
+
+HEALTH_CHECK = f"import urllib.request as r; r.urlopen('http://{HEALTH}/health/ready', timeout=4)"
+"""Raises, and so exits with 1, at a 503: an image need not have curl."""
+
+CPU_TARGET_PERCENT = 60
+SCALES_IN_AFTER, SCALES_OUT_AFTER = Duration.minutes(10), Duration.minutes(2)
+
+
+class KinesisConsumerService(Construct):
+    """One application (consumer group) on one stream, in containers.
+
+    application, stream, lease_table, lease_table_removal, on_failure, log_retention, log_key, stream_key, alarm_topic,
+    alarm_thresholds, outputs
+                            as of KinesisConsumer
+    sightings_table         `<application>-sightings`, where there is one: of a KinesisConsumer of the same application. By
+                            default one is made
+    handler, handler_code   `module:function`, and the directory with it, which is deployed without a Dockerfile: a public
+                            Python image takes it, the library and their packages from an S3 asset
+    image, command          instead of handler_code: any image that has sublet and the handler. Its command is `sublet run`
+                            unless it is told otherwise
+    vpc, cluster            where it runs: a cluster of yours, or one that is made in the network. It needs a way out to
+                            Kinesis, DynamoDB, CloudWatch Logs and the images (endpoints or a NAT)
+    cpu, memory             of one task: Fargate's units and MiB
+    architecture            arm64 or x86_64
+    min_tasks, max_tasks    more tasks than shards have nothing to do
+    scale_out_lag           tasks are added while the most lagging shard is further behind, or all take more than 60% of
+                            their CPU; and taken away when neither is so
+    spot                    all tasks but the first on Fargate Spot: an interruption is a SIGTERM, two minutes before. A cluster
+                            of yours must have both capacity providers of Fargate
+    environment             more variables, for the handler
+    task_role               a role that there is already, which gets what a task needs; by default one is made
+    dependencies            a folder with what sublet depends on; by default it is made of the locked wheels, once
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        application: str,
+        stream: kinesis.IStream,
+        handler: str,
+        handler_code: str | Path | None = None,
+        image: ecs.ContainerImage | None = None,
+        command: Sequence[str] | None = None,
+        vpc: ec2.IVpc | None = None,
+        cluster: ecs.ICluster | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
+        assign_public_ip: bool = False,
+        cpu: int = 256,
+        memory: int = 1024,
+        architecture: str = "arm64",
+        min_tasks: int = 1,
+        max_tasks: int = 4,
+        scale_out_lag: Duration | None = None,
+        spot: bool = False,
+        environment: Mapping[str, str] | None = None,
+        task_role: iam.IRole | None = None,
+        lease_table: dynamodb.ITable | None = None,
+        lease_table_removal: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        lease_table_deletion_protection: bool = False,
+        sightings_table: dynamodb.ITable | None = None,
+        on_failure: FailureDestination | None = None,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        log_key: kms.IKey | None = None,
+        stream_key: kms.IKey | None = None,
+        alarm_topic: sns.ITopic | None = None,
+        alarm_thresholds: AlarmThresholds | None = None,
+        outputs: bool = False,
+        dependencies: str | Path | None = None,
+        **settings: Unpack[ServiceSettings],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.stream, self.stream_key = stream, stream_key or stream.encryption_key
+        self.destination = destination_of(on_failure)
+        self.settings = service_settings_of(application, stream, handler, settings, self.destination)
+        check_memory(self.settings, memory, "memory")
+        _check_tasks(architecture, min_tasks, max_tasks)
+        code = self._code(handler_code, image, command, architecture, dependencies)
+        self.lease_table = tables.lease_table(
+            self, self.settings, lease_table, lease_table_removal, lease_table_deletion_protection
+        )
+        self.sightings_table = sightings_table or tables.sightings_table(self, self.settings)
+        self.task_role = self._role(task_role, code)
+        self.log_group = add_log_group(self, "ServiceLog", keep_logs(self, log_retention, log_key))
+        self.task = self._task(cpu, memory, architecture, code, service_variables(environment or {}))
+        self.cluster = cluster or self._cluster(vpc)
+        self.service = ecs.FargateService(
+            self,
+            "Service",
+            cluster=self.cluster,
+            task_definition=self.task,
+            vpc_subnets=vpc_subnets,
+            security_groups=list(security_groups) if security_groups else None,
+            assign_public_ip=assign_public_ip,
+            min_healthy_percent=100,
+            max_healthy_percent=200,
+            circuit_breaker=ecs.DeploymentCircuitBreaker(enable=True, rollback=True),
+            capacity_provider_strategies=_strategies(spot),
+            propagate_tags=ecs.PropagatedTagSource.SERVICE,
+        )
+        self.monitoring = ConsumerMonitoring(
+            self,
+            "Default",
+            application=application,
+            alarm_topic=alarm_topic,
+            alarm_thresholds=alarm_thresholds,
+        )
+        self.alarms, self.dashboard = self.monitoring.alarms, self.monitoring.dashboard
+        self.metric, self.metric_lag = self.monitoring.metric, self.monitoring.metric_lag
+        self.scaling = self._scaling(min_tasks, max_tasks, scale_out_lag or Duration.minutes(1))
+        if outputs:
+            add_outputs(Construct(self, "Outputs"), self.names())
+        Tags.of(self).add("sublet:application", application)
+
+    def names(self) -> dict[str, str]:
+        """What was made, by the names that its outputs have."""
+        return {
+            "StreamName": self.stream.stream_name,
+            "LeaseTable": self.lease_table.table_name,
+            "SightingsTable": self.sightings_table.table_name,
+            "ClusterName": self.cluster.cluster_name,
+            "ServiceName": self.service.service_name,
+            "DashboardName": self.dashboard.dashboard_name,
+        }
+
+    def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
+        """To look at the leases: `sublet leases`."""
+        return roles.grant(grantee, roles.READER_ON_LEASES, self.lease_table.table_arn)
+
+    def grant_redrive(self, grantee: iam.IGrantable) -> None:
+        """`sublet redrive`: to take out of the failure destination what has been handled after all."""
+        if self.destination is None:
+            raise SettingsError("on_failure", None, "what a redrive would be from")
+        self.destination.grant_redrive(grantee, self.settings.application)
+
+    def _code(
+        self,
+        handler_code: str | Path | None,
+        image: ecs.ContainerImage | None,
+        command: Sequence[str] | None,
+        architecture: str,
+        dependencies: str | Path | None,
+    ) -> ServiceCode:
+        if image is not None and handler_code is None:
+            return code_of_image(image, tuple(command) if command else None)
+        if handler_code is None or image is not None:
+            raise SettingsError("handler_code", handler_code, "a directory, or else an image; not both")
+        if command is not None:
+            raise SettingsError("command", command, "that of an image of your own")
+        return code_of_folder(
+            self, Path(handler_code), self.settings.handler, self.settings.handler_contract, architecture,
+            None if dependencies is None else Path(dependencies),
+        )  # fmt: skip
+
+    def _role(self, given: iam.IRole | None, code: ServiceCode) -> iam.IRole:
+        """A task may do what a process does, fetch its own code, and nothing else."""
+        stack, key = Stack.of(self), self.stream_key
+        asset = code.asset
+        duties = {
+            "leases": roles.allow(roles.PROCESS_ON_LEASES, self.lease_table.table_arn),
+            "sightings": roles.allow(roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn),
+            "stream": roles.allow(roles.PROCESS_ON_STREAM, self.stream.stream_arn),
+            "stream-key": roles.allow(["kms:Decrypt"], key.key_arn) if key else None,
+            "code": roles.allow(["s3:GetObject"], asset.bucket.arn_for_objects(asset.s3_object_key))
+            if asset
+            else None,
+            **(self.destination.duties(self.settings.application) if self.destination else {}),
+        }
+        if given is not None:
+            roles.add_duties(self, "TaskDuties", given, duties)
+            return given
+        tasks = stack.format_arn(service="ecs", resource="*")
+        role = roles.role_of(self, "TaskRole", "ecs-tasks.amazonaws.com", duties, on_behalf_of=tasks)
+        if self.destination is not None:
+            self.destination.acknowledge(role, self.settings.application)
+        return role
+
+    def _task(
+        self, cpu: int, memory: int, architecture: str, code: ServiceCode, own: Mapping[str, str]
+    ) -> ecs.FargateTaskDefinition:
+        task = ecs.FargateTaskDefinition(
+            self,
+            "Task",
+            cpu=cpu,
+            memory_limit_mib=memory,
+            task_role=self.task_role,
+            runtime_platform=ecs.RuntimePlatform(
+                cpu_architecture=ARCHITECTURES[architecture],
+                operating_system_family=ecs.OperatingSystemFamily.LINUX,
+            ),
+        )
+        logging = ecs.LogDrivers.aws_logs(stream_prefix="sublet", log_group=self.log_group)
+        stated = environment_of(self.settings, self.stream, self.destination)
+        powertools = {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE}
+        consumer = task.add_container(
+            "consumer",
+            image=code.image,
+            command=list(code.command),
+            environment={**own, **stated, **powertools, **({"PYTHONPATH": PYTHONPATH} if code.asset else {})},
+            logging=logging,
+            stop_timeout=Duration.seconds(STOP_TIMEOUT.total_seconds()),
+            readonly_root_filesystem=code.asset is not None,
+            health_check=ecs.HealthCheck(
+                command=["CMD", "python", "-c", HEALTH_CHECK],
+                interval=Duration.seconds(10),
+                timeout=Duration.seconds(5),
+                retries=3,
+                start_period=Duration.minutes(2),
+            ),
+        )
+        if code.asset is not None:
+            for volume, path in (("code", CODE), ("tmp", "/tmp")):  # noqa: S108 - the container's own
+                task.add_volume(name=volume)
+                consumer.add_mount_points(
+                    ecs.MountPoint(container_path=path, source_volume=volume, read_only=False)
+                )
+            consumer.add_container_dependencies(
+                ecs.ContainerDependency(
+                    container=add_fetching(task, code.asset, logging),
+                    condition=ecs.ContainerDependencyCondition.SUCCESS,
+                )
+            )
+        acknowledge(task, "ECS2", "They are settings and names; a handler's secrets belong elsewhere")
+        return task
+
+    def _cluster(self, vpc: ec2.IVpc | None) -> ecs.Cluster:
+        if vpc is None:
+            raise SettingsError("vpc", None, "the network to make a cluster in, or a cluster of yours")
+        cluster = ecs.Cluster(self, "Cluster", vpc=vpc, enable_fargate_capacity_providers=True)
+        # The L2 has two properties for it: one that newer CDKs deprecate, and one that older ones lack.
+        insights = ecs.CfnCluster.ClusterSettingsProperty(name="containerInsights", value="enabled")
+        cast("ecs.CfnCluster", cluster.node.default_child).cluster_settings = [insights]
+        return cluster
+
+    def _scaling(self, min_tasks: int, max_tasks: int, lag: Duration) -> ecs.ScalableTaskCount:
+        """Both track a target, and so tasks go only when both agree: a handler that waits lags at little CPU."""
+        scaling = self.service.auto_scale_task_count(min_capacity=min_tasks, max_capacity=max_tasks)
+        scaling.scale_on_cpu_utilization(
+            "Cpu",
+            target_utilization_percent=CPU_TARGET_PERCENT,
+            scale_in_cooldown=SCALES_IN_AFTER,
+            scale_out_cooldown=SCALES_OUT_AFTER,
+        )
+        scaling.scale_to_track_custom_metric(
+            "Lag",
+            metric=self.metric_lag(),
+            target_value=lag.to_milliseconds(),
+            scale_in_cooldown=SCALES_IN_AFTER,
+            scale_out_cooldown=SCALES_OUT_AFTER,
+        )
+        return scaling
+
+
+def _strategies(spot: bool) -> list[ecs.CapacityProviderStrategy] | None:
+    """None: Fargate, which every cluster has."""
+    if not spot:
+        return None
+    return [
+        ecs.CapacityProviderStrategy(capacity_provider="FARGATE", base=1, weight=0),
+        ecs.CapacityProviderStrategy(capacity_provider="FARGATE_SPOT", weight=1),
+    ]
+
+
+def _check_tasks(architecture: str, min_tasks: int, max_tasks: int) -> None:
+    if architecture not in ARCHITECTURES:
+        raise SettingsError("architecture", architecture, f"one of {', '.join(ARCHITECTURES)}")
+    if not 1 <= min_tasks <= max_tasks:
+        raise SettingsError("min_tasks", min_tasks, f"1 to max_tasks ({max_tasks})")

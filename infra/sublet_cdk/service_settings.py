@@ -1,0 +1,93 @@
+"""The settings of a consumer in containers: a process', as `sublet run` has them, and what its orchestrator asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from aws_cdk import Token
+from aws_cdk import aws_kinesis as kinesis
+from sublet.consumer.defaults import process_defaults
+from sublet.errors import SettingsError
+from sublet.settings import DEFINITIONS, PREFIX, Only, Settings, check_sets_aside
+from sublet_cdk.consumer_settings import (
+    KNOWN_ONLY_AT_DEPLOYMENT,
+    STATED_OTHERWISE,
+    SettingProperties,
+    as_setting,
+)
+from sublet_cdk.failure_destination import Destination
+
+HEALTH = "127.0.0.1:8080"
+"""Within the task, for the container's own health check: nobody else reaches it."""
+
+STOP_TIMEOUT = timedelta(seconds=120)
+"""From SIGTERM to SIGKILL: the most that Fargate allows, and what a Spot interruption leaves."""
+DRAIN_TIMEOUT_MAX = STOP_TIMEOUT - timedelta(seconds=10)
+
+OF_THE_CONSTRUCT = {*STATED_OTHERWISE, "health"}
+OF_EACH_START = {"worker_id"}
+"""Tasks of one definition are workers of their own."""
+
+
+class ServiceSettings(SettingProperties, total=False):
+    """Those of `KinesisConsumer` that are not only for Lambda, and this."""
+
+    drain_timeout: timedelta
+
+
+def service_setting_names() -> list[str]:
+    """The settings that are given as properties under their own name."""
+    left_out = OF_THE_CONSTRUCT | OF_EACH_START
+    return [
+        name
+        for name, definition in DEFINITIONS.items()
+        if name not in left_out and definition.only is not Only.LAMBDA
+    ]
+
+
+def service_settings_of(
+    application: str,
+    stream: kinesis.IStream,
+    handler: str,
+    properties: Mapping[str, object],
+    destination: Destination | None = None,
+) -> Settings:
+    """Validated as at the start of the process; SettingsError names what is refused, before anything is deployed."""
+    names = service_setting_names()
+    given: dict[str, Any] = {name: as_setting(name, value, names) for name, value in properties.items()}
+    unresolved = Token.is_unresolved(stream.stream_name)
+    defaults = {
+        name: value for name, value in process_defaults(application).items() if name not in OF_EACH_START
+    }
+    settings = Settings(
+        **{
+            **defaults,
+            **given,
+            "application": application,
+            "stream": KNOWN_ONLY_AT_DEPLOYMENT if unresolved else stream.stream_name,
+            "stream_arn": None if unresolved or Token.is_unresolved(stream.stream_arn) else stream.stream_arn,
+            "handler": handler,
+            "health": HEALTH,
+            "on_failure": destination.checked_arn if destination else None,
+        }
+    )
+    check_sets_aside(settings)
+    if settings.drain_timeout > DRAIN_TIMEOUT_MAX:
+        raise SettingsError(
+            "drain_timeout",
+            f"{settings.drain_timeout.total_seconds():g}s",
+            f"at most {DRAIN_TIMEOUT_MAX.total_seconds():g}s: Fargate kills {STOP_TIMEOUT.total_seconds():g} s after SIGTERM",
+        )
+    return settings
+
+
+def service_variables(variables: Mapping[str, str]) -> Mapping[str, str]:
+    """For the handler. Raises SettingsError for one that would be a setting."""
+    for name, value in variables.items():
+        if name.startswith(PREFIX):
+            raise SettingsError(
+                "environment", name, f"{value!r} as the construct's property; {PREFIX} is for settings"
+            )
+    return variables
