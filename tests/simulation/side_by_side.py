@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
@@ -23,10 +25,12 @@ from tests.simulation.giving_up import BY_HAND, is_poison, settings_of
 
 @dataclass(slots=True)
 class Tenure:
-    """One session's: of each partition key, the index of the last record that is done."""
+    """One session's: of each partition key, the index of the last record that is done; and those that are being called with."""
 
     session: Session
     last: dict[str, int] = field(default_factory=dict)
+    under_way: set[str] = field(default_factory=set)
+    """Of calls that have not ended."""
 
 
 @dataclass(slots=True)
@@ -39,7 +43,7 @@ class Keys:
         """Its index in the shard, if it is its key's turn. A session that begins anew may be given again what was done beyond
         its checkpoint.
         """
-        tenure = self._of_session(world, process, shard_id)
+        tenure = self.of_session(world, process, shard_id)
         place, floor = world.ledger.shards[shard_id].index_of(record), tenure.session.floor
         last = tenure.last.get(record.partition_key, -1)
         if place < floor:
@@ -48,12 +52,31 @@ class Keys:
             world.fail(f"{record.partition_key} of {shard_id}: record {place} after {last}")
         return place
 
-    def done(self, world: World, process: Process, shard_id: str, record: UserRecord) -> int:
-        place = self.place(world, process, shard_id, record)
-        self._of_session(world, process, shard_id).last[record.partition_key] = place
-        return place
+    def done(self, world: World, process: Process, shard_id: str, record: UserRecord) -> None:
+        """By whoever: a call that was given up may end late."""
+        place, last = (
+            world.ledger.shards[shard_id].index_of(record),
+            self.of_session(world, process, shard_id).last,
+        )
+        last[record.partition_key] = max(place, last.get(record.partition_key, -1))
 
-    def _of_session(self, world: World, process: Process, shard_id: str) -> Tenure:
+    @contextmanager
+    def calling(self, world: World, process: Process, batch: Batch) -> Iterator[None]:
+        """A call of the handler: with records in order, and with no key that another is called with."""
+        places = [self.place(world, process, batch.shard_id, record) for record in batch.records]
+        if places != sorted(set(places)):
+            world.fail(f"a batch of {batch.shard_id} is not in order: {places}")
+        keys = {record.partition_key for record in batch.records}
+        tenure = self.of_session(world, process, batch.shard_id)
+        if twice := keys & tenure.under_way:
+            world.fail(f"{min(twice)} of {batch.shard_id}: in two calls at once")
+        tenure.under_way |= keys
+        try:
+            yield
+        finally:
+            tenure.under_way -= keys
+
+    def of_session(self, world: World, process: Process, shard_id: str) -> Tenure:
         session = world.ledger.sessions[process, shard_id]
         known = self.tenures.get((process, shard_id))
         if known is None or known.session is not session:
@@ -72,15 +95,17 @@ class SideBySideHandler:
     def handle(self, batch: Batch) -> None:
         world = self.world
         world.scheduler.check_alive()
-        places = [self.keys.place(world, self.process, batch.shard_id, record) for record in batch.records]
-        if places != sorted(set(places)):
-            world.fail(f"a batch of {batch.shard_id} is not in order: {places}")
-        fails_at = world.chance.randrange(len(places)) if world.strikes(Fault.HANDLER_FAILS) else None
+        with self.keys.calling(world, self.process, batch):
+            self._handle(batch)
+
+    def _handle(self, batch: Batch) -> None:
+        world, count = self.world, len(batch.records)
+        fails_at = world.chance.randrange(count) if world.strikes(Fault.HANDLER_FAILS) else None
         for number, record in enumerate(batch.records):
             world.scheduler.sleep(int(world.chance.uniform(0, 1) * SECOND))
             if is_poison(record.data) or number == fails_at:
                 self._fail(batch, number)
-        self._finish(batch, len(places))
+        self._finish(batch, count)
 
     def _fail(self, batch: Batch, done: int) -> None:
         """It raises, and the whole batch comes again; or it names what failed, and all before it is done."""
@@ -122,12 +147,15 @@ class SideBySideDestination:
         if world.strikes(Fault.LOST_REQUEST):
             raise DestinationRefused("could not be reached")
         is_answered = not world.strikes(Fault.LOST_RESPONSE)
+        finished = world.ledger.shards[shard_id].finished
         for record in batch.records:
-            place = self.keys.place(world, self.process, shard_id, record)
+            place = world.ledger.shards[shard_id].index_of(record)
+            if place not in finished:  # by a call that was given up, and ended after all
+                self.keys.place(world, self.process, shard_id, record)
+            finished.add(place)
+            world.ledger.set_aside.add((shard_id, place))
             if is_answered:
                 self.keys.done(world, self.process, shard_id, record)
-            world.ledger.shards[shard_id].finished.add(place)
-            world.ledger.set_aside.add((shard_id, place))
         world.step(self.process)
         if not is_answered:
             raise DestinationRefused("no answer")

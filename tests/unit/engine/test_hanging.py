@@ -70,6 +70,32 @@ def test_a_call_that_takes_its_time_but_not_too_long_is_left_alone() -> None:
     assert world.log.messages("error") == []
 
 
+def test_a_wait_that_is_over_too_soon_gives_no_call_up() -> None:
+    """The machine was suspended: its steady clock stood still, and the time that it was to wait for is over all the same."""
+    world = hung_world(shards=1)
+    world.handler.script = hanging(world, b"poison", lasts=19 * SECOND)
+    signal = world.tasks.signal
+
+    class Hasty:
+        def __init__(self) -> None:
+            self._real = signal()
+            self._is_first = True
+
+        def set(self) -> None:
+            self._real.set()
+
+        def is_set(self) -> bool:
+            return self._real.is_set()
+
+        def wait(self, timeout: timedelta) -> bool:
+            self._is_first, was_first = False, self._is_first
+            return self._real.wait(SECOND if was_first else timeout)
+
+    world.tasks.signal = Hasty  # type: ignore[method-assign]
+    assert only(world.window(lasts=5 * MINUTE)).outcome is Outcome.CAUGHT_UP
+    assert world.log.messages("error") == []
+
+
 def test_one_line_of_the_log_says_which_call_it_is_and_how_long_it_has_taken() -> None:
     world = EngineWorld(TIMED)
     numbers = world.put("a", "poison", "b")

@@ -91,7 +91,11 @@ class HandlerCalls:
             except RuntimeError as no_thread:
                 call.failure, call.is_over = no_thread, True
             else:
-                over.wait(until - now)
+                while (
+                    not over.is_set() and now < until
+                ):  # on a machine that was suspended, a wait may be over too soon
+                    over.wait(until - now)
+                    now = self._ports.clock.steady()
         with self._lock:
             call.is_given_up = not call.is_over
         if call.has_returned:
