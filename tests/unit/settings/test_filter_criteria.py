@@ -82,6 +82,8 @@ def test_a_pattern_may_be_an_object() -> None:
         (criteria({"a": "b"}), "a list of what may stand there"),
         (criteria({"a": []}), "a list of what may stand there"),
         (criteria({"a": [{"wildcard": "*"}]}), "one operator of exists, prefix"),
+        (criteria({"a": [{"cidr": "10.0.0.0/8"}]}), "one operator of exists, prefix"),
+        (criteria({"a": [{"anything-but": {"wildcard": "*"}}]}), "one operator of exists, prefix"),
         (criteria({"a": [{"numeric": [">"]}]}), "pairs"),
         (criteria({"a": [{"numeric": ["~", 1]}]}), "comparisons of"),
         (criteria({"a": [{"prefix": 1}]}), "a text"),

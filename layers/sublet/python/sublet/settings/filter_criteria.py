@@ -2,6 +2,9 @@
 
 A record is wanted if any pattern matches. A pattern is an object of fields; all of its fields must match. A field's condition is
 a list, of which any element must match: a value, or one of the operators below. `$or` has a list of patterns.
+
+The operators are those that the Lambda Developer Guide lists for a mapping ("Filter rule syntax"). EventBridge's own rules have
+more (`wildcard`, `cidr`), which are refused.
 """
 
 from __future__ import annotations

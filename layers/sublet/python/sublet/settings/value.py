@@ -331,9 +331,7 @@ class Settings:
     filter_criteria: Annotated[
         str | None,
         matching(r"[\s\S]*\S[\s\S]*", 'JSON: {"Filters": [{"Pattern": "{...}"}]}'),
-        Elsewhere(
-            esm="FilterCriteria", difference="on user records, after deaggregation; no wildcard and no cidr"
-        ),
+        Elsewhere(esm="FilterCriteria", difference="on user records, after deaggregation"),
     ] = None
     """Which records the handler wants: event patterns on their data as JSON and on their metadata. The others count as done."""
 
