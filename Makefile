@@ -87,6 +87,8 @@ e2e: setup ## only the tests on the deployed stack
 e2e-localstack: setup $(if $(E2E_ENDPOINT),,.local/localstack/.installed) ## the same on LocalStack, without Docker (or on one that runs, at E2E_ENDPOINT=http://...)
 	@E2E_AWS=localstack $(PY) -m pytest $(addprefix tests/e2e/test_,consumer.py localstack.py event_source_mapping.py multilang_daemon.py) $(PYTEST_ARGS)
 
+NATS_SERVER := v2.12.1
+
 SEEDS ?= 1000
 .PHONY: simulate
 simulate: setup ## the engine in SEEDS=1000 new worlds of faults (PULL=2000: programs that pull; WORLDS=giving-up or side-by-side: handlers that fail); a seed that breaks a promise prints itself
@@ -115,6 +117,11 @@ interop: setup ## Java's own KCL 2.x and 3.x, and the KPL, on one lease table wi
 .PHONY: interop-long
 interop-long: setup ## what takes longer of it: migrations from 2.x to 3.x, Lambda, Spark
 	@$(PY) -m tests.interop --long
+
+.PHONY: nats
+nats: setup ## the pull API beside a real NATS server, the same calls to both (needs Go, which builds the server)
+	@if command -v go >/dev/null; then GOBIN=$(CURDIR)/.local/nats go install github.com/nats-io/nats-server/v2@$(NATS_SERVER) && $(PY) -m pytest tests/nats $(PYTEST_ARGS); \
+	else echo "no Go here: the pull API is not run beside a NATS server"; fi
 
 .PHONY: fuzz
 fuzz: .local/fuzz/.installed ## coverage-guided junk for everything that reads data from outside (FUZZ_SECONDS=60 for each of six)

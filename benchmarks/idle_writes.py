@@ -136,7 +136,6 @@ def _functions(
 ) -> tuple[Callable[[], Sequence[WorkerItem]], Callable[[WorkerItem], WindowReport]]:
     """A tick, which gives what it would have dispatched, and a window over one such item."""
     application = servers.new_application()
-    servers.create_table(f"{application}-sightings", "chunk")
     settings = Settings(application=application, stream=IDLE, mode=Mode.CATCH_UP)
 
     def dynamodb() -> Any:
