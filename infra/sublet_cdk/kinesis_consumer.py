@@ -31,6 +31,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.metric_names import NAMESPACE
+from sublet.settings import KclFleet, Mode
 from sublet_cdk import roles, tables
 from sublet_cdk.alarm_pace import AlarmThresholds
 from sublet_cdk.alarms import Deployment
@@ -188,6 +189,7 @@ class KinesisConsumer(Construct):
             runtime,
             tracing,
         )
+        self._may_join_kcl = lease_table is not None
         self.lease_table = tables.lease_table(
             self, self.settings, lease_table, lease_table_removal, lease_table_deletion_protection
         )
@@ -296,7 +298,8 @@ class KinesisConsumer(Construct):
         roles.grant(grantee, roles.PROCESS_ON_LEASES, self.lease_table.table_arn)
         roles.grant(grantee, roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn)
         roles.grant(grantee, roles.PROCESS_ON_STREAM, self.stream.stream_arn)
-        for statement in self._on_failure_duties().values():
+        reports = {"worker-reports": self._on_reports(roles.PROCESS_ON_REPORTS)}
+        for statement in (self._on_failure_duties() | reports).values():
             if statement is not None:
                 roles.grant(grantee, statement.actions, *statement.resources)
         if self.stream_key is not None:
@@ -307,6 +310,16 @@ class KinesisConsumer(Construct):
         if self.destination is None:
             raise SettingsError("on_failure", None, "what a redrive would be from")
         self.destination.grant_redrive(grantee, self.settings.application)
+
+    def _on_reports(self, actions: Sequence[str]) -> iam.PolicyStatement | None:
+        """Only where the leases of a KCL application are shared, which may be of 3.x."""
+        settings = self.settings
+        keeps = settings.mode is Mode.CONTINUOUS and settings.kcl_fleet is not KclFleet.V2
+        if not (self._may_join_kcl and keeps):
+            return None
+        name = settings.worker_reports_table
+        table = Stack.of(self).format_arn(service="dynamodb", resource="table", resource_name=name)
+        return roles.allow(actions, table)
 
     def _on_failure_duties(self) -> dict[str, iam.PolicyStatement | None]:
         return self.destination.duties(self.settings.application) if self.destination else {}
@@ -322,6 +335,7 @@ class KinesisConsumer(Construct):
     def _worker_duties(self) -> dict[str, iam.PolicyStatement | None]:
         return {
             "leases": roles.allow(roles.LEASE_WORKER_ON_LEASES, self.lease_table.table_arn),
+            "worker-reports": self._on_reports(roles.LEASE_WORKER_ON_REPORTS),
             "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
             "stream-key": self._decrypts(),
             **self._on_failure_duties(),
@@ -334,6 +348,7 @@ class KinesisConsumer(Construct):
     def _manager(self, concurrency: int | None) -> lambda_.Function:
         duties: dict[str, iam.PolicyStatement | None] = {
             "leases": roles.allow(roles.LEASE_MANAGER_ON_LEASES, self.lease_table.table_arn),
+            "worker-reports": self._on_reports(roles.LEASE_MANAGER_ON_REPORTS),
             "sightings": roles.allow(roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn),
             "stream": roles.allow(roles.LEASE_MANAGER_ON_STREAM, self.stream.stream_arn),
             "stream-key": self._decrypts(),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, Size, Stack, Validations
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -19,6 +20,7 @@ from aws_cdk.aws_logs import RetentionDays
 from cdk_nag import AwsSolutionsChecks
 from sublet.errors import SettingsError
 from sublet.metric_names import Metric
+from sublet.settings import KclFleet, Mode
 from sublet_cdk.alarms import MATH_ALARMS_FLAG
 from sublet_cdk.app import stack_of
 from sublet_cdk.kinesis_consumer import KinesisConsumer
@@ -177,6 +179,26 @@ def test_grants_give_what_is_needed_and_no_more(build: Build) -> None:
             for name in ("DescribeStreamSummary", "GetRecords", "GetShardIterator", "ListShards")
         },
     }
+
+
+@pytest.mark.parametrize(("kcl_fleet", "expected"), [(KclFleet.DETECT, True), (KclFleet.V2, False)])
+def test_a_kcl_3_leader_may_be_reported_to_where_the_leases_are_shared(
+    build: Build, kcl_fleet: KclFleet, expected: bool
+) -> None:
+    """In the table that KCL 3.0 to 3.4 keeps reports in; from 3.5 on that is the lease table."""
+    table = dynamodb.Table.from_table_name(Stack(App(), "tables"), "Table", "orders-audit")
+    template = Template.from_stack(build(lease_table=table, mode=Mode.CONTINUOUS, kcl_fleet=kcl_fleet))
+    duties = {name: role(template, name).get("worker-reports") for name in ("LeaseManager", "LeaseWorker")}
+    if not expected:
+        assert set(duties.values()) == {None}
+        return
+    for duty, actions in (
+        ("LeaseManager", {"Scan", "PutItem", "DeleteItem"}),
+        ("LeaseWorker", {"GetItem", "PutItem"}),
+    ):
+        allowed, resource = duties[duty] or (set(), "")
+        assert allowed == {f"dynamodb:{action}" for action in actions}
+        assert resource.endswith(":table/orders-audit-WorkerMetricStats")
 
 
 def test_metrics_are_the_applications_own(build: Build) -> None:
