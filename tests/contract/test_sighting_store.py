@@ -25,7 +25,7 @@ from sublet.protocol.stream_identity import StreamIdentity
 from tests.contract.dynamodb_tables import create_table
 
 SEEN = {
-    "shardId-000000000000": Sighting(7, "app-lambda-0", BEGINNING),
+    "shardId-000000000000": Sighting(7, "app-lambda-0", BEGINNING, is_unheard=True),
     "shardId-000000000001": Sighting(0, None, BEGINNING + timedelta(milliseconds=1)),
     "shardId-000000000002": Sighting(9, "app-lambda-1", BEGINNING, moved_at=BEGINNING - timedelta(minutes=1)),
     "shardId-000000000003": Sighting(9, "app-lambda-1", BEGINNING, is_unheard=True),

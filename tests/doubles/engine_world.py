@@ -24,9 +24,10 @@ from sublet.memory import (
     MemoryMetrics,
     MemorySightingStore,
     MemoryStream,
+    MemoryWorkerReports,
 )
 from sublet.polling import PollingReader
-from sublet.ports import Applied, PollRefusal, Ports, Refused, ShardReader, Signal
+from sublet.ports import Applied, PollRefusal, Ports, Refused, ShardReader, Signal, WorkerReports
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint, PendingCheckpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import encode_row
@@ -227,6 +228,7 @@ class EngineWorld:
         self.sightings = MemorySightingStore()
         self.dispatcher = MemoryDispatcher()
         self.destination = MemoryDestination()
+        self.reports: WorkerReports | None = MemoryWorkerReports(self.table.real)
         self.chance = Random(0)
         self.began = self.clock.now()
         self._windows = 0
@@ -277,6 +279,7 @@ class EngineWorld:
             self.metrics,
             self.log,
             self.destination,
+            self.reports,
         )
 
     def worker(self, *, replaced_at_once: bool = False) -> LeaseWorker:
