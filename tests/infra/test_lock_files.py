@@ -26,6 +26,9 @@ def test_there_is_one_for_each_environment() -> None:
         "node",
         "process",
         "spark",
+        "spark-4.0",
+        "spark-4.1",
+        "spark-4.2",
         "uv",
     }
 

@@ -172,14 +172,6 @@ def test_what_is_wrong_for_a_stream_is_in_the_first_line_of_the_query_s_exceptio
     assert "Traceback" not in str(refused.value)
 
 
-def test_an_external_id_is_in_no_plan(spark: SparkSession, stream: BusyStream) -> None:
-    role = {"leaseRoleArn": "arn:aws:iam::123456789012:role/leases", "roleExternalId": "an-external-id"}
-    given = {"stream": stream.name, "application": "audit", "leases": "follow", **role}
-    rows = spark.readStream.format("sublet").options(**given).load()
-    shown = rows._jdf.queryExecution().toString()
-    assert "an-external-id" not in shown
-
-
 @pytest.mark.parametrize("aggregate", ["false", "true"])
 def test_written_as_a_batch_and_as_a_stream_and_read_back(
     spark: SparkSession, embedded_aws: EmbeddedAws, stream: BusyStream, tmp_path: Path, aggregate: str

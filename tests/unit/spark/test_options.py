@@ -160,7 +160,7 @@ def test_the_stream_and_the_lease_table_each_have_their_way_in() -> None:
     )
 
 
-def test_an_external_id_is_shown_nowhere() -> None:
+def test_an_external_id_is_in_no_message_of_ours() -> None:
     given = {"stream": "orders", "roleArn": ROLE, "roleExternalId": "a-secret"}
     options = parse_options(given, Use.STREAM)
     assert "a-secret" not in f"{options!r} {options.access!r}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """A role to assume. The external id is shown nowhere: it is what its owner tells whoever may assume it."""
+    """A role to assume. The external id is in no message of ours."""
 
     arn: str
     session_name: str

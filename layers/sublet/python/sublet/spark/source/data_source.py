@@ -11,7 +11,7 @@ from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import dynamodb_client, kinesis_client
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.put_records import KinesisWriter
-from sublet.errors import SettingsError, TransientError
+from sublet.errors import SettingsError, SubletError, TransientError
 from sublet.ports import LeaseTable
 from sublet.spark.keeper.keeper_thread import connect_keeper
 from sublet.spark.options import Leases, Options, Use, parse_options
@@ -20,6 +20,7 @@ from sublet.spark.read.connection import Connection, connect_driver, connect_tas
 from sublet.spark.read.rows import ARROW_SCHEMA, SCHEMA_DDL
 from sublet.spark.release import arrow_schema, for_this_release
 from sublet.spark.source.batch_read import BatchReader
+from sublet.spark.source.refused_read import RefusedReader
 from sublet.spark.source.stream_read import StreamReader
 from sublet.spark.write.sink import BatchWriter, StreamWriter, check_columns
 
@@ -42,9 +43,12 @@ class SubletDataSource(DataSource):
             connect_driver(options).stream.identity()
         return SCHEMA_DDL
 
-    @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        options = self._options(schema, Use.STREAM)
+        """Raises nothing: Spark would ask a reader that it has not got to stop, and show the error of that."""
+        try:
+            options = self._options(schema, Use.STREAM)
+        except SubletError as refusal:
+            return RefusedReader(refusal)
         return for_this_release(
             StreamReader(options, connect_driver, connect_leases, connect_keeper, connect_task)
         )

@@ -1,0 +1,33 @@
+"""The reader of a query that may not be: it says why when it is first asked."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from sublet.errors import SubletError
+from sublet.spark.plain_errors import plainly
+
+
+class RefusedReader(DataSourceStreamReader):
+    """Every question has the same answer. `latestOffset` is the one of Spark 4.0, which later releases take too."""
+
+    def __init__(self, refusal: SubletError) -> None:
+        self._refusal = refusal
+
+    @plainly
+    def initialOffset(self) -> NoReturn:  # noqa: N802
+        raise self._refusal
+
+    @plainly
+    def latestOffset(self) -> NoReturn:  # noqa: N802
+        raise self._refusal
+
+    @plainly
+    def partitions(self, *_: Any) -> NoReturn:
+        raise self._refusal
+
+    @plainly
+    def read(self, *_: Any) -> NoReturn:
+        raise self._refusal
