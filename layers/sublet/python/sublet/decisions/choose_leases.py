@@ -158,32 +158,29 @@ def _look(
     assigned: list[Choice] = []
     available: list[tuple[Lease, ClaimReason]] = []
     stealable: dict[str, list[Lease]] = {}
-    held, live = Counter(dict.fromkeys(ours, 0)), defaultdict[str, list[Lease]](list)
-    losing: set[str] = set()
+    is_led = fleet.is_led
+    live, losing = defaultdict[str, list[Lease]](list), set[str]()
     for lease in sorted((lease for lease in leases if not lease.is_ended), key=lambda lease: lease.lease_key):
         ready = unfinished.isdisjoint(lease.parent_shard_ids)
         owner = lease.actual_owner
         if lease.lease_key in under_way:
-            held[under_way[lease.lease_key]] += 1
             live[under_way[lease.lease_key]].append(lease)
-            continue
-        rested = idle_time(lease, sightings, now) >= pause_before(lease, settings)
-        if (given := given_to(lease, ours, fleet)) is not None:
-            held[given] += 1
+        elif is_led and (given := given_to(lease, ours, fleet)) is not None:
             live[given].append(lease)
-            if ready and rested:
+            if ready and _has_rested(lease, sightings, now, settings):
                 assigned.append(Choice(lease, given, ClaimReason.ASSIGNED))
-            continue
-        if owner is None or is_expired(lease, sightings, now, _patience(lease, sightings, settings, fleet)):
+        elif owner is None or is_expired(
+            lease, sightings, now, _patience(lease, sightings, settings) if is_led else settings.failover_time
+        ):
             losing.update([] if owner is None else [owner])
-            if ready and rested:
+            if ready and _has_rested(lease, sightings, now, settings):
                 available.append((lease, _why(lease, recently_ended)))
-            continue
-        held[owner] += 1
-        live[owner].append(lease)
-        if ready and owner not in ours and lease.checkpoint_owner is None:
-            stealable.setdefault(owner, []).append(lease)
-    held.update(dict.fromkeys(fleet.members - held.keys() - losing, 0))
+        else:
+            live[owner].append(lease)
+            if ready and owner not in ours and lease.checkpoint_owner is None:
+                stealable.setdefault(owner, []).append(lease)
+    held = Counter({owner: len(of_owner) for owner, of_owner in live.items()})
+    held.update(dict.fromkeys(ours | (fleet.members - held.keys() - losing), 0))
     chance.shuffle(available)
     available.sort(key=lambda one: one[1] is not ClaimReason.CHILD)
     very_old = frozenset(
@@ -195,10 +192,14 @@ def _look(
     return _Market(tuple(assigned), tuple(available), very_old, stealable, held, live)
 
 
-def _patience(lease: Lease, sightings: Mapping[str, Sighting], settings: Settings, fleet: Fleet) -> timedelta:
+def _has_rested(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings) -> bool:
+    return idle_time(lease, sightings, now) >= pause_before(lease, settings)
+
+
+def _patience(lease: Lease, sightings: Mapping[str, Sighting], settings: Settings) -> timedelta:
     """How long an owner may not write before it counts as lost. One that a leader has only named has yet to find out."""
     sighting = sightings.get(lease.lease_key)
-    is_starting = fleet.is_led and sighting is not None and sighting.is_unheard
+    is_starting = sighting is not None and sighting.is_unheard
     return settings.failover_time * (NOT_HEARD_OF_FOR if is_starting else 1)
 
 

@@ -107,7 +107,7 @@ def plan_reports(
 
 def given_to(lease: Lease, own_worker_ids: Collection[str], fleet: Fleet) -> str | None:
     """Which of ours a leader has named for it, if no window of ours has written since."""
-    is_taken_up = lease.checkpoint_owner is not None or lease.held_by is not None
-    if not fleet.is_led or is_taken_up or lease.lease_owner not in own_worker_ids:
+    if not fleet.is_led or lease.lease_owner not in own_worker_ids:
         return None
-    return lease.lease_owner
+    is_taken_up = lease.checkpoint_owner is not None or lease.held_by is not None
+    return None if is_taken_up else lease.lease_owner

@@ -44,27 +44,22 @@ def observe(
     """
     seen: dict[str, Sighting] = {}
     for lease in leases:
-        before = sightings.get(lease.lease_key)
+        before, owner = sightings.get(lease.lease_key), lease.actual_owner
         if before is not None and _stands(before, lease):
             seen[lease.lease_key] = before
-        elif before is not None or lease.actual_owner is not None or lease.crashes:
-            is_new = lease.actual_owner is not None and (
-                before is None or before.lease_owner != lease.actual_owner
-            )
-            seen[lease.lease_key] = Sighting(
-                lease.lease_counter, lease.actual_owner, now, is_new, _moved_at(before, lease, now)
-            )
+        elif before is not None or owner is not None or lease.crashes:
+            is_same = before is not None and before.lease_owner == owner
+            is_new = owner is not None and not is_same
+            moved_at = now if is_new and before is not None and before.lease_owner else _lately(before, now)
+            seen[lease.lease_key] = Sighting(lease.lease_counter, owner, now, is_new, moved_at)
     return seen
 
 
-def _moved_at(before: Sighting | None, lease: Lease, now: datetime) -> datetime | None:
-    """One that was released and taken has not moved, as far as a look can tell: it has been free in between."""
-    if before is None:
+def _lately(before: Sighting | None, now: datetime) -> datetime | None:
+    """When it moved, unless that is long ago. What was released and taken has not moved: it was free in between."""
+    if before is None or before.moved_at is None:
         return None
-    owners = (before.lease_owner, lease.actual_owner)
-    if None not in owners and before.lease_owner != lease.actual_owner:
-        return now
-    return before.moved_at if before.moved_at is not None and now - before.moved_at < LATELY else None
+    return before.moved_at if now - before.moved_at < LATELY else None
 
 
 def idle_time(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) -> timedelta:
