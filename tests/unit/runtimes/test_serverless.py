@@ -127,6 +127,14 @@ def test_a_field_that_we_do_not_know_is_left_to_whoever_put_it_there() -> None:
     )
 
 
+def test_a_ticks_report_is_json() -> None:
+    world = EngineWorld(CONTINUOUS)
+    report = world.manager().tick()
+    told = json.loads(json.dumps(serverless.tick_to_json(report)))
+    assert told["total_shards"] == report.total_shards
+    assert told["dispatched"] == [item.item_id for item in report.dispatched]
+
+
 def test_a_report_has_the_shape_that_the_choice_reads() -> None:
     expected = event("worker_to_choice")
     report = WindowReport(

@@ -63,13 +63,15 @@ def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
         if event.get("prompt") == ADOPT:
             adopt_stream(manager.ports)
         reports = manager.prompted() if "prompt" in event else (manager.tick(),)
-        return {"ticks": [_tick_to_json(report) for report in reports]}
+        return {"ticks": [tick_to_json(report) for report in reports]}
 
     return lambda_handler
 
 
-def _tick_to_json(report: TickReport) -> dict[str, Any]:
-    return {**asdict(report), "dispatched": [item.item_id for item in report.dispatched]}
+def tick_to_json(report: TickReport) -> dict[str, Any]:
+    """What the manager's caller is told: numbers, and who was sent. What a process hears of others is none of it."""
+    told = {name: value for name, value in asdict(report).items() if name != "others"}
+    return {**told, "dispatched": [item.item_id for item in report.dispatched]}
 
 
 def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
