@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from random import Random
 
 from sublet.settings import Settings, StartKind
-from sublet.testing.simulation.run import CALM_FROM, Result, play
+from sublet.testing.simulation.run import CALM_FROM, DAYS_OFF, Result, play
 from sublet.testing.simulation.world import World
 
 from tests.simulation.java_fleet import JavaFleet
 from tests.simulation.mutations import UNCHANGED, Mutation
 
 
-def simulate(seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED) -> Result:
+def simulate(
+    seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED, days_off: float = DAYS_OFF
+) -> Result:
     """Run this random seed's world to its end, or to the first broken invariant."""
-    return play(seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_java)
+    return play(seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_java, days_off=days_off)
 
 
 @dataclass(frozen=True, slots=True)

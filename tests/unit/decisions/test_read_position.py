@@ -144,17 +144,26 @@ DAY = timedelta(days=1)
         ("it is not, and nothing is known", AT_100, "150", True),
         ("a day after the last look at the tip", replace(AT_100, caught_up_at=NOW - DAY), "150", True),
         (
-            "less than a day: no record is trimmed that young",
-            replace(AT_100, caught_up_at=NOW - DAY + timedelta(milliseconds=1)),
+            "less than a day: no record is trimmed that young, even if a clock was off by an hour",
+            replace(AT_100, caught_up_at=NOW - DAY + timedelta(hours=1, milliseconds=1)),
             "150",
             False,
         ),
+        (
+            "it may have been, by as much as that",
+            replace(AT_100, caught_up_at=NOW - DAY + timedelta(hours=1)),
+            "150",
+            True,
+        ),
+        ("nothing at all is left to be read", AT_100, None, True),
+        ("nothing is, since nothing has come", replace(AT_100, caught_up_at=NOW), None, False),
+        ("nor was there a checkpoint", LEASE, None, False),
         ("from the horizon nothing is missed", LEASE, "150", False),
         ("nor from a moment", replace(LEASE, checkpoint=AT_TIMESTAMP, start_at=EARLIER), "150", False),
     ],
 )
-def test_records_may_have_been_lost(because: str, lease: Lease, first: str, expected: bool) -> None:
-    assert may_have_lost(lease, stream_record(first), NOW) is expected, because
+def test_records_may_have_been_lost(because: str, lease: Lease, first: str | None, expected: bool) -> None:
+    assert may_have_lost(lease, None if first is None else stream_record(first), NOW) is expected, because
 
 
 @pytest.mark.parametrize("checkpoint", [TRIM_HORIZON, Checkpoint("100")])

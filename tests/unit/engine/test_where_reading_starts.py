@@ -183,6 +183,24 @@ def test_records_trimmed_unread_are_a_loud_gap_and_the_lease_goes_on_from_the_ho
     assert any("data gap" in message for message in world.log.messages("error"))
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_where_all_that_was_unread_is_trimmed_the_gap_is_told_though_nothing_follows(is_closed: bool) -> None:
+    """The checkpointed record would be read again if it were there."""
+    world = EngineWorld()
+    world.put("read")
+    world.window()
+    world.put("unread")
+    world.clock.advance(23 * HOUR)
+    if is_closed:
+        world.shards.split(SHARD)
+    world.clock.advance(2 * HOUR)
+    world.shards.trim(before=world.clock.now() - 24 * HOUR)
+    world.window(world.item(SHARD))
+    assert world.metrics.values(Metric.DATA_GAP) == [1]
+    world.window(world.item(SHARD))
+    assert world.metrics.values(Metric.DATA_GAP) == [1], "once: it is caught up now"
+
+
 def test_a_quiet_shard_that_was_looked_at_every_day_has_no_gap() -> None:
     """Its last record is past retention, but nothing came after it: windows found it caught up, again and again."""
     world = EngineWorld()

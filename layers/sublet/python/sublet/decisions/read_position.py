@@ -20,6 +20,9 @@ from sublet.settings import StartPosition
 SHORTEST_RETENTION = timedelta(hours=24)
 """Kinesis: retention is 24 hours to 365 days, so nothing younger is ever trimmed."""
 
+CLOCKS_DIFFER_BY = timedelta(hours=1)
+"""At most, between the worker that wrote a moment down and the one that reads it."""
+
 LONGEST_RETENTION = timedelta(days=365)
 """Nor is anything older ever there: a moment so long ago is any shard's beginning."""
 
@@ -99,15 +102,18 @@ def after(sequence_number: str) -> ReadPosition:
     return ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, sequence_number=sequence_number)
 
 
-def may_have_lost(lease: Lease, first: StreamRecord, now: datetime) -> bool:
-    """Whether records between the checkpoint and `first`, the first stream record read, may have been trimmed unread.
+def may_have_lost(lease: Lease, first: StreamRecord | None, now: datetime) -> bool:
+    """Whether records after the checkpoint may have been trimmed unread. `first`: the first stream record read; None where there
+    was none up to the tip, or to the shard's end.
 
-    Opened AT_SEQUENCE_NUMBER, Kinesis gives the checkpointed record again; if it gives another, that one has been trimmed.
+    Opened AT_SEQUENCE_NUMBER, Kinesis gives the checkpointed record again; if it does not, that one has been trimmed.
     Only on a shard that was known to be caught up less than the shortest retention ago is nothing lost all the same.
     """
-    if not lease.checkpoint.is_sequence_number or first.sequence_number == lease.checkpoint.sequence_number:
+    if not lease.checkpoint.is_sequence_number:
         return False
-    return lease.caught_up_at is None or now - lease.caught_up_at >= SHORTEST_RETENTION
+    if first is not None and first.sequence_number == lease.checkpoint.sequence_number:
+        return False
+    return lease.caught_up_at is None or now - lease.caught_up_at >= SHORTEST_RETENTION - CLOCKS_DIFFER_BY
 
 
 def not_yet_handled(records: list[UserRecord], checkpoint: Checkpoint) -> list[UserRecord]:

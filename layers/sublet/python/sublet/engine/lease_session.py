@@ -157,7 +157,7 @@ class LeaseSession:
 
     def _pages(self, feed: PageFeed) -> Outcome:
         """Page by page until one of them, the deadline or the stop signal ends it."""
-        tip, seen_records = AtTip(), False
+        tip, is_gap_checked = AtTip(), False
         while (page := feed.next()) is not None:
             self.metrics.polled(page)
             now = instant(self.shared.ports.clock)
@@ -165,9 +165,9 @@ class LeaseSession:
             caught_up = has_caught_up(page, tip, now.steady, self.shared.settings)
             if page.records and not page.is_shard_end and not caught_up:
                 feed.read_ahead()  # while they are handled
-            if page.records and not seen_records:
-                seen_records = True
-                self._check_gap(page.records[0], now.wall)
+            if not is_gap_checked and (page.records or page.is_shard_end or page.millis_behind_latest == 0):
+                is_gap_checked = True
+                self._check_gap(page.records[0] if page.records else None, now.wall)
             if not self._handle(page):
                 return self._not_handled()
             if page.millis_behind_latest == 0:
@@ -193,14 +193,17 @@ class LeaseSession:
             else self._stopped()
         )
 
-    def _check_gap(self, first: StreamRecord, now: datetime) -> None:
+    def _check_gap(self, first: StreamRecord | None, now: datetime) -> None:
         lease = self.held.lease
         if may_have_lost(lease, first, now):
+            read_on = (
+                {} if first is None else {"first_arrival": first.approximate_arrival_timestamp.isoformat()}
+            )
             self.shared.ports.metrics.put(Metric.DATA_GAP, 1)
             self.shared.ports.log.error(
                 "data gap: the checkpointed record is past retention, and so may be records after it; going on from the horizon",
-                shard_id=self.shard_id, checkpoint=str(lease.checkpoint), first_sequence_number=first.sequence_number,
-                first_arrival=first.approximate_arrival_timestamp.isoformat(),
+                shard_id=self.shard_id, checkpoint=str(lease.checkpoint),
+                first_sequence_number=first and first.sequence_number, **read_on,
             )  # fmt: skip
 
     def _handle(self, page: Page) -> bool:

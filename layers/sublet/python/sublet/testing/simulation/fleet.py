@@ -25,7 +25,6 @@ from sublet.testing.simulation.ports import (
     SimLeaseTable,
     SimLog,
     SimMetrics,
-    SimSightingStore,
     SimStream,
 )
 from sublet.testing.simulation.scheduler import (
@@ -38,6 +37,7 @@ from sublet.testing.simulation.scheduler import (
     SimTasks,
     SkewedClock,
 )
+from sublet.testing.simulation.sightings import SimSightingStore
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
@@ -73,6 +73,8 @@ class Fleet:
         """A tick every interval: late by a little, missed, or two at once."""
         world = self.world
         while True:
+            if off := world.day_off.left(world.scheduler.now_us):
+                self._switch_off(off)
             if world.strikes(Fault.MISSED_TICK):
                 world.note("schedule", "misses a tick")
             else:
@@ -89,25 +91,37 @@ class Fleet:
         """The stack is removed under its workers, but for the lease table, and deployed again a while later."""
         world = self.world
         world.note("operator", "destroys the stack")
+        world.sightings = MemorySightingStore()
+        world.sighting_chunks.clear()
+        world.dispatched.clear()
+        self._switch_off(int(world.chance.uniform(1, 120) * SECOND))
+
+    def _switch_off(self, microseconds: int) -> None:
+        """Nothing of ours runs for so long, and whatever did has died."""
+        world = self.world
+        world.note("operator", f"switches it off for {microseconds / SECOND:.0f} s")
         self.deployments += 1
         for process in world.processes:
             if process.chaotic and not process.is_java and not process.is_dead:
                 world.scheduler.kill(process)
-        world.sightings = MemorySightingStore()
-        world.dispatched.clear()
-        world.scheduler.sleep(int(world.chance.uniform(1, 120) * SECOND))
+        world.scheduler.sleep(microseconds)
 
     def _tick_on_another_stream(self) -> None:
-        """Somebody deploys the same application once more, for another stream."""
+        """Somebody deploys the same application once more, for another stream; or this one was deleted and created anew, with its
+        name and its shards' ids."""
         world = self.world
-        manager = self._manager(lambda _: MemoryStream(1, clock=world.scheduler, name="another"))
+        is_recreated = world.chance.random() < 0.5 and world.scheduler.now_us >= 2 * SECOND
+        name, shards = ("memory", len(world.stream.logs)) if is_recreated else ("another", 1)
+        other = MemoryStream(shards, clock=world.scheduler, name=name)
+        manager = self._manager(lambda _: other)
+        process = world.processes[-1]
+        process.may_not_write = True
 
         def tick() -> None:
             with suppress(SubletError, OddError):
                 manager.tick()
                 world.fail("a tick on another stream is not refused")
 
-        process = world.processes[-1]
         self._watch(process, world.scheduler.spawn(process, tick))
 
     def _manager(self, stream: Callable[[Process], Stream]) -> LeaseManager:

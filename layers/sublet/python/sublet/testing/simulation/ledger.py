@@ -31,6 +31,10 @@ class ShardTruth:
     places: list[Place] = field(default_factory=list)
     arrivals: list[int] = field(default_factory=list)
     finished: set[int] = field(default_factory=set)
+    trimmed: int = 0
+    """So many of the first are past retention: whoever has not handled them by now never will."""
+    done_with: int = 0
+    """So many of the first were covered when an operator moved the checkpoint, back or on: nothing is lost with them."""
     _all_done_before: int = 0
 
     def put(self, place: Place, arrival: int) -> None:
@@ -50,11 +54,27 @@ class ShardTruth:
             return 0
         return bisect_right(self.places, (int(checkpoint.sequence_number), checkpoint.sub_sequence_number))
 
+    def follows(self, first: int, after: int) -> bool:
+        """Whether a reader whom `after` is to be given next is given `first`: the very same, or the oldest that is left."""
+        return after <= first <= max(after, self.trimmed)
+
     def require(self, since: int) -> None:
         self.required_from, self._all_done_before = since, 0
 
     def is_required(self, index: int) -> bool:
-        return self.arrivals[index] >= self.required_from
+        return index >= self.trimmed and self.arrivals[index] >= self.required_from
+
+    def trim(self, before: int) -> Sequence[int]:
+        """What arrived before the moment is gone. Those of it that were required, and that nobody had finished."""
+        began, self.trimmed = self.trimmed, bisect_left(self.arrivals, before)
+        gone = range(began, self.trimmed)
+        return [i for i in gone if self.arrivals[i] >= self.required_from and i not in self.finished]
+
+    @property
+    def lost(self) -> int:
+        """Required, and trimmed before anybody had finished them."""
+        gone = range(self.trimmed)
+        return sum(self.arrivals[i] >= self.required_from and i not in self.finished for i in gone)
 
     def done_before(self) -> int:
         """The index of the first required record that no handler has finished."""
@@ -63,6 +83,11 @@ class ShardTruth:
         ):
             self._all_done_before += 1
         return self._all_done_before
+
+    def oldest_waits(self, now: int) -> int:
+        """For how long the oldest record has waited that is to be handled, and is not."""
+        first = self.done_before()
+        return now - self.arrivals[first] if first < len(self.places) else 0
 
     @property
     def is_all_done(self) -> bool:
@@ -107,6 +132,7 @@ class Ledger:
         """By an operator: what came before is done with, and what came after and is covered no more is to be handled again."""
         shard = self.shards[shard_id]
         covered = shard.covered_by(now)
+        shard.done_with = max(shard.done_with, shard.covered_by(before), covered)
         shard.finished = {i for i in shard.finished if i < covered or now >= before} | set(range(covered))
         shard.require(shard.required_from)
         for (_, of_shard), session in self.sessions.items():
@@ -132,7 +158,7 @@ class Ledger:
                     f"record {offset} of a batch is {record.checkpoint}: not of this shard, or out of order"
                 )
         self._begin_again(shard, session, first, stored)
-        if session.next is not None and first != session.next:
+        if session.next is not None and not shard.follows(first, session.next):
             raise OrderBroken(
                 f"went on with record {first}, after having finished those before {session.next}"
             )
@@ -149,8 +175,9 @@ class Ledger:
         One that has not heard of it goes on."""
         if session.next is None or session.next == first:
             return
-        if first in session.moved_to:
-            session.moved_to = session.moved_to[session.moved_to.index(first) + 1 :]
+        moved_to = next((at for at in session.moved_to if shard.follows(first, at)), None)
+        if moved_to is not None:
+            session.moved_to = session.moved_to[session.moved_to.index(moved_to) + 1 :]
             session.floor = session.next = first
         elif stored is not None and shard.covered_by(stored) > session.next:
             session.floor = session.next = shard.covered_by(stored)

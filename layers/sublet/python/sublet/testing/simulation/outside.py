@@ -57,7 +57,8 @@ class Producer:
         while world.scheduler.now_us < self.until:
             for _ in range(world.chance.choice((1, 1, 2, 7))):
                 self._put()
-            world.scheduler.sleep(int(world.chance.expovariate(1 / self.pause)))
+            pause = int(world.chance.expovariate(1 / self.pause))
+            world.scheduler.sleep(world.day_off.pause(world.scheduler.now_us, pause))
 
     def _reshard_at_times(self) -> None:
         """Now and then; after one, the next often follows at once, before anybody can have read its parents."""
@@ -102,7 +103,7 @@ class Producer:
             parent = world.chance.choice(open_shards).shard_id
             children = world.stream.split(parent)
             world.note("producer", f"splits {parent[-4:]} into {children[0][-4:]} and {children[1][-4:]}")
-        world.recent_reshard = Reshard(world.scheduler.now_us, before)
+        world.reshards.append(Reshard(world.scheduler.now_us, before))
         world.know_shards()
 
 
@@ -130,6 +131,7 @@ class Operator:
         world = self.world
         while world.scheduler.now_us < self.until:
             world.scheduler.sleep(int(world.chance.uniform(5, 60) * SECOND))
+            world.scheduler.sleep(world.day_off.left(world.scheduler.now_us))
             rows = world.table.rows()
             if not rows:
                 continue
@@ -141,6 +143,7 @@ class Operator:
                 world.note("operator", f"deletes the row of {key[-4:]}")
                 world.watch.previous_rows[key] = (world.scheduler.now_us, world.table.delete_row(key))
                 world.watch.forget(key)
+                world.untold.pop(key, None)
             elif world.strikes(Fault.ROW_GONE_BAD):
                 self._spoil(key, world.chance.choice(sorted(BAD)))
             elif world.strikes(Fault.CHECKPOINT_MOVED) and self._may_move(lease):

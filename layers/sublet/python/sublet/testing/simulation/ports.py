@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from sublet.decisions.announcing import Announcement
-from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched
-from sublet.decisions.liveness import Sighting
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.read_position import ReadPosition
-from sublet.decisions.unread_shards import Unread
 from sublet.errors import (
     DestinationRefused,
     LeaseTableAccessDenied,
@@ -22,17 +18,18 @@ from sublet.errors import (
 )
 from sublet.metric_names import Metric
 from sublet.polling import PollingReader
-from sublet.ports import Applied, PollRefusal, Refused, Remembered, ShardReader
+from sublet.ports import Applied, PollRefusal, Refused, ShardReader
 from sublet.protocol.conditions import Row
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite
-from sublet.protocol.records import Page, Polled
+from sublet.protocol.records import Page, Polled, UserRecord
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartPosition
 from sublet.testing.simulation.ledger import OrderBroken
+from sublet.testing.simulation.retention import told_of_gap
 from sublet.testing.simulation.scheduler import SECOND, Process
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
@@ -40,7 +37,7 @@ from sublet.testing.simulation.world import World
 STALE_FOR = 4 * SECOND
 """How old a row of a scan may be."""
 
-LISTED_LATE_BY = 60 * SECOND
+LISTED_LATE_BY = 180 * SECOND
 """How old a listing of shards may be: nobody promises how soon a new shard is in it."""
 
 
@@ -121,15 +118,27 @@ class SimStream:
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         self._call("ListShards")
         world = self._world
-        shards = world.stream.list_shards(at)
-        recent = world.recent_reshard
-        if recent is not None and at is None and world.scheduler.now_us - recent.at < LISTED_LATE_BY:
+        shards = self._listed(at)
+        recent = [each for each in world.reshards if world.scheduler.now_us - each.at < LISTED_LATE_BY]
+        if recent and at is None:
+            before = world.chance.choice(recent).before
             if world.strikes(Fault.STALE_LISTING):
-                shards = recent.before
+                shards = before
             elif world.strikes(Fault.INCONSISTENT_LISTING):
-                open_before = {shard.shard_id for shard in recent.before if shard.is_open}
+                open_before = {shard.shard_id for shard in before if shard.is_open}
                 shards = tuple(replace(s, is_open=s.is_open or s.shard_id in open_before) for s in shards)
         world.step(self._process)
+        return shards
+
+    def _listed(self, at: StartPosition | None) -> tuple[Shard, ...]:
+        """In two pages of different moments, at times."""
+        world = self._world
+        shards = world.stream.list_shards(at)
+        if at is None and len(shards) > 1 and world.chance.random() < 0.3:
+            cut = world.chance.randrange(1, len(shards))
+            first, last_listed = shards[:cut], shards[cut - 1].shard_id
+            world.step(self._process)
+            shards = (*first, *(s for s in world.stream.list_shards() if s.shard_id > last_listed))
         return shards
 
     def identity(self) -> StreamIdentity:
@@ -169,6 +178,10 @@ class SimStream:
             return Polled(Page((), 0, 1_000), iterator)
         page = world.stream.poll(iterator, limit)
         world.step(self._process)
+        if isinstance(page, Polled) and page.page.is_shard_end and world.strikes(Fault.CHILDREN_UNKNOWN):
+            return (
+                PollRefusal.THROTTLED
+            )  # the reply named no children, and a listing of its own does not know them yet
         return page
 
     def _call(self, what: str) -> None:
@@ -176,75 +189,6 @@ class SimStream:
         fail_oddly(self._world, self._process, StreamAccessDenied, what)
         if self._world.strikes(Fault.STREAM_UNAVAILABLE):
             raise StreamUnavailable(f"{what}: no answer")
-
-
-class SimSightingStore:
-    """The SightingStore port of one process."""
-
-    def __init__(self, world: World, process: Process) -> None:
-        self._world = world
-        self._process = process
-
-    def load(self) -> Remembered:
-        self._world.step(self._process)
-        return self._world.sightings.load()
-
-    def save(self, sightings: Mapping[str, Sighting]) -> None:
-        self._world.step(self._process)
-        self._world.sightings.save(sightings)
-        self._world.step(self._process)
-
-    def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
-        self._world.step(self._process)
-        return self._world.sightings.adopt(stream, instead_of)
-
-    def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
-        self._world.step(self._process)
-        return self._world.sightings.define(definition, instead_of)
-
-    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
-        world = self._world
-        world.step(self._process)
-        is_kept = world.sightings.keep_dispatched(dispatched, seen_round)
-        if is_kept:
-            self._check_dispatched(dispatched)
-        if world.strikes(Fault.LOST_RESPONSE):
-            raise LeaseTableUnavailable("no answer about what is dispatched")
-        world.step(self._process)
-        return is_kept
-
-    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
-        self._world.step(self._process)
-        self._world.sightings.keep_unread(unread)
-
-    def _check_dispatched(self, dispatched: Mapping[str, Dispatched]) -> None:
-        world = self._world
-        for lease_key, sent in dispatched.items():
-            before = world.dispatched.get(lease_key, sent)
-            if before.seen == sent.seen and before.at < sent.at < before.at + WORKER_STARTS_WITHIN:
-                world.fail(f"{lease_key} is dispatched again after {sent.at - before.at}, as it was")
-            world.dispatched[lease_key] = sent
-
-    def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
-        """It may be lost, or come true though nobody is told."""
-        world = self._world
-        world.step(self._process)
-        if world.strikes(Fault.LOST_REQUEST):
-            raise LeaseTableUnavailable("could not announce")
-        world.sightings.announce(worker_id, said, lapsed)
-        world.step(self._process)
-
-    def begin_prompted(self, token: str, now: datetime) -> bool:
-        self._world.step(self._process)
-        begins = self._world.sightings.begin_prompted(token, now)
-        self._world.step(self._process)
-        return begins
-
-    def end_prompted(self, token: str) -> bool:
-        self._world.step(self._process)
-        looks_again = self._world.sightings.end_prompted(token)
-        self._world.step(self._process)
-        return looks_again
 
 
 class SimDispatcher:
@@ -281,13 +225,19 @@ class SimDestination:
         world.note(
             self._process.name, f"sets {len(batch.records)} of {batch.shard_id[-4:]} aside: {batch.condition}"
         )
-        try:
-            world.ledger.give_up(self._process, batch.shard_id, batch.records, is_answered=is_answered)
-        except OrderBroken as broken:
-            world.fail(f"destination for {batch.shard_id}: {broken}")
-        world.step(self._process)
+        cut = world.chance.randrange(len(batch.records)) if world.chance.random() < 0.3 else 0
+        for message in (batch.records[:cut], batch.records[cut:]):
+            self._keep(batch.shard_id, message, is_answered)
+            world.step(self._process)
         if not is_answered:
             raise DestinationRefused("no answer")
+
+    def _keep(self, shard_id: str, records: Sequence[UserRecord], is_answered: bool) -> None:
+        """Of a batch that is too large for one message, one of several."""
+        try:
+            self._world.ledger.give_up(self._process, shard_id, records, is_answered=is_answered)
+        except OrderBroken as broken:
+            self._world.fail(f"destination for {shard_id}: {broken}")
 
 
 class SimMetrics:
@@ -301,7 +251,7 @@ class SimMetrics:
 
 
 class SimLog:
-    """The Log port: into the history."""
+    """The Log port: into the history. A data gap that is told has been told."""
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
@@ -312,4 +262,8 @@ class SimLog:
             self._world.note(self._process.name, f"log: {message} {fields}")
 
     warning = info
-    error = info
+
+    def error(self, message: str, **fields: object) -> None:
+        self.info(message, **fields)
+        if message.startswith("data gap"):
+            told_of_gap(self._world, str(fields.get("shard_id", fields.get("lease_key"))))

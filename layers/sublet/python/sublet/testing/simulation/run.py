@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
-from sublet.memory.clock import BEGINNING
 from sublet.protocol.lease import Lease
-from sublet.settings import Balance, Mode, Settings, StartKind, StartPosition
+from sublet.settings import Mode, Settings, StartKind
+from sublet.testing.simulation.balance import Neighbours, SharedOut
+from sublet.testing.simulation.drawn import draw_settings
 from sublet.testing.simulation.fleet import Fleet, Wiring
 from sublet.testing.simulation.outside import Data, Operator, Producer, put_number
+from sublet.testing.simulation.retention import NO_DAY_OFF, draw_day_off, never_told, trim_on
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Scheduler
 from sublet.testing.simulation.weather import Fault, draw_weather
 from sublet.testing.simulation.world import World
@@ -29,6 +31,14 @@ ASKING_TICKS = 20 * SECOND
 MANY_SHARDS = 64
 """In a few worlds, which take as long as a dozen others."""
 
+DAYS_OFF = 0.08
+
+NEIGHBOURS_SEEN_FOR = 1500 * SECOND
+"""Beside a bad shard, in the calm."""
+
+WORKERS_IDLE_MAX = 2
+"""Beside a tenth of all: sent for what an owner, found dead, had until a moment ago."""
+
 PLAIN = Wiring()
 
 
@@ -40,17 +50,11 @@ class Result:
     steps: int
     handled: int
     records: int
+    lost: int
+    """Past retention before anybody had read them."""
+    furthest_behind: int
+    """In microseconds, any shard beside a bad one."""
     faults: dict[str, int]
-
-
-class Neighbours(Protocol):
-    """A foreign fleet on the same lease table."""
-
-    @property
-    def version(self) -> int:
-        """Of KCL: how its leases are balanced."""
-
-    def start(self, world: World) -> None: ...
 
 
 def play(
@@ -61,10 +65,16 @@ def play(
     neighbours: Callable[[Random, Settings], Neighbours | None] = lambda *_: None,
     without: frozenset[Fault] = frozenset(),
     data: Data = put_number,
+    days_off: float = DAYS_OFF,
+    a_bad_shard: bool = False,
     **settings: Any,
 ) -> Result:
-    """Run the seed's world to its end, or to the first broken invariant. `settings` take the place of drawn ones."""
-    run = _Run(seed, is_recorded, wiring, neighbours, without, data, settings)
+    """Run the seed's world to its end, or to the first broken invariant. `settings` take the place of drawn ones.
+
+    days_off     how likely it is that nobody reads for a day
+    a_bad_shard  of the first one no record is ever handled, which is the wiring's to see to: its neighbours must not suffer
+    """
+    run = _Run(seed, is_recorded, wiring, neighbours, without, data, days_off, a_bad_shard, settings)
     try:
         run.play()
     finally:
@@ -81,17 +91,21 @@ class _Run:
         neighbours: Callable[[Random, Settings], Neighbours | None],
         without: frozenset[Fault],
         data: Data,
+        days_off: float,
+        a_bad_shard: bool,
         given: dict[str, Any],
     ) -> None:
         chance = Random(seed)
         scheduler = Scheduler(chance)
         settings = replace(draw_settings(chance), **given)
-        self.neighbours = neighbours(chance, settings)
+        is_latest = settings.start_position.kind is StartKind.LATEST
+        self.day_off = NO_DAY_OFF if is_latest else draw_day_off(chance, days_off, CALM_FROM)
+        self.neighbours = None if self.day_off.lasts else neighbours(chance, settings)
         self.world = World(
             seed,
             chance,
             scheduler,
-            draw_weather(chance, CALM_FROM, without | self._without(settings)),
+            draw_weather(chance, CALM_FROM + self.day_off.lasts, without | self._without(settings)),
             settings,
             MemoryLeaseTable(),
             MemoryStream(
@@ -103,17 +117,23 @@ class _Run:
             MemorySightingStore(),
             max_skew=timedelta(seconds=chance.choice((0, 1, 3))),
             is_recorded=is_recorded,
+            day_off=self.day_off,
         )
+        if a_bad_shard:
+            self.world.bad_shard = self.world.stream.logs[0].shard_id
         if not wiring.has_rules:
             self.world.watch.rules = None
         self.tick_interval = chance.choice((20, 30, 60)) * SECOND
         self.world.asks = seed % 2 == 0 and self.tick_interval == ASKING_TICKS
         self.stays_to_see_balance = chance.random() < 0.3
         """Takes as long as all the rest of a world."""
+        self.furthest_behind = 0
         self.fleet = Fleet(self.world, self.tick_interval, wiring)
         self.producer = Producer(
             self.world,
-            until=int(CALM_FROM * chance.uniform(0.5, 1.1)),
+            until=CALM_FROM + NEIGHBOURS_SEEN_FOR
+            if a_bad_shard
+            else int(CALM_FROM * chance.uniform(0.5, 1.1)) + self.day_off.lasts,
             pause=int(chance.choice((1.5, 5, 20)) * SECOND),
             reshards=chance.choice((0, 1, 2, 4, 6)),
             data=data,
@@ -129,28 +149,79 @@ class _Run:
         world, chance = self.world, self.world.chance
         self.producer.prepare(chance.choice((0, 5, 30)), chance.choice((0, 0, 1, 3)))
         self.producer.start()
-        Operator(world, CALM_FROM).start()
+        Operator(world, world.weather.calm_from).start()
         self.fleet.start()
+        if self.day_off.lasts:
+            world.at(self.day_off.ends, "retention", partial(trim_on, world))
         if self.neighbours is not None:
             self.neighbours.start(world)
-        world.scheduler.run_until(CALM_FROM)
+        world.scheduler.run_until(world.weather.calm_from)
         world.note("weather", "calm from now on")
-        self._run_calm()
+        if world.bad_shard is None:
+            self._run_calm()
+        else:
+            self._see_neighbours()
+
+    def _see_neighbours(self) -> None:
+        """While one shard stands still and records go on arriving in the others: each of those keeps near its tip."""
+        world, scheduler = self.world, self.world.scheduler
+        bound = self._patience_with_neighbours()
+        scheduler.run_until(world.weather.calm_from + bound)
+        while scheduler.now_us < world.weather.calm_from + NEIGHBOURS_SEEN_FOR and not scheduler.is_stopped:
+            scheduler.run_until(scheduler.now_us + 5 * SECOND)
+            for shard_id, truth in world.ledger.shards.items():
+                behind = truth.oldest_waits(scheduler.now_us) if self._may_go_on(shard_id) else 0
+                self.furthest_behind = max(self.furthest_behind, behind)
+                if behind > bound and not scheduler.is_stopped:
+                    self._complain(
+                        f"{shard_id} is {behind / SECOND:.0f} s behind, beside a bad one: {bound / SECOND:.0f} s are plenty"
+                    )
+                    return
+
+    def _patience_with_neighbours(self) -> int:
+        """A window with all that belongs to it, and the tick that sends the next worker."""
+        settings = self.world.settings
+        window = (settings.window + settings.window_margin + settings.failover_time) // MICROSECOND
+        return window + 2 * self.tick_interval
+
+    def _may_go_on(self, shard_id: str) -> bool:
+        """Neither it nor anything before it is the bad one, which holds back all that follows on it."""
+        truth = self.world.ledger.shards.get(shard_id)
+        return shard_id != self.world.bad_shard and (
+            truth is None or all(map(self._may_go_on, truth.parents))
+        )
 
     def _run_calm(self) -> None:
         """Bounded time to drain, then a while in which nothing may move."""
-        scheduler = self.world.scheduler
+        scheduler, calm_from = self.world.scheduler, self.world.weather.calm_from
         patience, ticks = self._patience(), self.world.ticks
-        bound = CALM_FROM + patience
+        bound = calm_from + patience
         while scheduler.now_us < bound and not scheduler.is_stopped and not self._is_drained():
             scheduler.run_until(scheduler.now_us + self.tick_interval)
         if not scheduler.is_stopped and not self._is_drained():
             self._complain(f"not drained {patience / SECOND:.0f} s after the faults stopped: {self._left()}")
-        self._check_calm(self.world.ticks - ticks, scheduler.now_us - CALM_FROM)
+        self._check_calm(self.world.ticks - ticks, scheduler.now_us - calm_from)
+        self._check_told()
+        self._check_workers()
         if scheduler.is_stopped or self.world.violation is not None:
             return
         if self.world.settings.mode is Mode.CONTINUOUS and self.stays_to_see_balance:
-            self._check_balance()
+            SharedOut(self.world, self.tick_interval, self.neighbours, self._complain).check()
+
+    def _check_told(self) -> None:
+        """Of what was trimmed unread somebody is told, shard by shard."""
+        if self.world.violation is None and (untold := never_told(self.world)):
+            self._complain(f"records are past retention, and nobody is told: {untold}")
+
+    def _check_workers(self) -> None:
+        """In the calm a worker that is started gets a lease. Not beside Java, who may be there first."""
+        calm = [process for process in self.world.items if process.started_at >= self.world.weather.calm_from]
+        idle = [process for process in calm if process not in self.world.acquirers]
+        most = WORKERS_IDLE_MAX + len(calm) // 10
+        if self.neighbours is None and len(idle) > most and self.world.violation is None:
+            self._complain(
+                f"{len(idle)} of {len(calm)} workers got no lease in the calm, where {most} are plenty"
+            )
 
     def _check_calm(self, ticks: int, lasted: int) -> None:
         """Prompts come at the ends of shards and of executions; more means that workers and ticks chase each other."""
@@ -158,62 +229,6 @@ class _Run:
         most = 2 * (lasted // self.tick_interval + windows * len(self.world.ledger.shards)) + 40
         if ticks > most and self.world.violation is None:
             self._complain(f"{ticks} ticks in {lasted / SECOND:.0f} s of calm, where {most} are plenty")
-
-    def _check_balance(self) -> None:
-        """Continuous: time to balance, at the pace of stealing; then all are held, evenly, and stay where they are.
-
-        Beside Java they do not quite stay. An execution that ends gives its leases back, and the next one has them a
-        second later; a KCL 2.x worker that scans just then finds us gone, and its fair share larger. So a mixed fleet
-        must be balanced at some moment of the while, and alone we must be at its end.
-        """
-        world, settings = self.world, self.world.settings
-        execution = settings.windows_per_execution * settings.window // MICROSECOND
-        round_ = max(self.tick_interval, 2 * settings.failover_time // MICROSECOND)
-        world.scheduler.run_until(world.scheduler.now_us + execution + (len(self._in_play()) + 4) * round_)
-        settled = world.scheduler.now_us
-        world.note("end", "has had time to balance")
-        unbalanced = self._unbalanced()
-        while (
-            world.scheduler.now_us < settled + execution + 4 * self.tick_interval
-            and not world.scheduler.is_stopped
-        ):
-            world.scheduler.run_until(world.scheduler.now_us + 10 * SECOND)
-            unbalanced = self._unbalanced() if self.neighbours is None else unbalanced and self._unbalanced()
-        if unbalanced and self._shares_fairly():
-            self._complain(f"not balanced: {unbalanced}")
-        moves = [
-            move for key in self._in_play() for at, move in world.watch.tenancies[key].moves if at > settled
-        ]
-        if moves and self.neighbours is None:
-            self._complain(f"still moving: {moves[:3]}")
-
-    def _in_play(self) -> list[str]:
-        return [lease.lease_key for lease in self.world.table.scan().leases if not lease.is_ended]
-
-    def _shares_fairly(self) -> bool:
-        """KCL 3.x's leader balances by other measures; without fair share or stealing nobody promises anything."""
-        if self.neighbours is None:
-            return self.world.settings.fair_share
-        return self.world.settings.fair_share and self.neighbours.version == 2 and self.world.settings.steals
-
-    def _unbalanced(self) -> str | None:
-        """Who has how many, if all leases are not held, or not evenly: a spread of more than one.
-
-        Our own worker ids are one pool, and level out from execution to execution: counted as if they had.
-        Java counts ended leases until they are cleaned up, which takes a record in each child: such a table is let off.
-        """
-        world, own = self.world, self.world.settings.own_worker_ids
-        rows = world.table.scan().leases
-        if any(lease.is_ended and lease.lease_owner for lease in rows):
-            return None
-        keys = [lease.lease_key for lease in rows if not lease.is_ended]
-        owners = Counter(owner for key in keys if (owner := world.watch.tenancies[key].owner_id) is not None)
-        ours = sum(owners[worker_id] for worker_id in own)
-        live = [process.name for process in world.java.values() if not process.is_dead]
-        loads = [owners[worker_id] for worker_id in live] + [ours // len(own), -(-ours // len(own))]
-        if ours + sum(owners[worker_id] for worker_id in live) == len(keys) and max(loads) - min(loads) <= 1:
-            return None
-        return f"{dict(owners)} of {len(keys)} leases; live: {live}"
 
     def _patience(self) -> int:
         """Failover, then a tick or two for each generation that still has to be gone through, and a window in between."""
@@ -233,6 +248,8 @@ class _Run:
     def _left(self) -> list[str]:
         left = []
         for shard_id, truth in self.world.ledger.shards.items():
+            if not self._may_go_on(shard_id):
+                continue
             row = self.world.table.get(shard_id)
             if not truth.is_all_done:
                 left.append(f"{shard_id[-4:]} has unhandled records")
@@ -242,7 +259,7 @@ class _Run:
                 elif (
                     truth.places
                     and truth.covered_by(row.checkpoint) < len(truth.places)
-                    and truth.is_required(-1)
+                    and truth.is_required(len(truth.places) - 1)
                 ):
                     left.append(f"{shard_id[-4:]} has unwritten progress")
             elif row is None and not truth.is_closed:
@@ -264,38 +281,7 @@ class _Run:
             world.scheduler.steps,
             world.ledger.handled,
             records,
+            sum(truth.lost for truth in world.ledger.shards.values()),
+            self.furthest_behind,
             world.faults,
         )
-
-
-def draw_settings(chance: Random) -> Settings:
-    """Small windows and a short failover: as much as possible is to happen at once."""
-    kind = chance.choice((StartKind.TRIM_HORIZON,) * 4 + (StartKind.LATEST, StartKind.AT_TIMESTAMP))
-    at = BEGINNING + timedelta(seconds=chance.randint(0, 60)) if kind is StartKind.AT_TIMESTAMP else None
-    return Settings(
-        application="simulated",
-        stream="memory",
-        mode=chance.choice((Mode.CATCH_UP, Mode.CONTINUOUS)),
-        start_position=StartPosition(kind, at),
-        failover_time=timedelta(seconds=30),
-        heartbeat_interval=timedelta(seconds=10),
-        worker_count=chance.choice((1, 1, 2, 3)),
-        leases_per_worker=chance.choice((1, 2, 3, 10)),
-        max_leases_to_steal_at_one_time=chance.choice((0, 1, 2)),
-        fair_share=chance.random() < 0.8,
-        window=timedelta(seconds=chance.choice((40, 80, 160))),
-        window_margin=timedelta(seconds=10),
-        windows_per_execution=chance.choice((1, 2, 4)),
-        linger=timedelta(seconds=chance.choice((0, 2, 5))),
-        poll_interval=timedelta(seconds=chance.choice((0.2, 1))),
-        idle_poll_interval=timedelta(seconds=chance.choice((2, 5))),
-        poll_limit=chance.choice((2, 5, 20, 1000)),
-        batch_size=chance.choice((1, 2, 5, 1000)),
-        checkpoint_interval=timedelta(seconds=chance.choice((0, 1, 10))),
-        handover_wait=timedelta(seconds=chance.choice((0, 5))),
-        handler_attempts=chance.choice((1, 2, 4)),
-        handler_backoff=timedelta(seconds=1),
-        handler_concurrency=chance.choice((1, 1, 3)),
-        handler_timeout=chance.choice((None, None, timedelta(seconds=15), timedelta(seconds=45))),
-        balance=chance.choice(tuple(Balance)),
-    )

@@ -44,6 +44,9 @@ class Process:
         self.chaotic = chaotic
         """Whether faults may hit it. The world's own processes (producer, Step Functions) are spared."""
         self.is_java = False
+        self.may_not_write = False
+        """It has been given a stream that the application's leases are not of."""
+        self.started_at = 0
         self.is_dead = False
         self.frozen_until = 0
         self.suspended = timedelta(0)

@@ -66,6 +66,7 @@ class TableWatch:
 
     def commit(self, process: Process, write: LeaseWrite) -> Applied | Refused:
         """One conditional write, at one moment, and every invariant that it must keep."""
+        self.world.check_may_write(process, f"{write.kind} of {write.lease_key}")
         before = self.world.table.row(write.lease_key)
         result = self.world.table.apply(write)
         after = self.world.table.row(write.lease_key)
@@ -94,6 +95,7 @@ class TableWatch:
             self._check_row(process, write, before, after)
         self._check_checkpoint(process, write, key, after)
         if write.kind is WriteKind.ACQUIRE:
+            self.world.acquirers.add(process)
             self._acquired(process, key, before or {}, after, tenancy)
         elif write.kind in _OWNERS_WRITES and not _is_unfenced(process, write):
             self._owner_wrote(process, write, after, tenancy)

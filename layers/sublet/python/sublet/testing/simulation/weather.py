@@ -19,6 +19,7 @@ class Fault(StrEnum):
     THROTTLED_POLL = "throttled poll"
     EXPIRED_ITERATOR = "expired iterator"
     EMPTY_PAGE = "empty page"
+    CHILDREN_UNKNOWN = "children unknown"
     STREAM_UNAVAILABLE = "stream unavailable"
     HANDLER_FAILS = "handler fails"
     HANDLER_SLOW = "handler slow"
@@ -47,11 +48,12 @@ _HIGHEST = {
     Fault.LOST_REQUEST: 0.05,
     Fault.LOST_RESPONSE: 0.08,
     Fault.STALE_SCAN: 0.5,
-    Fault.STALE_LISTING: 0.5,
-    Fault.INCONSISTENT_LISTING: 0.5,
+    Fault.STALE_LISTING: 1.0,
+    Fault.INCONSISTENT_LISTING: 1.0,
     Fault.THROTTLED_POLL: 0.1,
     Fault.EXPIRED_ITERATOR: 0.05,
     Fault.EMPTY_PAGE: 0.3,
+    Fault.CHILDREN_UNKNOWN: 0.5,
     Fault.STREAM_UNAVAILABLE: 0.02,
     Fault.HANDLER_FAILS: 0.2,
     Fault.HANDLER_SLOW: 0.1,
@@ -75,6 +77,10 @@ _HIGHEST = {
 """How likely each may be at its most, each time that it could strike."""
 
 
+_OFTEN = frozenset({Fault.STALE_LISTING, Fault.INCONSISTENT_LISTING})
+"""Which can strike only now and then: not rarer still for that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weather:
     """Some kinds of fault are absent from a seed altogether: rare ones are met in otherwise long and quiet runs too."""
@@ -91,8 +97,8 @@ class Weather:
 def draw_weather(chance: Random, calm_from: int, without: frozenset[Fault]) -> Weather:
     present = chance.random()
     rates = {
-        fault: highest * chance.random() ** 2
+        fault: highest * chance.random() ** (1 if fault in _OFTEN else 2)
         for fault, highest in _HIGHEST.items()
-        if chance.random() < present and fault not in without
+        if chance.random() < (0.8 if fault in _OFTEN else present) and fault not in without
     }
     return Weather({fault: rate for fault, rate in rates.items() if fault not in without}, calm_from, chance)

@@ -9,12 +9,14 @@ from datetime import timedelta
 from random import Random
 
 from sublet.decisions.dispatching import Dispatched
+from sublet.decisions.liveness import Sighting
 from sublet.decisions.packing import WorkerItem
 from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.protocol.lease import AttributeValue
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartKind
 from sublet.testing.simulation.ledger import NEVER, Ledger, ShardTruth
+from sublet.testing.simulation.retention import NO_DAY_OFF, DayOff
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Crashed, Process, Scheduler
 from sublet.testing.simulation.table_watch import TableWatch
 from sublet.testing.simulation.weather import Fault, Weather
@@ -24,7 +26,7 @@ ACROSS_A_FENCE = "handler calls at once across a fence"
 
 @dataclass(frozen=True, slots=True)
 class Reshard:
-    """The latest one: until a little later, ListShards may still show how it was before."""
+    """Until a little later, ListShards may still show how it was before."""
 
     at: int
     before: tuple[Shard, ...]
@@ -41,6 +43,7 @@ class World:
     stream: MemoryStream
     sightings: MemorySightingStore
     max_skew: timedelta
+    sighting_chunks: dict[int, dict[str, Sighting]] = field(default_factory=dict)
     is_recorded: bool = False
     asks: bool = False
     """What is to be stolen is announced and asked for first, as processes do it: here nobody answers, and the operator lies."""
@@ -53,9 +56,18 @@ class World:
     java: dict[str, Process] = field(default_factory=dict)
     """Foreign workers by worker id."""
     items: dict[Process, WorkerItem] = field(default_factory=dict)
+    acquirers: set[Process] = field(default_factory=set)
+    """Who has acquired a lease, ever."""
     dispatched: dict[str, Dispatched] = field(default_factory=dict)
     """By lease key, the last that a lease manager kept."""
-    recent_reshard: Reshard | None = None
+    reshards: list[Reshard] = field(default_factory=list)
+    day_off: DayOff = NO_DAY_OFF
+    bad_shard: str | None = None
+    """Of which no record is ever handled."""
+    gaps: set[str] = field(default_factory=set)
+    """Shards of which a data gap was told."""
+    untold: dict[str, set[int]] = field(default_factory=dict)
+    """By shard, the indices of records that are past retention and of which somebody is to be told."""
     odd_errors: list[Exception] = field(default_factory=list)
     """Which may end a window or a tick: somebody has to hear of them."""
     ticks: int = 0
@@ -79,11 +91,16 @@ class World:
         self.scheduler.is_stopped = True
         raise Crashed
 
+    def check_may_write(self, process: Process, what: str) -> None:
+        if process.may_not_write:
+            self.fail(f"{what}, though the stream is another one")
+
     # Processes and time
 
     def process(self, name: str, chaotic: bool = True) -> Process:
         skew = self.max_skew * self.chance.uniform(-1, 1) if chaotic else timedelta(0)
         process = Process(name, skew, chaotic)
+        process.started_at = self.scheduler.now_us
         self.processes.append(process)
         return process
 

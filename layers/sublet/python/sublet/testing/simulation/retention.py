@@ -1,0 +1,98 @@
+"""A day in which nobody reads: the deployment is switched off, records arrive all the same, and Kinesis forgets the oldest.
+
+Nothing younger than a day is ever trimmed, so that worlds of minutes know of no retention. In a few of them the fleet
+is off for about a day, somewhere in the middle; what had waited by then, and what came first on that day, is gone when it is back
+or goes while it catches up. The ledger excuses exactly what was trimmed, and asks who has been told of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING
+
+from sublet.decisions.read_position import SHORTEST_RETENTION
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.testing.simulation.scheduler import MICROSECOND, SECOND
+
+if TYPE_CHECKING:
+    from sublet.testing.simulation.world import World
+
+DAY = SHORTEST_RETENTION // MICROSECOND
+
+
+@dataclass(frozen=True, slots=True)
+class DayOff:
+    """From when to when nobody reads, in microseconds."""
+
+    begins: int
+    ends: int
+
+    @property
+    def lasts(self) -> int:
+        return self.ends - self.begins
+
+    def left(self, now: int) -> int:
+        """How much of it is left; nothing before it and after."""
+        return self.ends - now if self.begins <= now < self.ends else 0
+
+    def pause(self, now: int, pause: int) -> int:
+        """Of a producer: a few puts an hour, but as many as ever around those that are just a day old at the end."""
+        expires_first = abs(self.ends - DAY - now) < 600 * SECOND
+        return pause if expires_first or not self.left(now) else min(pause * 200, self.ends - now)
+
+
+NO_DAY_OFF = DayOff(0, 0)
+
+
+def draw_day_off(chance: Random, how_likely: float, faults_last: int) -> DayOff:
+    if chance.random() >= how_likely:
+        return NO_DAY_OFF
+    begins = int(chance.uniform(0.1, 0.6) * faults_last)
+    return DayOff(begins, begins + DAY + int(chance.uniform(-120, 600) * SECOND))
+
+
+def trim_on(world: World) -> None:
+    """From the end of the day off, while there are faults: records expire under those who catch up."""
+    while world.scheduler.now_us < world.weather.calm_from:
+        trim(world)
+        world.scheduler.sleep(int(world.chance.uniform(2, 40) * SECOND))
+
+
+def trim(world: World) -> None:
+    """Of a shard that somebody is reading nobody tells: a reader goes on from the horizon without a word. Nor of one that nobody
+    had begun, which has no checkpoint that could be missed.
+    """
+    before = world.scheduler.now_us - DAY
+    world.stream.trim(world.scheduler.now() - SHORTEST_RETENTION)
+    for shard_id, truth in world.ledger.shards.items():
+        checkpoint, tenancy = world.watch.checkpoints.get(shard_id), world.watch.tenancies.get(shard_id)
+        is_read = tenancy is not None and tenancy.owner is not None and not tenancy.owner.is_dead
+        is_to_be_told = checkpoint is not None and checkpoint.is_sequence_number and not is_read
+        for index in truth.trim(before):
+            if is_to_be_told and index >= max(truth.done_with, truth.covered_by(checkpoint or TRIM_HORIZON)):
+                world.note("retention", f"takes {index} of {shard_id[-4:]}, unread")
+                world.untold.setdefault(shard_id, set()).add(index)
+
+
+def told_of_gap(world: World, shard_id: str) -> None:
+    """Somebody says that records of the shard are lost."""
+    truth = world.ledger.shards[shard_id]
+    if not truth.trimmed and world.stream.has_shard(shard_id):
+        world.fail(f"a data gap of {shard_id} is told, where nothing was trimmed")
+    world.gaps.add(shard_id)
+    world.untold.pop(shard_id, None)
+
+
+def never_told(world: World) -> list[str]:
+    """Lost without a word, at the end of a world."""
+    lost = {
+        shard_id: sorted(index for index in indices - truth.finished if index >= truth.done_with)
+        for shard_id, indices in world.untold.items()
+        for truth in [world.ledger.shards[shard_id]]
+    }
+    return [
+        f"{len(indices)} of {shard_id[-4:]}, from {indices[0]}"
+        for shard_id, indices in lost.items()
+        if indices
+    ]

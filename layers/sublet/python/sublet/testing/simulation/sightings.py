@@ -1,0 +1,121 @@
+"""What lease managers remember, as each process of a world gets to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from sublet.decisions.announcing import Announcement
+from sublet.decisions.dispatching import WORKER_STARTS_WITHIN, Dispatched
+from sublet.decisions.liveness import Sighting
+from sublet.decisions.unread_shards import Unread
+from sublet.errors import LeaseTableUnavailable
+from sublet.ports import Remembered
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.testing.simulation.scheduler import Process
+from sublet.testing.simulation.weather import Fault
+from sublet.testing.simulation.world import World
+
+CHUNK = 2
+"""Leases in one; the real ones hold thousands."""
+
+
+class SimSightingStore:
+    """The SightingStore port of one process. Sightings are kept in chunks, as in the real one: whoever dies while they are
+    replaced leaves some of the new ones beside some of the old."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+
+    def load(self) -> Remembered:
+        self._world.step(self._process)
+        seen: dict[str, Sighting] = {}
+        for chunk in self._world.sighting_chunks.values():
+            for lease_key, sighting in chunk.items():
+                seen[lease_key] = max(seen.get(lease_key, sighting), sighting, key=_newest)
+        return replace(self._world.sightings.load(), sightings=seen)
+
+    def save(self, sightings: Mapping[str, Sighting]) -> None:
+        """New chunks first, then what is left of a longer list."""
+        self._writes("sightings")
+        chunks, stored = _chunks(sightings), self._world.sighting_chunks
+        for number, chunk in enumerate(chunks):
+            self._world.step(self._process)
+            stored[number] = chunk
+        for number in [number for number in stored if number >= len(chunks)]:
+            self._world.step(self._process)
+            stored.pop(number, None)
+        self._world.step(self._process)
+
+    def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
+        self._world.step(self._process)
+        self._writes("the stream's identity")
+        return self._world.sightings.adopt(stream, instead_of)
+
+    def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
+        self._world.step(self._process)
+        self._writes("the definition")
+        return self._world.sightings.define(definition, instead_of)
+
+    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+        world = self._world
+        world.step(self._process)
+        self._writes("what is dispatched")
+        is_kept = world.sightings.keep_dispatched(dispatched, seen_round)
+        if is_kept:
+            self._check_dispatched(dispatched)
+        if world.strikes(Fault.LOST_RESPONSE):
+            raise LeaseTableUnavailable("no answer about what is dispatched")
+        world.step(self._process)
+        return is_kept
+
+    def keep_unread(self, unread: Mapping[str, Unread]) -> None:
+        self._world.step(self._process)
+        self._writes("what nobody reads")
+        self._world.sightings.keep_unread(unread)
+
+    def _writes(self, what: str) -> None:
+        self._world.check_may_write(self._process, f"a write of {what}")
+
+    def _check_dispatched(self, dispatched: Mapping[str, Dispatched]) -> None:
+        world = self._world
+        for lease_key, sent in dispatched.items():
+            before = world.dispatched.get(lease_key, sent)
+            if before.seen == sent.seen and before.at < sent.at < before.at + WORKER_STARTS_WITHIN:
+                world.fail(f"{lease_key} is dispatched again after {sent.at - before.at}, as it was")
+            world.dispatched[lease_key] = sent
+
+    def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
+        """It may be lost, or come true though nobody is told."""
+        world = self._world
+        world.step(self._process)
+        if world.strikes(Fault.LOST_REQUEST):
+            raise LeaseTableUnavailable("could not announce")
+        world.sightings.announce(worker_id, said, lapsed)
+        world.step(self._process)
+
+    def begin_prompted(self, token: str, now: datetime) -> bool:
+        """Two requests: whoever dies after the first leaves nobody told."""
+        for _ in range(2):
+            self._world.step(self._process)
+        begins = self._world.sightings.begin_prompted(token, now)
+        self._world.step(self._process)
+        return begins
+
+    def end_prompted(self, token: str) -> bool:
+        self._world.step(self._process)
+        looks_again = self._world.sightings.end_prompted(token)
+        self._world.step(self._process)
+        return looks_again
+
+
+def _chunks(sightings: Mapping[str, Sighting]) -> list[dict[str, Sighting]]:
+    items = sorted(sightings.items())
+    return [dict(items[first : first + CHUNK]) for first in range(0, len(items), CHUNK)]
+
+
+def _newest(sighting: Sighting) -> tuple[int, datetime]:
+    return (sighting.lease_counter, sighting.seen_at)

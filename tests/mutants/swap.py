@@ -1,0 +1,96 @@
+"""A mutant's function in place of the real one, in a process that has everything loaded: nothing is imported again.
+
+What a module or a class says outside of its functions cannot be swapped: it was read when the module was loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FunctionType
+
+from tests.mutants.mutate import Mutant
+
+Name = tuple[str, str]
+"""Of a function: its file, and its qualified name in there."""
+
+_TAKES_ARGUMENTS = 0x02
+"""CO_NEWLOCALS: a function's code, and not a class' or a module's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    functions: tuple[FunctionType, ...]
+    code: CodeType
+
+    def make(self) -> None:
+        """For good: in a process of its own."""
+        for function in self.functions:
+            function.__code__ = self.code
+
+
+@dataclass(slots=True)
+class Swaps:
+    """`functions`: the live ones, as of when this was made."""
+
+    functions: Mapping[Name, list[FunctionType]]
+    _originals: dict[Path, CodeType] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, files: Iterable[Path]) -> Swaps:
+        wanted, found = {str(file) for file in files}, dict[Name, list[FunctionType]]()
+        for each in gc.get_objects():
+            if isinstance(each, FunctionType) and each.__code__.co_filename in wanted:
+                found.setdefault((each.__code__.co_filename, each.__code__.co_qualname), []).append(each)
+        return cls(found)
+
+    def of_mutant(self, mutant: Mutant) -> Swap | None:
+        """None where it is not in a function that is alive."""
+        changed = self._changed(mutant)
+        if changed is None:
+            return None
+        was, now = changed
+        live = self.functions.get((was.co_filename, was.co_qualname), [])
+        found = tuple(function for function in live if _is_same(function.__code__, was))
+        return Swap(found, now) if found else None
+
+    def _changed(self, mutant: Mutant) -> tuple[CodeType, CodeType] | None:
+        """The one function that differs, as it was and as it is; None where it is more or less than that."""
+        if mutant.file not in self._originals:
+            self._originals[mutant.file] = _compiled(ast.unparse(ast.parse(mutant.file.read_text())), mutant)
+        was, now = self._originals[mutant.file], _compiled(mutant.source, mutant)
+        while not was.co_flags & _TAKES_ARGUMENTS:
+            inner = list(zip(_inner(was), _inner(now), strict=False))
+            different = [(old, new) for old, new in inner if not _is_same(old, new)]
+            if len(different) != 1 or not _is_same(was, now, whole=False):
+                return None
+            ((was, now),) = different
+        return was, now
+
+
+def _compiled(source: str, mutant: Mutant) -> CodeType:
+    return compile(source, str(mutant.file), "exec")
+
+
+def _inner(code: CodeType) -> list[CodeType]:
+    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def _is_same(one: CodeType, other: CodeType, *, whole: bool = True) -> bool:
+    """Whatever their lines. `whole`: with all that is inside them."""
+    if _told(one) != _told(other) or len(one.co_consts) != len(other.co_consts):
+        return False
+    for ours, theirs in zip(one.co_consts, other.co_consts, strict=True):
+        if isinstance(ours, CodeType) and isinstance(theirs, CodeType):
+            if whole and not _is_same(ours, theirs):
+                return False
+        elif repr(ours) != repr(theirs):
+            return False
+    return True
+
+
+def _told(code: CodeType) -> tuple[object, ...]:
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
