@@ -43,7 +43,7 @@ class Touched:
             yield
         finally:
             sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]  # as its documentation has it
+            threading.settrace(None)
 
     def tests_of(self, mutant: Mutant) -> list[str]:
         """Those that run its statement: first those of the file's own name, then the quick ones."""

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from random import Random
 
 from sublet.settings import Settings, StartKind
-from sublet.testing.simulation.run import CALM_FROM, DAYS_OFF, Result, play
+from sublet.testing.simulation.run import CALM_FROM, Result, play
 from sublet.testing.simulation.world import World
 
 from tests.simulation.java_fleet import JavaFleet
 from tests.simulation.mutations import UNCHANGED, Mutation
+
+DAYS_OFF = 0.08
+"""Of all worlds."""
 
 
 def simulate(

@@ -213,7 +213,7 @@ def test_a_lambdas_handler_is_simulated() -> None:
         is_hard = int(last["kinesis"]["sequenceNumber"]) % 7 == 0 and len(event["Records"]) > 1
         return {"batchItemFailures": [{"itemIdentifier": last["kinesis"]["sequenceNumber"]}] * is_hard}
 
-    simulate(handler, [2], handler_contract=HandlerContract.LAMBDA_EVENT, check=all_finished)
+    simulate(handler, [5], handler_contract=HandlerContract.LAMBDA_EVENT, check=all_finished)
 
 
 def test_a_coroutine_is_simulated_and_its_checkpoint_refused_by_name() -> None:

@@ -31,7 +31,6 @@ ASKING_TICKS = 20 * SECOND
 MANY_SHARDS = 64
 """In a few worlds, which take as long as a dozen others."""
 
-DAYS_OFF = 0.08
 
 NEIGHBOURS_SEEN_FOR = 1500 * SECOND
 """Beside a bad shard, in the calm."""
@@ -65,7 +64,7 @@ def play(
     neighbours: Callable[[Random, Settings], Neighbours | None] = lambda *_: None,
     without: frozenset[Fault] = frozenset(),
     data: Data = put_number,
-    days_off: float = DAYS_OFF,
+    days_off: float = 0,
     a_bad_shard: bool = False,
     **settings: Any,
 ) -> Result:
