@@ -108,14 +108,20 @@ def test_what_is_known_outlives_a_tick_without_an_answer() -> None:
     assert worst(world, Metric.UNREAD_AGE) == 20 * MILLIS_A_MINUTE
 
 
-def test_a_window_whose_handler_hangs_tells_how_long_and_that_its_shard_stands_still() -> None:
-    world = EngineWorld(CONTINUOUS)
+@pytest.mark.parametrize(("handler_timeout", "hangs"), [(timedelta(minutes=15), True), (None, False)])
+def test_a_window_whose_handler_hangs_tells_how_long_and_that_its_shard_stands_still(
+    handler_timeout: timedelta | None, hangs: bool
+) -> None:
+    """A call without a limit is a pull consumer's, which waits for whoever pulls: its shard stands still, and nothing hangs."""
+    world = EngineWorld(replace(CONTINUOUS, handler_timeout=handler_timeout))
     world.put("poison")
     world.handler.script = lambda _: world.tasks.sleep(timedelta(minutes=12))
     world.window(lasts=timedelta(minutes=14))
-    assert worst(world, Metric.HANDLER_CALL_AGE) >= 11 * MILLIS_A_MINUTE
+    assert (worst(world, Metric.HANDLER_CALL_AGE) >= 11 * MILLIS_A_MINUTE) is hangs
+    assert hangs or worst(world, Metric.HANDLER_CALL_AGE) == 0
     assert world.metrics.values(Metric.CHECKPOINT_AGE, SHARD)[-1] >= 10 * MILLIS_A_MINUTE
     assert worst(world, Metric.MILLIS_BEHIND_LATEST) >= 10 * MILLIS_A_MINUTE
+
 
 
 def test_a_slow_handler_has_a_lag_in_every_minute() -> None:

@@ -66,8 +66,11 @@ class Handling:
 
     @property
     def called_at(self) -> datetime | None:
-        """When the call under way began, by the steady clock; None between calls."""
-        return None if self.oldest_call is None else self.oldest_call.began_at
+        """When the call under way began, by the steady clock; None between calls. One that may take as long as it likes cannot
+        hang: a pull consumer's waits for whoever pulls, and what waits with it shows as lag and as the checkpoint's age.
+        """
+        may_hang = self.cut_off is not None or self.settings.handler_timeout is not None
+        return self.oldest_call.began_at if may_hang and self.oldest_call is not None else None
 
     @property
     def oldest_call(self) -> HandlerCall | None:
