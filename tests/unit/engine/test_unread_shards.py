@@ -123,7 +123,6 @@ def test_a_window_whose_handler_hangs_tells_how_long_and_that_its_shard_stands_s
     assert worst(world, Metric.MILLIS_BEHIND_LATEST) >= 10 * MILLIS_A_MINUTE
 
 
-
 def test_a_slow_handler_has_a_lag_in_every_minute() -> None:
     """Pages of 2.5 minutes each, and still there is a figure for each minute."""
     world = EngineWorld(replace(CONTINUOUS, poll_limit=1))
