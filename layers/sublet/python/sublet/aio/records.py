@@ -35,24 +35,21 @@ class Records:
         last, self._last = self._last, None
         if self._auto_ack and last is not None:
             last.ack()
-        await self._let_others_run()
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._yielded_at > HOLDS_LOOP:
+            await asyncio.sleep(0)
+            self._yielded_at = loop.time()
         found = self._puller.look()
         while isinstance(found, timedelta):
             changed = LoopWaiter()
             found = self._puller.look(changed)
             if isinstance(found, timedelta):
                 await changed.wait(found)
-                self._yielded_at = asyncio.get_running_loop().time()
+                self._yielded_at = loop.time()
         if found is None:
             raise StopAsyncIteration
         self._last = PlainRecord(self._puller.membership.buffer, found)
         return Record(self._last)
-
-    async def _let_others_run(self) -> None:
-        loop = asyncio.get_running_loop()
-        if loop.time() - self._yielded_at > HOLDS_LOOP:
-            await asyncio.sleep(0)
-            self._yielded_at = loop.time()
 
     @property
     def closed(self) -> bool:

@@ -21,6 +21,9 @@ from sublet.ports import Clock, Tasks
 LOOKS_AGAIN = timedelta(seconds=1)
 """A session's thread that waits for room looks so often whether its lease is to be left."""
 
+ADMITS_AT_ONCE = 500
+"""A millisecond's work, which an event loop may be doing."""
+
 
 class Buffer:
     """The records of one membership, from its first lease to its last. Safe for threads."""
@@ -305,6 +308,8 @@ class Buffer:
         self._is_filling = self._is_filling or demand.is_low(buffered)
         admitted = blocked = 0
         while self._is_filling and not self._is_draining and blocked < len(self._offers):
+            if admitted == ADMITS_AT_ONCE:
+                break  # whoever takes one of them goes on
             offer = self._offers[0]
             record = offer.batch.records[offer.at]
             size = len(record.data) + len(record.partition_key)
