@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
+from sublet.decisions.held_lease import Tenure
+from sublet.decisions.instant import Instant
 from sublet.decisions.window import Outcome
+from sublet.engine.held_lease import HeldLease
+from sublet.engine.lease_steps import acquire_lease
+from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableUnavailable
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease_writes import WriteKind
+from sublet.protocol.lease import Lease, LeaseFence
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
-from tests.doubles.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, EngineWorld, only, raising
+from tests.doubles.engine_world import (
+    CONTINUOUS,
+    MINUTE,
+    NO_WAITING,
+    SECOND,
+    SHARD,
+    EngineWorld,
+    Result,
+    only,
+    raising,
+)
 
 HOUR = timedelta(hours=1)
 
@@ -46,6 +63,33 @@ def test_what_has_been_written_is_not_written_again() -> None:
     world.put("a")
     world.window()
     assert len(checkpoints(world)) == 1
+
+
+def test_two_who_find_at_once_that_a_checkpoint_is_due_write_it_once_and_keep_the_lease() -> None:
+    """The heartbeats' thread and the session, while the table is slow to answer."""
+    world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=timedelta(0)))
+    world.manager().tick()
+    (item,) = world.dispatcher.take()
+    (number,) = world.put("a")
+    since = Instant(world.clock.now(), world.clock.steady())
+    row = acquire_lease(world.table, LeaseFence(SHARD, None, 0), item.worker_id, "holder")
+    assert isinstance(row, Lease)
+    stop = world.tasks.signal()
+    held = HeldLease(row, since, world.ports, CONTINUOUS.failover_time, stop)
+    progress = Progress(held, CONTINUOUS, world.clock, stop)
+    progress.finish(Checkpoint(number))
+
+    def slowly(_: LeaseWrite, apply: Callable[[], Result]) -> Result:
+        world.tasks.sleep(SECOND)
+        return apply()
+
+    world.table.disturb = slowly
+    writers = [world.tasks.spawn(progress.write) for _ in range(2)]
+    for writer in writers:
+        writer.result()
+    assert held.tenure is Tenure.HELD
+    assert len(checkpoints(world)) == 1
+    assert progress.written == Checkpoint(number)
 
 
 def test_the_last_checkpoint_is_written_also_when_its_interval_is_far_from_over() -> None:

@@ -22,7 +22,8 @@ from sublet.ports import Applied, Clock, Ports, Refused, Signal
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, hand_over, heartbeat, with_throughput
 
-MakeWrite = Callable[[Lease], LeaseWrite]
+MakeWrite = Callable[[Lease], LeaseWrite | None]
+"""None: the lease as it stands says it already."""
 
 ATTEMPTS = 3
 """Of one write that is refused by a write of our own, or by a request to leave: each refusal says what to write instead."""
@@ -92,8 +93,12 @@ class HeldLease:
         """
         with self._lock:
             for _ in range(ATTEMPTS):
-                may_write = self._holding.may_write and unmoved_since in (None, self.moves)
-                after = self._write(make(self.lease)) if may_write else None
+                if not self._holding.may_write or unmoved_since not in (None, self.moves):
+                    return False
+                write = make(self.lease)
+                if write is None:
+                    return True
+                after = self._write(write)
                 if after is None or after.then is Then.NOTHING:
                     return after is not None and after.is_done
                 if after.then is Then.HAND_OVER:

@@ -19,7 +19,8 @@ from sublet.engine.held_lease import HeldLease
 from sublet.errors import LeaseTableError
 from sublet.ports import Applied, Clock, LeaseTable, Log, Signal
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.lease_writes import checkpoint, hand_over, late_checkpoint, prepare
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_writes import LeaseWrite, checkpoint, hand_over, late_checkpoint, prepare
 from sublet.settings import Settings
 
 
@@ -182,7 +183,7 @@ class Progress:
             self.is_unwritten and moves != self._moves
         ):  # once more for a row that is further on than we knew
             moves, to = self._moves, self.finished
-            if self._held.write(partial(checkpoint, to=to), unmoved_since=moves):
+            if self._held.write(partial(_checkpoint_unless_there, to=to), unmoved_since=moves):
                 self.written = max(self.written, to)
                 self._written_at = self._clock.steady()
                 return
@@ -202,3 +203,10 @@ class Progress:
         except LeaseTableError as problem:
             log.warning("late checkpoint failed", lease_key=self._held.lease.lease_key, problem=str(problem))
             return False
+
+
+def _checkpoint_unless_there(lease: Lease, to: Checkpoint) -> LeaseWrite | None:
+    """The heartbeats' thread and the session may both find that it is due: the second would be refused by what the first wrote,
+    and take the lease for lost.
+    """
+    return None if lease.checkpoint >= to else checkpoint(lease, to)
