@@ -11,6 +11,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
+from constructs import IConstruct
 from sublet.errors import SettingsError
 from sublet_cdk import roles
 from sublet_cdk.nag import acknowledge_wildcard
@@ -62,11 +63,11 @@ class Destination:
             "on-failure-key": roles.allow(WITH_KEY, self.key.key_arn) if self.key else None,
         }
 
-    def acknowledge(self, role: iam.IRole | None, application: str) -> None:
-        """To cdk-nag, what `duties` have a `*` for."""
-        if role is not None and self.service == "s3":
+    def acknowledge(self, consumer: IConstruct, application: str) -> None:
+        """To cdk-nag, what `duties` have a `*` for. They are in the role, or beside one that there is already."""
+        if self.service == "s3":
             why = "What is set aside is an object by itself, in the application's own folder"
-            acknowledge_wildcard(role, self.resource(application), why)
+            acknowledge_wildcard(consumer, self.resource(application), why)
 
     def grant_redrive(self, grantee: iam.IGrantable, application: str) -> None:
         """`sublet redrive`: take out what is handled."""

@@ -10,7 +10,7 @@ from aws_cdk import Duration, FileSystem, Size
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from constructs import Construct
+from constructs import Construct, IConstruct
 from sublet.errors import SettingsError
 from sublet_cdk import roles
 from sublet_cdk.bytecode import python_of_version
@@ -108,20 +108,20 @@ def add_function(
         vpc_subnets=network.subnets if network else None,
         security_groups=list(network.security_groups) if network and network.security_groups else None,
     )
-    if own.role is not None:
-        function.node.add_dependency(roles.add_duties(scope, f"{name}Duties", own.role, duties))
-    _acknowledge(function, role, shape, own)
-    return function
-
-
-def _acknowledge(function: lambda_.Function, role: iam.IRole, shape: FunctionShape, own: Own) -> None:
     acknowledge(
         function, "L1", "The dependencies layer is built for this Python, and the library is tested with it"
     )
+    permitted: list[IConstruct] = [role]
+    if own.role is not None:
+        policy = roles.add_duties(scope, f"{name}Duties", own.role, duties)
+        function.node.add_dependency(policy)
+        permitted.append(policy)
     if own.network is not None or shape.tracing is not lambda_.Tracing.DISABLED:
-        acknowledge(
-            role, "IAM5[Resource::*]", "Network interfaces and traces have no names before they exist"
-        )
+        for each in permitted:
+            acknowledge(
+                each, "IAM5[Resource::*]", "Network interfaces and traces have no names before they exist"
+            )
+    return function
 
 
 def check_runtime(runtime: lambda_.Runtime) -> None:

@@ -212,7 +212,7 @@ class KinesisConsumer(Construct):
         )
         tell_invoke_identity(self.worker, self.settings)
         if self.destination is not None:
-            self.destination.acknowledge(self.worker.role, self.settings.application)
+            self.destination.acknowledge(self, self.settings.application)
         self.manager = self._manager(manager_reserved_concurrency)
         self.state_machine = add_state_machine(
             self,

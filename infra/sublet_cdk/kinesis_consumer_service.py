@@ -223,14 +223,13 @@ class KinesisConsumerService(Construct):
             else None,
             **(self.destination.duties(self.settings.application) if self.destination else {}),
         }
+        if self.destination is not None:
+            self.destination.acknowledge(self, self.settings.application)
         if given is not None:
             roles.add_duties(self, "TaskDuties", given, duties)
             return given
         tasks = stack.format_arn(service="ecs", resource="*")
-        role = roles.role_of(self, "TaskRole", "ecs-tasks.amazonaws.com", duties, on_behalf_of=tasks)
-        if self.destination is not None:
-            self.destination.acknowledge(role, self.settings.application)
-        return role
+        return roles.role_of(self, "TaskRole", "ecs-tasks.amazonaws.com", duties, on_behalf_of=tasks)
 
     def _task(
         self, cpu: int, memory: int, architecture: str, code: ServiceCode, own: Mapping[str, str]

@@ -12,6 +12,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
@@ -241,6 +242,33 @@ def test_cdk_nag_finds_nothing_in_any_of_it(build: Build, other: Stack) -> None:
         on_failure=bucket,
         maximum_retry_attempts=3,
     )
+    app.synth()  # raises, and prints the findings, if there are any
+
+
+@pytest.mark.parametrize("of", ["another stack", "this stack"])
+def test_cdk_nag_finds_nothing_with_a_role_and_a_bucket_of_the_user_s(tmp_path: Path, of: str) -> None:
+    """The worker's duties go to a role that was there before, as a policy of ours or of the role's own."""
+    (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
+    (tmp_path / "layer" / "python").mkdir(parents=True)
+    app = App()
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    stack = Stack(app, "orders")
+    vpc = ec2.Vpc.from_vpc_attributes(
+        stack, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+    )
+    worker_role: iam.IRole
+    bucket: s3.IBucket
+    if of == "this stack":
+        worker_role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        bucket = s3.Bucket(stack, "GivenUp", enforce_ssl=True, server_access_logs_prefix="accesses")
+    else:
+        worker_role = iam.Role.from_role_arn(stack, "Role", ROLE_ARN)
+        bucket = s3.Bucket.from_bucket_name(stack, "GivenUp", "given-up")
+    KinesisConsumer(
+        stack, "Consumer", application="orders-audit", stream=Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
+        handler_code=tmp_path, handler="orders:handle", dependencies_layer=tmp_path / "layer",
+        worker_role=worker_role, on_failure=bucket, maximum_retry_attempts=3, tracing=lambda_.Tracing.ACTIVE, vpc=vpc,
+    )  # fmt: skip
     app.synth()  # raises, and prints the findings, if there are any
 
 

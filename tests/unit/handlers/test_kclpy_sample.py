@@ -1,6 +1,7 @@
 """The sample application of amazon_kclpy, unchanged, on its own base class.
 
-kclpy-ext has the Python sources of amazon_kclpy, and LocalStack's environment has kclpy-ext: `make e2e-localstack` makes it.
+kclpy-ext has the Python sources of amazon_kclpy, and LocalStack's environment has kclpy-ext: `make e2e-localstack` makes it, and
+runs this too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 INSTALLED = next(iter(ROOT.glob(".local/localstack/lib/python3*/site-packages/amazon_kclpy")), None)
 KCL = replace(NO_WAITING, handler_contract=HandlerContract.RECORD_PROCESSOR)
 
-pytestmark = pytest.mark.skipif(INSTALLED is None, reason="LocalStack's environment is not there")
+pytestmark = pytest.mark.skipif(INSTALLED is None, reason="needs LocalStack's environment: run `make e2e-localstack`")
 
 
 @pytest.fixture
