@@ -12,8 +12,12 @@ from pathlib import Path
 
 import boto3
 import pytest
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import encode_row
 
 from infra.local import EmbeddedAws
+from tests.contract.dynamodb_tables import create_table
 
 pytestmark = pytest.mark.emulator
 
@@ -111,3 +115,25 @@ def test_after_sigterm_it_ends_in_bounded_time_whatever_its_handler_does(
     last = said.decode().splitlines()[-2:]
     assert last[0].startswith("sublet: ended at once: drain_timeout is over; not given back")
     assert last[1].startswith("  shardId-000000000000, checkpoint TRIM_HORIZON, handled up to TRIM_HORIZON")
+
+
+def test_leases_of_a_table_that_no_lease_manager_of_ours_looks_at(aws: dict[str, str]) -> None:
+    """KCL's own, or one whose sightings this role may not read."""
+    name = create_table(boto3.client("dynamodb"), f"orders-{uuid.uuid4().hex[:8]}", "leaseKey")
+    row = encode_row(Lease("shardId-000000000000", TRIM_HORIZON, 7, "host:java-1", throughput_kbps=12.5))
+    boto3.client("dynamodb").put_item(TableName=name, Item=row)
+    shown = subprocess.run(
+        command("leases", "--application", name),
+        env=aws, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert shown.stderr.startswith("sublet: whose owners are gone, and what moved, is not known: there is no")
+    lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
+    assert lines[3:] == [
+        "group workers leases share KB/s",
+        "host 1 1 1.0 12.5",
+        "",
+        "worker leases KB/s",
+        "host:java-1 1 12.5",
+        "",
+        "target: 1 leases a worker; 0 unowned, 0 of owners that are gone, 0 moved in the last hour",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable
 
@@ -37,14 +38,15 @@ def show_leases(options: Namespace) -> int:
     from sublet.aws.dynamodb import DynamoDbLeaseTable
     from sublet.aws.sightings import DynamoDbSightingStore
     from sublet.decisions.fleet_status import fleet_status
-    from sublet.errors import LeaseTableNotFound
+    from sublet.errors import LeaseTableError
     from sublet.system.clock import SystemClock
 
     settings = settings_of(options, os.environ, required=("application",))
     scan = DynamoDbLeaseTable(clients.dynamodb_client(), settings.lease_table).scan()
     try:
         sightings = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table).load().sightings
-    except LeaseTableNotFound:
+    except LeaseTableError as unknown:
+        print(f"sublet: whose owners are gone, and what moved, is not known: {unknown}", file=sys.stderr)
         sightings = {}
     status = fleet_status(scan, sightings, SystemClock().now(), settings.failover_time)
     for line in (*lease_lines(scan), "", *distribution_lines(work_distribution(status, settings))):

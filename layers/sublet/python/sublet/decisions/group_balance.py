@@ -4,10 +4,10 @@ KCL's fair share is rounded up for each worker, and a worker that is one short o
 leases on a cluster of 100 workers and a second one that came later stay at 300 and 200 for ever: no two workers are more than one
 apart, and one cluster does one and a half times the other's work.
 
-A group's share is by its number of workers. A lease moves from a group to another only if that brings the two nearer to their
-shares, and only from a worker that has KCL's fair share to one that has less: then the one does not become two short of it, nor
-does the other get more, and a KCL 2.x worker finds nothing to take back. So each move lessens the spread, and
-there is a last one.
+A group's share is by its number of workers. A lease moves from a group that is beyond its share to one that is short of it, if
+they are more than one lease apart; and only from a worker that has KCL's fair share to one that has less: then the one does not
+become two short of it, nor does the other get more, and a KCL 2.x worker finds nothing to take back. So each move lessens the
+spread, and there is a last one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def moves_between_groups(
     while givers and takers:
         giver = max(givers, key=lambda group: (over[group], group))
         taker = min(takers, key=lambda group: (over[group], group))
-        if over[giver] - over[taker] <= workers:
+        is_due = over[giver] > 0 > over[taker]
+        if not is_due or over[giver] - over[taker] <= workers:
             break
         moves.append(Move(_pop(givers, giver), _pop(takers, taker)))
         over[giver] -= workers
