@@ -26,8 +26,8 @@ def test_each_sentence_of_adr_37_has_a_test() -> None:
     named = set(re.findall(r"`(test_\w+)`", table))
     there = {
         name
-        for folder in ("consumer", "decisions")
-        for path in (ROOT / "tests" / "unit" / folder).glob("test_*.py")
+        for folder in ("unit/consumer", "unit/decisions", "contract")
+        for path in (ROOT / "tests" / folder).glob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
     }
     assert named

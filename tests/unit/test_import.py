@@ -37,6 +37,12 @@ def test_every_name_loads_no_aws_library_and_none_of_what_the_engine_alone_needs
     assert [name for name in loaded if name.startswith(inner)] == []
 
 
+def test_a_consumer_to_pull_from_loads_no_aws_library_before_it_asks() -> None:
+    """A quarter of a second, which is no work for an event loop."""
+    program = "from sublet.aio import Consumer; Consumer('audit', 'orders')._group"
+    assert [name for name in loaded_by(program) if name.startswith(HEAVY[:3])] == []
+
+
 def test_the_package_alone_loads_no_module_of_its_own() -> None:
     assert [name for name in loaded_by("import sublet") if name.startswith(("sublet", "msgspec"))] == [
         "sublet"

@@ -52,9 +52,9 @@ class Group:
 
     def delete(self) -> None:
         """The leases, their positions and the definition. Other programs that pull are told: LeaseTableNotFound."""
-        account, settings = self.world.account, self.world.settings
-        if account is None:
+        if self.world.account is None:
             raise SettingsError("account", None, "given, to delete tables: ports only reach into them")
+        account, settings = self.world.account(), self.world.settings
         self.leave()
         known = account.stream_of(settings.application)
         if known is not None and StreamArn.parse(known.arn).stream != settings.stream:

@@ -19,6 +19,8 @@ from sublet.decisions.consumer_definition import (
 from sublet.decisions.pull_events import Event
 from sublet.ports import Clock, Ports, Signal, Tasks
 from sublet.settings import Settings
+from sublet.system.clock import SystemClock
+from sublet.system.threads import ThreadTasks
 
 
 class Joined(NamedTuple):
@@ -31,12 +33,14 @@ class Joined(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """`given`: the options that this program was given. `ports`: None where the account makes them. `tell` is told of events,
-    from any thread.
+    """`account`: makes the ports; None where they are given. It is asked for when it is needed: over AWS that loads boto3, which
+    is no work for an event loop. `given`: the options that this program was given. `tell` is told of events, from any thread.
     """
 
-    account: Account | None
+    account: Callable[[], Account] | None
     ports: Ports | None
+    clock: Clock
+    tasks: Tasks
     terms: Terms
     given: Options
     tell: Callable[[Event], None]
@@ -45,26 +49,12 @@ class World:
     def settings(self) -> Settings:
         return self.terms.settings
 
-    @property
-    def clock(self) -> Clock:
-        return self._of.clock
-
-    @property
-    def tasks(self) -> Tasks:
-        return self._of.tasks
-
-    @property
-    def _of(self) -> Ports | Account:
-        of = self.ports or self.account
-        assert of is not None
-        return of
-
     def compose(self, stop: Signal, *, may_create: bool = False) -> tuple[Ports, Settings]:
         """The ports, and the settings with what is known then. It may take long, and the signal cuts it short."""
         if self.ports is not None:
             return self.ports, self.settings
         assert self.account is not None
-        return self.account.compose(self.settings, stop, may_create=may_create)
+        return self.account().compose(self.settings, stop, may_create=may_create)
 
     def join(self, stop: Signal, *, may_create: bool = False) -> Joined:
         """By the consumer's definition, if it has one. Raises SettingsInConflict."""
@@ -98,11 +88,22 @@ def world_of(
     terms = checked_terms(settings, ack_wait, max_ack_pending)
     wait = None if ack_wait is None else terms.ack_wait
     options = given_options({**given, "ack_wait": wait, "max_ack_pending": max_ack_pending})
-    if ports is None and account is None:
-        from sublet.aws.account import AwsAccount  # noqa: PLC0415 - boto3, which memory does without
+    of: Ports | Account | None = ports or account
+    clock, tasks = (SystemClock(), ThreadTasks()) if of is None else (of.clock, of.tasks)
+    return World(None if ports else account_of(account), ports, clock, tasks, terms, options, tell)
 
-        account = AwsAccount()
-    return World(account, ports, terms, options, tell)
+
+def account_of(given: Account | None) -> Callable[[], Account]:
+    """The given one, or this machine's AWS."""
+    if given is not None:
+        return lambda: given
+    return _this_machines
+
+
+def _this_machines() -> Account:
+    from sublet.aws.account import AwsAccount  # noqa: PLC0415 - boto3, which memory does without
+
+    return AwsAccount()
 
 
 def limits_of(terms: Terms) -> BufferLimits:
