@@ -73,6 +73,11 @@ class ShardStatus:
     moved_at: datetime | None = None
     position: Position | None = None
 
+    @property
+    def consumer(self) -> str | None:
+        """Its owner, if that one lives."""
+        return self.owner if self.state in (ShardState.HELD, ShardState.MOVING) else None
+
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
@@ -85,10 +90,7 @@ class FleetStatus:
     @property
     def workers(self) -> Mapping[str, int]:
         """How many shards each living worker has."""
-        alive = (ShardState.HELD, ShardState.MOVING)
-        return Counter(
-            shard.owner for shard in self.shards if shard.owner is not None and shard.state in alive
-        )
+        return Counter(shard.consumer for shard in self.shards if shard.consumer is not None)
 
     @property
     def lag(self) -> timedelta | None:

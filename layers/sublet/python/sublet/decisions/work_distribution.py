@@ -73,8 +73,8 @@ def _by_owner(shards: Iterable[ShardStatus]) -> Mapping[str, list[ShardStatus]]:
     """Of owners that are alive."""
     owned: dict[str, list[ShardStatus]] = {}
     for shard in shards:
-        if shard.owner is not None and shard.state in (ShardState.HELD, ShardState.MOVING):
-            owned.setdefault(shard.owner, []).append(shard)
+        if shard.consumer is not None:
+            owned.setdefault(shard.consumer, []).append(shard)
     return owned
 
 
