@@ -67,6 +67,15 @@ def test_while_nothing_is_announced_nothing_is_read_between_two_ticks() -> None:
     end(world, running)
 
 
+def test_who_takes_only_what_is_free_does_not_say_that_it_joins() -> None:
+    """A program that fetches each few seconds would have all others look each second for ever."""
+    world = ProcessWorld(shards=2)
+    running = [world.start(), world.start(max_leases_to_steal_at_one_time=0)]
+    world.sleep(5)
+    assert set(world.sightings.load().announced) == {"process-1"}
+    end(world, running)
+
+
 def test_where_announcements_get_lost_a_lease_waits_for_the_next_tick_and_nothing_else_happens() -> None:
     world = ProcessWorld(shards=2)
     running = balanced(world, 2)

@@ -105,7 +105,10 @@ class ConsumerProcess:
         watches = [self.ports.tasks.spawn(partial(self._watch, signal)) for signal in told]
         try:
             self._resume()
-            announce(What.JOINS, self.ports, self.settings)
+            if (
+                self.settings.steals
+            ):  # who takes only what is free, as a fetch of its own does, bothers nobody
+                announce(What.JOINS, self.ports, self.settings)
             while not self._is_to_end:
                 self._prompt.wait(self._tick(manager))
                 self._prompt = (
