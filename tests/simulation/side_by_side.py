@@ -121,8 +121,13 @@ class SideBySideHandler:
             self.world.ledger.finish_kept(batch.shard_id, record)
 
     def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None: ...
+        self,
+        shard_id: str,
+        checkpoint: Checkpoint,  # noqa: ARG002 - the port's
+        pending: PendingCheckpoint | None = None,  # noqa: ARG002 - the port's
+    ) -> None:
+        """Or the row was moved on, by a late checkpoint: what was done beyond that comes again."""
+        self.keys.tenures.pop((self.process, shard_id), None)
 
     def lease_releasing(self, shard_id: str) -> None: ...
 

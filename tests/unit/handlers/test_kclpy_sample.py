@@ -24,7 +24,9 @@ ROOT = Path(__file__).resolve().parents[3]
 INSTALLED = next(iter(ROOT.glob(".local/localstack/lib/python3*/site-packages/amazon_kclpy")), None)
 KCL = replace(NO_WAITING, handler_contract=HandlerContract.RECORD_PROCESSOR)
 
-pytestmark = pytest.mark.skipif(INSTALLED is None, reason="needs LocalStack's environment: run `make e2e-localstack`")
+pytestmark = pytest.mark.skipif(
+    INSTALLED is None, reason="needs LocalStack's environment: run `make e2e-localstack`"
+)
 
 
 @pytest.fixture
