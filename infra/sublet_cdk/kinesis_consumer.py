@@ -298,8 +298,11 @@ class KinesisConsumer(Construct):
         roles.grant(grantee, roles.PROCESS_ON_LEASES, self.lease_table.table_arn)
         roles.grant(grantee, roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn)
         roles.grant(grantee, roles.PROCESS_ON_STREAM, self.stream.stream_arn)
-        reports = {"worker-reports": self._on_reports(roles.PROCESS_ON_REPORTS)}
-        for statement in (self._on_failure_duties() | reports).values():
+        kcl = {
+            "worker-reports": self._on_kcl(self.settings.worker_reports_table, roles.PROCESS_ON_REPORTS),
+            "kcl-state": self._on_kcl(self.settings.kcl_state_table, roles.LEASE_MANAGER_ON_KCL_STATE),
+        }
+        for statement in (self._on_failure_duties() | kcl).values():
             if statement is not None:
                 roles.grant(grantee, statement.actions, *statement.resources)
         if self.stream_key is not None:
@@ -311,15 +314,14 @@ class KinesisConsumer(Construct):
             raise SettingsError("on_failure", None, "what a redrive would be from")
         self.destination.grant_redrive(grantee, self.settings.application)
 
-    def _on_reports(self, actions: Sequence[str]) -> iam.PolicyStatement | None:
-        """Only where the leases of a KCL application are shared, which may be of 3.x."""
+    def _on_kcl(self, table: str, actions: Sequence[str]) -> iam.PolicyStatement | None:
+        """On a table of KCL 3.x' own: only where the leases of a KCL application are shared, which may be of 3.x."""
         settings = self.settings
         keeps = settings.mode is Mode.CONTINUOUS and settings.kcl_fleet is not KclFleet.V2
         if not (self._may_join_kcl and keeps):
             return None
-        name = settings.worker_reports_table
-        table = Stack.of(self).format_arn(service="dynamodb", resource="table", resource_name=name)
-        return roles.allow(actions, table)
+        arn = Stack.of(self).format_arn(service="dynamodb", resource="table", resource_name=table)
+        return roles.allow(actions, arn)
 
     def _on_failure_duties(self) -> dict[str, iam.PolicyStatement | None]:
         return self.destination.duties(self.settings.application) if self.destination else {}
@@ -335,7 +337,7 @@ class KinesisConsumer(Construct):
     def _worker_duties(self) -> dict[str, iam.PolicyStatement | None]:
         return {
             "leases": roles.allow(roles.LEASE_WORKER_ON_LEASES, self.lease_table.table_arn),
-            "worker-reports": self._on_reports(roles.LEASE_WORKER_ON_REPORTS),
+            "worker-reports": self._on_kcl(self.settings.worker_reports_table, roles.LEASE_WORKER_ON_REPORTS),
             "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
             "stream-key": self._decrypts(),
             **self._on_failure_duties(),
@@ -348,7 +350,10 @@ class KinesisConsumer(Construct):
     def _manager(self, concurrency: int | None) -> lambda_.Function:
         duties: dict[str, iam.PolicyStatement | None] = {
             "leases": roles.allow(roles.LEASE_MANAGER_ON_LEASES, self.lease_table.table_arn),
-            "worker-reports": self._on_reports(roles.LEASE_MANAGER_ON_REPORTS),
+            "worker-reports": self._on_kcl(
+                self.settings.worker_reports_table, roles.LEASE_MANAGER_ON_REPORTS
+            ),
+            "kcl-state": self._on_kcl(self.settings.kcl_state_table, roles.LEASE_MANAGER_ON_KCL_STATE),
             "sightings": roles.allow(roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn),
             "stream": roles.allow(roles.LEASE_MANAGER_ON_STREAM, self.stream.stream_arn),
             "stream-key": self._decrypts(),

@@ -27,8 +27,10 @@ def report(worker_id: str, ago: int, place: Place = Place.LEASE_TABLE) -> Worker
     return WorkerReport(worker_id, NOW - timedelta(seconds=ago), place)
 
 
-def kind_of(*reports: WorkerReport, settings: Settings = SETTINGS) -> Fleet:
-    return fleet_of(reports, settings.own_worker_ids, NOW, settings)
+def kind_of(
+    *reports: WorkerReport, settings: Settings = SETTINGS, version: str | None = "CLIENT_VERSION_3X"
+) -> Fleet:
+    return fleet_of(reports, version, settings.own_worker_ids, NOW, settings)
 
 
 def test_nobody_reports() -> None:
@@ -52,6 +54,21 @@ def test_we_report_where_the_others_do(place: Place) -> None:
 def test_a_fleet_that_migrates_to_a_single_table_has_us_there_at_once() -> None:
     old, new = report("java-1", 5, Place.OWN_TABLE), report("java-2", 5)
     assert kind_of(old, new).place is Place.LEASE_TABLE
+
+
+@pytest.mark.parametrize(
+    "version", ["CLIENT_VERSION_2X", "CLIENT_VERSION_UPGRADE_FROM_2X", "CLIENT_VERSION_INIT"]
+)
+def test_while_a_fleet_goes_to_3_x_we_report_and_each_takes_for_itself(version: str) -> None:
+    """KCL goes on once all who hold leases have reported for ten minutes."""
+    reports = [report("java-1", 5, Place.OWN_TABLE)]
+    assert kind_of(*reports, version=version) == Fleet(place=Place.OWN_TABLE)
+
+
+@pytest.mark.parametrize("version", ["CLIENT_VERSION_3X_WITH_ROLLBACK", None])
+def test_then_its_leader_assigns(version: str | None) -> None:
+    """None: we may not read it."""
+    assert kind_of(report("java-1", 5), version=version).is_led
 
 
 @pytest.mark.parametrize(

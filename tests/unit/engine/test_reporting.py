@@ -11,6 +11,7 @@ from sublet.decisions.fleet_kind import FleetKind, ReportPlan
 from sublet.engine.reporting import keep_reporting, look_at_reports, make_reports, stop_reporting
 from sublet.memory import MemoryWorkerReports
 from sublet.memory.clock import BEGINNING
+from sublet.protocol.lease import LeaseScan
 from sublet.protocol.worker_report import Place, WorkerReport
 from sublet.settings import KclFleet, Mode, Settings
 
@@ -60,7 +61,7 @@ def test_a_report_that_fails_is_told_and_ends_nothing() -> None:
     world = EngineWorld(CONTINUOUS)
     world.reports = Broken()  # type: ignore[assignment] # a double
     ports = world.ports
-    assert look_at_reports((), ports, CONTINUOUS) == ()
+    assert look_at_reports(LeaseScan(()), ports, CONTINUOUS).reports == ()
     make_reports(ReportPlan((OURS,)), ports)
     stop_reporting(["orders-lambda-0"], ports)
     assert len([line for line in world.log.lines if line.message == "no report to KCL's leader"]) == 3
@@ -68,7 +69,7 @@ def test_a_report_that_fails_is_told_and_ends_nothing() -> None:
 
 def looked_at(settings: Settings, *in_lease_table: WorkerReport) -> tuple[WorkerReport, ...]:
     world, _ = world_with(IN_OWN_TABLE)
-    return look_at_reports(in_lease_table, world.ports, settings)
+    return look_at_reports(LeaseScan((), reports=in_lease_table), world.ports, settings).reports
 
 
 def test_the_table_of_their_own_is_asked_by_those_who_would_report_there() -> None:
@@ -76,6 +77,14 @@ def test_the_table_of_their_own_is_asked_by_those_who_would_report_there() -> No
     assert looked_at(CONTINUOUS, JAVA) == (JAVA,)
     assert looked_at(replace(CONTINUOUS, mode=Mode.CATCH_UP)) == ()
     assert looked_at(replace(CONTINUOUS, kcl_fleet=KclFleet.V2)) == ()
+
+
+def test_beside_workers_that_go_from_2_x_to_3_x_it_steals_as_before_and_reports() -> None:
+    world, reports = world_with(IN_OWN_TABLE)
+    reports.state = {"key": {"S": "Migration3.0"}, "cv": {"S": "CLIENT_VERSION_UPGRADE_FROM_2X"}}
+    report = world.manager().tick()
+    assert (report.fleet, report.is_reporting) == (FleetKind.EACH_FOR_ITSELF, True)
+    assert reports.load()[1:] == (WorkerReport("orders-lambda-0", BEGINNING, Place.OWN_TABLE),)
 
 
 def test_a_window_renews_the_report_that_a_tick_has_made() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sublet.protocol.table_scan import scan_of
-from sublet.protocol.worker_report import Place, WorkerReport, decode_report, encode_report
+from sublet.protocol.worker_report import Place, WorkerReport, client_version_in, decode_report, encode_report
 
 AT = datetime(2026, 11, 22, 7, 0, 45, tzinfo=UTC)
 JAVA_3_5: dict[str, Any] = {
@@ -58,3 +58,13 @@ def test_what_kcl_would_not_take_is_none(damage: dict[str, Any]) -> None:
 def test_one_without_a_moment_is_none() -> None:
     row: dict[str, Any] = {name: value for name, value in JAVA_3_5.items() if name != "lut"}
     assert decode_report(row, Place.LEASE_TABLE) is None
+
+
+def test_the_version_of_a_fleet_stands_in_either_table() -> None:
+    in_own, in_lease_table = (
+        {name: {"S": "Migration3.0"}, "cv": {"S": "CLIENT_VERSION_3X"}} for name in ("key", "leaseKey")
+    )
+    assert client_version_in(in_own) == "CLIENT_VERSION_3X"
+    state = {**in_lease_table, "entityType": {"S": "CLIENT_VERSION_MIGRATION"}}
+    assert scan_of([state, JAVA_3_5]).client_version == "CLIENT_VERSION_3X"
+    assert client_version_in({**in_own, "key": {"S": "Leader"}}) is None

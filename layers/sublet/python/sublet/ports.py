@@ -179,6 +179,9 @@ class WorkerReports(Protocol):
     def load(self) -> tuple[WorkerReport, ...]:
         """All in the table of their own; none where there is no such table, or we may not read it."""
 
+    def client_version(self) -> str | None:
+        """By whose rules the fleet works, as kept beside that table; None where it is not, or we may not read it."""
+
     def get(self, worker_id: str) -> WorkerReport | None:
         """A worker's, where it stands: in the lease table, or else in the other."""
 

@@ -11,13 +11,24 @@ from sublet.aws.dynamodb import WHAT as LEASE_TABLE
 from sublet.aws.table_errors import named_table_errors
 from sublet.errors import LeaseTableAccessDenied, LeaseTableNotFound
 from sublet.ports import Clock
-from sublet.protocol.worker_report import KEY, Place, WorkerReport, decode_report, encode_report
+from sublet.protocol.worker_report import (
+    CLIENT_VERSION_KEY,
+    KEY,
+    STATE_TABLE_KEY,
+    Place,
+    WorkerReport,
+    client_version_in,
+    decode_report,
+    encode_report,
+)
 from sublet.settings import Settings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 WHAT: Mapping[Place, str] = {Place.LEASE_TABLE: LEASE_TABLE, Place.OWN_TABLE: "worker metrics table of KCL"}
+
+STATE = "coordinator state table of KCL"
 
 ABSENT_FOR = timedelta(minutes=2)
 """A table that is not there, or that we may not read, is asked for again after this long."""
@@ -36,6 +47,7 @@ class DynamoDbWorkerReports:
             Place.LEASE_TABLE: settings.lease_table,
             Place.OWN_TABLE: settings.worker_reports_table,
         }
+        self._state_table = settings.kcl_state_table
         self._absent_since: datetime | None = None
 
     @cached_property
@@ -46,6 +58,9 @@ class DynamoDbWorkerReports:
         items = self._ask_own_table(self._scan) or ()
         reports = (decode_report(item, Place.OWN_TABLE) for item in items)
         return tuple(report for report in reports if report is not None)
+
+    def client_version(self) -> str | None:
+        return self._ask_own_table(self._client_version)
 
     def get(self, worker_id: str) -> WorkerReport | None:
         report = self._get(worker_id, Place.LEASE_TABLE)
@@ -63,6 +78,12 @@ class DynamoDbWorkerReports:
         with named_table_errors(WHAT[place], self._tables[place], KEY[place]):
             reply = self._client.get_item(**self._row(worker_id, place))
         return decode_report(reply.get("Item", {}), place)
+
+    def _client_version(self) -> str | None:
+        key = {STATE_TABLE_KEY: {"S": CLIENT_VERSION_KEY}}
+        with named_table_errors(STATE, self._state_table, STATE_TABLE_KEY):
+            reply = self._client.get_item(TableName=self._state_table, Key=key)
+        return client_version_in(reply.get("Item", {}))
 
     def _row(self, worker_id: str, place: Place) -> dict[str, Any]:
         return {"TableName": self._tables[place], "Key": {KEY[place]: {"S": worker_id}}}

@@ -14,7 +14,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from sublet.protocol.lease import Lease
-from sublet.protocol.worker_report import Place, WorkerReport
+from sublet.protocol.worker_report import ASSIGNING_VERSIONS, Place, WorkerReport
 from sublet.settings import KclFleet, Mode, Settings
 
 REPORTED_EVERY = timedelta(seconds=30)
@@ -41,7 +41,7 @@ class FleetKind(StrEnum):
 
 
 class Fleet(Struct, frozen=True):
-    """`members`: worker ids besides ours that have reported lately. `place`: where ours are to report; None: nowhere."""
+    """`members`: worker ids besides ours that its leader assigns leases to. `place`: where ours are to report; None: nowhere."""
 
     kind: FleetKind = FleetKind.EACH_FOR_ITSELF
     members: frozenset[str] = frozenset()
@@ -63,20 +63,29 @@ class ReportPlan(Struct, frozen=True):
 
 
 def fleet_of(
-    reports: Iterable[WorkerReport], own_worker_ids: Collection[str], now: datetime, settings: Settings
+    reports: Iterable[WorkerReport],
+    client_version: str | None,
+    own_worker_ids: Collection[str],
+    now: datetime,
+    settings: Settings,
 ) -> Fleet:
-    """Where one reports in the lease table all will: the application migrates to KCL 3.5's single table. Where nobody
-    else reports we do not either: in the lease table a row that is no lease stops every KCL before 3.5.
+    """Where one reports in the lease table all will: the application migrates to KCL 3.5's single table. Where nobody else does
+    we do not either: in the lease table a row that is no lease stops every KCL before 3.5.
+
+    A fleet that goes from 2.x to 3.x reports for some time before a leader assigns: it waits for all who hold leases to report.
+    So we do, and take and steal as before.
     """
     others = [
         report for report in reports if report.worker_id not in own_worker_ids and is_alive(report, now)
     ]
     places = {report.place for report in others}
     place = next((place for place in (Place.LEASE_TABLE, Place.OWN_TABLE) if place in places), None)
-    is_led = settings.kcl_fleet is KclFleet.V3 or (settings.kcl_fleet is KclFleet.DETECT and bool(others))
-    if not is_led:
+    if settings.kcl_fleet is KclFleet.V2:
         return NO_LEADER
-    return Fleet(FleetKind.LED, frozenset(report.worker_id for report in others), place)
+    assigns = bool(others) and (client_version is None or client_version in ASSIGNING_VERSIONS)
+    if settings.kcl_fleet is KclFleet.V3 or assigns:
+        return Fleet(FleetKind.LED, frozenset(report.worker_id for report in others), place)
+    return Fleet(place=place)
 
 
 def is_alive(report: WorkerReport, now: datetime) -> bool:

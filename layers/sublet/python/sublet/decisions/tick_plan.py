@@ -48,6 +48,8 @@ class Look(Struct, frozen=True):
     announced: Mapping[str, Announcement] = NOTHING_ANNOUNCED
     reports: tuple[WorkerReport, ...] = ()
     """By which workers of a KCL 3.x tell that they live, wherever they stand."""
+    client_version: str | None = None
+    """By whose rules these workers work; None: it is not known."""
 
 
 class TickPlan(Struct, frozen=True):
@@ -105,7 +107,7 @@ def plan_tick(
     waits = malformed | suspected
     standing = under_way(look.dispatched, leases, now)
     sent = {lease_key: dispatched.worker_id for lease_key, dispatched in standing.items()}
-    fleet = fleet_of(look.reports, settings.own_worker_ids, now, settings)
+    fleet = fleet_of(look.reports, look.client_version, settings.own_worker_ids, now, settings)
     chosen = choose_leases(
         leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent, fleet
     )

@@ -35,10 +35,10 @@ def look(ports: Ports, settings: Settings) -> Look:
     shards = ports.stream.list_shards(at=settings.start_position if is_empty else None)
     remembered = ports.sightings.load()
     check_stream(ports, settings.application, remembered.stream, scan, shards)
-    reports = look_at_reports(scan.reports, ports, settings)
+    reports = look_at_reports(scan, ports, settings)
     return Look(
         scan, shards, remembered.sightings, remembered.dispatched, remembered.unread, remembered.round,
-        remembered.announced, reports,
+        remembered.announced, *reports,
     )  # fmt: skip
 
 

@@ -6,25 +6,39 @@ Whatever fails here is logged, and made good by the next one: no lease depends o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from sublet.decisions.fleet_kind import REPORTED_EVERY, ReportPlan, is_due
 from sublet.ports import Ports, Signal, WorkerReports
+from sublet.protocol.lease import LeaseScan
 from sublet.protocol.worker_report import WorkerReport
 from sublet.settings import KclFleet, Mode, Settings
 
+T = TypeVar("T")
 
-def look_at_reports(
-    in_lease_table: tuple[WorkerReport, ...], ports: Ports, settings: Settings
-) -> tuple[WorkerReport, ...]:
+
+class Reported(NamedTuple):
+    """All reports that are known, and by whose rules those who made them work."""
+
+    reports: tuple[WorkerReport, ...]
+    client_version: str | None
+
+
+def look_at_reports(scan: LeaseScan, ports: Ports, settings: Settings) -> Reported:
     """The table of their own is asked only by those who would report there: not where others report in the lease table."""
-    is_led_here = any(report.worker_id not in settings.own_worker_ids for report in in_lease_table)
-    if is_led_here or settings.mode is not Mode.CONTINUOUS or settings.kcl_fleet is KclFleet.V2:
-        return in_lease_table
-    found: list[WorkerReport] = []
-    _with_reports(ports, lambda reports: found.extend(reports.load()))
-    return (*in_lease_table, *found)
+    known = Reported(scan.reports, scan.client_version)
+    is_here = any(report.worker_id not in settings.own_worker_ids for report in scan.reports)
+    if is_here or settings.mode is not Mode.CONTINUOUS or settings.kcl_fleet is KclFleet.V2:
+        return known
+
+    def look(reports: WorkerReports) -> Reported:
+        elsewhere = reports.load()
+        version = reports.client_version() if elsewhere else None
+        return Reported((*scan.reports, *elsewhere), scan.client_version or version)
+
+    return _with_reports(ports, look) or known
 
 
 def make_reports(plan: ReportPlan, ports: Ports) -> None:
@@ -65,10 +79,11 @@ def stop_reporting(worker_ids: Iterable[str], ports: Ports) -> None:
     _with_reports(ports, stop)
 
 
-def _with_reports(ports: Ports, act: Callable[[WorkerReports], object]) -> None:
+def _with_reports(ports: Ports, act: Callable[[WorkerReports], T]) -> T | None:
     if ports.reports is None:
-        return
+        return None
     try:
-        act(ports.reports)
+        return act(ports.reports)
     except Exception as problem:  # noqa: BLE001 - neither a tick nor a window is to end of it
         ports.log.warning("no report to KCL's leader", error=type(problem).__name__, problem=str(problem))
+        return None

@@ -39,6 +39,8 @@ class TickReport:
     inconsistent_shards: int
     others: AmongOthers
     fleet: FleetKind
+    is_reporting: bool
+    """To a KCL 3.x leader, or to one that is to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class LeaseManager:
             inconsistent_shards=len(plan.sync.inconsistent),
             others=plan.others,
             fleet=plan.fleet.kind,
+            is_reporting=bool(plan.fleet.place),
         )
         if plan.announces:
             announce(What.ASKS, self.ports, self.settings, seen.announced)

@@ -6,19 +6,30 @@ from dataclasses import dataclass, field
 
 from sublet.memory.lease_table import MemoryLeaseTable
 from sublet.protocol.conditions import Row
-from sublet.protocol.worker_report import KEY, Place, WorkerReport, decode_report, encode_report
+from sublet.protocol.worker_report import (
+    KEY,
+    Place,
+    WorkerReport,
+    client_version_in,
+    decode_report,
+    encode_report,
+)
 
 
 @dataclass(slots=True)
 class MemoryWorkerReports:
-    """The WorkerReports port. `own_table`: by worker id; None: there is none."""
+    """The WorkerReports port. `own_table`: by worker id; None: there is none. `state`: of the fleet, kept beside it."""
 
     lease_table: MemoryLeaseTable
     own_table: dict[str, Row] | None = field(default_factory=dict)
+    state: Row = field(default_factory=dict)
 
     def load(self) -> tuple[WorkerReport, ...]:
         reports = (decode_report(row, Place.OWN_TABLE) for row in list((self.own_table or {}).values()))
         return tuple(report for report in reports if report is not None)
+
+    def client_version(self) -> str | None:
+        return client_version_in(self.state)
 
     def get(self, worker_id: str) -> WorkerReport | None:
         in_lease_table = decode_report(self.lease_table.row(worker_id) or {}, Place.LEASE_TABLE)

@@ -135,9 +135,11 @@ class LeaseScan(Struct, frozen=True):
     multi_stream   lease keys of a multi-stream KCL application: well formed, and not of this application's one stream.
                    They are left alone
     reports        by which workers of a KCL 3.5 tell that they live
+    client_version by whose rules they work, if it stands here
     """
 
     leases: tuple[Lease, ...]
     malformed: tuple[MalformedRow, ...] = ()
     multi_stream: tuple[str, ...] = ()
     reports: tuple[WorkerReport, ...] = ()
+    client_version: str | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import LEASE_KEY, decode_row, is_multi_stream
-from sublet.protocol.worker_report import Place, WorkerReport, decode_report
+from sublet.protocol.worker_report import Place, WorkerReport, client_version_in, decode_report
 
 
 def scan_of(items: Iterable[Mapping[str, AttributeValue]]) -> LeaseScan:
@@ -15,6 +15,7 @@ def scan_of(items: Iterable[Mapping[str, AttributeValue]]) -> LeaseScan:
     malformed: list[MalformedRow] = []
     multi_stream: list[str] = []
     reports: list[WorkerReport] = []
+    client_version: str | None = None
     for item in items:
         match decode_row(item):
             case Lease() as lease:
@@ -26,4 +27,5 @@ def scan_of(items: Iterable[Mapping[str, AttributeValue]]) -> LeaseScan:
             case None:
                 report = decode_report(item, Place.LEASE_TABLE)
                 reports += [] if report is None else [report]
-    return LeaseScan(tuple(leases), tuple(malformed), tuple(multi_stream), tuple(reports))
+                client_version = client_version or client_version_in(item)
+    return LeaseScan(tuple(leases), tuple(malformed), tuple(multi_stream), tuple(reports), client_version)

@@ -24,6 +24,14 @@ SUPPORT_CODE, SUPPORTED_AT = "sup", "slu"
 SINGLE_TABLE_MIGRATION = 1
 """KCL's only support code: this worker reads and writes its entities in the lease table, once they are there."""
 
+CLIENT_VERSION_KEY, CLIENT_VERSION = "Migration3.0", "cv"
+"""By whose rules the fleet works: while it goes from KCL 2.x to 3.x, workers report, and still take leases each for itself."""
+
+STATE_TABLE_KEY = "key"
+"""Of the table that keeps it, where that is not the lease table."""
+
+ASSIGNING_VERSIONS = frozenset({"CLIENT_VERSION_3X", "CLIENT_VERSION_3X_WITH_ROLLBACK"})
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
@@ -57,6 +65,13 @@ def decode_report(item: Mapping[str, AttributeValue], place: Place) -> WorkerRep
         )
     except (ValueError, OverflowError):
         return None
+
+
+def client_version_in(item: Mapping[str, AttributeValue]) -> str | None:
+    """None: it is no such row."""
+    version: str | None = item.get(CLIENT_VERSION, {}).get("S")
+    is_state = CLIENT_VERSION_KEY in (item.get(name, {}).get("S") for name in (LEASE_KEY, STATE_TABLE_KEY))
+    return version if is_state else None
 
 
 def encode_report(report: WorkerReport) -> dict[str, AttributeValue]:

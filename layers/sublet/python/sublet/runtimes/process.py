@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.decisions.announcing import NOTHING_ANNOUNCED, What, heard_within, tick_interval
-from sublet.decisions.fleet_kind import REPORTED_EVERY, FleetKind
+from sublet.decisions.fleet_kind import REPORTED_EVERY
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.process_report import ProcessReport, ProcessState, process_report
 from sublet.decisions.window import Next
@@ -54,8 +54,8 @@ class ConsumerProcess:
     """As it was at the last look."""
     _tried_at: datetime = field(init=False)
     _looked_at: datetime | None = None
-    _is_led: bool = False
-    """By a KCL 3.x leader; as it was at the last look."""
+    _is_reporting: bool = False
+    """To a KCL 3.x leader; as it was at the last look."""
 
     def __post_init__(self) -> None:
         self._worker = LeaseWorker(self.ports, self.handler, self.settings, asks=True)
@@ -114,7 +114,7 @@ class ConsumerProcess:
                 self._prompt = (
                     self.ports.tasks.signal()
                 )  # before the tick, which answers whatever the old one was set for
-            if self._is_led:
+            if self._is_reporting:
                 stop_reporting(self.settings.own_worker_ids, self.ports)
             if not self.stop.is_set():
                 self._leave()
@@ -149,14 +149,14 @@ class ConsumerProcess:
         finally:
             self._tried_at = self.ports.clock.steady()
         self._looked_at = self._tried_at
-        others, self._is_led = report.others, report.fleet is FleetKind.LED
+        others, self._is_reporting = report.others, report.is_reporting
         self._is_alone = others.is_alone
         if others.gives:
             self.ports.log.info("asked for leases, and giving them", lease_keys=sorted(others.gives))
             self._worker.give(others.gives)
         after = others.next_look.after
         return (
-            min(after, REPORTED_EVERY) if self._is_led else after
+            min(after, REPORTED_EVERY) if self._is_reporting else after
         )  # without a lease no window reports for it
 
     def _leave(self) -> None:

@@ -382,6 +382,11 @@ class Settings:
         return f"{self.application}-WorkerMetricStats"
 
     @property
+    def kcl_state_table(self) -> str:
+        """KCL's name for it, before 3.5."""
+        return f"{self.application}-CoordinatorState"
+
+    @property
     def own_worker_ids(self) -> tuple[str, ...]:
         if self.worker_id is not None:
             return (self.worker_id,)
