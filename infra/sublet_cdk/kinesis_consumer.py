@@ -31,7 +31,6 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.metric_names import NAMESPACE
-from sublet.settings import KclFleet, Mode
 from sublet_cdk import roles, tables
 from sublet_cdk.alarm_pace import AlarmThresholds
 from sublet_cdk.alarms import Deployment
@@ -298,10 +297,7 @@ class KinesisConsumer(Construct):
         roles.grant(grantee, roles.PROCESS_ON_LEASES, self.lease_table.table_arn)
         roles.grant(grantee, roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn)
         roles.grant(grantee, roles.PROCESS_ON_STREAM, self.stream.stream_arn)
-        kcl = {
-            "worker-reports": self._on_kcl(self.settings.worker_reports_table, roles.PROCESS_ON_REPORTS),
-            "kcl-state": self._on_kcl(self.settings.kcl_state_table, roles.LEASE_MANAGER_ON_KCL_STATE),
-        }
+        kcl = self._on_kcl(roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE)
         for statement in (self._on_failure_duties() | kcl).values():
             if statement is not None:
                 roles.grant(grantee, statement.actions, *statement.resources)
@@ -314,14 +310,8 @@ class KinesisConsumer(Construct):
             raise SettingsError("on_failure", None, "what a redrive would be from")
         self.destination.grant_redrive(grantee, self.settings.application)
 
-    def _on_kcl(self, table: str, actions: Sequence[str]) -> iam.PolicyStatement | None:
-        """On a table of KCL 3.x' own: only where the leases of a KCL application are shared, which may be of 3.x."""
-        settings = self.settings
-        keeps = settings.mode is Mode.CONTINUOUS and settings.kcl_fleet is not KclFleet.V2
-        if not (self._may_join_kcl and keeps):
-            return None
-        arn = Stack.of(self).format_arn(service="dynamodb", resource="table", resource_name=table)
-        return roles.allow(actions, arn)
+    def _on_kcl(self, reports: Sequence[str], state: Sequence[str] = ()) -> dict[str, iam.PolicyStatement]:
+        return roles.on_kcl(self, self.settings, reports, state) if self._may_join_kcl else {}
 
     def _on_failure_duties(self) -> dict[str, iam.PolicyStatement | None]:
         return self.destination.duties(self.settings.application) if self.destination else {}
@@ -337,7 +327,7 @@ class KinesisConsumer(Construct):
     def _worker_duties(self) -> dict[str, iam.PolicyStatement | None]:
         return {
             "leases": roles.allow(roles.LEASE_WORKER_ON_LEASES, self.lease_table.table_arn),
-            "worker-reports": self._on_kcl(self.settings.worker_reports_table, roles.LEASE_WORKER_ON_REPORTS),
+            **self._on_kcl(roles.LEASE_WORKER_ON_REPORTS),
             "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
             "stream-key": self._decrypts(),
             **self._on_failure_duties(),
@@ -350,10 +340,7 @@ class KinesisConsumer(Construct):
     def _manager(self, concurrency: int | None) -> lambda_.Function:
         duties: dict[str, iam.PolicyStatement | None] = {
             "leases": roles.allow(roles.LEASE_MANAGER_ON_LEASES, self.lease_table.table_arn),
-            "worker-reports": self._on_kcl(
-                self.settings.worker_reports_table, roles.LEASE_MANAGER_ON_REPORTS
-            ),
-            "kcl-state": self._on_kcl(self.settings.kcl_state_table, roles.LEASE_MANAGER_ON_KCL_STATE),
+            **self._on_kcl(roles.LEASE_MANAGER_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
             "sightings": roles.allow(roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn),
             "stream": roles.allow(roles.LEASE_MANAGER_ON_STREAM, self.stream.stream_arn),
             "stream-key": self._decrypts(),

@@ -133,6 +133,7 @@ class KinesisConsumerService(Construct):
         check_memory(self.settings, memory, "memory")
         _check_tasks(architecture, min_tasks, max_tasks)
         code = self._code(handler_code, image, command, architecture, dependencies)
+        self._may_join_kcl = lease_table is not None
         self.lease_table = tables.lease_table(
             self, self.settings, lease_table, lease_table_removal, lease_table_deletion_protection
         )
@@ -209,6 +210,12 @@ class KinesisConsumerService(Construct):
             None if dependencies is None else Path(dependencies),
         )  # fmt: skip
 
+    def _on_kcl(self) -> dict[str, iam.PolicyStatement]:
+        if not self._may_join_kcl:
+            return {}
+        reports, state = roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE
+        return roles.on_kcl(self, self.settings, reports, state)
+
     def _role(self, given: iam.IRole | None, code: ServiceCode) -> iam.IRole:
         """A task may do what a process does, fetch its own code, and nothing else."""
         stack, key = Stack.of(self), self.stream_key
@@ -222,6 +229,7 @@ class KinesisConsumerService(Construct):
             if asset
             else None,
             **(self.destination.duties(self.settings.application) if self.destination else {}),
+            **self._on_kcl(),
         }
         if self.destination is not None:
             self.destination.acknowledge(self, self.settings.application)

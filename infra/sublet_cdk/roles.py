@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
+from sublet.settings import KclFleet, Mode, Settings
 
 LEASE_MANAGER_ON_LEASES = [
     "dynamodb:Scan",
@@ -31,7 +32,7 @@ LEASE_WORKER_ON_STREAM = ["kinesis:GetRecords", "kinesis:GetShardIterator", "kin
 LEASE_MANAGER_ON_REPORTS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_KCL_STATE = ["dynamodb:GetItem"]
 LEASE_WORKER_ON_REPORTS = ["dynamodb:GetItem", "dynamodb:PutItem"]
-"""On the table in which a KCL from 3.0 to 3.4 keeps its workers' reports; from 3.5 on that is the lease table."""
+"""On the tables in which a KCL from 3.0 to 3.4 keeps its workers' reports, and its state; from 3.5 on that is the lease table."""
 
 READER_ON_LEASES = ["dynamodb:Scan", "dynamodb:GetItem"]
 PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
@@ -81,6 +82,22 @@ PIPELINE_ON_TABLES = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:Abo
 
 def allow(actions: Sequence[str], *resources: str) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=list(actions), resources=list(resources))
+
+
+def on_kcl(
+    scope: Construct, settings: Settings, reports: Sequence[str], state: Sequence[str]
+) -> dict[str, iam.PolicyStatement]:
+    """On the tables that a KCL from 3.0 to 3.4 has beside its leases, for who shares them and would be assigned some."""
+    if settings.mode is not Mode.CONTINUOUS or settings.kcl_fleet is KclFleet.V2:
+        return {}
+    duties = {"worker-reports": (settings.worker_reports_table, reports)}
+    if state:
+        duties["kcl-state"] = (settings.kcl_state_table, state)
+    stack = Stack.of(scope)
+    return {
+        duty: allow(actions, stack.format_arn(service="dynamodb", resource="table", resource_name=table))
+        for duty, (table, actions) in duties.items()
+    }
 
 
 def write_log(log_group_arn: str) -> iam.PolicyStatement:

@@ -59,7 +59,7 @@ class Broken:
 
 def test_a_report_that_fails_is_told_and_ends_nothing() -> None:
     world = EngineWorld(CONTINUOUS)
-    world.reports = Broken()  # type: ignore[assignment] # a double
+    world.reports = Broken()
     ports = world.ports
     assert look_at_reports(LeaseScan(()), ports, CONTINUOUS).reports == ()
     make_reports(ReportPlan((OURS,)), ports)
