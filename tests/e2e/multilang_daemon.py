@@ -30,15 +30,7 @@ def daemon(
     aws: EmbeddedAws, stream: str, application: str, program: Path, environment: dict[str, str], folder: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """It runs `program` for each lease, in `environment`; what all of them say is in the folder's `log`."""
-    start = folder / "start"
-    start.write_text(f"#!/bin/sh\nexec {sys.executable} -u {program}\n")
-    start.chmod(0o755)
-    lines = (f"{name} = {value}" for name, value in _properties(aws, stream, application, start).items())
-    (folder / "daemon.properties").write_text("\n".join(lines))
-    command = [
-        *(str(JAVA), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Daws.cborEnabled=false"),
-        *("-cp", f"{PACKAGES}/amazon_kclpy/jars/*", DAEMON, str(folder / "daemon.properties")),
-    ]
+    command = daemon_command(aws, stream, application, program, folder)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:
@@ -46,6 +38,23 @@ def daemon(
     finally:
         process.send_signal(signal.SIGKILL)  # its programs end with their input
         process.wait()
+
+
+def daemon_command(
+    aws: EmbeddedAws, stream: str, application: str, program: Path, folder: Path, **more: str
+) -> list[str]:
+    """`more`: properties beside those that every test has, or in their place."""
+    start = folder / "start"
+    start.write_text(f"#!/bin/sh\nexec {sys.executable} -u {program}\n")
+    start.chmod(0o755)
+    properties = {**_properties(aws, stream, application, start), **more}
+    (folder / "daemon.properties").write_text(
+        "\n".join(f"{name} = {value}" for name, value in properties.items())
+    )
+    return [
+        *(str(JAVA), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Daws.cborEnabled=false"),
+        *("-cp", f"{PACKAGES}/amazon_kclpy/jars/*", DAEMON, str(folder / "daemon.properties")),
+    ]
 
 
 def _properties(aws: EmbeddedAws, stream: str, application: str, start: Path) -> dict[str, str]:

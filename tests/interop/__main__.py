@@ -26,6 +26,7 @@ from tests.interop.deaggregation import COUNT, compare
 from tests.interop.stories.catch_up import CatchUp
 from tests.interop.stories.handoff import Handoff, HandoffDeaths
 from tests.interop.stories.migration import Migration
+from tests.interop.stories.multilang import MultiLang
 from tests.interop.stories.sequential import Sequential
 from tests.interop.stories.spark import Spark
 from tests.interop.stories.together import Together
@@ -58,6 +59,7 @@ LONG: Mapping[str, Callable[[Stage, Java], Story]] = {
     "handoff-deaths": HandoffDeaths,
     "migration": Migration,
     "catch-up": CatchUp,
+    "multilang": MultiLang,
     "spark": Spark,
 }
 DEPLOYED = ("catch-up",)
