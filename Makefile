@@ -116,7 +116,7 @@ interop: setup ## Java's own KCL 2.x and 3.x, and the KPL, on one lease table wi
 	@$(PY) -m tests.interop $(STORY)
 
 .PHONY: interop-long
-interop-long: setup ## what takes longer of it: migrations from 2.x to 3.x, Lambda, Spark
+interop-long: setup .local/localstack/.installed .local/spark/.installed ## what takes longer of it: migration from 2.x to 3.x, Lambda, MultiLangDaemon, Spark (half an hour)
 	@$(PY) -m tests.interop --long
 
 .PHONY: nats
