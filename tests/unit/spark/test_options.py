@@ -122,6 +122,14 @@ def test_refused_for_a_batch(given: dict[str, str], named: str, why: str) -> Non
     assert refused.value.name == named
 
 
+@pytest.mark.parametrize("seconds", [3, 5, 10, 20])
+def test_any_failover_time_has_its_heartbeats(seconds: int) -> None:
+    """A third of five seconds, rounded up to a microsecond, is more than a third."""
+    given = {"stream": "orders", "application": "audit", "leases": "hold", "failoverTime": f"{seconds}s"}
+    settings = parse_options(given, Use.STREAM).keeper_settings
+    assert settings.heartbeat_interval * 3 <= settings.failover_time
+
+
 def test_moments_keep_their_zone() -> None:
     options = parse_options(
         {"stream": "orders", "startPosition": "AT_TIMESTAMP:2026-01-31T09:00:00+01:00"}, Use.BATCH

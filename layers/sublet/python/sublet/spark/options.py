@@ -128,7 +128,7 @@ class Options:
             max_leases_to_steal_at_one_time=0,
             start_position=self.start_position,
             failover_time=self.failover_time,
-            heartbeat_interval=self.failover_time / HEARTBEATS_PER_FAILOVER,
+            heartbeat_interval=self.failover_time // HEARTBEATS_PER_FAILOVER,
         )
 
 
