@@ -30,12 +30,14 @@ class Profile(StrEnum):
 
     KCL_2 = "kcl2"
     KCL_3 = "kcl3"
+    KCL_3_4 = "kcl34"
     KPL = "kpl"
 
 
 PROGRAMS: Mapping[Profile, tuple[str, ...]] = {
     Profile.KCL_2: ("Consumer", "Deaggregator"),
     Profile.KCL_3: ("Consumer", "Deaggregator"),
+    Profile.KCL_3_4: ("Consumer",),
     Profile.KPL: ("Producer",),
 }
 

@@ -2,8 +2,8 @@
 
 `python -m tests.interop.golden_rows [kcl2] [kcl3]`. A life of one application, every write to its table looked at: KCL
 takes, checkpoints, ends, begins children and, in 3.x, hands over; beside it the rows that are no leases. A second application
-begins at a moment and prepares its checkpoints, a third begins at LATEST; one of 2.x has 3.x as its successor, which keeps
-what is no lease in tables of their own.
+begins at a moment and prepares its checkpoints, a third begins at LATEST, and one of 3.4 keeps what is no lease in tables of
+their own.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from infra.local.embedded import ROOT, EmbeddedAws, embedded_aws
 from tests.e2e.deliveries import wait_until
 from tests.interop.build import Profile, build, problem
 from tests.interop.stories.handoff import ask_for_handoff, hand_over
-from tests.interop.workers import SIDES, Java
+from tests.interop.workers import Java
 from tests.mixed_fleet.history import Row
 from tests.mixed_fleet.stage import Stage, new_fleet, stage_of
 from tests.mixed_fleet.workers import Employer, Side
 
-FILES = {profile: ROOT / "tests" / "data" / f"kcl_{profile[-1]}_rows.json" for profile in SIDES}
+DATA = ROOT / "tests" / "data"
+FILES = {Profile.KCL_2: DATA / "kcl_2_rows.json", Profile.KCL_3: DATA / "kcl_3_rows.json"}
 PATIENCE = 240.0
 Found = dict[str, Row]
 
@@ -83,7 +84,7 @@ def main() -> int:
             _beginnings(aws, profile, found)
             _write(file, found)
             if profile is Profile.KCL_3:
-                _succession(aws, found)
+                _tables_of_its_own(aws, found)
                 _write(file, found)
     return 0
 
@@ -125,23 +126,14 @@ def _beginnings(aws: EmbeddedAws, profile: Profile, found: Found) -> None:
             _collect(stage, found, kinds)
 
 
-def _succession(aws: EmbeddedAws, found: Found) -> None:
-    """3.x on a table of 2.x: first as one of 2.x, then moving what is no lease into the lease table."""
-    with _application(aws, "rows-succession") as (stage, java), stage.producing():
-        first = stage.hire(java.kcl(Profile.KCL_2, "1"))
-        stage.handles(first)
-        first.stop()
-        compatible = {"clientVersion": "CLIENT_VERSION_CONFIG_COMPATIBLE_WITH_2X"}
-        second = stage.hire(java.kcl(Profile.KCL_3, "1", **compatible))
-        stage.handles(second)
+def _tables_of_its_own(aws: EmbeddedAws, found: Found) -> None:
+    """What 3.5 keeps in the lease table, 3.4 keeps beside it."""
+    with _application(aws, "rows-kcl34") as (stage, java), stage.producing():
+        stage.handles(stage.hire(java.kcl(Profile.KCL_3_4, "1")))
         time.sleep(40)  # a report of metrics, every 30 s
-        _collect_side_tables(stage, found, "compatible")
-        second.stop()
-        third = stage.hire(java.kcl(Profile.KCL_3, "2", singleTable="true"))
-        stage.handles(third)
-        time.sleep(40)
-        _collect_side_tables(stage, found, "3x")
-        _collect_entities(stage, found)
+        for table in ("WorkerMetricStats", "CoordinatorState"):
+            rows = stage.fleet.dynamodb.scan(TableName=f"{stage.fleet.stream}-{table}")["Items"]
+            found.update({f"{SIDE_TABLE}{table}_{number}": row for number, row in enumerate(rows)})
 
 
 @contextmanager
@@ -176,14 +168,6 @@ def _collect_entities(stage: Stage, found: Found) -> None:
         kind = (written.row or {}).get("entityType", {}).get("S", "LEASE")
         if kind != "LEASE" and written.row and not written.key.startswith(Side.SUBLET):
             found[f"{ENTITY}{kind}"] = written.row
-
-
-def _collect_side_tables(stage: Stage, found: Found, when: str) -> None:
-    for table in ("WorkerMetricStats", "CoordinatorState"):
-        name = f"{stage.fleet.stream}-{table}"
-        if name in stage.fleet.dynamodb.list_tables()["TableNames"]:
-            for number, row in enumerate(stage.fleet.dynamodb.scan(TableName=name)["Items"]):
-                found[f"{SIDE_TABLE}{table}_{when}_{number}"] = row
 
 
 def _binary(value: object) -> Any:

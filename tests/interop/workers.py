@@ -12,7 +12,7 @@ from tests.interop.build import BUILT, Profile, command
 from tests.interop.tls import in_front_of
 from tests.mixed_fleet.workers import Employer, Side, Worker
 
-SIDES = {Profile.KCL_2: Side.KCL_2, Profile.KCL_3: Side.KCL_3}
+SIDES = {Profile.KCL_2: Side.KCL_2, Profile.KCL_3: Side.KCL_3, Profile.KCL_3_4: Side.KCL_3_4}
 KPL_LIMIT = 180.0
 LEADERS_LOCK = {
     "dynamoDbLockBasedLeaderLeaseDurationInMillis": 20_000,
@@ -30,7 +30,7 @@ class Java:
     def kcl(self, profile: Profile, name: str, **settings: str | int) -> Worker:
         """`settings`: system properties of java/Consumer.java."""
         side, employer = SIDES[profile], self.employer
-        pace = LEADERS_LOCK if profile is Profile.KCL_3 else {}
+        pace = {} if profile is Profile.KCL_2 else LEADERS_LOCK
         given = {"failoverTimeMillis": employer.failover_seconds * 1_000, **pace, **settings}
         options = [f"-Dinterop.{key}={value}" for key, value in given.items()]
         worker_id = f"{side}-{name}"

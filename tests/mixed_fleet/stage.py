@@ -24,7 +24,7 @@ from tests.mixed_fleet.workers import Side, Worker
 KEYS = [f"key-{n}" for n in range(40)]
 PRODUCE_EVERY = 0.5
 """Seconds between two rounds of one event per key; every fourth round is of KPL aggregates."""
-PATIENCE = 150.0
+PATIENCE = 240.0
 """Seconds for any step: a worker's cold start, two failover times and KCL's 20 s between two assignments."""
 
 
@@ -174,6 +174,7 @@ def is_well(stage: Stage, story: Callable[[], None], *, repeats_nothing: Contain
     finally:
         stage.end()
         stage.history.stop()
+        stage.history.keep(stage.folder / "writes.log")
     verdict = stage.verdict()
     _show(stage, verdict, stuck)
     unwanted = [repeat for repeat in verdict.repeats if repeat.what in repeats_nothing]

@@ -30,11 +30,12 @@ class Side(StrEnum):
     KCL_RS = "kcl-rs"
     KCL_2 = "kcl2"
     KCL_3 = "kcl3"
+    KCL_3_4 = "kcl34"
     MULTILANG = "multilang"
     SUBLET = "sublet"
 
 
-KCL_SIDES = (Side.KCL_RS, Side.KCL_2, Side.KCL_3, Side.MULTILANG)
+KCL_SIDES = (Side.KCL_RS, Side.KCL_2, Side.KCL_3, Side.KCL_3_4, Side.MULTILANG)
 
 
 class How(StrEnum):

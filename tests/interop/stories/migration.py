@@ -1,6 +1,7 @@
-"""KCL 2.x to 3.x with sublet in the fleet, until Java says that it is complete; then 3.5's move to a single table.
+"""KCL 2.x to 3.x with sublet in the fleet until Java says that it is complete, and 3.4's tables of its own into 3.5's single one.
 
-Java's leader goes on only when every worker that holds a lease has reported for ten minutes, sublet's too.
+Java's leader goes on only when every worker that holds a lease has reported for ten minutes, or says that it can, sublet's too.
+3.5 on a table of 2.x has a single table from the start.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.mixed_fleet.workers import How, Worker
 COMPATIBLE = "CLIENT_VERSION_CONFIG_COMPATIBLE_WITH_2X"
 PATIENCE = 1_500.0
 BAKE_SECONDS = 30
-"""KCL's default is days: until it believes that nobody goes back."""
+"""Until KCL believes that nobody goes back; its default is long."""
 STATES = "CoordinatorState"
 
 
@@ -35,45 +36,71 @@ class Migration:
             stage.handles(old)
             stage.hire(self.java.employer.sublet("1"))
             stage.settle("2.x and sublet", stage.alive(), each=True)
-            compatible = self._deployed(old, "1", clientVersion=COMPATIBLE)
+            compatible = replaced(stage, old, self.java.kcl(Profile.KCL_3, "1", clientVersion=COMPATIBLE))
             stage.fleet.split()
-            self._becomes("Migration3.0", "cv", "CLIENT_VERSION_3X_WITH_ROLLBACK")
-            native = self._deployed(compatible, "2")
-            self._becomes("Migration3.0", "cv", "CLIENT_VERSION_3X")
+            becomes(stage, "Migration3.0", "cv", "CLIENT_VERSION_3X_WITH_ROLLBACK")
+            replaced(stage, compatible, self.java.kcl(Profile.KCL_3, "2"))
+            becomes(stage, "Migration3.0", "cv", "CLIENT_VERSION_3X")
             stage.fleet.merge(1)
-            self._deployed(
-                native, "3", singleTable="true", tableMigrationCompleteBakeTimeSeconds=BAKE_SECONDS
-            )
-            self._becomes("TableMigration3.5", "tm", "TABLE_MIGRATION_STATUS_COMPLETE")
+            stage.settle("on 3.x", stage.alive())
+        stage.drained()
+
+
+@dataclass(frozen=True)
+class Tables:
+    stage: Stage
+    java: Java
+    repeats_nothing: Container[str] = (How.STOPPED,)
+
+    def run(self) -> None:
+        stage = self.stage
+        with stage.producing():
+            separate = stage.hire(self.java.kcl(Profile.KCL_3_4, "1"))
+            stage.handles(separate)
+            stage.hire(self.java.employer.sublet("1"))
             stage.fleet.split()
+            stage.settle("3.4 and sublet", stage.alive(), each=True)
+            deployed = replaced(stage, separate, self.java.kcl(Profile.KCL_3, "1"))
+            becomes(stage, "TableMigration3.5", "tm", "TABLE_MIGRATION_STATUS_DEPLOYED")
+            moving: dict[str, str | int] = {
+                "singleTable": "true",
+                "tableMigrationCompleteBakeTimeSeconds": BAKE_SECONDS,
+            }
+            replaced(stage, deployed, self.java.kcl(Profile.KCL_3, "2", **moving))
+            becomes(stage, "TableMigration3.5", "tm", "TABLE_MIGRATION_STATUS_COMPLETE")
+            stage.fleet.merge(1)
             stage.settle("on a single table", stage.alive())
         stage.drained()
 
-    def _deployed(self, before: Worker, name: str, **settings: str | int) -> Worker:
-        """The next version in the place of the one before, as a rolling deployment does it."""
-        worker = self.stage.hire(self.java.kcl(Profile.KCL_3, name, **settings))
-        self.stage.handles(worker)
-        before.stop()
-        self.stage.settle(f"{before.worker_id} is stopped", self.stage.alive())
-        return worker
 
-    def _becomes(self, key: str, attribute: str, wanted: str) -> None:
-        started = time.monotonic()
-        wait_until(
-            lambda: self._state(key, attribute) == wanted,
-            PATIENCE,
-            lambda: f"{key} is {self._state(key, attribute)}, not {wanted}",
-        )
-        self.stage.note(f"{key} is {wanted}", started)
+def replaced(stage: Stage, before: Worker, worker: Worker) -> Worker:
+    """The next version in the place of the one before, as a rolling deployment does it."""
+    stage.hire(worker)
+    before.stop()
+    stage.handles(worker)
+    stage.settle(f"{before.worker_id} is stopped", stage.alive())
+    return worker
 
-    def _state(self, key: str, attribute: str) -> str | None:
-        """Of the table of its own, or of the lease table once it is there."""
-        in_lease_table = self.stage.watch.rows.get(key, {})
-        if attribute in in_lease_table:
-            return str(in_lease_table[attribute]["S"])
-        dynamodb = self.stage.fleet.dynamodb
-        table = f"{self.stage.fleet.stream}-{STATES}"
-        if table not in dynamodb.list_tables()["TableNames"]:
-            return None
-        row = dynamodb.get_item(TableName=table, Key={"key": {"S": key}}).get("Item", {})
-        return row[attribute]["S"] if attribute in row else None
+
+def becomes(stage: Stage, key: str, attribute: str, wanted: str) -> None:
+    """Wait until the fleet's state is that."""
+    started = time.monotonic()
+    wait_until(
+        lambda: _state(stage, key, attribute) == wanted,
+        PATIENCE,
+        lambda: f"{key} is {_state(stage, key, attribute)}, not {wanted}",
+    )
+    stage.note(f"{key} is {wanted}", started)
+
+
+def _state(stage: Stage, key: str, attribute: str) -> str | None:
+    """Of the table of its own, or of the lease table once it is there."""
+    in_lease_table = stage.watch.rows.get(key, {})
+    if attribute in in_lease_table:
+        return str(in_lease_table[attribute]["S"])
+    dynamodb = stage.fleet.dynamodb
+    table = f"{stage.fleet.stream}-{STATES}"
+    if table not in dynamodb.list_tables()["TableNames"]:
+        return None
+    row = dynamodb.get_item(TableName=table, Key={"key": {"S": key}}).get("Item", {})
+    return row[attribute]["S"] if attribute in row else None
