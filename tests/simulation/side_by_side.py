@@ -102,7 +102,7 @@ class SideBySideHandler:
         world, count = self.world, len(batch.records)
         fails_at = world.chance.randrange(count) if world.strikes(Fault.HANDLER_FAILS) else None
         for number, record in enumerate(batch.records):
-            world.scheduler.sleep(int(world.chance.uniform(0, 1) * SECOND))
+            world.scheduler.sleep(int(world.chance.uniform(0, 0.2) * SECOND))
             if is_poison(record.data) or number == fails_at:
                 self._fail(batch, number)
         self._finish(batch, count)
