@@ -63,6 +63,18 @@ test-spark: setup $(SPARK_ENV)/.installed ## only the tests on Spark, with twent
 	@$(say) "Tests on Spark ($(SPARK))"
 	@$(SPARK_ENV)/bin/python -m pytest tests/spark $(SPARK_TESTS) $(PYTEST_ARGS)
 
+LAKE_JARS := org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0 io.delta:delta-spark_2.13:4.0.0 io.delta:delta-storage:4.0.0
+.PHONY: test-lake
+test-lake: setup .local/spark-4.0/.installed .local/lake-jars/.installed ## Iceberg and Delta by their own jars, on Spark 4.0: written, killed, resumed (needs Java 17 and Maven)
+	@.local/spark-4.0/bin/python -m pytest tests/spark/test_lake_jars.py $(PYTEST_ARGS)
+
+.local/lake-jars/.installed: Makefile
+	@$(say) "Iceberg's and Delta's jars, in $(@D)"
+	@for jar in $(LAKE_JARS); do \
+		mvn -q -B --strict-checksums org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dartifact=$$jar -DoutputDirectory=$(CURDIR)/$(@D); \
+	done
+	@touch $@
+
 .PHONY: lint
 lint: setup ## ruff, import-linter, mypy
 	@$(say) "ruff: style and known mistakes"

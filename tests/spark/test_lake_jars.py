@@ -1,0 +1,124 @@
+"""Iceberg and Delta by their own jars, on the release of Spark that both have some for: `make test-lake`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from sublet.spark import drain
+
+from infra.local import EmbeddedAws
+from tests.spark.flight_events import FlightStream
+from tests.spark.kinesis_stream import BusyStream
+from tests.spark.local_session import ROOT, local_session
+from tests.spark.processes import kill_session
+
+JARS = sorted((ROOT / ".local" / "lake-jars").glob("*.jar"))
+EXAMPLE = ROOT / "examples" / "pipeline"
+ICEBERG = {
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.lake.type": "hadoop",
+    "spark.sql.catalog.lake.cache-enabled": "false",
+}
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+if not JARS or not pyspark.__version__.startswith("4.0."):
+    pytest.skip("`make test-lake` gets the jars, which are for Spark 4.0", allow_module_level=True)
+
+
+def jars(name: str) -> str:
+    return ",".join(str(jar) for jar in JARS if name in jar.name)
+
+
+def run(
+    aws: EmbeddedAws, moment: int, stream: FlightStream, folder: Path
+) -> tuple[int, dict[str, list[list[object]]]]:
+    """The exit code of a run that dies at that moment; and of one that does not, what the tables hold."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.spark.lake_program",
+        str(moment),
+        "--available-now",
+        "--sink",
+        "iceberg",
+    ]
+    command += [
+        "--stream",
+        stream.name,
+        "--output",
+        "lake.flights",
+        "--checkpoint",
+        str(folder / "checkpoint"),
+    ]
+    command += ["--schema", str(EXAMPLE / "flights.json"), "--option", "maxRecordsPerTrigger=60"]
+    conf = {
+        **ICEBERG,
+        "spark.sql.catalog.lake.warehouse": str(folder / "lake"),
+        "spark.jars": jars("iceberg"),
+    }
+    for name, value in {**conf, "spark.master": "local[2]", "spark.ui.enabled": "false"}.items():
+        command += ["--conf", f"{name}={value}"]
+    environment = {**os.environ, **aws.environment, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, start_new_session=True, stdout=subprocess.PIPE, text=True
+    ) as program:
+        try:
+            said, _ = program.communicate(timeout=600)
+        finally:
+            kill_session(program.pid)
+    return program.returncode, dict(json.loads(line) for line in said.splitlines() if line.startswith('["'))
+
+
+def test_an_iceberg_table_is_written_killed_and_resumed(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+    """Between two tables of a batch, and after the last one, before Spark has noted the batch."""
+    stream = FlightStream(embedded_aws.client("kinesis"), f"iceberg-{os.getpid()}")
+    for moment in (1, 3):
+        stream.produce(40)
+        time.sleep(1.1)
+        assert run(embedded_aws, moment, stream, tmp_path)[0] == -signal.SIGKILL
+    code, tables = run(embedded_aws, -1, stream, tmp_path)
+    assert code == 0
+    positions = {name: Counter((str(number), sub) for number, sub in rows) for name, rows in tables.items()}
+    assert len(positions["raw"]) == len(stream.produced), "missing"
+    assert set(positions["raw"].values()) == {1}, "twice"
+    assert positions["raw"] == positions["parsed"] + positions["rejected"]
+
+
+@pytest.fixture
+def delta(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+    settings = " ".join(f"--conf {name}={value}" for name, value in DELTA.items())
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars {jars('delta')} {settings} pyspark-shell")
+    with local_session(embedded_aws) as session:
+        yield session
+
+
+def test_a_stream_into_a_delta_table_by_delta_s_own_sink(
+    delta: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    stream = BusyStream(embedded_aws.client("kinesis"), f"delta-jar-{os.getpid()}", 3)
+    for _ in range(2):
+        stream.produce()
+        stream.reshard()
+        stream.produce()
+        time.sleep(1.1)
+        rows = delta.readStream.format("sublet").options(stream=stream.name, availableNow="true").load()
+        writer = rows.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        drain(writer.start(str(tmp_path / "table")))
+        found = delta.read.format("delta").load(str(tmp_path / "table")).select("data").collect()
+        assert sorted((bytes(row["data"]) for row in found), key=int) == stream.produced
