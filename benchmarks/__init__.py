@@ -22,5 +22,6 @@ NAMES = (
     "log_bytes",
     "spark_rows",
     "spark_batches",
+    "spark_polls",
 )
 """In the order of `python -m benchmarks`. A name stands for all that begin with it and a `_`: `spark`."""

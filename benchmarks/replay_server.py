@@ -1,9 +1,10 @@
 """A Kinesis that is too fast to matter: `python -m benchmarks.replay_server PORT` serves GetRecords bodies made beforehand.
 
-Three streams of 4 shards: `idle`; `plain`, 100,000 records of 1 KB; `aggregated`, 1.6 million user records of 100 B in
-4,000 KPL aggregates of 50 KB. Pages are the service's largest: 10 MB or 10,000 records. Every user record has a key of its
-own that hashes into its shard, or KCL's rule would rightly drop the aggregates. No limit is enforced but the pages' size:
-what is measured is the consumer. Iterators start at the trim horizon or at the tip.
+Streams of 4 shards, each made when it is first asked for: `idle`; `plain`, 100,000 records of 1 KB; `aggregated`, 1.6 million
+user records of 100 B in 4,000 KPL aggregates of 50 KB; and the other way round `plain-small`, 400,000 of 100 B, and
+`aggregated-large`, 200,000 of 1 KB in as many aggregates. Pages are the service's largest: 10 MB or 10,000 records. Every
+user record has a key of its own that hashes into its shard, or KCL's rule would rightly drop the aggregates. No limit is
+enforced but the pages' size: what is measured is the consumer. Iterators start at the trim horizon or at the tip.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle, islice
 from random import Random
+from threading import Lock
 from typing import Any, ClassVar, Protocol
 
 from sublet.protocol.aggregation import aggregate
@@ -24,13 +26,21 @@ from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 HOST = "127.0.0.1"
 SHARDS = 4
 IDLE, PLAIN, AGGREGATED = "idle", "plain", "aggregated"
+PLAIN_SMALL, AGGREGATED_LARGE = "plain-small", "aggregated-large"
 
 PLAIN_RECORDS = 100_000
 PLAIN_BYTES = 1024
 AGGREGATES = 4_000
 USER_RECORDS_EACH = 400
 USER_RECORD_BYTES = 100
-USER_RECORDS = {PLAIN: PLAIN_RECORDS, AGGREGATED: AGGREGATES * USER_RECORDS_EACH}
+SMALL_RECORDS = 400_000
+LARGE_EACH = 50
+USER_RECORDS = {
+    PLAIN: PLAIN_RECORDS,
+    AGGREGATED: AGGREGATES * USER_RECORDS_EACH,
+    PLAIN_SMALL: SMALL_RECORDS,
+    AGGREGATED_LARGE: AGGREGATES * LARGE_EACH,
+}
 STREAM_RECORDS = {PLAIN: PLAIN_RECORDS, AGGREGATED: AGGREGATES}
 
 PAGE_BYTES = 10_000_000
@@ -59,19 +69,19 @@ def keys_of(shard: int, random: Random) -> Iterator[str]:
             yield key
 
 
-def plain_records(shard: int) -> Iterator[Record]:
+def plain_records(shard: int, records: int = PLAIN_RECORDS, size: int = PLAIN_BYTES) -> Iterator[Record]:
     random = Random(shard)
-    for key in islice(keys_of(shard, random), PLAIN_RECORDS // SHARDS):
-        yield key, random.randbytes(PLAIN_BYTES)
+    for key in islice(keys_of(shard, random), records // SHARDS):
+        yield key, random.randbytes(size)
 
 
-def aggregates(shard: int) -> Iterator[Record]:
+def aggregates(shard: int, each: int = USER_RECORDS_EACH, size: int = USER_RECORD_BYTES) -> Iterator[Record]:
     random = Random(shard)
     keys = keys_of(shard, random)
 
     def one() -> Record:
-        own = list(islice(keys, USER_RECORDS_EACH))
-        return own[0], aggregate([(key, None, random.randbytes(USER_RECORD_BYTES)) for key in own])
+        own = list(islice(keys, each))
+        return own[0], aggregate([(key, None, random.randbytes(size)) for key in own])
 
     return islice(cycle([one() for _ in range(DISTINCT_AGGREGATES)]), AGGREGATES // SHARDS)
 
@@ -131,22 +141,30 @@ class Replay:
     """The streams and the operations on them."""
 
     def __init__(self) -> None:
-        sources: dict[str, Callable[[int], Iterator[Record]]] = {
+        self._sources: dict[str, Callable[[int], Iterator[Record]]] = {
             IDLE: lambda _: iter(()),
             PLAIN: plain_records,
             AGGREGATED: aggregates,
+            PLAIN_SMALL: lambda shard: plain_records(shard, SMALL_RECORDS, USER_RECORD_BYTES),
+            AGGREGATED_LARGE: lambda shard: aggregates(shard, LARGE_EACH, PLAIN_BYTES),
         }
-        self._pages = {
-            name: [pages(name, shard, source(shard)) for shard in range(SHARDS)]
-            for name, source in sources.items()
-        }
+        self._made: dict[str, list[list[bytes]]] = {}
+        self._making = Lock()
+
+    def _pages(self, name: str) -> list[list[bytes]]:
+        with self._making:
+            if name not in self._made:
+                source = self._sources[name]
+                self._made[name] = [pages(name, shard, source(shard)) for shard in range(SHARDS)]
+            return self._made[name]
 
     def reply(self, operation: str, request: dict[str, Any]) -> bytes:
         if operation == "GetRecords":
             return self._records(request)
         name = request.get("StreamName") or request.get("StreamARN", "").rpartition("/")[2]
-        if name not in self._pages:
-            raise Refused(f"there is no stream {name!r}, only {', '.join(self._pages)}")
+        if name not in self._sources:
+            raise Refused(f"there is no stream {name!r}, only {', '.join(self._sources)}")
+        self._pages(name)
         match operation:
             case "ListShards":
                 reply: dict[str, object] = {"Shards": shards()}
@@ -166,7 +184,7 @@ class Replay:
         stream, shard, page, _ = request["ShardIterator"].split("/")
         if request.get("Limit", PAGE_RECORDS) < PAGE_RECORDS:
             raise Refused(f"pages are of up to {PAGE_RECORDS} records; ask for as many")
-        return self._pages[stream][int(shard)][int(page)]
+        return self._pages(stream)[int(shard)][int(page)]
 
     def _iterator(self, name: str, request: dict[str, Any]) -> str:
         shard = int(request["ShardId"].rpartition("-")[2])
@@ -174,7 +192,7 @@ class Replay:
             case "TRIM_HORIZON" | "AT_TIMESTAMP":
                 return iterator(name, shard, 0)
             case "LATEST":
-                return iterator(name, shard, len(self._pages[name][shard]) - 1)
+                return iterator(name, shard, len(self._pages(name)[shard]) - 1)
             case other:
                 raise Refused(f"iterators of type {other} are not served")
 

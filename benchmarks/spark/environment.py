@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.peers import ROOT
@@ -24,7 +25,7 @@ def is_there() -> bool:
         return False
 
 
-def measured_on_spark(module: str) -> Any:
+def measured_on_spark(module: str, environment: Mapping[str, str] | None = None) -> Any:
     """What `python -m <module>` prints as its last line, as JSON; None where there is no Spark.
 
     In a session of its own, so that it can tell the CPU time of all its processes, the JVM and Spark's Python workers.
@@ -38,7 +39,12 @@ def measured_on_spark(module: str) -> Any:
         capture_output=True,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYSPARK_PYTHON": str(PYTHON)},
+        env={
+            **os.environ,
+            **(environment or {}),
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYSPARK_PYTHON": str(PYTHON),
+        },
     )
     if run.returncode != 0:
         raise ChildProcessError(f"{module} failed:\n{run.stderr[-5000:]}")

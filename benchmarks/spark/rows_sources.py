@@ -124,18 +124,23 @@ def _tuples(size: int, records: int) -> Iterator[Row]:
 def _agg_tuples(size: int, records: int) -> Iterator[Row]:
     """It filters nothing, and gives data back in base64."""
     for page in _stream_records(size, records):
-        for found in _aws_kinesis_agg()(map(_boto3_record, page), data_format="Boto3"):
-            user = found["kinesis"]
-            yield (
-                b64decode(user["data"]),
-                user["partitionKey"],
-                user["explicitHashKey"],
-                user["sequenceNumber"],
-                user["subSequenceNumber"],
-                user["approximateArrivalTimestamp"],
-                SHARD_ID,
-                STREAM,
-            )
+        yield from agg_rows(map(_boto3_record, page), SHARD_ID, STREAM)
+
+
+def agg_rows(records: Iterable[dict[str, Any]], shard_id: str, stream: str) -> Iterator[Row]:
+    """boto3's records, through aws-kinesis-agg."""
+    for found in _aws_kinesis_agg()(records, data_format="Boto3"):
+        user = found["kinesis"]
+        yield (
+            b64decode(user["data"]),
+            user["partitionKey"],
+            user["explicitHashKey"],
+            user["sequenceNumber"],
+            user["subSequenceNumber"],
+            user["approximateArrivalTimestamp"],
+            shard_id,
+            stream,
+        )
 
 
 def _boto3_record(record: StreamRecord) -> dict[str, object]:

@@ -1,0 +1,131 @@
+"""`python -m benchmarks.spark.polls`, in Spark's environment: the replay server's streams, polled and read. Prints JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import partial
+from statistics import median
+from tempfile import mkdtemp
+from typing import Any
+
+import boto3
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+from sublet.protocol.kpl_format import MAGIC
+from sublet.spark.read.rows import SCHEMA_DDL
+
+from benchmarks.peers import PYTHON as PEERS
+from benchmarks.replay_server import USER_RECORDS
+from benchmarks.spark.names import AGG, SUBLET
+from benchmarks.spark.rows_sources import agg_rows
+from benchmarks.spark.session import cpu_seconds
+
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+NOOP, PARQUET = "noop", "parquet"
+UNTIL = "AT_TIMESTAMP:2026-06-01T00:00:00Z"
+"""After everything that is there, so that the tip is not looked for, at which the server's iterators cannot start."""
+
+
+class Peer(DataSource):
+    """What one writes with boto3 and aws-kinesis-agg: a task for each shard, which polls without pause and yields tuples."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "boto3_agg"
+
+    def schema(self) -> str:
+        return SCHEMA_DDL
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 -- Spark's interface
+        return PeerReader(self.options["stream"])
+
+
+class PeerReader(DataSourceReader):
+    def __init__(self, stream: str) -> None:
+        self.stream = stream
+
+    def partitions(self) -> Sequence[InputPartition]:
+        shards = boto3.client("kinesis").list_shards(StreamName=self.stream)["Shards"]
+        return [InputPartition(shard["ShardId"]) for shard in shards]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        client: Any = boto3.client("kinesis")
+        shard_id = partition.value
+        iterator = client.get_shard_iterator(
+            StreamName=self.stream, ShardId=shard_id, ShardIteratorType="TRIM_HORIZON"
+        )["ShardIterator"]
+        while True:
+            page = client.get_records(ShardIterator=iterator, Limit=10_000)
+            records = page["Records"]
+            if not records:
+                return
+            if records[0]["Data"].startswith(MAGIC):
+                yield from agg_rows(records, shard_id, self.stream)
+            else:
+                for record in records:
+                    number, arrived = record["SequenceNumber"], record["ApproximateArrivalTimestamp"]
+                    yield (
+                        record["Data"],
+                        record["PartitionKey"],
+                        None,
+                        number,
+                        0,
+                        arrived,
+                        shard_id,
+                        self.stream,
+                    )
+            iterator = page["NextShardIterator"]
+
+
+def rows_of(spark: SparkSession, way: str, stream: str) -> DataFrame:
+    if way == AGG:
+        return spark.read.format("boto3_agg").option("stream", stream).load()
+    return spark.read.format("sublet").options(stream=stream, endPosition=UNTIL).load()
+
+
+def run(spark: SparkSession, way: str, stream: str, sink: str) -> float:
+    """CPU seconds of the JVM and the Python workers."""
+    folder = mkdtemp()
+    writer = rows_of(spark, way, stream).write.mode("overwrite")
+    before = cpu_seconds()
+    (writer.format("noop").save if sink == NOOP else partial(writer.parquet, folder))()
+    took = cpu_seconds() - before
+    if sink == PARQUET and (found := spark.read.parquet(folder).count()) != USER_RECORDS[stream]:
+        raise ValueError(f"{way} read {found} of {USER_RECORDS[stream]} rows of {stream}")
+    shutil.rmtree(folder)
+    return took
+
+
+def main() -> None:
+    spark = (
+        SparkSession.builder.master("local[4]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "2g")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    spark.dataSource.register(Peer)
+    ways = [SUBLET, *([AGG] if PEERS.exists() else [])]
+    taken: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for number in range(ROUNDS + 1):  # the first warms up
+        for stream in USER_RECORDS:
+            for sink in (NOOP, PARQUET):
+                for way in ways:
+                    of = taken.setdefault(stream, {}).setdefault(sink, {}).setdefault(way, [])
+                    seconds = run(spark, way, stream, sink)
+                    of += [seconds] if number else []
+    spark.stop()
+    print(
+        json.dumps(
+            {s: {k: {w: median(t) for w, t in v.items()} for k, v in of.items()} for s, of in taken.items()}
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

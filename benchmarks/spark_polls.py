@@ -1,0 +1,79 @@
+"""Spark: whole streams polled and read, from the replay server into a sink that drops rows and into Parquet, plain and in KPL
+aggregates, of 100 B and 1 KB.
+
+By CPU time of everything that works for it, the JVM and the Python workers, beside what one writes with boto3, aws-kinesis-agg
+and tuples in a source of one's own, and beside `sublet run`, a process of its own, whose imports and start are in its figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from benchmarks import peers
+from benchmarks.replay_server import USER_RECORDS
+from benchmarks.runs import SUBLET as PROCESS
+from benchmarks.runs import bench
+from benchmarks.spark import environment
+from benchmarks.spark.names import AGG, SUBLET
+
+GOAL_AGAINST_PEER = 2.5
+GOAL_AGAINST_PROCESS = {"aggregated": 0.4, "plain": 0.6}
+"""Of its records a CPU second."""
+
+
+class Found(NamedTuple):
+    """CPU seconds: `spark` by stream, sink and way; `process` by stream."""
+
+    spark: dict[str, dict[str, dict[str, float]]]
+    process: dict[str, float]
+
+
+def measure() -> Found | None:
+    """None where there is no Spark."""
+    if not environment.is_there():
+        return None
+    with bench() as servers:
+        runs = {stream: servers.run(PROCESS, stream, records) for stream, records in USER_RECORDS.items()}
+        spark = environment.measured_on_spark("benchmarks.spark.polls", servers.environment)
+    return Found(spark, {stream: run.cpu_seconds for stream, run in runs.items() if run is not None})
+
+
+def report(found: Found | None) -> bool:
+    """Print the table; whether the goals are met that can be judged."""
+    print("Spark: records a CPU second, polled and read (thousands)")
+    if found is None:
+        print(f"  {environment.MISSING}")
+        return True
+    for stream, sinks in found.spark.items():
+        records = USER_RECORDS[stream]
+        cells = [
+            f"{way} into {sink} {records / cpu / 1e3:,.0f}"
+            for sink, ways in sinks.items()
+            for way, cpu in ways.items()
+        ]
+        process = (
+            [f"sublet run {records / found.process[stream] / 1e3:,.0f}"] if stream in found.process else []
+        )
+        print(f"  {stream:<18}" + "; ".join([*cells, *process]))
+    verdicts = list(_verdicts(found))
+    for text, met in verdicts:
+        print(f"  {text}: {'met' if met else 'MISSED'}")
+    if not any(AGG in ways for sinks in found.spark.values() for ways in sinks.values()):
+        print(f"  {peers.MISSING}")
+    return all(met for _, met in verdicts)
+
+
+def _verdicts(found: Found) -> Iterator[tuple[str, bool]]:
+    for stream, sinks in found.spark.items():
+        for sink, ways in sinks.items():
+            if AGG in ways:
+                ratio = ways[AGG] / ways[SUBLET]
+                yield (
+                    f"{stream} into {sink}: {ratio:.2f}x {AGG}, goal {GOAL_AGAINST_PEER:g}",
+                    ratio >= GOAL_AGAINST_PEER,
+                )
+        if stream in found.process:
+            goal = GOAL_AGAINST_PROCESS[stream.partition("-")[0]]
+            ratio = found.process[stream] / sinks["noop"][SUBLET]
+            yield f"{stream} into noop: {ratio:.2f} of sublet run, goal {goal:g}", ratio >= goal
