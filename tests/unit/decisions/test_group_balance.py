@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
+from sublet.decisions.choose_leases import choose_leases
 from sublet.decisions.group_balance import Move, Rank, group_of, moves_between_groups, ranked_at
 from sublet.settings import Balance, Mode, Settings
 
@@ -163,6 +164,25 @@ def test_of_what_may_not_be_stolen_nothing_is_planned() -> None:
     assert len(moves_between_groups(held, {"a:0": 2}, groups, groups, 3, 9, rank)) == 2
     assert moves_between_groups(held, {}, groups, groups, 3, 9, rank) == ()
     assert moves_between_groups(held, held, groups, ("a:0",), 3, 9, rank) == ()
+
+
+def test_none_goes_of_a_worker_below_the_target_though_its_group_has_too_many() -> None:
+    held = {"a:0": 6, "a:1": 2, "b:0": 2, "b:1": 2}
+    groups = {worker: worker[0] for worker in held}
+    assert moves_between_groups(held, {"a:1": 2}, groups, groups, 3, 9, ranked_at(NOW, timedelta(1))) == ()
+
+
+def test_those_whom_nobody_sees_yet_do_not_all_take_from_the_same() -> None:
+    """They hold nothing, so no plan of another's counts with them."""
+    world = BalanceWorld(50, GROUP, sublet=A)
+    world.give(A, each=5)
+    leases = list(world.table.values())
+    victims = {
+        choice.lease.lease_owner
+        for newcomer in B
+        for choice in choose_leases(leases, {}, NOW, Random(1), GROUP, [newcomer]).choices
+    }
+    assert len(victims) > 3
 
 
 def test_no_java_worker_would_steal_after_a_move() -> None:

@@ -55,6 +55,7 @@ def planned(
         ("which would only change places", {"a": [20, 14], "b": [18]}, []),
         ("no others for one that cannot be helped", {"a": [50], "b": [10, 1], "c": [9, 1]}, []),
         ("a single lease stays where it is", {"a": [50], "b": [1]}, []),
+        ("nor little for little", {"a": [26], "b": [20.9, 0.1], "c": [19], "d": [19], "e": [19]}, []),
         ("nothing flows", {"a": [0, 0, 0], "b": []}, []),
         ("nothing is measured: leases count alike", {"a": [None] * 4, "b": []}, [("a", "b", None)]),
         ("one not measured counts as the mean", {"a": [4, None, 4, 4], "b": []}, [("a", "b", 4)]),
