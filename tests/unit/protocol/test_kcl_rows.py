@@ -16,6 +16,7 @@ from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HOR
 from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import acquire, apply_to, checkpoint
+from sublet.protocol.worker_report import Place, client_version_in, decode_report, encode_report
 
 DATA = Path(__file__).parents[2] / "data"
 WRITERS = ("kcl_2", "kcl_3", "kcl_rs")
@@ -109,6 +110,18 @@ def test_what_is_no_lease_is_none_to_us_and_not_malformed(kind: str) -> None:
 
 def test_3x_writes_what_else_it_keeps() -> None:
     assert {"entity_LEADER", "entity_WORKER_METRIC_STATS", "entity_CLIENT_VERSION_MIGRATION"} <= set(ENTITIES)
+
+
+def test_a_worker_reports_as_java_does() -> None:
+    """Attribute by attribute, so that Java's leader takes ours for one of its workers'."""
+    row = ROWS["kcl_3"]["entity_WORKER_METRIC_STATS"]
+    report = decode_report(row, Place.LEASE_TABLE)
+    assert report is not None
+    assert encode_report(report) == row
+
+
+def test_the_fleets_version_is_read_from_javas_row() -> None:
+    assert client_version_in(ROWS["kcl_3"]["entity_CLIENT_VERSION_MIGRATION"]) == "CLIENT_VERSION_3X"
 
 
 @pytest.mark.parametrize("writer", WRITERS)
