@@ -251,7 +251,7 @@ class SimMetrics:
 
 
 class SimLog:
-    """The Log port: into the history. A data gap that is told has been told."""
+    """The Log port: into the history. What it tells of gaps and losses is held against the truth."""
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
@@ -261,7 +261,10 @@ class SimLog:
         if self._world.is_recorded:
             self._world.note(self._process.name, f"log: {message} {fields}")
 
-    warning = info
+    def warning(self, message: str, **fields: object) -> None:
+        self.info(message, **fields)
+        if message == "lease lost":
+            self._world.watch.given_up(self._process, str(fields["lease_key"]))
 
     def error(self, message: str, **fields: object) -> None:
         self.info(message, **fields)

@@ -124,6 +124,16 @@ class TableWatch:
         if isinstance(lease, Lease) and process is not None:
             self.world.ledger.begin_session(process, key, lease.checkpoint)
 
+    def given_up(self, process: Process, key: str) -> None:
+        """A worker takes its lease for lost, by what refused a write: not while the row is as its own last write left it. Nobody
+        else can have made it so since."""
+        lease, tenancy = decode_row(self.world.table.row(key) or {}), self.tenancies.get(key)
+        if tenancy is None or tenancy.owner is not process or process.is_java or not isinstance(lease, Lease):
+            return
+        is_named = (lease.holder or "").endswith(f"/{process.name}") and lease.lease_owner == tenancy.owner_id
+        if is_named and not lease.is_ended and lease.checkpoint_owner is None:
+            self.world.fail(f"lease {key} is given up in vain: the row is as its owner left it")
+
     def _deleted(self, key: str, before: Row | None) -> None:
         lease = decode_row(before or {})
         if isinstance(lease, Lease) and lease.is_ended:
