@@ -42,18 +42,6 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
             Verdict.DONE_BEFORE,
         ),
         (
-            "two checkpoints of ours went for the same place",
-            checkpoint(HELD, HELD.checkpoint),
-            HELD,
-            Verdict.SAYS_SO,
-        ),
-        (
-            "a heartbeat that is refused though nothing has changed is no sign of anything",
-            heartbeat(HELD),
-            HELD,
-            Verdict.LOST,
-        ),
-        (
             "another write of ours came through before",
             TO_200,
             replace(HELD, lease_counter=8, holder_counter=8),

@@ -360,15 +360,3 @@ def test_an_ended_lease_stays_ended() -> None:
     )
     assert not held.write(TO_100)
     assert world.table.lease().is_ended
-
-
-def test_two_checkpoints_to_the_same_place_lose_nothing() -> None:
-    """The heartbeats' and the batch's, where both found it due; the second is refused, and is no heartbeat."""
-    world = EngineWorld()
-    held, stop = hold(world)
-    assert held.write(TO_100)
-    world.clock.advance(INTERVAL)
-    assert held.write(TO_100)
-    assert held.tenure is Tenure.HELD
-    assert not stop.is_set()
-    assert held.is_heartbeat_due(INTERVAL)

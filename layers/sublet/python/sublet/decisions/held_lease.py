@@ -70,7 +70,6 @@ TRANSITIONS: Mapping[Verdict, Transition] = MappingProxyType(
     {
         Verdict.APPLIED: Transition(None, is_ours=True, is_done=True, then=Then.NOTHING),
         Verdict.DONE_BEFORE: Transition(None, is_ours=True, is_done=True, then=Then.NOTHING),
-        Verdict.SAYS_SO: Transition(None, is_ours=True, is_done=True, then=Then.NOTHING),
         Verdict.MOVED: Transition(None, is_ours=True, is_done=False, then=Then.NOTHING),
         Verdict.WRITE_AGAIN: Transition(None, is_ours=True, is_done=False, then=Then.WRITE_AGAIN),
         Verdict.DRAIN: Transition(Tenure.DRAINING, is_ours=True, is_done=False, then=Then.WRITE_AGAIN),

@@ -21,9 +21,6 @@ class Verdict(StrEnum):
     """It was our own write, the response of which was lost: the row is what we wanted."""
     WRITE_AGAIN = "write_again"
     """Ours, but one write of ours further on than we knew (it seemed to fail, and did not): make this one for that row."""
-    SAYS_SO = "says_so"
-    """Nothing has changed, and the row stands where this checkpoint would have put it: two of ours went for the same place, the
-    heartbeats' and the batch's, or another has put it just there."""
     MOVED = "moved"
     """We still hold the lease, and another has put its position elsewhere: an operator, or the owner before us, late."""
     DRAIN = "drain"
@@ -42,29 +39,18 @@ def judge_refusal(held: Lease, write: LeaseWrite, row: Lease | MalformedRow | No
         return Verdict.DONE_BEFORE
     if row.holder != held.holder:
         return Verdict.LOST
+    is_moved = row.position != held.position
     owners = (held.holder, held.lease_owner, held.checkpoint_owner)
-    if (row.held_by, row.lease_owner, row.checkpoint_owner) == owners and (
-        verdict := _of_ours(held, write, row)
-    ):
-        return verdict
+    if (row.held_by, row.lease_owner, row.checkpoint_owner) == owners:
+        if row.lease_counter == held.lease_counter + 1:
+            if _says(row, write):
+                return Verdict.DONE_BEFORE
+            return Verdict.MOVED if is_moved and write.moves_to else Verdict.WRITE_AGAIN
+        if row.lease_counter == held.lease_counter and is_moved:
+            return Verdict.MOVED
     if row.checkpoint_owner is not None and row.checkpoint_owner == held.actual_owner:
         return Verdict.DRAIN
     return Verdict.LOST
-
-
-def _of_ours(held: Lease, write: LeaseWrite, row: Lease) -> Verdict | None:
-    """The owner, and all that goes with it, is as we left it. None: there is nothing that explains the refusal."""
-    is_moved = row.position != held.position
-    if row.lease_counter == held.lease_counter + 1:
-        if _says(row, write):
-            return Verdict.DONE_BEFORE
-        return Verdict.MOVED if is_moved and write.moves_to else Verdict.WRITE_AGAIN
-    if row.lease_counter != held.lease_counter:
-        return None
-    if is_moved:
-        return Verdict.MOVED
-    stands_there = write.kind is WriteKind.CHECKPOINT and write.moves_to == row.position
-    return Verdict.SAYS_SO if stands_there else None
 
 
 def _says(row: Lease, write: LeaseWrite) -> bool:
