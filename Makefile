@@ -113,7 +113,7 @@ alarms: setup ## what stands still has an alarm in time, and a healthy month has
 
 .PHONY: mutants
 mutants: setup ## small mistakes in the rules against their tests and the simulation (FILES="refusal tick"; SAMPLE=20 SEED=7 for twenty)
-	@PYTHONPATH=layers/sublet/python:infra:. $(PY) -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(FILES),--files $(FILES))
+	@PYTHONPATH=layers/sublet/python:infra:. $(PY) -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE),--warm) $(if $(SEED),--seed $(SEED)) $(if $(FILES),--files $(FILES))
 
 .PHONY: chaos
 chaos: setup ## the deployed stack for 15 minutes under kills, suspensions, a bad network and reshards (CHAOS="--minutes 2 --seed 7")

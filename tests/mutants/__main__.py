@@ -15,6 +15,7 @@ from random import Random, SystemRandom
 from tests.mutants.mutate import Mutant, mutants_of
 from tests.mutants.report import enough, written
 from tests.mutants.trial import LIBRARY, ROOT, Trials, Verdict
+from tests.mutants.warm import WarmTrials, judge_warm
 
 WHERE = ("decisions/*.py", "engine/*.py", "protocol/lease_writes.py")
 REPORT = ROOT / ".local" / "mutants.md"
@@ -27,13 +28,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of the sample (default: by chance)")
     parser.add_argument("--worlds", type=int, default=30, help="simulated for each mutant")
     parser.add_argument("--both", action="store_true", help="simulate what the tests have noticed too")
+    parser.add_argument(
+        "--warm", action="store_true", help="in forks of one process: for more than some dozens"
+    )
     parser.add_argument("--seconds", type=float, help="stop after about so long")
     parser.add_argument("--report", type=Path, default=REPORT)
     arguments = parser.parse_args()
     seed = SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
     chosen = mutants(arguments.files, arguments.sample, seed)
     print(f"{len(chosen)} mutants, seed {seed}", flush=True)
-    verdicts = judged(chosen, arguments.worlds, arguments.both, arguments.seconds)
+    until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
+    judge = warmed if arguments.warm else judged
+    verdicts = judge(chosen, arguments.worlds, arguments.both, until)
     arguments.report.parent.mkdir(exist_ok=True)
     arguments.report.write_text(written(verdicts))
     print(f"the report: {arguments.report}")
@@ -47,10 +53,25 @@ def mutants(files: list[str] | None, sample: int | None, seed: int) -> list[Muta
     return found if sample is None else Random(seed).sample(found, min(sample, len(found)))
 
 
-def judged(chosen: list[Mutant], worlds: int, both: bool, seconds: float | None) -> list[Verdict]:
+def warmed(chosen: list[Mutant], worlds: int, both: bool, until: float | None) -> list[Verdict]:
+    """Those in functions, and then, anew for each, those that are not."""
+    verdicts: list[Verdict] = []
+
+    def tell(verdict: Verdict) -> bool:
+        verdicts.append(verdict)
+        print(f"{verdict.said}: {verdict.mutant.name}", flush=True)
+        return until is None or time.monotonic() < until
+
+    trials = WarmTrials(chosen, worlds, both, tell)
+    judge_warm(trials)
+    return verdicts + judged(trials.skipped, worlds, both, until)
+
+
+def judged(chosen: list[Mutant], worlds: int, both: bool, until: float | None) -> list[Verdict]:
     """Raises RuntimeError if the tests fail as it is: then nothing could be told."""
-    until = None if seconds is None else time.monotonic() + seconds
-    verdicts = []
+    verdicts: list[Verdict] = []
+    if not chosen:
+        return verdicts
     with Trials(worlds) as trials:
         trials.check(chosen)
         for mutant in chosen:

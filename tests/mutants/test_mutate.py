@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.mutants.mutate import mutants_of
+from tests.mutants.swap import Swaps
+from tests.mutants.touched import Touched
 
 CASES = {
     "x = a < b": {"x = a >= b", "x = a <= b"},
@@ -44,3 +47,41 @@ def test_every_mutant_of_a_rule_is_another_program(tmp_path: Path) -> None:
     made = [mutant.source for mutant in mutants_of(file)]
     assert len(set(made)) == len(made) == 11
     assert all(ast.dump(ast.parse(source)) != ast.dump(ast.parse(file.read_text())) for source in made)
+
+
+def test_a_mutant_of_a_live_function_takes_its_place_and_one_outside_of_functions_does_not(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "rule.py"
+    file.write_text(
+        "LIMIT = 3\n\n\nclass Rule:\n    def holds(self, a):\n        return any(a < b for b in (LIMIT, 2))\n"
+    )
+    module: dict[str, Any] = {"__name__": "rule"}
+    exec(compile(file.read_text(), str(file), "exec"), module)  # noqa: S102 -- what was just written
+    swaps = Swaps.of([file])
+    found = {
+        mutant.kind: swaps.of_mutant(mutant) for mutant in mutants_of(file) if mutant.was in ("3", "a < b")
+    }
+    assert found["one more"] is None
+    assert module["Rule"]().holds(2)
+    swap = found["flipped"]
+    assert swap is not None
+    swap.make()
+    assert not module["Rule"]().holds(1)
+
+
+def test_a_statement_is_put_to_the_tests_that_run_it(tmp_path: Path) -> None:
+    file = tmp_path / "rule.py"
+    file.write_text(
+        "def holds(a):\n    if a:\n        return (\n            a > 1\n        )\n    return False\n"
+    )
+    module: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), module)  # noqa: S102 -- what was just written
+    touched = Touched(frozenset({str(file)}))
+    for test, given in (("yes", 2), ("no", 0)):
+        with touched.watching(test):
+            module["holds"](given)
+    tests = {(each.line, each.kind): set(touched.tests_of(each)) for each in mutants_of(file)}
+    assert tests[2, "branches swapped"] == {"yes", "no"}
+    assert tests[4, "flipped"] == {"yes"}
+    assert tests[6, "turned"] == {"no"}
