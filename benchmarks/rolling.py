@@ -42,7 +42,7 @@ LONGEST_PAUSE = 3.0
 
 class Deployed(NamedTuple):
     """`repeated`: user records that came again, and of how many the shard with most. `pauses`: the longest wait of each shard's
-    records.
+    records. `before`: the longest in the minute before, when nothing was replaced: what the machine itself takes.
     """
 
     put: int
@@ -50,6 +50,7 @@ class Deployed(NamedTuple):
     repeated: int
     repeated_most: int
     pauses: list[float]
+    before: float
 
 
 @dataclass
@@ -100,7 +101,7 @@ class Fleet:
         lines = [line.split(" ") for line in (self.folder / self.name).read_text().splitlines()]
         times = Counter(data for _, data in lines)
         repeated = Counter({data: number - 1 for data, number in times.items() if number > 1})
-        by_shard, pauses = Counter[str](), defaultdict[str, float](float)
+        by_shard, pauses, before = Counter[str](), defaultdict[str, float](float), 0.0
         for data, number in repeated.items():
             by_shard[self.shards[data]] += number
         first: dict[str, float] = {}
@@ -110,6 +111,8 @@ class Fleet:
             put_at = float(data.partition("@")[2])
             if put_at >= since and data in self.shards:
                 pauses[self.shards[data]] = max(pauses[self.shards[data]], handled_at - put_at)
+            elif since - 60 <= put_at < since:
+                before = max(before, handled_at - put_at)
         lost = len(self.shards.keys() - times.keys())
         return Deployed(
             len(self.shards),
@@ -117,6 +120,7 @@ class Fleet:
             repeated.total(),
             max(by_shard.values(), default=0),
             sorted(pauses.values()),
+            before,
         )
 
 
@@ -137,7 +141,8 @@ def report(found: Mapping[str, Deployed]) -> bool:
     for name, each in found.items():
         print(
             f"  {name:<10}{each.put} put, {each.lost} lost, {each.repeated} repeated (of one shard {each.repeated_most}), "
-            f"pause of a shard: median {each.pauses[len(each.pauses) // 2]:.2f} s, longest {each.pauses[-1]:.2f} s"
+            f"pause of a shard: median {each.pauses[len(each.pauses) // 2]:.2f} s, longest {each.pauses[-1]:.2f} s "
+            f"({each.before:.2f} s before)"
         )
     ours = found["sublet"]
     met = ours.lost == 0 and ours.pauses[-1] < LONGEST_PAUSE
