@@ -1,0 +1,23 @@
+"""A Spark query that holds leases makes its tables where there are none; never for a stream that is not there."""
+
+from __future__ import annotations
+
+import pytest
+from sublet.aws.clients import dynamodb_client, kinesis_client
+from sublet.errors import StreamNotFound
+from sublet.spark.keeper.keeper_thread import _ports
+from sublet.spark.options import Use, parse_options
+
+OPTIONS = parse_options({"stream": "orders", "application": "audit", "leases": "hold"}, Use.STREAM)
+
+
+@pytest.mark.emulator
+def test_tables_are_made_for_a_stream_that_is_there(moto_aws: None) -> None:
+    with pytest.raises(StreamNotFound):
+        _ports(OPTIONS)
+    assert dynamodb_client().list_tables()["TableNames"] == []
+    kinesis_client().create_stream(StreamName="orders", ShardCount=1)
+    for _ in range(2):
+        ports = _ports(OPTIONS)
+        assert ports.table.scan().leases == ()
+        assert sorted(dynamodb_client().list_tables()["TableNames"]) == ["audit", "audit-sightings"]
