@@ -50,8 +50,11 @@ class Diary:
     folder: Path
 
     def of(self, shard_id: str) -> list[Line]:
+        """Until it was told that the lease is gone: while it shuts down, a slow daemon may take one again."""
         file = self.folder / shard_id
-        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        lost = next((n for n, line in enumerate(lines, 1) if line.get("call") == "lease_lost"), len(lines))
+        return lines[:lost]
 
     def has_done_the_parent(self) -> bool:
         return any("checkpoint" in line for line in self.of(PARENT))
