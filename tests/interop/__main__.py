@@ -25,6 +25,7 @@ from tests.interop.build import Profile, build, problem
 from tests.interop.deaggregation import COUNT, compare
 from tests.interop.stories.catch_up import CatchUp
 from tests.interop.stories.handoff import Handoff, HandoffDeaths
+from tests.interop.stories.led_fleet import LedFleet
 from tests.interop.stories.migration import Migration, Tables
 from tests.interop.stories.multilang import MultiLang
 from tests.interop.stories.sequential import Sequential
@@ -58,6 +59,7 @@ SHORT: Mapping[str, Callable[[Stage, Java], Story]] = {
 LONG: Mapping[str, Callable[[Stage, Java], Story]] = {
     "handoff-deaths": HandoffDeaths,
     "together-3": partial(Together, profile=Profile.KCL_3),
+    "led-fleet": LedFleet,
     "migration": Migration,
     "tables": Tables,
     "catch-up": CatchUp,

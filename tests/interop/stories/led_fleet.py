@@ -1,4 +1,4 @@
-"""KCL 3.x' leader shares out the leases among Java's workers and sublet's: who joins gets its share, and what is lost is taken up.
+"""KCL 3.x' leader shares the leases out among Java's workers and sublet's: who joins gets its share, and what is lost is taken.
 
 Nothing is stolen. Whatever moves from the living is handed over, and repeats nothing; after a kill a checkpoint explains it.
 """
