@@ -120,8 +120,16 @@ def test_a_worker_reports_as_java_does() -> None:
     assert encode_report(report) == row
 
 
-def test_the_fleets_version_is_read_from_javas_row() -> None:
-    assert client_version_in(ROWS["kcl_3"]["entity_CLIENT_VERSION_MIGRATION"]) == "CLIENT_VERSION_3X"
+def test_3_4_reports_in_a_table_of_its_own() -> None:
+    row = ROWS["kcl_3"]["side_table_WorkerMetricStats_0"]
+    report = decode_report(row, Place.OWN_TABLE)
+    assert report is not None
+    assert report.worker_id == row["wid"]["S"]
+
+
+@pytest.mark.parametrize("kind", ["entity_CLIENT_VERSION_MIGRATION", "side_table_CoordinatorState_1"])
+def test_the_fleets_version_is_read_from_javas_row(kind: str) -> None:
+    assert client_version_in(ROWS["kcl_3"][kind]) == "CLIENT_VERSION_3X"
 
 
 @pytest.mark.parametrize("writer", WRITERS)
