@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -72,6 +73,7 @@ DEPLOYMENT = {"failover_time": f"{FAILOVER_SECONDS}s", "heartbeat_interval": "1s
 
 def main() -> int:
     arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that no worker stays behind
     if why := problem():
         print(f"skipped: {why}")
         return int("CI" in os.environ)
