@@ -171,16 +171,18 @@ class Ledger:
     def _begin_again(
         self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None
     ) -> None:
-        """From where the row has been moved to, by an operator or by a late checkpoint of the owner before, which is further on.
-        One that has not heard of it goes on."""
+        """From where the row has been moved to, by an operator or by a late checkpoint of the owner before, which is further on:
+        by that one also when an operator has moved the row further on since, which its owner has not heard of yet. One that has
+        heard of nothing goes on."""
         if session.next is None or session.next == first:
             return
         moved_to = next((at for at in session.moved_to if shard.follows(first, at)), None)
         if moved_to is not None:
             session.moved_to = session.moved_to[session.moved_to.index(moved_to) + 1 :]
             session.floor = session.next = first
-        elif stored is not None and shard.covered_by(stored) > session.next:
-            session.floor = session.next = shard.covered_by(stored)
+        elif stored is not None and (covered := shard.covered_by(stored)) > session.next:
+            is_between = bool(session.moved_to) and session.next < first < covered
+            session.floor = session.next = first if is_between else covered
 
     def _check_start(
         self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None
