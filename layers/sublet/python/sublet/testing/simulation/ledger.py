@@ -202,11 +202,19 @@ class Ledger:
         shard, session = self.shards[shard_id], self.sessions[owner, shard_id]
         for record in records:
             index = shard.index_of(record)
-            if is_answered and session.next not in (None, index):
+            if is_answered and session.next is not None and self._is_out_of_turn(shard, session.next, index):
                 raise OrderBroken(f"set record {index} aside, having finished those before {session.next}")
             shard.finished.add(index)
             self.set_aside.add((shard_id, index))
             session.next = index + 1 if is_answered else session.next
+
+    def _is_out_of_turn(self, shard: ShardTruth, following: int, index: int) -> bool:
+        """Not so what is finished: by a call that was given up and ended after all, or by the owner whose late checkpoint is
+        read on from.
+        """
+        if index < following:
+            return index not in shard.finished
+        return any(i not in shard.finished and shard.is_required(i) for i in range(following, index))
 
     def finish(self, owner: object, shard_id: str, record: UserRecord) -> None:
         """This record, and those before it in its batch, are done as far as the handler is concerned."""
