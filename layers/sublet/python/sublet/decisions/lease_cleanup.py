@@ -68,12 +68,17 @@ def _is_completed(
 ) -> bool:
     """KCL goes by the children on the row, written at the shard's end, and else by those the service knows.
 
-    Without any known child the row stays: an ended shard always has children, so we have not seen them yet.
+    Without any known child the row stays: an ended shard always has children, so we have not seen them yet. And so it does, not
+    in KCL, while the other parent of a merge is at work: that one, made anew, would have this one made anew too (`shard_sync`),
+    and then this one that, without end.
     """
     if not lease.is_ended or not standing.isdisjoint(lease.parent_shard_ids):
         return False
     of_lease = lease.child_shard_ids or children.get(lease.shard_id, frozenset())
-    return bool(of_lease) and all(_is_under_way(by_shard.get(child)) for child in of_lease)
+    if not of_lease or not all(_is_under_way(by_shard.get(child)) for child in of_lease):
+        return False
+    merged = {parent for child in of_lease for parent in by_shard[child].parent_shard_ids}
+    return all(by_shard[parent].is_ended for parent in merged & by_shard.keys())
 
 
 def _is_under_way(child: Lease | None) -> bool:

@@ -79,7 +79,7 @@ def plan_shard_sync(
     listed = {shard.shard_id: shard for shard in shards}
     leased = {lease.shard_id for lease in leases}.union(malformed)
     ended = {lease.shard_id for lease in leases if lease.is_ended}
-    skipped = frozenset(inconsistent)
+    skipped = frozenset(inconsistent) | _outlived(shards, leases)
     whys = dict.fromkeys(_to_repair(listed, leased, ended, skipped), CreateReason.REPAIR)
     unfinished = {lease.shard_id for lease in leases}.difference(ended)
     waited_for = _waited_for(listed, leased, unfinished, skipped)
@@ -117,6 +117,14 @@ def _inconsistent(shards: Iterable[Shard]) -> tuple[str, ...]:
     open_ids = {shard.shard_id for shard in shards if shard.is_open}
     odd = (shard for shard in shards if not open_ids.isdisjoint(shard.parent_shard_ids))
     return tuple(shard.shard_id for shard in sorted(odd, key=creation_order))
+
+
+def _outlived(shards: Iterable[Shard], leases: Iterable[Lease]) -> frozenset[str]:
+    """Shards that the listing has as open, though a child of theirs has a lease: it is older than the reshard. Such a shard has
+    been read to its end, and what is left of it would be read anew.
+    """
+    parents = {parent for lease in leases for parent in lease.parent_shard_ids}
+    return frozenset(shard.shard_id for shard in shards if shard.is_open and shard.shard_id in parents)
 
 
 def _to_repair(
