@@ -139,6 +139,14 @@ class Ledger:
             if of_shard == shard_id:
                 session.moved_to.append(covered)
 
+    def checkpointed_late(self, owner: object, shard_id: str, to: Checkpoint) -> None:
+        """An operator has put the row back to where the owner had it when it was suspended: nothing tells that from a row that was
+        never moved. What the owner has finished counts, though it was to be read again.
+        """
+        shard, session = self.shards[shard_id], self.sessions.get((owner, shard_id))
+        if session is not None and session.moved_to and shard.covered_by(to) <= (session.next or 0):
+            shard.finished |= set(range(shard.covered_by(to)))
+
     def is_moving(self, owner: object, shard_id: str) -> bool:
         """Whether its owner may not know yet that it has been moved."""
         session = self.sessions.get((owner, shard_id))

@@ -205,6 +205,8 @@ class TableWatch:
         )
         if known is not None and now < known and not may_go_back:
             self.world.fail(f"{write.kind} of {key} moved the checkpoint back from {known} to {now}")
+        if write.kind is WriteKind.LATE_CHECKPOINT:
+            self.world.ledger.checkpointed_late(process, key, now)
         if truth.covered_by(now) > truth.done_before():
             unhandled = truth.places[truth.done_before()]
             self.world.fail(
