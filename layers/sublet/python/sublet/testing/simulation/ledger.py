@@ -140,8 +140,8 @@ class Ledger:
                 session.moved_to.append(covered)
 
     def checkpointed_late(self, owner: object, shard_id: str, to: Checkpoint) -> None:
-        """An operator has put the row back to where the owner had it when it was suspended: nothing tells that from a row that was
-        never moved. What the owner has finished counts, though it was to be read again.
+        """An operator has put the row back to where the owner had it when it was suspended: nothing tells that from a row that
+        was never moved. What the owner has finished counts, though it was to be read again.
         """
         shard, session = self.shards[shard_id], self.sessions.get((owner, shard_id))
         if session is not None and session.moved_to and shard.covered_by(to) <= (session.next or 0):
