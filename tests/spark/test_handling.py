@@ -199,6 +199,7 @@ def test_a_handler_that_is_not_there_is_named_before_anything_is_read() -> None:
     [
         ({"handler_contract": "record_processor"}, "handler_contract"),
         ({"checkpointing": "manual"}, "checkpointing"),
+        ({"parallelization_factor": "2"}, "parallelization_factor"),
         ({"deaggregate": "false"}, "deaggregate"),
         ({"handler_atempts": 3}, "handler_atempts"),
     ],
