@@ -28,6 +28,7 @@ from sublet.metric_names import Metric
 from sublet.ports import Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import keys_inside
+from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import release
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.settings import HashRangeFilter
@@ -128,7 +129,8 @@ class LeaseSession:
         self.progress.start()
         if shared.settings.hash_range_filter is HashRangeFilter.KCL:
             self.user_records.inside = keys_inside(self.held.lease.hash_key_range)
-        position = read_position(self.held.lease)
+        opened = self.held.lease
+        position = read_position(opened)
         if (
             position is None
         ):  # by an operator's hand, who has moved it there: children are the lease manager's to create
@@ -150,13 +152,13 @@ class LeaseSession:
             self.shard_id, position, shared.ports, shared.settings, shared.budget, self.stop, self.deadline
         )
         try:
-            return self._pages(feed)
+            return self._pages(feed, opened)
         finally:
             self.stop.set()
             feed.close()
 
-    def _pages(self, feed: PageFeed) -> Outcome:
-        """Page by page until one of them, the deadline or the stop signal ends it."""
+    def _pages(self, feed: PageFeed, opened: Lease) -> Outcome:
+        """Page by page until one of them, the deadline or the stop signal ends it. `opened`: the lease as reading began."""
         tip, is_gap_checked = AtTip(), False
         while (page := feed.next()) is not None:
             self.metrics.polled(page)
@@ -167,7 +169,7 @@ class LeaseSession:
                 feed.read_ahead()  # while they are handled
             if not is_gap_checked and (page.records or page.is_shard_end or page.millis_behind_latest == 0):
                 is_gap_checked = True
-                self._check_gap(page.records[0] if page.records else None, now.wall)
+                self._check_gap(opened, page.records[0] if page.records else None, now.wall)
             if not self._handle(page):
                 return self._not_handled()
             if page.millis_behind_latest == 0:
@@ -193,8 +195,7 @@ class LeaseSession:
             else self._stopped()
         )
 
-    def _check_gap(self, first: StreamRecord | None, now: datetime) -> None:
-        lease = self.held.lease
+    def _check_gap(self, lease: Lease, first: StreamRecord | None, now: datetime) -> None:
         if may_have_lost(lease, first, now):
             read_on = (
                 {} if first is None else {"first_arrival": first.approximate_arrival_timestamp.isoformat()}
