@@ -126,9 +126,9 @@ class TableWatch:
 
     def given_up(self, process: Process, key: str) -> None:
         """A worker takes its lease for lost, by what refused a write: not while the row is as its own last write left it. Nobody
-        else can have made it so since."""
+        else can have made it so since, but for Java, which may write under our name what it took for its own."""
         lease, tenancy = decode_row(self.world.table.row(key) or {}), self.tenancies.get(key)
-        if tenancy is None or tenancy.owner is not process or process.is_java or not isinstance(lease, Lease):
+        if self.world.java or tenancy is None or tenancy.owner is not process or not isinstance(lease, Lease):
             return
         is_named = (lease.holder or "").endswith(f"/{process.name}") and lease.lease_owner == tenancy.owner_id
         if is_named and not lease.is_ended and lease.checkpoint_owner is None:
