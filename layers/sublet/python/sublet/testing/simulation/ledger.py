@@ -104,6 +104,8 @@ class Session:
     """The index after the last record finished in this session."""
     moved_to: list[int] = field(default_factory=list)
     """The row was moved under it, to here and then to here: at any of them it begins anew when it has taken note."""
+    late_to: list[int] = field(default_factory=list)
+    """Where late checkpoints of owners before have put the row under it."""
     is_orphaned: bool = False
     """The row was deleted under it: what is stored now is no measure of where it may be."""
 
@@ -140,12 +142,18 @@ class Ledger:
                 session.moved_to.append(covered)
 
     def checkpointed_late(self, owner: object, shard_id: str, to: Checkpoint) -> None:
-        """An operator has put the row back to where the owner had it when it was suspended: nothing tells that from a row that
-        was never moved. What the owner has finished counts, though it was to be read again.
+        """What it goes to is where the owners of now may read on from.
+
+        An operator may have put the row back to where this owner had it when it was suspended: nothing tells that from a row
+        that was never moved. What this owner has finished counts, though it was to be read again.
         """
         shard, session = self.shards[shard_id], self.sessions.get((owner, shard_id))
-        if session is not None and session.moved_to and shard.covered_by(to) <= (session.next or 0):
-            shard.finished |= set(range(shard.covered_by(to)))
+        covered = shard.covered_by(to)
+        if session is not None and session.moved_to and covered <= (session.next or 0):
+            shard.finished |= set(range(covered))
+        for (other, of_shard), theirs in self.sessions.items():
+            if of_shard == shard_id and other is not owner:
+                theirs.late_to.append(covered)
 
     def is_moving(self, owner: object, shard_id: str) -> bool:
         """Whether its owner may not know yet that it has been moved."""
@@ -179,18 +187,18 @@ class Ledger:
     def _begin_again(
         self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None
     ) -> None:
-        """From where the row has been moved to, by an operator or by a late checkpoint of the owner before, which is further on:
-        by that one also when an operator has moved the row further on since, which its owner has not heard of yet. One that has
-        heard of nothing goes on."""
+        """From where the row has been moved to, by an operator or by a late checkpoint of the owner before, which is further on.
+        One that has not heard of it goes on."""
         if session.next is None or session.next == first:
             return
         moved_to = next((at for at in session.moved_to if shard.follows(first, at)), None)
         if moved_to is not None:
             session.moved_to = session.moved_to[session.moved_to.index(moved_to) + 1 :]
             session.floor = session.next = first
-        elif stored is not None and (covered := shard.covered_by(stored)) > session.next:
-            is_between = bool(session.moved_to) and session.next < first < covered
-            session.floor = session.next = first if is_between else covered
+        elif any(at > session.next and shard.follows(first, at) for at in session.late_to):
+            session.floor = session.next = first
+        elif stored is not None and shard.covered_by(stored) > session.next:
+            session.floor = session.next = shard.covered_by(stored)
 
     def _check_start(
         self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None

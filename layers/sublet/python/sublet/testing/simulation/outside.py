@@ -210,6 +210,7 @@ class Operator:
         row = world.table.rows()[key]
         good: AttributeValue | None = row.get(name)
         world.put_row({**row, name: BAD[name]}, f"spoils {name} of {key[-4:]}")
+        world.watch.spoilt(key)
         later = world.scheduler.now_us + int(world.chance.uniform(5, 120) * SECOND)
         world.at(min(later, self.until), "operator", lambda: self._mend(key, name, good))
 

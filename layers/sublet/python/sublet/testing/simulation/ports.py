@@ -202,6 +202,7 @@ class SimDispatcher:
     def dispatch(self, items: Sequence[WorkerItem]) -> None:
         for item in items:
             self._world.step(self._process)
+            self._world.senders[item.item_id] = self._process
             self._start(item)
             if self._world.strikes(Fault.DUPLICATED_ITEM):
                 self._world.note(self._process.name, f"starts item {item.item_id} twice")
@@ -263,9 +264,7 @@ class SimLog:
 
     def warning(self, message: str, **fields: object) -> None:
         self.info(message, **fields)
-        if message == "lease lost" and str(fields["row"]).startswith(
-            "owner "
-        ):  # no unreadable one, mended since
+        if message == "lease lost":
             self._world.watch.given_up(self._process, str(fields["lease_key"]))
 
     def error(self, message: str, **fields: object) -> None:

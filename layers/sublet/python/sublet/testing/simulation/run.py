@@ -37,8 +37,6 @@ NEIGHBOURS_SEEN_FOR = 1500 * SECOND
 
 WORKERS_IDLE_MAX = 2
 """Beside a tenth of all: sent for what an owner, found dead, had until a moment ago."""
-TICK_STANDS_STILL = 60 * SECOND
-"""At most, for one that was suspended before the calm: what it sends then is by what it saw before."""
 
 PLAIN = Wiring()
 
@@ -215,9 +213,13 @@ class _Run:
             self._complain(f"records are past retention, and nobody is told: {untold}")
 
     def _check_workers(self) -> None:
-        """In the calm a worker that is started gets a lease. Not beside Java, who may be there first."""
-        since = self.world.weather.calm_from + TICK_STANDS_STILL
-        calm = [process for process in self.world.items if process.started_at >= since]
+        """A worker that a tick of the calm sends gets a lease. Not beside Java, who may be there first."""
+        world = self.world
+        calm = [
+            process
+            for process, item in world.items.items()
+            if world.senders[item.item_id].started_at >= world.weather.calm_from
+        ]
         idle = [process for process in calm if process not in self.world.acquirers]
         most = WORKERS_IDLE_MAX + len(calm) // 10
         if self.neighbours is None and len(idle) > most and self.world.violation is None:
@@ -239,8 +241,8 @@ class _Run:
         zombies = 3 * settings.failover_time + 2 * (settings.window + settings.window_margin)
         unread = sum(len(truth.places) - truth.done_before() for truth in self.world.ledger.shards.values())
         retries = (
-            timedelta(seconds=4) if settings.gives_up else timedelta(0)
-        )  # of those that nobody can do, a share, and of a destination that is slow to take them
+            timedelta(seconds=2) if settings.gives_up else timedelta(0)
+        )  # of those that nobody can do, a share
         reading = unread * (settings.poll_interval + retries)
         return (zombies + reading) // MICROSECOND + (6 + 2 * generations) * self.tick_interval
 

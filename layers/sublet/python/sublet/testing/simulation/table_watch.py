@@ -46,6 +46,8 @@ class Tenancy:
     last_write: int = 0
     is_recreated: bool = False
     """Its row was once deleted by hand: then a claim on the old row may meet the new one at the same counter."""
+    is_spoilt: bool = False
+    """Since the owner's last write an operator has made the row unreadable, or Java has written under the owner's name."""
     moves: list[tuple[int, str]] = field(default_factory=list)
     """When it was taken from a worker id by another. Between two executions a lease of ours is anybody's: a Java worker
     short of its fair share may well take it then, and keeps it."""
@@ -102,7 +104,8 @@ class TableWatch:
 
     def _owner_wrote(self, process: Process, write: LeaseWrite, after: Row, tenancy: Tenancy) -> None:
         key = write.lease_key
-        if tenancy.owner is not process and not _is_javas_own_slip(process, tenancy, after):
+        tenancy.is_spoilt = tenancy.owner is not process
+        if tenancy.is_spoilt and not _is_javas_own_slip(process, tenancy, after):
             owner = tenancy.owner.name if tenancy.owner else "nobody"
             self.world.fail(f"{write.kind} of {key} succeeded, but its owner is {owner}: two owners at once")
         tenancy.last_write = self.world.scheduler.now_us
@@ -126,13 +129,22 @@ class TableWatch:
 
     def given_up(self, process: Process, key: str) -> None:
         """A worker takes its lease for lost, by what refused a write: not while the row is as its own last write left it. Nobody
-        else can have made it so since, but for Java, which may write under our name what it took for its own."""
+        else can have made it so since, unless it was spoilt: then the refusal may be older than its mending."""
         lease, tenancy = decode_row(self.world.table.row(key) or {}), self.tenancies.get(key)
-        if self.world.java or tenancy is None or tenancy.owner is not process or not isinstance(lease, Lease):
+        if (
+            tenancy is None
+            or tenancy.owner is not process
+            or tenancy.is_spoilt
+            or not isinstance(lease, Lease)
+        ):
             return
         is_named = (lease.holder or "").endswith(f"/{process.name}") and lease.lease_owner == tenancy.owner_id
         if is_named and not lease.is_ended and lease.checkpoint_owner is None:
             self.world.fail(f"lease {key} is given up in vain: the row is as its owner left it")
+
+    def spoilt(self, key: str) -> None:
+        """By an operator."""
+        self.tenancies.setdefault(key, Tenancy()).is_spoilt = True
 
     def _deleted(self, key: str, before: Row | None) -> None:
         lease = decode_row(before or {})

@@ -56,6 +56,8 @@ class World:
     java: dict[str, Process] = field(default_factory=dict)
     """Foreign workers by worker id."""
     items: dict[Process, WorkerItem] = field(default_factory=dict)
+    senders: dict[str, Process] = field(default_factory=dict)
+    """By item, the tick that sent it."""
     acquirers: set[Process] = field(default_factory=set)
     """Who has acquired a lease, ever."""
     dispatched: dict[str, Dispatched] = field(default_factory=dict)
