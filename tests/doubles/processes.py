@@ -25,40 +25,16 @@ from sublet.memory import (
     MemoryStream,
     memory_ports,
 )
-from sublet.ports import Applied, Refused, Remembered, Signal, Task
-from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_writes import LeaseWrite
+from sublet.ports import Remembered, Signal, Task
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Mode, Settings
 from sublet.testing.turn_taking import TurnTaking
 
+from tests.doubles.refusing_table import RefusingTable
+
 HANDLES_FOR = timedelta(milliseconds=50)
 """A call of the handler."""
-
-
-@dataclass
-class KillableTable:
-    """A process' way to the lease table. Killed, it never gets through again: nothing that it does is seen by anybody."""
-
-    real: MemoryLeaseTable
-    is_killed: bool = False
-
-    def scan(self) -> LeaseScan:
-        self._check()
-        return self.real.scan()
-
-    def get(self, lease_key: str) -> Lease | MalformedRow | None:
-        self._check()
-        return self.real.get(lease_key)
-
-    def apply(self, write: LeaseWrite) -> Applied | Refused:
-        self._check()
-        return self.real.apply(write)
-
-    def _check(self) -> None:
-        if self.is_killed:
-            raise LeaseTableUnavailable("killed")
 
 
 @dataclass
@@ -104,13 +80,13 @@ class Running:
     """One process. `killed` is as SIGKILL is: whatever it still does, nobody sees."""
 
     name: str
-    table: KillableTable
+    table: RefusingTable
     stop: Signal
     leaving: Signal
     task: Task[None]
 
     def kill(self) -> None:
-        self.table.is_killed = True
+        self.table.refuses = True
         self.stop.set()
 
     def leave(self) -> None:
@@ -140,7 +116,11 @@ class ProcessWorld:
     def start(self, **settings: Any) -> Running:
         self._started += 1
         name = f"process-{self._started}"
-        table, stop, leaving = KillableTable(self.table), self.tasks.signal(), self.tasks.signal()
+        table, stop, leaving = (
+            RefusingTable(self.table, LeaseTableUnavailable("killed")),
+            self.tasks.signal(),
+            self.tasks.signal(),
+        )
         ports = memory_ports(
             self.stream, table, sightings=self.sightings, clock=self.clock, tasks=self.tasks,
             chance=Random(self._started), log=self.log,
@@ -149,7 +129,7 @@ class ProcessWorld:
 
         def handle(batch: Batch) -> None:
             self.tasks.sleep(HANDLES_FOR)
-            if not table.is_killed:
+            if not table.refuses:
                 seen = self.handled.setdefault(batch.shard_id, [])
                 seen += [(self.clock.steady(), record.data) for record in batch.records]
 

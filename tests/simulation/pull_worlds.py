@@ -16,12 +16,10 @@ from typing import Any
 from sublet import Consumer, Record
 from sublet.decisions.pull_events import EventKind
 from sublet.errors import LeaseTableUnavailable
-from sublet.ports import Applied, Refused
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_writes import LeaseWrite
 
 from tests.doubles.pulled import PulledWorld
+from tests.doubles.refusing_table import RefusingTable
 
 RECORDS = 120
 MAX_ACK_PENDING = 12
@@ -32,30 +30,6 @@ QUICK: dict[str, Any] = {
     "ack_wait": timedelta(seconds=40),
     "max_ack_pending": MAX_ACK_PENDING,
 }
-
-
-class KillableTable:
-    """A program's way to the lease table. Killed, it never gets through again: nothing that it does is seen by anybody."""
-
-    def __init__(self, world: PulledWorld) -> None:
-        self._table = world.table
-        self.is_killed = False
-
-    def scan(self) -> LeaseScan:
-        self._check()
-        return self._table.scan()
-
-    def get(self, lease_key: str) -> Lease | MalformedRow | None:
-        self._check()
-        return self._table.get(lease_key)
-
-    def apply(self, write: LeaseWrite) -> Applied | Refused:
-        self._check()
-        return self._table.apply(write)
-
-    def _check(self) -> None:
-        if self.is_killed:
-            raise LeaseTableUnavailable("killed")
 
 
 class Programs:
@@ -91,13 +65,13 @@ class Programs:
     @contextmanager
     def _member(self) -> Iterator[Consumer]:
         self.started += 1
-        table = KillableTable(self.world)
+        table = RefusingTable(self.world.table, LeaseTableUnavailable("killed"))
         consumer = self.world.consumer(
             self.world.ports(table=table), worker_id=f"program-{self.started}", **QUICK
         )
         with consumer:
             yield consumer
-            table.is_killed = self.chance.random() < 0.3
+            table.refuses = self.chance.random() < 0.3
 
     def _fetches(self) -> None:
         with self._member() as consumer:

@@ -18,15 +18,14 @@ from sublet.errors import (
 )
 from sublet.memory import MemoryStream
 from sublet.polling import PollingReader
-from sublet.ports import Applied, PollRefusal, Refused, ShardReader
-from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_writes import LeaseWrite
+from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartPosition
 
 from tests.doubles.pulled import SECOND, PulledWorld
+from tests.doubles.refusing_table import RefusingTable
 
 SHARD = "shardId-000000000000"
 
@@ -200,14 +199,14 @@ def test_callbacks_side_by_side_have_each_key_in_order() -> None:
 def test_what_cannot_pass_is_raised(gone: str) -> None:
     world = PulledWorld()
     world.put(["a0"])
-    table = VanishingTable(world)
+    table = RefusingTable(world.table, LeaseTableNotFound("there is no table orders"))
     with world.consumer(world.ports(table=table)) as consumer:
         messages = consumer.messages(auto_ack=True)
         next(messages)
         if gone == "stream":
             world.stream.delete()
         else:
-            table.is_gone = True
+            table.refuses = True
         with pytest.raises(StreamNotFound if gone == "stream" else LeaseTableNotFound):
             next(messages)
 
@@ -265,30 +264,6 @@ def test_a_lease_that_another_asks_for_is_given_and_what_was_out_counts_no_more(
             assert (world.told(EventKind.LEASE_RELEASED), world.told(EventKind.LEASE_LOST)) == (1, 0)
             given = next(event.shard_id for event in world.events if event.kind is EventKind.LEASE_RELEASED)
             assert {record.ack() for record in records} == {records[0].shard_id != given}
-
-
-class VanishingTable:
-    """A lease table that is deleted while it is used."""
-
-    def __init__(self, world: PulledWorld) -> None:
-        self._table = world.table
-        self.is_gone = False
-
-    def scan(self) -> LeaseScan:
-        self._check()
-        return self._table.scan()
-
-    def get(self, lease_key: str) -> Lease | MalformedRow | None:
-        self._check()
-        return self._table.get(lease_key)
-
-    def apply(self, write: LeaseWrite) -> Applied | Refused:
-        self._check()
-        return self._table.apply(write)
-
-    def _check(self) -> None:
-        if self.is_gone:
-            raise LeaseTableNotFound("there is no table orders")
 
 
 class UnsteadyStream:
