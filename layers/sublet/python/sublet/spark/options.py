@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import NamedTuple
 
 from sublet.aws.access import Access, Role
-from sublet.errors import MalformedCheckpoint, SettingsError
+from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.settings import (
     HashRangeFilter,
@@ -21,9 +18,9 @@ from sublet.settings import (
     Settings,
     StartKind,
     StartPosition,
-    parse_duration,
     parse_setting,
 )
+from sublet.spark import option_values as values
 from sublet.spark.other_connectors import instead_of
 
 HEARTBEATS_PER_FAILOVER = 3
@@ -132,90 +129,8 @@ class Options:
         )
 
 
-def _text(name: str, text: str) -> str:
-    if not text.strip():
-        raise SettingsError(name, text, "not empty")
-    return text
-
-
-def _flag(name: str, text: str) -> object:
-    return parse_setting(name, bool, text.lower())
-
-
-def _count(name: str, text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) < 2**62:
-        raise SettingsError(name, text, "a whole number from 1 on")
-    return int(text)
-
-
-def _duration(name: str, text: str) -> timedelta:
-    duration = parse_duration(name, text)
-    if duration <= timedelta(0):
-        raise SettingsError(name, text, "longer than 0")
-    return duration
-
-
-def _position(name: str, text: str) -> StartPosition:
-    try:
-        return StartPosition.parse(text)
-    except SettingsError as refusal:
-        raise SettingsError(name, text, refusal.allowed) from None
-
-
-def _moment(name: str, text: str) -> StartPosition:
-    position = _position(name, text)
-    if position.kind is not StartKind.AT_TIMESTAMP:
-        raise SettingsError(
-            name, text, "AT_TIMESTAMP:<ISO 8601 with time zone>; leave it out to read to the tip"
-        )
-    return position
-
-
-def _url(name: str, text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingsError(name, text, "a URL with its scheme: https://kinesis.eu-west-1.amazonaws.com")
-    return text
-
-
-def _role_arn(name: str, text: str) -> str:
-    if not _ROLE_ARN.fullmatch(text):
-        raise SettingsError(name, text, "a role's ARN: arn:aws:iam::123456789012:role/orders-reader")
-    return text
-
-
-def _external_id(name: str, text: str) -> str:
-    """Never in a message."""
-    if not _EXTERNAL_ID.fullmatch(text):
-        raise SettingsError(name, "...", "2 to 1224 of letters, digits and +=,.@:/-_ (as IAM has it)")
-    return text
-
-
-def _session_name(name: str, text: str) -> str:
-    if not _SESSION_NAME.fullmatch(text):
-        raise SettingsError(name, text, "2 to 64 of letters, digits and +=,.@-_ (as IAM has it)")
-    return text
-
-
-def _filter(name: str, text: str) -> object:
-    return parse_setting(name, HashRangeFilter, text)
-
-
 def _leases(name: str, text: str) -> object:
     return parse_setting(name, Leases, text)
-
-
-def _checkpoints(name: str, text: str) -> Mapping[str, Checkpoint]:
-    """`{"shardId-000000000000": "4968...:3", ...}`: the sub-sequence number after a colon, or a sentinel."""
-    try:
-        pairs = json.loads(text).items()
-        return {shard_id: Checkpoint.parse(at[0], int(at[2] or 0)) for shard_id, at in _split(pairs)}
-    except (ValueError, AttributeError, MalformedCheckpoint) as fault:
-        raise SettingsError(name, text, f"a JSON object of shard ids and checkpoints ({fault})") from None
-
-
-def _split(pairs: Any) -> list[tuple[str, tuple[str, str, str]]]:
-    return [(shard_id, text.partition(":")) for shard_id, text in pairs]
 
 
 class Option(NamedTuple):
@@ -228,67 +143,64 @@ class Option(NamedTuple):
     meaning: str
 
 
-_ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
-_EXTERNAL_ID = re.compile(r"[\w+=,.@:/-]{2,1224}", re.ASCII)
-_SESSION_NAME = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
-
 _BOTH = (Use.STREAM, Use.BATCH)
 _ALL = (*_BOTH, Use.WRITE)
 
 OPTIONS = (
-    Option("stream", _text, None, _ALL, "The stream's name. Required."),
-    Option("streamArn", _text, None, _ALL, "Its ARN, sent with every call: for policies scoped to one stream."),
-    Option("region", _text, None, _ALL,
+    Option("stream", values.not_empty, None, _ALL, "The stream's name. Required."),
+    Option("streamArn", values.not_empty, None, _ALL, "Its ARN, sent with every call: for policies scoped to one stream."),
+    Option("region", values.not_empty, None, _ALL,
            "Its region; without it boto3's own (`AWS_REGION`, profile) on driver and executors."),
-    Option("endpointUrl", _url, None, _ALL, "Another Kinesis endpoint: a VPC endpoint, or an emulator."),
-    Option("profile", _text, None, _ALL,
+    Option("endpointUrl", values.url, None, _ALL, "Another Kinesis endpoint: a VPC endpoint, or an emulator."),
+    Option("profile", values.not_empty, None, _ALL,
            "A named profile of `~/.aws`, on driver and executors. Without it boto3's own credentials: a role of the machine, "
            "`AWS_PROFILE`, ..."),
-    Option("roleArn", _role_arn, None, _ALL,
+    Option("roleArn", values.role_arn, None, _ALL,
            "A role to assume for the stream, with those credentials; assumed anew before it expires, also within a long task."),
-    Option("roleExternalId", _external_id, None, _ALL, "With a role: the external id that its trust policy asks for."),
-    Option("roleSessionName", _session_name, None, _ALL,
+    Option("roleExternalId", values.external_id, None, _ALL, "With a role: the external id that its trust policy asks for."),
+    Option("roleSessionName", values.session_name, None, _ALL,
            "With a role: the session's name in CloudTrail. `sublet-spark`, if not said."),
-    Option("stsEndpointUrl", _url, None, _ALL, "With a role: another endpoint of STS."),
-    Option("leaseRegion", _text, None, (Use.STREAM,), "The lease table's region, if it is not the stream's."),
-    Option("leaseEndpointUrl", _url, None, (Use.STREAM,), "Another endpoint of DynamoDB."),
-    Option("leaseProfile", _text, None, (Use.STREAM,), "A profile for the lease table, if it is not the stream's."),
-    Option("leaseRoleArn", _role_arn, None, (Use.STREAM,),
+    Option("stsEndpointUrl", values.url, None, _ALL, "With a role: another endpoint of STS."),
+    Option("leaseRegion", values.not_empty, None, (Use.STREAM,), "The lease table's region, if it is not the stream's."),
+    Option("leaseEndpointUrl", values.url, None, (Use.STREAM,), "Another endpoint of DynamoDB."),
+    Option("leaseProfile", values.not_empty, None, (Use.STREAM,), "A profile for the lease table, if it is not the stream's."),
+    Option("leaseRoleArn", values.role_arn, None, (Use.STREAM,),
            "A role to assume for the lease table. Without it the process' own credentials, also where the stream has a role."),
-    Option("startPosition", _position, "TRIM_HORIZON", _BOTH,
+    Option("startPosition", values.position, "TRIM_HORIZON", _BOTH,
            "Where to begin: `TRIM_HORIZON`, `LATEST` (streaming: the moment of the first plan), `AT_TIMESTAMP:<ISO 8601>`."),
-    Option("endPosition", _moment, None, (Use.BATCH,),
+    Option("endPosition", values.moment, None, (Use.BATCH,),
            "`AT_TIMESTAMP:<ISO 8601>`: only what arrived before it. Without it: to the tip."),
-    Option("startCheckpoints", _checkpoints, None, (Use.BATCH,),
+    Option("startCheckpoints", values.checkpoints, None, (Use.BATCH,),
            'JSON of shard ids and checkpoints (`"4968…:3"`): rows after them. A shard that is not named begins at the '
            "horizon."),
-    Option("endCheckpoints", _checkpoints, None, (Use.BATCH,),
+    Option("endCheckpoints", values.checkpoints, None, (Use.BATCH,),
            "The same: rows up to and including them, of the named shards alone. Without it: all shards, to the tip."),
-    Option("hashRangeFilter", _filter, "kcl", _BOTH,
+    Option("hashRangeFilter", values.hash_range_filter, "kcl", _BOTH,
            "`kcl` drops a KPL aggregate with a record outside the shard's hash range, as KCL does; `off` keeps it."),
-    Option("failOnDataLoss", _flag, "true", _BOTH,
+    Option("failOnDataLoss", values.flag, "true", _BOTH,
            "Whether unread records that are past retention fail the query; else a warning says what is gone."),
-    Option("maxSpanPerTrigger", _duration, None, (Use.STREAM,),
+    Option("maxSpanPerTrigger", values.duration, None, (Use.STREAM,),
            "At most so much of arrival time in one batch of each shard (`5m`). The cheap limit: one call more a shard."),
-    Option("maxRecordsPerTrigger", _count, None, (Use.STREAM,),
+    Option("maxRecordsPerTrigger", values.count, None, (Use.STREAM,),
            "At most so many rows in one batch, shared evenly by the shards; an aggregate is never cut, and each shard "
            "may bring one. The driver counts them: it reads all data once more."),
-    Option("maxBytesPerTrigger", _count, None, (Use.STREAM,), "The same in bytes of the stream records' data."),
-    Option("application", _text, None, (Use.STREAM,),
+    Option("maxBytesPerTrigger", values.count, None, (Use.STREAM,), "The same in bytes of the stream records' data."),
+    Option("application", values.not_empty, None, (Use.STREAM,),
            "The application whose lease table `leases` means; the table has its name."),
     Option("leases", _leases, "none", (Use.STREAM,),
            "`follow`: begin at that application's checkpoints, and write nothing there. `hold`: share its leases, as "
            "`<application>-spark`. `none`: Spark's checkpoint alone."),
-    Option("failoverTime", _duration, "30s", (Use.STREAM,),
+    Option("failoverTime", values.duration, "30s", (Use.STREAM,),
            "With `hold`: a lease whose owner is silent for so long is taken over. Of a KCL fleet: its failoverTimeMillis."),
-    Option("checkpointLocation", _text, None, (Use.STREAM,),
+    Option("checkpointLocation", values.not_empty, None, (Use.STREAM,),
            "With `hold`: the same as for `writeStream`. What Spark committed last is read there when the query is over."),
-    Option("aggregate", _flag, "false", (Use.WRITE,), "Whether rows are put in KPL aggregates, by the shard that they hash to."),
-    Option("availableNow", _flag, "false", (Use.STREAM,),
+    Option("aggregate", values.flag, "false", (Use.WRITE,),
+           "Whether rows are put in KPL aggregates, by the shard that they hash to."),
+    Option("availableNow", values.flag, "false", (Use.STREAM,),
            "Plan nothing beyond what is there at the first plan, in as many batches as the limits make. For `drain(query)`, "
            "without a trigger: what `trigger(availableNow=True)` is for, also on Spark 4.0 and 4.1, where that is one batch."),
-    Option("listInterval", _duration, "10s", (Use.STREAM,), "How often the shards are listed while none is seen to end."),
-    Option("patience", _duration, "60s", _ALL,
+    Option("listInterval", values.duration, "10s", (Use.STREAM,), "How often the shards are listed while none is seen to end."),
+    Option("patience", values.duration, "60s", _ALL,
            "How long a task waits for a record that is there, or for a shard that throttles or refuses, before it fails."),
 )  # fmt: skip
 
