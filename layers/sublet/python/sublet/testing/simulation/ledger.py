@@ -189,7 +189,7 @@ class Ledger:
     ) -> None:
         """From where the row has been moved to, by an operator or by a late checkpoint of the owner before, which is further on.
         One that has not heard of it goes on."""
-        if session.next is None or session.next == first:
+        if session.next is None or shard.follows(first, session.next):
             return
         moved_to = next((at for at in session.moved_to if shard.follows(first, at)), None)
         if moved_to is not None:
