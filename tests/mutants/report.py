@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from math import comb
 
 from tests.mutants.trial import Outcome, Verdict
 
-LEAST = 0.75
-"""Of any sample. Twenty of them say no more than whether something has broken; the whole run is what the score is taken from."""
+LEAST = Fraction(85, 100)
+"""Of all mutants (docs/reliability.md has the score)."""
+LUCK = Fraction(1, 10_000)
+"""How seldom a sample may be refused that was only drawn badly: a run in ten thousand."""
 
 
 def enough(verdicts: Sequence[Verdict]) -> bool:
-    return not verdicts or _share(verdicts) >= LEAST
+    """Whether so many unnoticed ones can still be the luck of the draw: of 15 at least 7 are noticed, of 1,000 81%."""
+    return _chance_of_at_most(sum(each.is_noticed for each in verdicts), len(verdicts)) > LUCK
+
+
+def _chance_of_at_most(noticed: int, of: int) -> Fraction:
+    """That no more than these are noticed where each is with a chance of LEAST."""
+    return sum((comb(of, n) * LEAST**n * (1 - LEAST) ** (of - n) for n in range(noticed + 1)), Fraction(0))
 
 
 def written(verdicts: Sequence[Verdict]) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from tests.mutants.mutate import mutants_of
+from tests.mutants.report import enough
 from tests.mutants.swap import Swaps
 from tests.mutants.touched import Touched
+from tests.mutants.trial import Outcome, Verdict
 
 CASES = {
     "x = a < b": {"x = a >= b", "x = a <= b"},
@@ -85,3 +87,17 @@ def test_a_statement_is_put_to_the_tests_that_run_it(tmp_path: Path) -> None:
     assert tests[2, "branches swapped"] == {"yes", "no"}
     assert tests[4, "flipped"] == {"yes"}
     assert tests[6, "turned"] == {"no"}
+
+
+@pytest.mark.parametrize(
+    ("noticed", "of", "is_enough"),
+    [(0, 0, True), (7, 15, True), (6, 15, False), (810, 1000, True), (800, 1000, False)],
+)
+def test_a_sample_is_refused_for_more_than_bad_luck(
+    noticed: int, of: int, is_enough: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "rule.py").write_text("x = 3")
+    (mutant,) = mutants_of(tmp_path / "rule.py")
+    seen = Verdict(mutant, Outcome.NOTICED, Outcome.NOT_ASKED)
+    missed = Verdict(mutant, Outcome.SURVIVED, Outcome.SURVIVED)
+    assert enough([seen] * noticed + [missed] * (of - noticed)) is is_enough
