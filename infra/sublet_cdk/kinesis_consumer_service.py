@@ -48,9 +48,8 @@ from sublet_cdk.service_settings import (
     STOP_TIMEOUT,
     ServiceSettings,
     service_settings_of,
-    service_variables,
 )
-from sublet_cdk.worker_properties import check_memory
+from sublet_cdk.worker_properties import check_memory, own_variables
 
 ARCHITECTURES = {"arm64": ecs.CpuArchitecture.ARM64, "x86_64": ecs.CpuArchitecture.X86_64}
 
@@ -140,7 +139,9 @@ class KinesisConsumerService(Construct):
         self.sightings_table = sightings_table or tables.sightings_table(self, self.settings)
         self.task_role = self._role(task_role, code)
         self.log_group = add_log_group(self, "ServiceLog", keep_logs(self, log_retention, log_key))
-        self.task = self._task(cpu, memory, architecture, code, service_variables(environment or {}))
+        self.task = self._task(
+            cpu, memory, architecture, code, own_variables(environment or {}, "environment")
+        )
         self.cluster = cluster or self._cluster(vpc)
         self.service = ecs.FargateService(
             self,

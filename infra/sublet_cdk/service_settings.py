@@ -10,7 +10,7 @@ from aws_cdk import Token
 from aws_cdk import aws_kinesis as kinesis
 from sublet.consumer.defaults import process_defaults
 from sublet.errors import SettingsError
-from sublet.settings import DEFINITIONS, PREFIX, Only, Settings, check_sets_aside
+from sublet.settings import DEFINITIONS, Only, Settings, check_sets_aside
 from sublet_cdk.consumer_settings import (
     KNOWN_ONLY_AT_DEPLOYMENT,
     STATED_OTHERWISE,
@@ -81,13 +81,3 @@ def service_settings_of(
             f"at most {DRAIN_TIMEOUT_MAX.total_seconds():g}s: Fargate kills {STOP_TIMEOUT.total_seconds():g} s after SIGTERM",
         )
     return settings
-
-
-def service_variables(variables: Mapping[str, str]) -> Mapping[str, str]:
-    """For the handler. Raises SettingsError for one that would be a setting."""
-    for name, value in variables.items():
-        if name.startswith(PREFIX):
-            raise SettingsError(
-                "environment", name, f"{value!r} as the construct's property; {PREFIX} is for settings"
-            )
-    return variables

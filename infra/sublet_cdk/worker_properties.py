@@ -1,4 +1,4 @@
-"""What the properties of the lease worker may be; SettingsError names the one that is refused."""
+"""What the properties of the lease worker, or of a service, may be; SettingsError names the one that is refused."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sublet.settings import PREFIX, Settings
 from sublet_cdk.functions import LAYERS_MAX, Network
 
 
-def own_variables(variables: Mapping[str, str]) -> Mapping[str, str]:
-    for name, value in variables.items():
-        if name.startswith(PREFIX):
+def own_variables(variables: Mapping[str, str], name: str = "worker_environment") -> Mapping[str, str]:
+    for variable, value in variables.items():
+        if variable.startswith(PREFIX):
             raise SettingsError(
-                "worker_environment", name, f"{value!r} as the construct's property; {PREFIX} is for settings"
+                name, variable, f"{value!r} as the construct's property; {PREFIX} is for settings"
             )
     return variables
 
