@@ -128,8 +128,8 @@ interop: setup ## Java's own KCL 2.x and 3.x, and the KPL, on one lease table wi
 	@$(PY) -m tests.interop $(STORY)
 
 .PHONY: interop-long
-interop-long: setup .local/localstack/.installed .local/spark/.installed ## what takes longer of it: migration from 2.x to 3.x, Lambda, MultiLangDaemon, Spark (half an hour)
-	@$(PY) -m tests.interop --long
+interop-long: setup .local/localstack/.installed .local/spark/.installed ## what takes longer of it: migrations, shares beside a leader, Lambda, MultiLangDaemon, Spark (an hour and a half; STORY=tables for one)
+	@$(PY) -m tests.interop $(or $(STORY),--long)
 
 .PHONY: nats
 nats: setup ## the pull API beside a real NATS server, the same calls to both (needs Go, which builds the server)

@@ -117,10 +117,12 @@ def kill(pids: Iterable[int]) -> None:
 
 
 @contextmanager
-def deployed(aws: EmbeddedAws, application: str, where: Path | Bucket, **settings: str) -> Iterator[Fleet]:
+def deployed(
+    aws: EmbeddedAws, application: str, where: Path | Bucket, shards: int = SHARDS, **settings: str
+) -> Iterator[Fleet]:
     """A new stream and the real stack on it, with the recorder as its handler; gone again from an AWS that stays."""
     kinesis = aws.client("kinesis")
-    kinesis.create_stream(StreamName=application, ShardCount=SHARDS)
+    kinesis.create_stream(StreamName=application, ShardCount=shards)
     kinesis.get_waiter("stream_exists").wait(StreamName=application, WaiterConfig={"Delay": 1})
     arn = kinesis.describe_stream_summary(StreamName=application)["StreamDescriptionSummary"]["StreamARN"]
     handler, variables = (

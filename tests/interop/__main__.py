@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
-import signal
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from tests.e2e.fleet import Fleet, deployed
 from tests.interop.build import Profile, build, problem
 from tests.interop.deaggregation import COUNT, compare
 from tests.interop.stories.catch_up import CatchUp
+from tests.interop.stories.even_shares import OF_FOUR, ON_LAMBDA, EvenOnLambda, EvenShares, First, Size
 from tests.interop.stories.handoff import Handoff, HandoffDeaths
 from tests.interop.stories.led_fleet import LedFleet
 from tests.interop.stories.migration import Migration, Tables
@@ -32,13 +32,12 @@ from tests.interop.stories.multilang import MultiLang
 from tests.interop.stories.sequential import Sequential
 from tests.interop.stories.spark import Spark
 from tests.interop.stories.together import Together
-from tests.interop.workers import Java
+from tests.interop.workers import Java, end_by_exception
 from tests.mixed_fleet.stage import Stage, is_well, new_fleet, stage_of
 from tests.mixed_fleet.workers import Employer
 
-FAILOVER_SECONDS = 5
-"""Half of KCL's default: every step waits for it, twice or more."""
-SHARDS = 3
+SMALL = Size(3, 5)
+"""Half of KCL's default failover time: every step waits for it, twice or more."""
 DEAGGREGATION = "deaggregation"
 """No story: see deaggregation.py."""
 
@@ -61,19 +60,34 @@ LONG: Mapping[str, Callable[[Stage, Java], Story]] = {
     "handoff-deaths": HandoffDeaths,
     "together-3": partial(Together, profile=Profile.KCL_3),
     "led-fleet": LedFleet,
+    **{f"even-{first}": partial(EvenShares, first=first) for first in First},
+    "even-lambda": EvenOnLambda,
+    "even-3.4": partial(EvenShares, first=First.NOBODY, profile=Profile.KCL_3_4),
     "migration": Migration,
     "tables": Tables,
     "catch-up": CatchUp,
     "multilang": MultiLang,
     "spark": Spark,
 }
-DEPLOYED = ("catch-up",)
-DEPLOYMENT = {"failover_time": f"{FAILOVER_SECONDS}s", "heartbeat_interval": "1s", "worker_count": "1"}
+SIZES = {**{f"even-{which}": OF_FOUR for which in (*First, "3.4")}, "even-lambda": ON_LAMBDA}
+DEPLOYED: Mapping[str, Mapping[str, str]] = {
+    "catch-up": {
+        "failover_time": f"{SMALL.failover_seconds}s",
+        "heartbeat_interval": "1s",
+        "worker_count": "1",
+    },
+    "even-lambda": {
+        "failover_time": f"{ON_LAMBDA.failover_seconds}s",
+        "heartbeat_interval": f"{ON_LAMBDA.failover_seconds // 3}s",
+        "worker_count": "1",
+        "mode": "continuous",
+    },
+}
 
 
 def main() -> int:
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that no worker stays behind
+    end_by_exception()
     if why := problem():
         print(f"skipped: {why}")
         return int("CI" in os.environ)
@@ -95,7 +109,8 @@ def _play(aws: EmbeddedAws, name: str) -> bool:
     with _fleet(aws, name, folder) as fleet:
         application = fleet.outputs["LeaseTable"]
         stage = stage_of(fleet, folder, lambda line: print(line, flush=True))
-        employer = Employer(aws, application, fleet.stream, folder, failover_seconds=FAILOVER_SECONDS)
+        failover_seconds = SIZES.get(name, SMALL).failover_seconds
+        employer = Employer(aws, application, fleet.stream, folder, failover_seconds=failover_seconds)
         story = {**SHORT, **LONG}[name](stage, Java(employer))
         clean = is_well(stage, story.run, repeats_nothing=story.repeats_nothing)
     print(f"logs and records: {folder}")
@@ -103,10 +118,10 @@ def _play(aws: EmbeddedAws, name: str) -> bool:
 
 
 def _fleet(aws: EmbeddedAws, name: str, folder: Path) -> AbstractContextManager[Fleet]:
-    application = f"interop-{name}"
+    application, shards = f"interop-{name.replace('.', '-')}", SIZES.get(name, SMALL).shards
     if name in DEPLOYED:
-        return deployed(aws, application, folder, **DEPLOYMENT)
-    return nullcontext(new_fleet(aws, application, SHARDS, folder))
+        return deployed(aws, application, folder, shards, **DEPLOYED[name])
+    return nullcontext(new_fleet(aws, application, shards, folder))
 
 
 def _arguments() -> argparse.Namespace:

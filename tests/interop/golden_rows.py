@@ -22,7 +22,7 @@ from infra.local.embedded import ROOT, EmbeddedAws, embedded_aws
 from tests.e2e.deliveries import wait_until
 from tests.interop.build import Profile, build, problem
 from tests.interop.stories.handoff import ask_for_handoff, hand_over
-from tests.interop.workers import Java
+from tests.interop.workers import Java, end_by_exception
 from tests.mixed_fleet.history import Row
 from tests.mixed_fleet.stage import Stage, new_fleet, stage_of
 from tests.mixed_fleet.workers import Employer, Side
@@ -71,6 +71,7 @@ SIDE_TABLE = "side_table_"
 
 
 def main() -> int:
+    end_by_exception()
     if why := problem():
         print(why, file=sys.stderr)
         return 1

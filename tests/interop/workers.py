@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +21,11 @@ LEADERS_LOCK = {
     "dynamoDbLockBasedLeaderHeartbeatPeriodInMillis": 5_000,
 }
 """A sixth of KCL 3.x' defaults: after the kill of a leader its fleet has none for as long as the lock stands."""
+
+
+def end_by_exception() -> None:
+    """When this process is told to end: so that no worker of its stays behind."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.mixed_fleet.table_watch import TableWatch
 from tests.mixed_fleet.verdict import Verdict, judge, read_handled
 from tests.mixed_fleet.workers import Side, Worker
 
-KEYS = [f"key-{n}" for n in range(40)]
+KEYS = tuple(f"key-{n}" for n in range(40))
 PRODUCE_EVERY = 0.5
 """Seconds between two rounds of one event per key; every fourth round is of KPL aggregates."""
 PATIENCE = 240.0
@@ -31,7 +31,7 @@ PATIENCE = 240.0
 @dataclass
 class Stage:
     """`unordered`: texts that others than the fleet's own producer have put; `others`: the worker id of processes that nobody
-    hired, such as a deployment's.
+    hired, such as a deployment's; `keys`: of the events that are put.
     """
 
     fleet: Fleet
@@ -41,6 +41,7 @@ class Stage:
     workers: list[Worker] = field(default_factory=list)
     unordered: list[str] = field(default_factory=list)
     others: str | None = None
+    keys: Sequence[str] = KEYS
 
     @property
     def watch(self) -> TableWatch:
@@ -119,7 +120,7 @@ class Stage:
             try:
                 while not over.wait(PRODUCE_EVERY):
                     turn += 1
-                    self.fleet.produce(KEYS, aggregated=turn % 4 == 0)
+                    self.fleet.produce(self.keys, aggregated=turn % 4 == 0)
             except BaseException as fault:  # noqa: BLE001 - raised below, in the thread that asks
                 faults.append(fault)
 

@@ -24,6 +24,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, acquire, checkpoint, release
 from sublet.protocol.shard import Shard
+from sublet.protocol.worker_report import Place, WorkerReport, decode_report, encode_report
 from sublet.settings import StartPosition
 from sublet.spark.keeper.keeper import ASKED_WITHIN, FIRST_PLAN_WITHIN
 from sublet.system.clock import SystemClock
@@ -553,3 +554,30 @@ def test_a_shard_that_is_past_retention_unread(fails: bool) -> None:
         assert sorted(r.sequence_number for r in held.drain(idle=10)) == sorted(wanted)
         assert held.table.get(shard_id(0)) is None
         assert {row(held.table, child).lease_owner for child in children} == {WORKER}
+
+
+def test_it_is_a_member_of_a_kcl_3_fleet_until_its_query_is_over() -> None:
+    """The fleet's leader gives leases to who reports, and to no others."""
+    held = held_query(2)
+    put_row(held.table, Lease("shardId-000000000000", TRIM_HORIZON))
+
+    def java_reports() -> None:
+        held.table.put_row(encode_report(WorkerReport("java-1", held.query.clock.now(), Place.LEASE_TABLE)))
+
+    def reported() -> timedelta | None:
+        report = decode_report(held.table.row(WORKER) or {}, Place.LEASE_TABLE)
+        return None if report is None else held.query.clock.now() - report.reported_at
+
+    held.batch()
+    assert reported() is None, "nobody leads"
+    ages = set[timedelta | None]()
+    for second in range(120):
+        if second % 30 == 0:
+            java_reports()
+        wait_a_second(held)
+        if second > 10:
+            ages.add(reported())
+    assert None not in ages
+    assert max(age for age in ages if age is not None) < timedelta(seconds=35), "KCL forgets after 60"
+    held.end()
+    assert reported() is None

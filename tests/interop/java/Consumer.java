@@ -7,7 +7,9 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Instant;
 import java.util.Date;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 
 import software.amazon.awssdk.http.Protocol;
 import software.amazon.awssdk.http.nio.netty.NettyNioAsyncHttpClient;
@@ -46,6 +48,8 @@ public final class Consumer {
     private static final long CHECKPOINT_MILLIS = Long.getLong("interop.checkpointMillis", 0);
     private static final boolean PREPARES = Boolean.getBoolean("interop.prepares");
     private static final long SHUTDOWN_SECONDS = 45;
+    private static final long FINAL_SECONDS = 8;
+    private static final AtomicInteger AT_WORK = new AtomicInteger();
 
     private Consumer() {}
 
@@ -81,12 +85,24 @@ public final class Consumer {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             tell("asked to stop");
             try {
-                tell("stopped gracefully: " + scheduler.startGracefulShutdown().get(SHUTDOWN_SECONDS, TimeUnit.SECONDS));
+                tell("stopped gracefully: " + stopped(scheduler));
             } catch (Exception problem) {
                 tell("not stopped gracefully: " + problem);
             }
         }));
         scheduler.run();
+    }
+
+    /**
+     * Once every processor is told that its lease is gone, a few seconds are left for the rest: 2.x waits for processors of shards
+     * whose ended leases it has merely taken to clean them up, and which it never makes.
+     */
+    private static boolean stopped(Scheduler scheduler) throws Exception {
+        Future<Boolean> stopping = scheduler.startGracefulShutdown();
+        for (int second = 0; AT_WORK.get() > 0 && !stopping.isDone() && second < SHUTDOWN_SECONDS; second++) {
+            TimeUnit.SECONDS.sleep(1);
+        }
+        return stopping.get(FINAL_SECONDS, TimeUnit.SECONDS);
     }
 
     private static CoordinatorConfig coordinator(CoordinatorConfig config) throws ReflectiveOperationException {
@@ -106,6 +122,8 @@ public final class Consumer {
     private static LeaseManagementConfig leases(LeaseManagementConfig config) throws ReflectiveOperationException {
         config.failoverTimeMillis(Long.getLong("interop.failoverTimeMillis", 10_000));
         config.maxLeasesToStealAtOneTime(Integer.getInteger("interop.maxLeasesToStealAtOneTime", 1));
+        // Whoever makes the first leases idles for that long before it takes any: a minute by default.
+        config.shardSyncIntervalMillis(1_000);
         setLong(config, "dynamoDbLockBasedLeaderLeaseDurationInMillis");
         setLong(config, "dynamoDbLockBasedLeaderHeartbeatPeriodInMillis");
         Object assignment = get(config, "workerUtilizationAwareAssignmentConfig");
@@ -190,6 +208,7 @@ public final class Consumer {
         @Override
         public void initialize(InitializationInput input) {
             shardId = input.shardId();
+            AT_WORK.incrementAndGet();
             tell("initialize " + shardId + " at " + input.extendedSequenceNumber());
         }
 
@@ -209,12 +228,14 @@ public final class Consumer {
         @Override
         public void leaseLost(LeaseLostInput input) {
             tell("lease lost " + shardId);
+            AT_WORK.decrementAndGet();
         }
 
         @Override
         public void shardEnded(ShardEndedInput input) {
             tell("shard ended " + shardId);
             checkpoint(input.checkpointer());
+            AT_WORK.decrementAndGet();
         }
 
         @Override

@@ -1,7 +1,8 @@
 """KCL 2.x to 3.x with sublet in the fleet until Java says that it is complete, and 3.4's tables of its own into 3.5's single one.
 
 Java's leader goes on only when every worker that holds a lease has reported for ten minutes, or says that it can, sublet's too.
-3.5 on a table of 2.x has a single table from the start.
+3.5 on a table of 2.x has a single table from the start. From 3.4's tables it goes on when an hour has passed since its last
+step, by the time in its own row, and no setting makes that less: so that time is set back.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from tests.mixed_fleet.workers import How, Worker
 
 COMPATIBLE = "CLIENT_VERSION_CONFIG_COMPATIBLE_WITH_2X"
 PATIENCE = 1_500.0
-BAKE_SECONDS = 30
-"""Until KCL believes that nobody goes back; its default is long."""
 STATES = "CoordinatorState"
+TABLE_STATE, STATUS, SINCE = "TableMigration3.5", "tm", "mts"
+STATUSES = "TABLE_MIGRATION_STATUS_"
+BAKE_MILLIS = 3_600_000
+"""Until KCL believes that nobody goes back, from INIT to DEPLOYED as from PENDING to COMPLETE."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +64,32 @@ class Tables:
             stage.fleet.split()
             stage.settle("3.4 and sublet", stage.alive(), each=True)
             deployed = replaced(stage, separate, self.java.kcl(Profile.KCL_3, "1"))
-            becomes(stage, "TableMigration3.5", "tm", "TABLE_MIGRATION_STATUS_DEPLOYED")
+            self._bakes("INIT", "DEPLOYED")
             moving: dict[str, str | int] = {
                 "singleTable": "true",
-                "tableMigrationCompleteBakeTimeSeconds": BAKE_SECONDS,
+                "tableMigrationCompleteBakeTimeSeconds": BAKE_MILLIS // 1_000,
             }
             replaced(stage, deployed, self.java.kcl(Profile.KCL_3, "2", **moving))
-            becomes(stage, "TableMigration3.5", "tm", "TABLE_MIGRATION_STATUS_COMPLETE")
+            self._bakes("PENDING", "COMPLETE")
             stage.fleet.merge(1)
             stage.settle("on a single table", stage.alive())
         stage.drained()
+
+    def _bakes(self, before: str, after: str) -> None:
+        becomes(self.stage, TABLE_STATE, STATUS, STATUSES + before)
+        self._set_back(before)
+        becomes(self.stage, TABLE_STATE, STATUS, STATUSES + after)
+
+    def _set_back(self, status: str) -> None:
+        """As if the hour were over."""
+        dynamodb, table = self.stage.fleet.dynamodb, f"{self.stage.fleet.stream}-{STATES}"
+        dynamodb.update_item(
+            TableName=table,
+            Key={"key": {"S": TABLE_STATE}},
+            UpdateExpression=f"SET {SINCE} = {SINCE} - :bake",
+            ConditionExpression=f"{STATUS} = :status",
+            ExpressionAttributeValues={":bake": {"N": str(BAKE_MILLIS)}, ":status": {"S": STATUSES + status}},
+        )
 
 
 def replaced(stage: Stage, before: Worker, worker: Worker) -> Worker:

@@ -60,6 +60,7 @@ class MultiLang:
             workerId=WORKER_ID,
             kinesisEndpoint=kinesis,
             failoverTimeMillis=str(employer.failover_seconds * 1_000),
+            shardSyncIntervalMillis="1000",
         )
         return employer.start(Side.MULTILANG, WORKER_ID, command, kclpy)
 

@@ -59,6 +59,15 @@ def test_one_by_a_clock_that_is_far_ahead_has_lapsed() -> None:
     assert not is_heard(said(-TICK), NOW, SETTINGS)
 
 
+def test_a_look_that_finds_an_owner_silent_has_another_follow_when_that_owner_is_lost() -> None:
+    """The tick after next would be up to a third of failover_time late."""
+    soon = NOW + timedelta(seconds=7)
+    assert next_look({}, NOW, 8, 4, SETTINGS, soon).after == timedelta(seconds=7)
+    assert next_look({}, NOW, 8, 4, SETTINGS, NOW).after == SECOND, "many of them, one by one"
+    assert next_look({}, NOW, 1_000, 50, SETTINGS, NOW).after == timedelta(seconds=2.5)
+    assert next_look({}, NOW, 8, 4, SETTINGS, NOW + TICK) == (TICK, "nothing is announced")
+
+
 def test_looking_more_often_is_bounded() -> None:
     """All processes scan all leases at each look."""
     assert after(said(NOTHING), leases=1_000, workers=50) == timedelta(seconds=2.5)

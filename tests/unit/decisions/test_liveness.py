@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from sublet.decisions.liveness import Sighting, idle_time, observe
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.decisions.liveness import Sighting, idle_time, is_expired, next_expiry, observe
+from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
 
 from tests.doubles.engine_world import moment
@@ -53,3 +53,25 @@ def test_a_lease_that_was_given_back_and_taken_has_not_moved() -> None:
     free = observe({HELD.lease_key: Sighting(7, "app-lambda-0", NOW)}, [replace(HELD, lease_owner=None)], NOW)
     taken = observe(free, [replace(HELD, lease_owner="app-lambda-1", lease_counter=8)], NOW)
     assert free[HELD.lease_key].moved_at is taken[HELD.lease_key].moved_at is None
+
+
+def test_the_first_owner_that_is_silent_by_now_counts_as_lost_a_failover_time_after_it_was_last_heard() -> (
+    None
+):
+    failover_time = timedelta(seconds=30)
+
+    def expiry(lease: Lease, *ago: float) -> timedelta | None:
+        seen = [Sighting(7, lease.lease_owner, NOW - timedelta(seconds=seconds)) for seconds in ago]
+        leases = [replace(lease, lease_key=f"shard {n}") for n in range(len(seen))]
+        sightings = {one.lease_key: sighting for one, sighting in zip(leases, seen, strict=True)}
+        at = next_expiry(leases, sightings, NOW, failover_time)
+        assert at is None or any(is_expired(one, sightings, at, failover_time) for one in leases)
+        return None if at is None else at - NOW - timedelta.resolution
+
+    assert expiry(HELD, 10, 20, 0) == timedelta(seconds=10)
+    assert expiry(HELD, 30) == timedelta(0), "exactly that long is alive"
+    assert expiry(HELD, 31) is None, "it is lost already"
+    assert expiry(HELD, 0) is None, "it has just been heard"
+    assert expiry(HELD, -5) is None, "by a clock that was ahead"
+    assert expiry(replace(HELD, lease_owner=None), 10) is None
+    assert expiry(replace(HELD, checkpoint=SHARD_END), 10) is None

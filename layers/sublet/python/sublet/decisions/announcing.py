@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from sublet.decisions.choose_leases import Choice, ClaimReason
 from sublet.decisions.dispatching import Dispatched, asked_of, is_recent
+from sublet.decisions.liveness import Sighting, next_expiry
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 
@@ -57,7 +58,8 @@ class NextLook(NamedTuple):
 
 
 def tick_interval(settings: Settings) -> timedelta:
-    """Between two looks of a process: an owner's death is seen by failover_time plus one of these."""
+    """Between two looks of a process: an owner's death is seen by failover_time plus one of these, since the first look to find
+    an owner silent has another one follow as soon as that owner counts as lost (`next_look`)."""
     return settings.failover_time * 2 / 3
 
 
@@ -76,16 +78,23 @@ def long_lapsed(announced: Mapping[str, Announcement], now: datetime, settings: 
 
 
 def next_look(
-    announced: Mapping[str, Announcement], now: datetime, leases: int, workers: int, settings: Settings
+    announced: Mapping[str, Announcement],
+    now: datetime,
+    leases: int,
+    workers: int,
+    settings: Settings,
+    expiry: datetime | None = None,
 ) -> NextLook:
-    """`leases` and `workers`: how many there are, since each look of each worker scans all leases."""
+    """`leases` and `workers`: how many there are, since each look of each worker scans all leases. `expiry`: `next_expiry`."""
     interval = tick_interval(settings)
-    heard = standing(announced, now, settings)
-    if not heard:
-        return NextLook(interval, "nothing is announced")
-    newest = max(heard, key=lambda who: heard[who].at)
     paced = max(LOOK_EVERY, interval / LOOKS_IN_A_TICK, timedelta(seconds=leases * workers / ROWS_A_SECOND))
-    return NextLook(min(interval, paced), f"{newest} {heard[newest].what}")
+    heard = standing(announced, now, settings)
+    if heard:
+        newest = max(heard, key=lambda who: heard[who].at)
+        return NextLook(min(interval, paced), f"{newest} {heard[newest].what}")
+    if expiry is not None and (after := max(paced, expiry - now)) < interval:
+        return NextLook(after, "an owner that is silent counts as lost then")
+    return NextLook(interval, "nothing is announced")
 
 
 def is_heard(announced: Mapping[str, Announcement], now: datetime, settings: Settings) -> bool:
@@ -154,6 +163,7 @@ class AmongOthers(Struct, frozen=True):
 
 def among_others(
     leases: Sequence[Lease],
+    sightings: Mapping[str, Sighting],
     dispatched: Mapping[str, Dispatched],
     announced: Mapping[str, Announcement],
     now: datetime,
@@ -161,10 +171,11 @@ def among_others(
 ) -> AmongOthers:
     own = settings.own_worker_ids
     owners = {lease.actual_owner for lease in leases if not lease.is_ended}.difference([None])
+    expiry = next_expiry(leases, sightings, now, settings.failover_time)
     return AmongOthers(
         asked_of(own, dispatched, leases, now),
         is_alone=(owners | standing(announced, now, settings).keys()).issubset(own),
-        next_look=next_look(announced, now, len(leases), len(owners.union(own)), settings),
+        next_look=next_look(announced, now, len(leases), len(owners.union(own)), settings, expiry),
     )
 
 

@@ -75,7 +75,7 @@ class _Market:
 
     assigned     what a leader has given to us
     available    what may be taken, children of what has just ended first, otherwise in an order by chance
-    very_old     lease keys of those idle for over three failover times
+    urgent       lease keys of those that go before the fair share
     stealable    by live owner outside our own worker ids: what may be stolen from it
     held         how many live leases each worker id has, our own included; rises and falls as leases are chosen
     live         those leases, by worker id
@@ -83,7 +83,7 @@ class _Market:
 
     assigned: tuple[Choice, ...]
     available: tuple[tuple[Lease, ClaimReason], ...]
-    very_old: frozenset[str]
+    urgent: frozenset[str]
     stealable: dict[str, list[Lease]]
     held: Counter[str]
     live: dict[str, list[Lease]]
@@ -183,13 +183,23 @@ def _look(
     held.update(dict.fromkeys(ours | (fleet.members - held.keys() - losing), 0))
     chance.shuffle(available)
     available.sort(key=lambda one: one[1] is not ClaimReason.CHILD)
-    very_old = frozenset(
-        one.lease_key
-        for one, _ in available
-        if is_very_old(one, sightings, now, settings.failover_time)
-        and not (fleet.is_led and one.lease_key not in sightings)
+    urgent = frozenset(
+        one.lease_key for one, _ in available if _is_urgent(one, sightings, now, settings, is_led=is_led)
     )
-    return _Market(tuple(assigned), tuple(available), very_old, stealable, held, live)
+    return _Market(tuple(assigned), tuple(available), urgent, stealable, held, live)
+
+
+def _is_urgent(
+    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings, *, is_led: bool
+) -> bool:
+    """Whether it goes before the fair share, and whatever that is. KCL 2.x: what is very old.
+
+    Where a leader shares the leases out, whatever was held and is lost: nobody else takes it before the leader's next round, and
+    the leader may be what was lost. It evens out what that leaves uneven. What nobody has ever held is the leader's to give.
+    """
+    if not is_led:
+        return is_very_old(lease, sightings, now, settings.failover_time)
+    return lease.lease_key in sightings and idle_time(lease, sightings, now) > settings.failover_time
 
 
 def _has_rested(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings) -> bool:
@@ -222,7 +232,7 @@ def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tup
     rest: deque[tuple[Lease, ClaimReason]] = deque()
     for one in market.available:
         first = not settings.fair_share or (
-            settings.enable_priority_lease_assignment and one[0].lease_key in market.very_old
+            settings.enable_priority_lease_assignment and one[0].lease_key in market.urgent
         )
         (urgent if first else rest).append(one)
     chosen: list[Choice] = []

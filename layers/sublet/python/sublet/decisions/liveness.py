@@ -84,6 +84,19 @@ def is_expired(
     return lease.actual_owner is not None and idle_time(lease, sightings, now) > failover_time
 
 
+def next_expiry(
+    leases: Iterable[Lease], sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
+) -> datetime | None:
+    """When the first of those who have not written since an earlier look counts as lost, unless it writes until then."""
+    seen = (
+        sightings[lease.lease_key].seen_at
+        for lease in leases
+        if not lease.is_ended and lease.actual_owner is not None and lease.lease_key in sightings
+    )
+    first = min((at for at in seen if now - failover_time <= at < now), default=None)
+    return None if first is None else first + failover_time + timedelta.resolution
+
+
 def is_very_old(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
 ) -> bool:

@@ -135,7 +135,7 @@ def plan_tick(
         total_shards=len(in_play),
         total_leases=sum(not any(_overlap(shard.hash_key_range, hole) for hole in uncared) for shard in in_play),
         announces=announces,
-        others=among_others(leases, look.dispatched, look.announced, now, settings),
+        others=among_others(leases, sightings, look.dispatched, look.announced, now, settings),
     )  # fmt: skip
 
 

@@ -156,6 +156,7 @@ class Keeper:
             self._give_back()
 
     def _give_back(self) -> None:
+        self._taker.stop_reporting()
         if self._planned is not None:
             is_committed = self.commits.has(self._planned)
             if is_committed is None:

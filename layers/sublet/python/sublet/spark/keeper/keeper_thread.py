@@ -32,6 +32,7 @@ from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseKeeperGone
 from sublet.ports import Ports, Tasks
 from sublet.protocol.lease import Lease
@@ -166,16 +167,17 @@ def _ports(options: Options) -> Ports:
     settings, tasks = options.keeper_settings, ThreadTasks()
     way, leases = connection_of(options.access), connection_of(options.lease_access)
     stream = KinesisStream(kinesis_client(*way), kinesis_poll_client(*way), settings)
-    table, log = dynamodb_client(*leases), PythonLog("sublet.spark.keeper")
+    table, log, clock = dynamodb_client(*leases), PythonLog("sublet.spark.keeper"), SystemClock()
     stream.identity()  # no table is made for a stream that is not there
     create_tables(table, settings, tasks.signal(), log.info)
     return Ports(
         table=DynamoDbLeaseTable(table, settings.lease_table),
         stream=stream,
         sightings=DynamoDbSightingStore(partial(dynamodb_client, *leases), settings.sightings_table),
-        clock=SystemClock(),
+        clock=clock,
         tasks=tasks,
         chance=SystemRandom(),
         metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
         log=log,
+        reports=DynamoDbWorkerReports(partial(dynamodb_client, *leases), settings, clock),
     )

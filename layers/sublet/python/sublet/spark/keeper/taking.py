@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sublet.decisions.choose_leases import Choice
+from sublet.decisions.fleet_kind import REPORTED_EVERY
 from sublet.decisions.lease_cleanup import Deletion
 from sublet.decisions.tick_plan import Look, plan_tick
 from sublet.engine.held_lease import instant
@@ -23,6 +24,7 @@ from sublet.engine.lease_steps import (
     is_held_by,
     look,
 )
+from sublet.engine.reporting import make_reports, stop_reporting
 from sublet.errors import DataGap
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease, LeaseScan
@@ -52,6 +54,8 @@ class Taker:
     _first_counters: dict[str, int] = field(default_factory=dict)
     _looking: Future[Look] | None = None
     _look_at: datetime | None = None
+    _is_reporting: bool = False
+    """To a KCL 3.x leader; as it was at the last look."""
 
     @property
     def is_due(self) -> bool:
@@ -98,11 +102,21 @@ class Taker:
         self.ports.sightings.save(plan.sightings)
         wanted = [choice for choice in plan.choices if choice.lease.lease_key not in self.held]
         list(self.pool.map(self._acquire, wanted))
+        make_reports(plan.reports, self.ports)
+        self._is_reporting = plan.fleet.place is not None
         self._note_undecided(seen.scan)
         is_changing = plan.sync.create or plan.deletions or self._wants_more(seen.scan)
-        pause = AGAIN if is_changing else self.settings.failover_time * 2 / 3
-        self._look_at = self.ports.clock.steady() + pause
+        pause = AGAIN if is_changing else plan.others.next_look.after
+        self._look_at = self.ports.clock.steady() + (
+            min(pause, REPORTED_EVERY) if self._is_reporting else pause
+        )
         self.has_looked = True
+
+    def stop_reporting(self) -> None:
+        """Before its leases are given back: a KCL 3.x leader would name it for more."""
+        if self._is_reporting:
+            stop_reporting(self.settings.own_worker_ids, self.ports)
+            self._is_reporting = False
 
     def _delete(self, deletion: Deletion) -> None:
         """A fleet would count a data gap, and go on; a query is asked what to do."""

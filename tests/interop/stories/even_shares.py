@@ -1,0 +1,186 @@
+"""What a KCL 3.x leader makes of two workers of Java's and two of sublet's on eight evenly loaded shards, in seconds.
+
+Whoever comes first, each has two within three minutes; then at most one lease moves in five. What a killed worker held is
+another's within a failover time and one tick: of sublet's, since Java's leader looks only every two failover times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from tests.e2e.deliveries import wait_until
+from tests.e2e.fleet import Fleet
+from tests.interop.build import Profile
+from tests.interop.workers import SIDES, Java
+from tests.mixed_fleet.stage import Stage
+from tests.mixed_fleet.verdict import LOST
+from tests.mixed_fleet.workers import How, Side, Worker
+
+
+class Size(NamedTuple):
+    shards: int
+    failover_seconds: int
+
+
+OF_FOUR = Size(shards=8, failover_seconds=10)
+ON_LAMBDA = Size(shards=6, failover_seconds=90)
+KEYS_A_SHARD = 5
+TICK_SECONDS = 60
+EVEN_ON_LAMBDA_WITHIN = 1_200.0
+EVEN_WITHIN = 180.0
+WATCHED = 300.0
+MOVES_AT_MOST = 1
+LOOKS_EVERY = 2 / 3
+"""Of a failover time: a process' tick."""
+SLACK = 1.0
+"""Until a dead process is known to be dead, and a write is made and seen."""
+APART = 5.0
+"""Between two starts of Java's on one table: of two in the same second the one that loses KCL's race ends (3.5.1)."""
+
+
+class First(StrEnum):
+    NOBODY = "together"
+    JAVA = "java-first"
+    SUBLET = "sublet-first"
+
+
+@dataclass(frozen=True)
+class EvenShares:
+    stage: Stage
+    java: Java
+    first: First
+    profile: Profile = Profile.KCL_3
+    repeats_nothing: Container[str] = (How.STOPPED, LOST)
+
+    def run(self) -> None:
+        stage = self.stage
+        stage.keys = even_keys(OF_FOUR.shards, KEYS_A_SHARD)
+        with stage.producing():
+            started = self._hire()
+            self._is_even(started)
+            self._rests()
+            for side in (Side.SUBLET, SIDES[self.profile]):
+                self._loses(stage.busiest(side))
+        stage.drained()
+
+    def _hire(self) -> float:
+        """When the last one was started."""
+        stage, employer = self.stage, self.java.employer
+        if self.first is not First.JAVA:
+            self._hire_ours()
+        if self.first is First.SUBLET:
+            stage.settle("sublet has every lease", stage.alive(), each=True)
+        stage.hire(self.java.kcl(self.profile, "1"))
+        time.sleep(APART)
+        stage.hire(self.java.kcl(self.profile, "2"))
+        started = time.monotonic()
+        if self.first is First.JAVA:
+            stage.settle("Java has every lease", stage.alive(), each=True)
+            started = time.monotonic()
+            self._hire_ours()
+        stage.note(f"all are started, {employer.failover_seconds} s failover time", started)
+        return started
+
+    def _hire_ours(self) -> None:
+        for name in ("1", "2"):
+            self.stage.hire(self.java.employer.sublet(name))
+
+    def _is_even(self, started: float) -> None:
+        stage = self.stage
+        even = {worker.worker_id: OF_FOUR.shards // 4 for worker in stage.alive()}
+        wait_until(
+            lambda: stage.held() == even,
+            EVEN_WITHIN,
+            lambda: f"not even: {stage.watch.owners()}, wanted {even}",
+        )
+        stage.note("two each", started)
+
+    def _rests(self) -> None:
+        stage, started = self.stage, time.monotonic()
+        before = len(stage.watch.moves)
+        time.sleep(WATCHED)
+        moves = stage.watch.moves[before:]
+        stage.note(f"{len(moves)} moved", started)
+        assert len(moves) <= MOVES_AT_MOST, f"moved though it was even: {moves}"
+
+    def _loses(self, victim: Worker) -> None:
+        stage = self.stage
+        lost = {key for key, owner in stage.watch.owners().items() if owner == victim.worker_id}
+        started = time.monotonic()
+        victim.kill()
+
+        def is_taken() -> bool:
+            return all(stage.watch.owners().get(key) != victim.worker_id for key in lost)
+
+        bound = (1 + LOOKS_EVERY) * self.java.employer.failover_seconds + SLACK
+        wait_until(is_taken, 10 * bound, lambda: f"still of {victim.worker_id}: {stage.watch.owners()}")
+        lasted = time.monotonic() - started
+        stage.note(f"{len(lost)} leases of {victim.worker_id}, which was killed, are others'", started)
+        assert lasted <= bound, f"what {victim.worker_id} held was another's after {lasted:.1f} s"
+
+
+@dataclass(frozen=True)
+class EvenOnLambda:
+    """Two workers of Java's beside a deployment in `continuous` mode, which ticks once a minute: two of six shards each."""
+
+    stage: Stage
+    java: Java
+    repeats_nothing: Container[str] = (How.STOPPED, LOST)
+
+    def run(self) -> None:
+        stage = self.stage
+        stage.keys = even_keys(ON_LAMBDA.shards, KEYS_A_SHARD)
+        deployment = stage.others = f"{stage.fleet.outputs['LeaseTable']}-lambda-0"
+        with stage.producing(), ticking(stage.fleet):
+            started = time.monotonic()
+            stage.hire(self.java.kcl(Profile.KCL_3, "1"))
+            time.sleep(APART)
+            stage.hire(self.java.kcl(Profile.KCL_3, "2"))
+            names = [deployment, *(worker.worker_id for worker in stage.alive())]
+            even = dict.fromkeys(names, ON_LAMBDA.shards // len(names))
+            wait_until(
+                lambda: stage.held() == even,
+                EVEN_ON_LAMBDA_WITHIN,
+                lambda: f"not even: {stage.watch.owners()}",
+            )
+            stage.note("two each", started)
+        stage.drained()
+
+
+@contextmanager
+def ticking(fleet: Fleet) -> Iterator[None]:
+    """In a schedule's place."""
+    over = threading.Event()
+
+    def tick() -> None:
+        while not over.wait(TICK_SECONDS):
+            fleet.tick()
+
+    fleet.tick()
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def even_keys(shards: int, each: int) -> list[str]:
+    """So many keys for each of that many equal shards."""
+    found: dict[int, list[str]] = {shard: [] for shard in range(shards)}
+    number = 0
+    while any(len(keys) < each for keys in found.values()):
+        key = f"key-{number}"
+        keys = found[int(hashlib.md5(key.encode(), usedforsecurity=False).hexdigest(), 16) * shards >> 128]
+        if len(keys) < each:
+            keys.append(key)
+        number += 1
+    return [key for keys in found.values() for key in keys]
