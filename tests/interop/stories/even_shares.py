@@ -41,7 +41,7 @@ LOOKS_EVERY = 2 / 3
 """Of a failover time: a process' tick."""
 SLACK = 1.0
 """Until a dead process is known to be dead, and a write is made and seen."""
-APART = 5.0
+APART = 10.0
 """Between two starts of Java's on one table: of two in the same second the one that loses KCL's race ends (3.5.1)."""
 
 
