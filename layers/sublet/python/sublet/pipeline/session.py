@@ -13,7 +13,11 @@ from pyspark.sql import SparkSession
 from sublet.pipeline.settings import PipelineSettings
 from sublet.pipeline.tally import Display, PlainLines
 
+REDACTED = "(?i)url|externalid"
+"""Options whose values Spark's plans do not show, by their names: Spark's own default, and the external id of a role."""
+
 DEFAULTS = {
+    "spark.sql.redaction.options.regex": REDACTED,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.ui.showConsoleProgress": "false",
