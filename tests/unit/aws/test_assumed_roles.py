@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,3 +63,20 @@ def test_a_role_that_may_not_be_assumed_is_named_without_the_external_id() -> No
 
 def test_without_a_role_the_credentials_are_the_process_own() -> None:
     assert key_of(session_of(Access(region="eu-west-1"))) == "AKIAOWN"
+
+
+def test_a_profile_may_assume_the_role_and_say_the_external_id(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """boto3's own way: so it needs no option, and is in no plan of Spark's."""
+    config = tmp_path / "config"
+    config.write_text(
+        f"[profile audit]\nregion=eu-west-1\nrole_arn={ARN}\nexternal_id=e-7\nsource_profile=own\n"
+        "[profile own]\naws_access_key_id=AKIAOWN\naws_secret_access_key=s\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    with sts(timedelta(hours=1)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
+        assert key_of(session_of(Access(profile="audit"))) == "ASIA1"
+    [asked] = server.asked
+    assert (asked["RoleArn"], asked["ExternalId"]) == (ARN, "e-7")
