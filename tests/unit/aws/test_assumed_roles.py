@@ -17,6 +17,16 @@ from sublet.errors import AwsNotConfigured
 from tests.doubles.sts import Sts, sts
 
 ARN = "arn:aws:iam::123456789012:role/orders-reader"
+PROFILES = f"""
+[profile audit]
+region = eu-west-1
+role_arn = {ARN}
+external_id = e-7
+source_profile = own
+[profile own]
+aws_access_key_id = AKIAOWN
+aws_secret_access_key = s
+"""
 
 
 @contextmanager
@@ -70,10 +80,7 @@ def test_a_profile_may_assume_the_role_and_say_the_external_id(
 ) -> None:
     """boto3's own way: so it needs no option, and is in no plan of Spark's."""
     config = tmp_path / "config"
-    config.write_text(
-        f"[profile audit]\nregion=eu-west-1\nrole_arn={ARN}\nexternal_id=e-7\nsource_profile=own\n"
-        "[profile own]\naws_access_key_id=AKIAOWN\naws_secret_access_key=s\n"
-    )
+    config.write_text(PROFILES)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     with sts(timedelta(hours=1)) as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
