@@ -89,13 +89,20 @@ class Programs:
 
     def _iterates(self) -> None:
         with self._member() as consumer:
-            limit = self.chance.choice((1, 4, 50))
-            messages = consumer.messages(max_records=limit)
+            limit, auto_ack = self.chance.choice((1, 4, 50)), self.chance.random() < 0.5
+            messages = consumer.messages(max_records=limit, auto_ack=auto_ack)
             lasting = consumer._group.lasting
             assert lasting is not None
             for record in islice(messages, self.chance.choice((1, 7, 25))):
                 assert lasting.buffer.buffered.records <= limit
-                self._say(record)
+                self.world.sleep(self.chance.choice((0, 0, 0, 0.01)))
+                if not auto_ack:
+                    self._say(record)
+                elif self.chance.random() < 0.1:
+                    self.has_put_back = True
+                    record.nak()
+                else:  # done when the next is asked for; if none is, it comes again
+                    self.acknowledged.add(record.user_record.checkpoint)
 
     def _consumes(self) -> None:
         with self._member() as consumer:

@@ -295,7 +295,7 @@ def test_tasks_of_a_group_share_a_membership(world: World) -> None:
 
 def test_records_that_are_there_already_do_not_keep_other_tasks_from_their_turn(world: World) -> None:
     async def main() -> None:
-        world.put(*(f"a{number}" for number in range(2000)))
+        world.put(*(f"a{number}" for number in range(10_000)))
         turns = count()
 
         async def other() -> None:
@@ -303,11 +303,11 @@ def test_records_that_are_there_already_do_not_keep_other_tasks_from_their_turn(
                 next(turns)
                 await asyncio.sleep(0)
 
-        async with world.consumer(max_ack_pending=5000) as consumer:
-            messages = consumer.messages(max_records=2000, auto_ack=True)
+        async with world.consumer(max_ack_pending=20_000) as consumer:
+            messages = consumer.messages(max_records=10_000, auto_ack=True)
             await anext(messages)
             counting = asyncio.create_task(other())
-            for _ in range(1990):
+            for _ in range(9_990):
                 await anext(messages)
             counting.cancel()
         assert next(turns) > 3

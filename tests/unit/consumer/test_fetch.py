@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import pytest
 from sublet import SettingsError
-from sublet.consumer.buffer import ADMITS_AT_ONCE
 from sublet.consumer.record import Record
 from sublet.decisions.fleet_status import ShardState
 from sublet.memory.failure_destination import MemoryDestination
@@ -242,15 +241,3 @@ def test_info_tells_how_the_application_stands() -> None:
     assert consumer.info(cached=True) is status
     assert consumer.info().states == {ShardState.UNOWNED: 2}
     assert record.user_record.checkpoint in {shard.checkpoint for shard in consumer.info().shards}
-
-
-def test_a_large_buffer_is_filled_in_steps_while_it_is_taken_from() -> None:
-    """Whoever takes a record, perhaps on an event loop, admits no more than so many beside."""
-    world = PulledWorld()
-    world.put(f"a{number}" for number in range(2_000))
-    with world.consumer(batch_size=2_000, max_ack_pending=2_000) as consumer:
-        fetch = consumer.fetch(2_000)
-        assert next(fetch).data == b"a0"
-        assert consumer._group.lasting is not None
-        assert consumer._group.lasting.buffer.buffered.records <= 2 * ADMITS_AT_ONCE
-        assert data(fetch) == [f"a{number}" for number in range(1, 2_000)]

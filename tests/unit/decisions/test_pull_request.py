@@ -16,6 +16,9 @@ from sublet.decisions.pull_request import (
 )
 from sublet.errors import SettingsError
 
+TENS = tuple(range(0, 110, 10))
+"""Ten records of ten bytes: the bytes of the first none, one, two ... of them."""
+
 SECOND = timedelta(seconds=1)
 
 
@@ -83,16 +86,27 @@ def test_a_threshold_is_within_what_it_is_of(given: dict[str, int]) -> None:
 def test_a_buffer_of_one_record_is_filled_up_when_it_is_empty() -> None:
     demand = consume_of(max_records=1)
     assert demand.is_low(Size())
-    assert demand.takes(10, Size())
-    assert not demand.takes(10, Size(1, 10))
+    assert demand.takes(TENS, 0, Size()) == 1
+    assert demand.takes(TENS, 1, Size(1, 10)) == 0
     assert not demand.is_low(Size(1, 10))
 
 
 def test_bytes_are_bounded_but_for_one_record() -> None:
     demand = consume_of(max_bytes=100)
-    assert demand.takes(1000, Size())
-    assert demand.takes(40, Size(1, 60))
-    assert not demand.takes(41, Size(1, 60))
+    assert demand.takes((0, 1000, 2000), 0, Size()) == 1
+    assert demand.takes((0, 10, 50, 90), 1, Size(1, 60)) == 1
+    assert demand.takes((0, 10, 51), 1, Size(1, 60)) == 0
+
+
+def test_so_many_are_taken_out_before_a_buffer_is_low() -> None:
+    assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, Size(10, 100)) == 5
+    assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, Size(4, 40)) == 0
+    assert consume_of(max_bytes=100, threshold_bytes=40).before_low(TENS, 2, Size(8, 80)) == 3
+
+
+def test_of_two_who_pull_in_records_and_bytes_fewer_count() -> None:
+    assert Demand(3, 100).takes(TENS, 0, Size(1, 10)) == 2
+    assert Demand(30, 40).takes(TENS, 0, Size(1, 10)) == 3
 
 
 def test_of_two_who_pull_each_has_its_part() -> None:

@@ -143,7 +143,9 @@ class Consumer:
         auto_ack: bool = False,
         on_event: Callable[[Event], object] | None = None,
     ) -> Records:
-        puller = self._group.pull(wants, patience, expires=expires, on_event=_on_loop(on_event))
+        puller = self._group.pull(
+            wants, patience, expires=expires, acks=auto_ack, on_event=_on_loop(on_event)
+        )
         return Records(puller, auto_ack=auto_ack)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
@@ -11,11 +12,12 @@ from typing import Self
 from sublet.aio.record import Record
 from sublet.aio.waiter import LoopWaiter
 from sublet.consumer.puller import Puller
-from sublet.consumer.record import Record as PlainRecord
+from sublet.consumer.turn import Delivery
 from sublet.decisions.pull_events import Event
 
-HOLDS_LOOP = 0.001
-"""Seconds: records that are there already are handed out for so long before other tasks have their turn."""
+HOLDS_LOOP = 0.0009
+"""Seconds: records that are there already are handed out for so long before other tasks have their turn. Less than a millisecond:
+uvloop's clock has whole ones."""
 
 
 class Records:
@@ -24,32 +26,49 @@ class Records:
     def __init__(self, puller: Puller, *, auto_ack: bool = False) -> None:
         self._puller = puller
         self._auto_ack = auto_ack
-        self._last: PlainRecord | None = None
-        self._yielded_at = 0.0
+        self._buffer = puller.membership.buffer
+        self._last: Delivery | None = None
+        self._time: Callable[[], float] = float
+        """The loop's, once there is one."""
+        self._turn_ends = 0.0
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Record:
         """Cancelled at any moment it has taken nothing: between a record's taking and its return nothing is awaited."""
+        if self._time() < self._turn_ends:
+            try:
+                self._last = self._puller.pull.ahead.popleft()
+            except IndexError:
+                pass
+            else:
+                return Record(self._buffer, self._last)
+        return Record(self._buffer, await self._wait())
+
+    async def _wait(self) -> Delivery:
         last, self._last = self._last, None
         if self._auto_ack and last is not None:
-            last.ack()
-        loop = asyncio.get_running_loop()
-        if loop.time() - self._yielded_at > HOLDS_LOOP:
-            await asyncio.sleep(0)
-            self._yielded_at = loop.time()
+            self._buffer.ack(last)
+        self._time = asyncio.get_running_loop().time
+        if self._time() >= self._turn_ends:
+            await self._yield()
         found = self._puller.look()
         while isinstance(found, timedelta):
             changed = LoopWaiter()
             found = self._puller.look(changed)
             if isinstance(found, timedelta):
                 await changed.wait(found)
-                self._yielded_at = loop.time()
+                self._turn_ends = self._time() + HOLDS_LOOP
         if found is None:
             raise StopAsyncIteration
-        self._last = PlainRecord(self._puller.membership.buffer, found)
-        return Record(self._last)
+        self._last = found
+        return found
+
+    async def _yield(self) -> None:
+        """Let other tasks have their turn."""
+        await asyncio.sleep(0)
+        self._turn_ends = self._time() + HOLDS_LOOP
 
     @property
     def closed(self) -> bool:

@@ -1,7 +1,8 @@
 """Where the engine's threads and whoever pulls meet.
 
 A session's thread offers its batch and waits until all of it is admitted, which is how a full buffer stops the polls, while the
-heartbeats of another thread go on. Whoever pulls takes records one by one, or is told through a waiter when to look again.
+heartbeats of another thread go on. Whoever pulls takes a record, with a turn of those that follow it, or is told through a waiter
+when to look again.
 """
 
 from __future__ import annotations
@@ -10,19 +11,19 @@ from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from sublet.consumer.delivery import BufferLimits, Delivery, LookAgain, Offer, Pull, SetAside, Waiter
+from sublet.consumer import turn
+from sublet.consumer.admitted import ends_of
+from sublet.consumer.delivery import BufferLimits, LookAgain, Offer, Pull, SetAside, Waiter
 from sublet.consumer.shard_queue import ShardQueue, Totals
+from sublet.consumer.turn import Delivery, Turn
 from sublet.decisions.pull_events import Event, EventKind
-from sublet.decisions.pull_request import Demand, FetchProgress, Size, as_duration, together
+from sublet.decisions.pull_request import Demand, FetchProgress, Size, as_duration, fitting, together
 from sublet.errors import SettingsError
 from sublet.handler import Batch
 from sublet.ports import Clock, Tasks
 
 LOOKS_AGAIN = timedelta(seconds=1)
 """A session's thread that waits for room looks so often whether its lease is to be left."""
-
-ADMITS_AT_ONCE = 500
-"""A millisecond's work, which an event loop may be doing."""
 
 
 class Buffer:
@@ -45,6 +46,10 @@ class Buffer:
         self._offers: deque[Offer] = deque()
         self._pulls: list[Pull] = []
         self._waiters: list[Waiter] = []
+        self._turn: Turn | None = None
+        """Of the only one who pulls."""
+        self._taken = 0
+        """Of the turn before."""
         self._demand: Demand | None = None
         self._is_filling = True
         self._is_draining = False
@@ -63,13 +68,15 @@ class Buffer:
 
     def offer(self, batch: Batch) -> None:
         """Have the batch's records admitted, as whoever pulls wants them; or return before that if the lease is to be left."""
+        ends = ends_of(batch.records)
         with self._lock:
             queue = self._queues.get(batch.shard_id)
             if queue is None or queue.is_cut or self._is_closed:
                 return
             queue.batch = batch
-            offer = Offer(queue, batch, self.tasks.signal())
+            offer = Offer(queue, batch, ends, self.tasks.signal())
             self._offers.append(offer)
+            self._note_turn()
             self._admit()
         while not offer.changed.wait(LOOKS_AGAIN):
             if batch.remaining_time_in_millis() == 0:
@@ -86,6 +93,7 @@ class Buffer:
         """Whether all that was admitted of it is acknowledged, which may take long; if not, its lease is to be left."""
         while True:
             with self._lock:
+                self._note_turn()
                 queue = self._queues.get(shard_id)
                 if queue is None or queue.is_idle or self._is_closed:
                     return queue is None or queue.is_idle
@@ -105,15 +113,17 @@ class Buffer:
     def checkpoint(self, shard_id: str | None = None) -> None:
         """Tell the engine of what is finished without a gap since the last time; of all shards unless one is named."""
         with self._lock:
+            self._note_turn()
             queues = list(self._queues.values()) if shard_id is None else [self._queues.get(shard_id)]
-            entries = [entry for queue in queues if queue is not None and (entry := queue.to_checkpoint())]
-        for entry in entries:
-            entry.checkpoint(entry.record)
+            finished = [last for queue in queues if queue is not None and (last := queue.to_checkpoint())]
+        for batch, record in finished:
+            batch.checkpoint(record)
 
     def _void(self, shard_id: str) -> None:
         queue = self._queues.pop(shard_id, None)
         if queue is None:
             return
+        self._end_turn()
         queue.void()
         for offer in [offer for offer in self._offers if offer.queue is queue]:
             self._offers.remove(offer)
@@ -123,6 +133,7 @@ class Buffer:
 
     def begin(self, pull: Pull) -> None:
         with self._lock:
+            self._end_turn()
             self._pulls.append(pull)
             self._demand = None
             self._admit()
@@ -130,6 +141,7 @@ class Buffer:
     def end(self, pull: Pull) -> None:
         """It wants nothing any more. What is buffered stays, for another."""
         with self._lock:
+            self._end_turn()
             pull.is_over = True
             if pull in self._pulls:
                 self._pulls.remove(pull)
@@ -137,12 +149,14 @@ class Buffer:
             self._changed()
 
     def take(self, pull: Pull, waiter: Waiter | None) -> Delivery | LookAgain | None:
-        """The next record, which is out from now on. None: it is over. Raises what has ended the membership.
+        """The next record, which is out from now on; those that follow may be taken from `pull.ahead`, while their turn lasts.
+        None: it is over. Raises what has ended the membership.
 
         LookAgain: nothing yet. The waiter, if there is one, is told once when something has changed.
         """
         forgotten: list[ShardQueue] = []
         with self._lock:
+            self._end_turn()
             found = self._take(pull, forgotten)
             if waiter is not None and isinstance(found, LookAgain):
                 self._waiters.append(waiter)
@@ -175,9 +189,9 @@ class Buffer:
         )
 
     def _hand_out(self, pull: Pull, queue: ShardQueue, number: int, now: datetime) -> Delivery | None:
-        entry = queue.entries[number]
+        piece = queue.admitted.piece(number)
         if isinstance(pull.wants, FetchProgress):
-            after = pull.wants.give(entry.size)
+            after = pull.wants.give(piece.size(number, number + 1))
             if after is None:
                 pull.is_over = True
                 self._stand_in_line(queue)
@@ -187,10 +201,38 @@ class Buffer:
         until = now + self.limits.ack_wait
         attempt = queue.hand_out(number, until)
         self._due_by(until)
+        self._admit_if_low()
+        if attempt == 1 and queue.is_in_order:
+            self._begin_turn(pull, queue, until)
         if queue.has_next:
             self._stand_in_line(queue)
-        self._admit_if_low()
-        return Delivery(queue, number, attempt, entry.record)
+        return Delivery(queue, number, attempt, piece.record(number))
+
+    def _begin_turn(self, pull: Pull, queue: ShardQueue, until: datetime) -> None:
+        """Of what follows in the queue, if nobody else pulls, and not so much that the buffer would be filled up late. A fetch
+        has each record counted as it is handed out.
+        """
+        if isinstance(pull.wants, FetchProgress) or self._pulls != [pull] or not queue.has_next:
+            return
+        at_most = min(turn.RECORDS, turn.FIRST_RECORDS + 2 * self._taken)
+        if self._offers:
+            piece = queue.admitted.piece(queue.upcoming)
+            at = piece.place(queue.upcoming)
+            at_most = min(at_most, self._wanted().before_low(piece.ends, at, self._totals))
+        self._turn = turn.begin(queue, at_most, until, acks=pull.acks)
+        if self._turn is not None:
+            pull.ahead = self._turn.left
+
+    def _note_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.note()
+
+    def _end_turn(self) -> None:
+        """Before anything is done that may change what comes next."""
+        if self._turn is not None:
+            self._turn.end()
+            self._taken = self._turn.noted
+            self._turn = None
 
     def _stand_in_line(self, queue: ShardQueue) -> None:
         if not queue.is_in_line:
@@ -217,6 +259,7 @@ class Buffer:
 
     def ack(self, delivery: Delivery) -> bool:
         with self._lock:
+            self._note_turn()
             counts = delivery.queue.ack(delivery.number, delivery.attempt)
             if counts:
                 self._admit_if_low()
@@ -225,6 +268,7 @@ class Buffer:
 
     def nak(self, delivery: Delivery, delay: timedelta | float) -> bool:
         with self._lock:
+            self._end_turn()
             again_at = self.clock.steady() + as_duration(delay)
             counts = delivery.queue.nak(delivery.number, delivery.attempt, again_at)
             self._due_by(again_at)
@@ -233,6 +277,7 @@ class Buffer:
 
     def in_progress(self, delivery: Delivery) -> bool:
         with self._lock:
+            self._end_turn()
             until = self.clock.steady() + self.limits.ack_wait
             return delivery.queue.in_progress(delivery.number, delivery.attempt, until)
 
@@ -243,7 +288,9 @@ class Buffer:
                 "on_failure", None, "given, so that what is terminated is kept; until then nak it, or ack it"
             )
         with self._lock:
-            is_out = delivery.queue.is_open and delivery.queue.acknowledging.is_out(*delivery[1:3])
+            self._note_turn()
+            queue = delivery.queue
+            is_out = queue.is_open and queue.acknowledging.is_out(delivery.number, delivery.attempt)
         return is_out and self.set_aside(delivery, reason) and self.ack(delivery)
 
     # Its beginning and end.
@@ -251,7 +298,9 @@ class Buffer:
     @property
     def buffered(self) -> Size:
         """What is admitted and has not been out yet."""
-        return Size(self._totals.records, self._totals.bytes)
+        with self._lock:
+            self._note_turn()
+            return Size(self._totals.records, self._totals.bytes)
 
     def drain(self) -> None:
         """Admit nothing any more. A pull is over when all that was admitted is done."""
@@ -262,6 +311,7 @@ class Buffer:
     def has_none_out(self, waiter: Waiter) -> bool:
         """Whether something has been said of all that is out. If not, the waiter is told once when that may have changed."""
         with self._lock:
+            self._note_turn()
             if self._is_closed or not any(queue.acknowledging.out for queue in self._queues.values()):
                 return True
             self._waiters.append(waiter)
@@ -273,6 +323,7 @@ class Buffer:
     def stop(self) -> None:
         """Hand out nothing any more, and let go of whoever waits. What is finished can still be checkpointed."""
         with self._lock:
+            self._end_turn()
             self._is_closed = True
             for offer in self._offers:
                 offer.changed.set()
@@ -282,6 +333,7 @@ class Buffer:
     def fail(self, fault: BaseException) -> None:
         """What ends the membership: raised from now on to whoever pulls."""
         with self._lock:
+            self._end_turn()
             self._fault = self._fault or fault
             self._changed()
 
@@ -306,36 +358,38 @@ class Buffer:
         """Records of all offers in turn, as long as they are wanted: a hot shard gets no more of the room than any other."""
         demand, buffered = self._wanted(), self._totals
         self._is_filling = self._is_filling or demand.is_low(buffered)
-        admitted = blocked = 0
+        blocked = in_round = 0
+        has_admitted = False
         while self._is_filling and not self._is_draining and blocked < len(self._offers):
-            if admitted == ADMITS_AT_ONCE:
-                break  # whoever takes one of them goes on
             offer = self._offers[0]
-            record = offer.batch.records[offer.at]
-            size = len(record.data) + len(record.partition_key)
-            if not demand.takes(size, buffered):
+            wanted = demand.takes(offer.ends, offer.at, buffered)
+            if not wanted:
                 self._is_filling = False
-            elif not self._may_admit(offer.queue, size):
-                blocked += 1
-                self._offers.rotate(-1)
-            else:
-                offer.queue.admit(record, offer.batch.checkpoint, size)
+                break
+            in_round = in_round or len(self._offers)
+            count = min(max(wanted // in_round, 1), self._may_admit(offer))
+            in_round -= 1
+            if count:
+                offer.queue.admit(offer.batch, offer.ends, offer.at, count)
+                offer.at += count
                 self._stand_in_line(offer.queue)
-                blocked, admitted = 0, admitted + 1
-                self._next_turn(offer)
-        if admitted:
+                has_admitted = True
+            blocked = 0 if count else blocked + 1
+            self._next_turn(offer)
+        if has_admitted:
             self._changed()
 
-    def _may_admit(self, queue: ShardQueue, size: int) -> bool:
+    def _may_admit(self, offer: Offer) -> int:
+        """How many of its records do not exceed what may be pending of their shard, and unfinished of all. One always may be
+        unfinished."""
         unfinished = self._totals.unfinished_bytes
-        has_few_pending = queue.pending < self.limits.max_ack_pending
-        fits = unfinished == 0 or unfinished + size <= self.limits.max_bytes
-        return has_few_pending and fits
+        fit = fitting(offer.ends, offer.at, self.limits.max_bytes - unfinished)
+        pending = self.limits.max_ack_pending - offer.queue.pending
+        return max(min(offer.left, pending, fit or int(unfinished == 0)), 0)
 
     def _next_turn(self, offer: Offer) -> None:
-        offer.at += 1
-        if offer.is_admitted:
+        if offer.left:
+            self._offers.rotate(-1)
+        else:
             self._offers.popleft()
             offer.changed.set()
-        else:
-            self._offers.rotate(-1)

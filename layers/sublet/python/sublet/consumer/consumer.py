@@ -241,5 +241,5 @@ class Consumer:
         from sublet.consumer.pulling import Records
 
         group = self._group
-        puller = group.pull(wants, patience, expires=expires, on_event=on_event)
+        puller = group.pull(wants, patience, expires=expires, acks=auto_ack, on_event=on_event)
         return Records(puller, group.world.tasks, auto_ack=auto_ack)

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from sublet.consumer.shard_queue import ShardQueue
-from sublet.decisions.pull_request import NO_DEMAND, Demand, FetchProgress
+from sublet.consumer.turn import Delivery
+from sublet.decisions.pull_request import NO_DEMAND, Demand, Ends, FetchProgress
 from sublet.handler import Batch
 from sublet.ports import Signal
-from sublet.protocol.records import UserRecord
 
 
 class Waiter(Protocol):
     """Whoever is to be told that something has changed: once."""
 
     def set(self) -> None: ...
-
-
-class Delivery(NamedTuple):
-    """A record that is out: its place in its shard, and for the how-manieth time."""
-
-    queue: ShardQueue
-    number: int
-    attempt: int
-    record: UserRecord
 
 
 SetAside = Callable[[Delivery, str], bool]
@@ -41,11 +33,14 @@ class LookAgain(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Pull:
-    """A fetch or consume under way, as its buffer knows it."""
+    """A fetch or consume under way, as its buffer knows it. `acks`: a record is done when the next one is asked for."""
 
     wants: FetchProgress | Demand
     expires_at: datetime | None = None
     """By the steady clock: then nothing more is admitted for it, and it is over when nothing is left in the buffer."""
+    acks: bool = False
+    ahead: deque[Delivery] = field(default_factory=deque)
+    """What may be taken next, without asking, while its turn lasts (see Turn)."""
     is_expired: bool = False
     is_over: bool = False
 
@@ -61,12 +56,14 @@ class Offer:
 
     queue: ShardQueue
     batch: Batch
+    ends: Ends
     changed: Signal
     at: int = 0
 
     @property
-    def is_admitted(self) -> bool:
-        return self.at == len(self.batch.records)
+    def left(self) -> int:
+        """So many records are still to be admitted."""
+        return len(self.batch.records) - self.at
 
 
 @dataclass(frozen=True, slots=True)

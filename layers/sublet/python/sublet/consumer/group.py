@@ -90,14 +90,15 @@ class Group:
         patience: Patience,
         *,
         expires: bool,
+        acks: bool,
         on_event: Callable[[Event], object] | None,
     ) -> Puller:
-        """Begin to. A fetch `expires`; one outside of a `with` block never steals."""
+        """Begin to. A fetch `expires`; one outside of a `with` block never steals. `acks`: see Pull."""
         owns = self.lasting is None
         membership = self.lasting or Membership(self.world.without_stealing() if expires else self.world)
         membership.idle_heartbeat = max(membership.idle_heartbeat, patience.idle_heartbeat)
         if on_event is not None:
             membership.listeners.append(on_event)
         now = self.world.clock.steady()
-        pull = Pull(wants, now + patience.expires if expires else None)
+        pull = Pull(wants, now + patience.expires if expires else None, acks)
         return Puller(membership, pull, self.world.clock, owns, patience.expires if expires else None)

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.consumer.buffer import Buffer
-from sublet.consumer.delivery import Delivery
 from sublet.consumer.pull_handler import PullHandler
+from sublet.consumer.turn import Delivery
 from sublet.consumer.watched_ports import Signs, watched
 from sublet.consumer.world import World, limits_of
 from sublet.decisions.consumer_definition import Options, by_definition

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sublet.consumer.delivery import Delivery, LookAgain, Pull, Waiter
+from sublet.consumer.delivery import LookAgain, Pull, Waiter
 from sublet.consumer.membership import Membership
+from sublet.consumer.turn import Delivery
 from sublet.ports import Clock
 
 LONG = timedelta(days=1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
 from sublet.consumer.puller import Puller
 from sublet.consumer.record import Record
+from sublet.consumer.turn import LASTS, Delivery
 from sublet.decisions.pull_events import Event
 from sublet.ports import Tasks
 
@@ -24,16 +25,29 @@ class Records:
         self._puller = puller
         self._tasks = tasks
         self._auto_ack = auto_ack
-        self._last: Record | None = None
+        self._buffer = puller.membership.buffer
+        self._steady = puller.clock.steady
+        self._last: Delivery | None = None
+        self._turn_ends: datetime = self._steady()
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Record:
         """Waits for it. Raises what has ended the consumer, such as LeaseTableNotFound or StreamNotFound."""
+        if self._steady() < self._turn_ends:
+            try:
+                self._last = self._puller.pull.ahead.popleft()
+            except IndexError:
+                pass
+            else:
+                return Record(self._buffer, self._last)
+        return Record(self._buffer, self._wait())
+
+    def _wait(self) -> Delivery:
         last, self._last = self._last, None
         if self._auto_ack and last is not None:
-            last.ack()
+            self._buffer.ack(last)
         found = self._puller.look()
         while isinstance(found, timedelta):
             changed = self._tasks.signal()
@@ -42,8 +56,8 @@ class Records:
                 changed.wait(found)
         if found is None:
             raise StopIteration
-        self._last = Record(self._puller.membership.buffer, found)
-        return self._last
+        self._last, self._turn_ends = found, self._steady() + LASTS
+        return found
 
     @property
     def closed(self) -> bool:

@@ -5,25 +5,24 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from sublet.protocol.records import UserRecord
 
 if TYPE_CHECKING:  # what `import sublet` does without
     from sublet.consumer.buffer import Buffer
-    from sublet.consumer.delivery import Delivery
+    from sublet.consumer.turn import Delivery
 
 
-class Record:
+class Record(Struct, frozen=True, gc=False, eq=False):
     """A user record that is out, until something is said of it.
 
     Each of `ack`, `nak` and `in_progress` tells whether it counts. It does not if the record is done already, has come again
     meanwhile, or its lease is gone, so that it is, or will be, with somebody else.
     """
 
-    __slots__ = ("_buffer", "_delivery")
-
-    def __init__(self, buffer: Buffer, delivery: Delivery) -> None:
-        self._buffer = buffer
-        self._delivery = delivery
+    _buffer: Buffer
+    _delivery: Delivery
 
     def __repr__(self) -> str:
         """Without its data: it may well end up in a log."""

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
+from sublet.consumer.admitted import Admitted
 from sublet.decisions.acknowledging import Acknowledging
+from sublet.decisions.pull_request import Ends
 from sublet.handler import Batch
 from sublet.protocol.records import UserRecord
-
-
-class Entry(NamedTuple):
-    """A record, and how it is checkpointed: by the batch that it came in."""
-
-    record: UserRecord
-    checkpoint: Callable[[UserRecord], object]
-    size: int
 
 
 @dataclass(slots=True)
@@ -34,9 +26,9 @@ class Totals:
 class ShardQueue:
     """From the lease's acquiring to its release. Not safe for threads: its buffer has the lock.
 
-    entries    by number: what is admitted and not finished
-    ready      numbers of what may be handed out for the first time, in order
-    again      numbers of what is to be handed out again, in order, before anything that is ready
+    admitted   by number: what is admitted and not finished
+    upcoming   the number of the next record that was never out: what is admitted from there on is buffered
+    again      numbers of what is to be handed out again, in order, before anything that is upcoming
     is_open    False: the lease is gone, and what is said of its records counts for nothing
     is_cut     a batch was not admitted whole, and nothing after it may be
     is_in_line it has, or may have, something to hand out, and its buffer knows
@@ -46,21 +38,21 @@ class ShardQueue:
         self.shard_id = shard_id
         self.totals = totals
         self.acknowledging = Acknowledging()
-        self.entries: dict[int, Entry] = {}
-        self.ready: deque[int] = deque()
+        self.admitted = Admitted()
+        self.upcoming = 0
         self.again: deque[int] = deque()
         self.is_open = True
         self.is_cut = False
         self.is_in_line = False
         self.batch: Batch | None = None
         """The last one offered."""
-        self._admitted = 0
-        self._to_checkpoint: Entry | None = None
+        self._unfinished_bytes = 0
+        self._checkpointed = 0
 
     @property
     def pending(self) -> int:
         """Admitted, and beyond what is finished without a gap."""
-        return self._admitted - self.acknowledging.finished.length
+        return self.admitted.end - self.acknowledging.finished.length
 
     @property
     def is_idle(self) -> bool:
@@ -69,36 +61,37 @@ class ShardQueue:
 
     @property
     def has_next(self) -> bool:
-        return bool(self.ready or self.again)
+        return bool(self.again) or self.upcoming < self.admitted.end
 
-    def admit(self, record: UserRecord, checkpoint: Callable[[UserRecord], object], size: int) -> None:
-        """Into the buffer, as the last."""
-        number = self._admitted
-        self._admitted += 1
-        self.entries[number] = Entry(record, checkpoint, size)
-        self.ready.append(number)
-        self.totals.records += 1
+    @property
+    def is_in_order(self) -> bool:
+        """Nothing is to come again, now or later, but what may yet be forgotten."""
+        return not self.again and not self.acknowledging.held
+
+    def admit(self, batch: Batch, ends: Ends, at: int, count: int) -> None:
+        """The batch's next records into the buffer, as the last."""
+        size = ends[at + count] - ends[at]
+        self.admitted.add(batch, ends, at, count)
+        self.totals.records += count
         self.totals.bytes += size
-        self.totals.unfinished_bytes += size
+        self._unfinish(size)
 
     def void(self) -> None:
         """The lease is gone."""
         self.is_open = False
-        while self.ready:
-            self._unbuffer(self.ready[0])
-        numbers = [number for number in self.entries if number not in self.acknowledging.finished]
-        self.totals.unfinished_bytes -= sum(self.entries[number].size for number in numbers)
+        self._unbuffer(self.admitted.end)
+        self._unfinish(-self._unfinished_bytes)
 
     def next(self) -> int | None:
         """The number of the next record to hand out, which stays where it is. What is of a key that waits joins it."""
         if self.again:
             return self.again[0]
-        while self.ready:
-            number = self.ready[0]
-            key = self.entries[number].record.partition_key
-            if key not in self.acknowledging.held:
+        while self.upcoming < self.admitted.end:
+            number = self.upcoming
+            held = self.acknowledging.held
+            if not held or (key := self.admitted.key(number)) not in held:
                 return number
-            self._unbuffer(number)
+            self._unbuffer(number + 1)
             self.acknowledging = self.acknowledging.hold(number, key)
         return None
 
@@ -107,34 +100,48 @@ class ShardQueue:
         if self.again and self.again[0] == number:
             self.again.popleft()
         else:
-            self._unbuffer(number)
-        key = self.entries[number].record.partition_key
-        self.acknowledging = self.acknowledging.hand_out(number, key, until)
+            self._unbuffer(number + 1)
+        self.acknowledging = self.acknowledging.hand_out(number, self.admitted.key(number), until)
         return self.acknowledging.out[number].attempt
 
-    def _unbuffer(self, number: int) -> None:
-        self.ready.popleft()
-        self.totals.records -= 1
-        self.totals.bytes -= self.entries[number].size
+    def hand_out_row(self, start: int, end: int, until: datetime, *, acks: bool) -> None:
+        """Those from `start` on, which come next, up to `end`. `acks`: all but the last of them are done, and the one before."""
+        self._unbuffer(end)
+        keys = [record.partition_key for record in self.admitted.piece(start).records(start, end)]
+        done = len(keys) - 1 if acks else 0
+        if acks:
+            self.ack(start - 1, 1)
+        self.acknowledging = self.acknowledging.hand_out_row(start, keys, until, done)
+        self._finish(start, start + done)
+
+    def _unbuffer(self, end: int) -> None:
+        """Those up to `end`."""
+        self.totals.records -= end - self.upcoming
+        self.totals.bytes -= self.admitted.size(self.upcoming, end)
+        self.upcoming = end
 
     def ack(self, number: int, attempt: int) -> bool:
-        before = self.acknowledging.finished.length
         if not self._become(self.acknowledging.ack(number, attempt)):
             return False
-        self.totals.unfinished_bytes -= self.entries[number].size
-        for done in range(before, self.acknowledging.finished.length):
-            self._to_checkpoint = self.entries.pop(done)
+        self._finish(number, number + 1)
         return True
+
+    def _finish(self, start: int, end: int) -> None:
+        self._unfinish(-self.admitted.size(start, end))
+        self.admitted.forget(self.acknowledging.finished.length - 1)  # but for the one to checkpoint
+
+    def _unfinish(self, size: int) -> None:
+        self._unfinished_bytes += size
+        self.totals.unfinished_bytes += size
 
     def nak(self, number: int, attempt: int, again_at: datetime) -> bool:
         after = self.acknowledging.nak(number, attempt, again_at)
         if after is not None:  # what of its key was to come again at once waits too
-            key = self.entries[number].record.partition_key
-            after = self._hold_again(after, key)
+            after = self._hold_again(after, self.admitted.key(number))
         return self._become(after)
 
     def _hold_again(self, after: Acknowledging, key: str) -> Acknowledging:
-        for number in [n for n in self.again if self.entries[n].record.partition_key == key]:
+        for number in [n for n in self.again if self.admitted.key(n) == key]:
             self.again.remove(number)
             after = after.hold(number, key)
         return after
@@ -151,13 +158,17 @@ class ShardQueue:
     def look(self, now: datetime) -> int:
         """Have what is due come again. How many were forgotten."""
         after, forgotten = self.acknowledging.forget(now)
-        for key in {self.entries[n].record.partition_key for n in forgotten}:
+        for key in {self.admitted.key(number) for number in forgotten}:
             after = self._hold_again(after, key)
         self.acknowledging, again = after.come_again(now)
         self.again.extend(again)
         return len(forgotten)
 
-    def to_checkpoint(self) -> Entry | None:
-        """The last of what is finished without a gap, once: None if that has been told already."""
-        entry, self._to_checkpoint = self._to_checkpoint, None
-        return entry
+    def to_checkpoint(self) -> tuple[Batch, UserRecord] | None:
+        """The last of what is finished without a gap and its batch, once: None if that has been told already."""
+        finished = self.acknowledging.finished.length
+        if finished == self._checkpointed:
+            return None
+        self._checkpointed = finished
+        piece = self.admitted.piece(finished - 1)
+        return piece.batch, piece.record(finished - 1)

@@ -7,7 +7,7 @@ brings with it what was out, or would be next, of its key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -61,6 +61,12 @@ class Acknowledging(Struct, frozen=True):
         attempts = {n: a for n, a in self.attempts.items() if n != number} if attempt > 1 else self.attempts
         out = {**self.out, number: Out(key, attempt, until)}
         return Acknowledging(self.finished, out, self.held, attempts)
+
+    def hand_out_row(self, start: int, keys: Sequence[str], until: datetime, done: int) -> Acknowledging:
+        """Records that have never been out, one after the other, while no key is held; and the first so many are done already."""
+        out = {start + place: Out(keys[place], 1, until) for place in range(done, len(keys))}
+        finished = self.finished.finish(start, start + done)
+        return Acknowledging(finished, {**self.out, **out}, self.held, self.attempts)
 
     def hold(self, number: int, key: str) -> Acknowledging:
         """It is the next of a key that is held: it waits with the others."""

@@ -5,7 +5,8 @@ A fetch wants so many and no more; a consume keeps a buffer, which is filled up 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol, TypedDict
@@ -41,6 +42,15 @@ class Size:
 NOTHING = Size()
 
 
+Ends = Sequence[int]
+"""Of records in a row: the bytes of the first none, one, two ... of them together."""
+
+
+def fitting(ends: Ends, at: int, room: int) -> int:
+    """How many records from `at` on have no more than so many bytes together."""
+    return max(bisect_right(ends, ends[at] + room) - 1 - at, 0)
+
+
 class Buffered(Protocol):
     """A size, or what keeps count of one."""
 
@@ -60,18 +70,27 @@ class Demand:
     threshold_records: int = 0
     threshold_bytes: int = 0
 
-    def takes(self, record_bytes: int, buffered: Buffered) -> bool:
-        """Whether one more record may be buffered. A single one always may, else one that is larger than all would stick."""
-        if buffered.records == 0:
-            return self.max_records > 0
-        has_bytes_left = self.max_bytes is None or buffered.bytes + record_bytes <= self.max_bytes
-        return buffered.records < self.max_records and has_bytes_left
+    def takes(self, ends: Ends, at: int, buffered: Buffered) -> int:
+        """How many more records may be buffered, if they are those from `at` on. Where nothing is, one always may, else one that
+        is larger than all would stick."""
+        records = self.max_records - buffered.records
+        if self.max_bytes is not None:
+            records = min(records, fitting(ends, at, self.max_bytes - buffered.bytes))
+        is_at_least_one = buffered.records == 0 and self.max_records > 0
+        return max(records, 1 if is_at_least_one else 0)
 
     def is_low(self, buffered: Buffered) -> bool:
         """Down to the threshold of records or, where bytes are bounded, of bytes."""
         if self.max_bytes is not None and buffered.bytes <= self.threshold_bytes:
             return True
         return buffered.records <= self.threshold_records
+
+    def before_low(self, ends: Ends, at: int, buffered: Buffered) -> int:
+        """How many records may be taken out before it is low, if they are those from `at` on."""
+        records = buffered.records - self.threshold_records - 1
+        if self.max_bytes is not None:
+            records = min(records, fitting(ends, at, buffered.bytes - self.threshold_bytes - 1))
+        return max(records, 0)
 
 
 NO_DEMAND = Demand()

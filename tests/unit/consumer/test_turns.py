@@ -1,0 +1,256 @@
+"""Records that are taken without asking, while a turn lasts: whatever changes what comes next changes it for them too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import islice
+
+import pytest
+from sublet.consumer.admitted import ends_of
+from sublet.consumer.buffer import Buffer
+from sublet.consumer.delivery import BufferLimits, LookAgain, Pull
+from sublet.consumer.turn import Delivery
+from sublet.decisions.pull_request import consume_of, fetch_of
+from sublet.handler import Batch
+from sublet.memory import FakeClock
+from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.testing.turn_taking import TurnTaking
+
+from tests.doubles.pulled import PulledWorld
+
+MINUTE = timedelta(minutes=1)
+LIMITS = BufferLimits(max_ack_pending=1000, max_bytes=1_000_000, ack_wait=5 * MINUTE)
+
+
+class Table:
+    """A buffer, with whatever batches are offered by threads that wait for room; and what is checkpointed."""
+
+    def __init__(self, limits: BufferLimits = LIMITS) -> None:
+        self.clock = FakeClock()
+        self.tasks = TurnTaking(self.clock)
+        self.buffer = Buffer(self.clock, self.tasks, limits, lambda _: None)
+        self.checkpointed: dict[str, str] = {}
+
+    def offer(self, shard: str, *data: str) -> None:
+        """Each with its first letter as its key."""
+        self.buffer.open_shard(shard)
+        records = [self._record(number, one) for number, one in enumerate(data)]
+
+        def checkpoint(record: UserRecord) -> bool:
+            self.checkpointed[shard] = record.data.decode()
+            return True
+
+        batch = Batch("orders", shard, records, 0, checkpoint, remaining_time_in_millis=lambda: 1)
+        self.tasks.spawn(lambda: self.buffer.offer(batch))
+
+    def _record(self, number: int, data: str) -> UserRecord:
+        of = StreamRecord(str(number), data.encode(), data[0], self.clock.now())
+        return UserRecord(data.encode(), data[0], 0, of)
+
+    def messages(self, *, acks: bool = False, max_records: int = 500) -> Pull:
+        pull = Pull(consume_of(max_records=max_records), acks=acks)
+        self.buffer.begin(pull)
+        self.tasks.sleep(timedelta(0))  # what is offered is admitted
+        return pull
+
+    def ask(self, pull: Pull) -> Delivery:
+        found = self.buffer.take(pull, None)
+        assert isinstance(found, Delivery)
+        return found
+
+    def rest(self, pull: Pull) -> list[str]:
+        """All that is left, asked for one by one."""
+        found = []
+        while isinstance(one := self.buffer.take(pull, None), Delivery):
+            found.append(one.record.data.decode())
+        return found
+
+
+def data(deliveries: list[Delivery]) -> list[str]:
+    return [one.record.data.decode() for one in deliveries]
+
+
+def test_what_follows_is_there_to_be_taken() -> None:
+    table = Table()
+    table.offer("shard", "a0", "b0", "a1")
+    pull = table.messages()
+    assert table.ask(pull).record.data == b"a0"
+    assert data(list(pull.ahead)) == ["b0", "a1"]
+    assert table.buffer.buffered.records == 2  # as nothing of it is taken yet
+    pull.ahead.popleft()
+    assert table.buffer.buffered.records == 1
+
+
+def test_a_record_that_is_taken_is_out() -> None:
+    table = Table()
+    table.offer("shard", "a0", "b0", "a1")
+    pull = table.messages()
+    table.ask(pull)
+    second = pull.ahead.popleft()
+    assert table.buffer.ack(second)
+    assert not table.buffer.ack(second)
+    assert data(list(pull.ahead)) == ["a1"]  # an ack ends no turn
+
+
+def test_after_a_nak_nothing_of_its_key_is_taken_before_it() -> None:
+    table = Table()
+    table.offer("shard", "a0", "b0", "a1", "a2")
+    pull = table.messages()
+    first = table.ask(pull)
+    second = pull.ahead.popleft()
+    third = pull.ahead.popleft()
+    assert table.buffer.nak(first, 10)
+    assert not pull.ahead
+    assert not table.buffer.ack(third)
+    assert table.buffer.ack(second)
+    assert table.rest(pull) == []
+    table.tasks.sleep(timedelta(seconds=10))
+    assert table.rest(pull) == ["a0", "a1", "a2"]
+
+
+def test_who_pulls_beside_gets_what_was_not_taken_in_order() -> None:
+    table = Table()
+    table.offer("shard", "a0", "b0", "a1", "a2")
+    pull = table.messages()
+    table.ask(pull)
+    pull.ahead.popleft()
+    fetch = Pull(fetch_of(1, None))
+    table.buffer.begin(fetch)
+    assert not pull.ahead
+    assert table.ask(fetch).record.data == b"a1"
+    assert table.ask(pull).record.data == b"a2"
+    assert not pull.ahead  # two pull: each record is asked for
+
+
+def test_a_shard_s_turn_ends_and_the_next_one_has_its_own() -> None:
+    table = Table()
+    table.offer("first", "a0", "a1", "a2")
+    table.offer("second", "b0", "b1", "b2")
+    pull = table.messages()
+    assert table.rest(pull) == ["a0", "b0", "a1", "b1", "a2", "b2"]  # nobody takes anything without asking
+
+
+def test_all_before_the_last_that_was_taken_is_done_if_that_is_what_is_wanted() -> None:
+    table = Table()
+    table.offer("shard", "a0", "b0", "a1", "a2")
+    pull = table.messages(acks=True)
+    table.ask(pull)
+    for _ in range(2):
+        last = pull.ahead.popleft()
+    table.buffer.checkpoint()
+    assert table.checkpointed == {"shard": "b0"}
+    assert table.buffer.ack(last)
+    table.buffer.checkpoint()
+    assert table.checkpointed == {"shard": "a1"}
+
+
+def test_one_that_is_put_back_is_not_done_by_the_next_being_asked_for() -> None:
+    table = Table()
+    table.offer("shard", "a0", "b0", "c0", "d0")
+    pull = table.messages(acks=True)
+    table.ask(pull)
+    second = pull.ahead.popleft()
+    assert table.buffer.nak(second, 10)
+    assert table.rest(pull) == ["c0", "d0"]
+    table.buffer.checkpoint()
+    assert table.checkpointed == {"shard": "a0"}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda buffer, _: buffer.stop(),
+        lambda buffer, pull: buffer.end(pull),
+        lambda buffer, _: buffer.close_shard("shard"),
+        lambda buffer, _: buffer.fail(RuntimeError()),
+    ],
+)
+def test_nothing_is_taken_of_what_is_over(end: Callable[[Buffer, Pull], None]) -> None:
+    table = Table()
+    table.offer("shard", "a0", "b0", "c0")
+    pull = table.messages(acks=True)
+    table.ask(pull)
+    end(table.buffer, pull)
+    assert not pull.ahead
+
+
+def test_ack_wait_is_of_each_that_was_taken() -> None:
+    table = Table()
+    table.offer("shard", "a0", "b0", "c0")
+    pull = table.messages()
+    first = table.ask(pull)
+    second = pull.ahead.popleft()
+    assert table.buffer.ack(first)
+    table.tasks.sleep(5 * MINUTE)
+    assert table.ask(pull).attempt == 2
+    assert not table.buffer.ack(second)
+
+
+def test_a_turn_ends_where_the_buffer_is_to_be_filled_up() -> None:
+    table = Table()
+    table.offer("shard", *(f"a{number}" for number in range(30)))
+    pull = table.messages(max_records=10)
+    table.ask(pull)
+    assert len(pull.ahead) == 3  # nine are left, and at five there are to be ten again
+    table.offer("other", "b0")
+    assert table.buffer.buffered.records == 9
+
+
+def test_what_is_not_done_is_bounded_in_bytes_and_in_records_of_a_shard() -> None:
+    table = Table(BufferLimits(max_ack_pending=4, max_bytes=27, ack_wait=MINUTE))
+    table.offer("shard", *(f"a{number}" for number in range(30)))
+    table.offer("other", *(f"b{number}" for number in range(30)))
+    pull = table.messages()
+    assert table.buffer.buffered.records == 8
+    assert len(table.rest(pull)) == 8
+    small = Table(BufferLimits(max_ack_pending=4, max_bytes=10, ack_wait=MINUTE))
+    small.offer("shard", "a0", "b0", "c0", "d0")
+    assert small.messages() is not None
+    assert small.buffer.buffered.records == 3
+
+
+def test_one_record_is_admitted_however_large() -> None:
+    table = Table(BufferLimits(max_ack_pending=4, max_bytes=10, ack_wait=MINUTE))
+    table.offer("shard", "a" * 100, "b")
+    pull = table.messages()
+    large = table.ask(pull)
+    assert table.rest(pull) == []
+    assert table.buffer.ack(large)
+    assert table.rest(pull) == ["b"]
+
+
+def test_offers_have_the_same_room() -> None:
+    table = Table()
+    for shard in ("first", "second", "third"):
+        table.offer(shard, *(f"{shard[0]}{number}" for number in range(20)))
+    table.tasks.sleep(timedelta(0))  # all of them wait
+    pull = table.messages(max_records=12)
+    admitted = [table.ask(pull).record.data[:1] for _ in range(6)]
+    assert sorted(admitted) == [b"f", b"f", b"s", b"s", b"t", b"t"]
+
+
+def test_when_nothing_is_there_it_is_looked_again() -> None:
+    table = Table()
+    assert isinstance(table.buffer.take(table.messages(), None), LookAgain)
+
+
+def test_bytes_are_counted_as_kinesis_counts_them() -> None:
+    table = Table()
+    assert ends_of([table._record(0, "a0"), table._record(1, "b12")]) == [0, 3, 7]
+
+
+def test_a_loop_over_messages_takes_what_is_there() -> None:
+    world = PulledWorld()
+    world.put(f"a{number}" for number in range(500))
+    with world.consumer() as consumer:
+        messages = consumer.messages(auto_ack=True)
+        assert [one.data for one in islice(messages, 100)] == [b"a%d" % number for number in range(100)]
+        ahead = messages._puller.pull.ahead
+        left = len(ahead)
+        assert left > 20
+        assert [one.data for one in islice(messages, 10)] == [b"a%d" % number for number in range(100, 110)]
+        assert len(ahead) == left - 10
+        world.sleep(0.001)
+        next(messages)
+        assert not ahead  # that turn was over
