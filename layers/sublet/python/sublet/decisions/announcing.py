@@ -102,14 +102,11 @@ def is_heard(announced: Mapping[str, Announcement], now: datetime, settings: Set
     before that lapsed, perhaps, something else.
     """
     interval = tick_interval(settings)
-    heard_at = lapses_at = None
+    heard: tuple[datetime, datetime] | None = None
     for at in sorted(said.at for said in announced.values() if said.at <= now):
-        if lapses_at is None or at >= lapses_at:
-            heard_at = at + interval + LOOK_EVERY
-        lapses_at = at + STANDS_FOR_TICKS * interval
-    if heard_at is None or lapses_at is None:
-        return False
-    return heard_at <= now and now + min(ASKED_FOR, interval) <= lapses_at
+        since = at + interval + LOOK_EVERY if heard is None or at >= heard[1] else heard[0]
+        heard = since, at + STANDS_FOR_TICKS * interval
+    return heard is not None and heard[0] <= now and now + min(ASKED_FOR, interval) <= heard[1]
 
 
 class Asking(NamedTuple):

@@ -165,7 +165,7 @@ def _look(
         owner = lease.actual_owner
         if lease.lease_key in under_way:
             live[under_way[lease.lease_key]].append(lease)
-        elif is_led and (given := given_to(lease, ours, fleet)) is not None:
+        elif (given := given_to(lease, ours, fleet)) is not None:
             live[given].append(lease)
             if ready and _has_rested(lease, sightings, now, settings):
                 assigned.append(Choice(lease, given, ClaimReason.ASSIGNED))

@@ -128,7 +128,7 @@ def begin(count: int, settings: Settings, attempts: int = 0, crashes: int = 0) -
     """
     if not settings.bisect_batch_on_function_error:
         return Course((Run(0, count, attempts),))
-    size = 1 if attempts else max(1, count >> min(NARROWED_BY * crashes, 64))
+    size = 1 if attempts else max(1, count >> NARROWED_BY * crashes)
     return Course(_from_first(count, size, attempts))
 
 

@@ -35,9 +35,6 @@ class Size:
     def __add__(self, other: Size) -> Size:
         return Size(self.records + other.records, self.bytes + other.bytes)
 
-    def __sub__(self, other: Size) -> Size:
-        return Size(self.records - other.records, self.bytes - other.bytes)
-
 
 NOTHING = Size()
 

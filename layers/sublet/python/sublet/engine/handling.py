@@ -107,7 +107,7 @@ class Handling:
         """
         given = tuple(records)  # the handler cannot take any out
         batch, lease = HandedOver(self, given, millis_behind_latest), self.held.lease
-        known = (lease.attempts, lease.crashes) if self._follows_the_checkpoint else (0, 0)
+        known = (lease.attempts, lease.crashes) if self._follows_the_checkpoint else ()
         course = begin(len(given), self.settings, *known)
         left = carry_out(course, batch, batch.arrived, self.ports.clock.now, self.settings)
         self.attempts = left.attempts

@@ -54,7 +54,7 @@ class LeaseMetrics:
         """`throttled`: polls refused in a row. `called_at`: when the handler's call under way began."""
         with self._lock:
             now = self._ports.clock.steady()
-            waits = throttled > 0 or self._is_in_hand or self._is_unheard(now)
+            waits = self._waits(now, throttled)
             self._show_lag(now, waits)
             self._show_added(total)
             self._show_standing(now, waits)
@@ -65,10 +65,11 @@ class LeaseMetrics:
                 Metric.HANDLER_CALL_AGE, call_age // MILLISECOND, is_trouble=call_age >= STANDS_STILL_AFTER
             )
 
-    def _is_unheard(self, now: datetime) -> bool:
-        """It has not got to its first page, or its next: it waits for a slot of the handler's, or for memory, that others have.
-        Whether there are records nobody knows; a quiet shard is polled more often."""
-        return self._behind is None or now - self._polled_at >= STANDS_STILL_AFTER
+    def _waits(self, now: datetime, throttled: int) -> bool:
+        """It is not done with its page, or has not got to its first one, or its next: others have the handler's slots, or the
+        memory. Whether there are records nobody knows; a quiet shard is polled more often."""
+        is_unheard = self._behind is None or now - self._polled_at >= STANDS_STILL_AFTER
+        return throttled > 0 or self._is_in_hand or is_unheard
 
     def _show_lag(self, now: datetime, waits: bool) -> None:
         """Before the first page there is nothing to say about the shard."""
@@ -88,7 +89,7 @@ class LeaseMetrics:
         """As of now, for who asks."""
         with self._lock:
             now = self._ports.clock.steady()
-            waits = throttled > 0 or self._is_in_hand or self._is_unheard(now)
+            waits = self._waits(now, throttled)
             began = None if call is None else call.began_at
             return ShardState(
                 self._shard_id,

@@ -84,19 +84,16 @@ def begin(held: HeldLease, ports: Ports, start: StartPosition) -> bool | None:
     The parents are asked of the table itself: the scan that sent us may have missed one that was created seconds before.
     Without its pin nothing is opened: that would be a gap.
     """
-    parents = _parents(held.lease, ports.table)
-    if not held.lease.is_ended and not may_begin(held.lease, parents):
-        return None
-    is_latest = held.lease.checkpoint == LATEST and held.lease.start_at is None
-    service_time = ports.stream.service_time() if is_latest else ports.clock.now()  # a call, where it counts
-    needed = needs_pin(held.lease, parents, start, service_time)
-    return needed is None or held.write(partial(pin, at=needed.at))
-
-
-def _parents(lease: Lease, table: LeaseTable) -> list[Lease | MalformedRow | None]:
+    lease = held.lease
     if lease.is_ended or lease.checkpoint.is_sequence_number:
-        return []  # nobody asks any more
-    return [table.get(lease_key_of(parent)) for parent in sorted(lease.parent_shard_ids)]
+        return True  # it has begun, and nobody asks any more
+    parents = [ports.table.get(lease_key_of(parent)) for parent in sorted(lease.parent_shard_ids)]
+    if not may_begin(lease, parents):
+        return None
+    is_latest = lease.checkpoint == LATEST and lease.start_at is None
+    service_time = ports.stream.service_time() if is_latest else ports.clock.now()  # a call, where it counts
+    needed = needs_pin(lease, parents, start, service_time)
+    return needed is None or held.write(partial(pin, at=needed.at))
 
 
 def plan_end(lease: Lease, children: Sequence[ChildShard], ports: Ports) -> EndShard | Blocked:
