@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random, SystemRandom
 
+from tests.mutants.known import known_mutants
 from tests.mutants.mutate import Mutant, mutants_of
 from tests.mutants.report import enough, written
 from tests.mutants.trial import LIBRARY, ROOT, Trials, Verdict
@@ -47,10 +49,16 @@ def main() -> int:
 
 
 def mutants(files: list[str] | None, sample: int | None, seed: int) -> list[Mutant]:
-    """In the files' order, or a sample in the order of chance."""
-    paths = sorted(path for pattern in WHERE for path in (LIBRARY / "sublet").glob(pattern))
-    found = [mutant for path in paths if not files or path.stem in files for mutant in mutants_of(path)]
+    """Those that somebody could tell, in the files' order, or a sample in the order of chance."""
+    known = known_mutants()
+    found = [mutant for mutant in all_mutants() if not files or mutant.file.stem in files]
+    found = [mutant for mutant in found if mutant.text not in known]
     return found if sample is None else Random(seed).sample(found, min(sample, len(found)))
+
+
+def all_mutants() -> Iterator[Mutant]:
+    for path in sorted(path for pattern in WHERE for path in (LIBRARY / "sublet").glob(pattern)):
+        yield from mutants_of(path)
 
 
 def warmed(chosen: list[Mutant], worlds: int, both: bool, until: float | None) -> list[Verdict]:

@@ -30,27 +30,41 @@ Change = tuple[str, Callable[[], ast.AST]]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One changed place of a file. `source` is the whole file with it."""
+    """One changed place of a file. `statement`: the first line of the one that it is in."""
 
     file: Path
     line: int
     kind: str
     was: str
-    source: str
+    statement: str
+    made: Callable[[], ast.AST]
+
+    @property
+    def source(self) -> str:
+        """The whole file with it."""
+        return ast.unparse(ast.fix_missing_locations(self.made()))
 
     @property
     def name(self) -> str:
         return f"{self.file.parent.name}/{self.file.name}:{self.line} {self.kind}: {self.was}"
 
+    @property
+    def text(self) -> str:
+        """What it is, wherever its line is."""
+        within = "" if self.statement.startswith(self.was) else f" | {self.statement}"
+        return f"{self.file.parent.name}/{self.file.name} {self.kind}: {self.was}{within}"
+
 
 def mutants_of(file: Path) -> Iterator[Mutant]:
     """In the file's order, always the same ones."""
     tree = ast.parse(file.read_text())
-    for node in _code(tree):
+    for node, statement in _code(tree):
         for kind, make in changes(node):
             was = " ".join(ast.unparse(node).split())[:110]
-            source = ast.unparse(ast.fix_missing_locations(_with(tree, node, make())))
-            yield Mutant(file, getattr(node, "lineno", 0), kind, was, source)
+            within = ast.unparse(statement).split("\n", 1)[0][:110]
+            yield Mutant(
+                file, getattr(node, "lineno", 0), kind, was, within, partial(_with, tree, node, make)
+            )
 
 
 def changes(node: ast.AST) -> Iterator[Change]:
@@ -109,17 +123,28 @@ def _changed(node: ast.AST, **fields: object) -> ast.AST:
     return type(node)(**(dict(ast.iter_fields(node)) | fields))
 
 
-def _with(tree: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:
+def _with(tree: ast.AST, old: ast.AST, make: Callable[[], ast.AST]) -> ast.AST:
     """The tree with one node in another's place, which itself stays as it is."""
-    return deepcopy(tree, {id(old): new})
+    return deepcopy(tree, {id(old): make()})
 
 
-def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """All but what only people and type checkers read, decorators, and assertions."""
+def _code(node: ast.AST, statement: ast.AST | None = None) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """All but what only people and type checkers read, decorators, and assertions; and the statement that each is in."""
     for name, value in ast.iter_fields(node):
         if name in FOR_READERS or (name == "keywords" and isinstance(node, ast.ClassDef)):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(child, ast.Assert | ast.ImportFrom | ast.Import):
-                yield child
-                yield from _code(child)
+            if isinstance(child, ast.AST) and not _is_for_readers(child, name):
+                within = child if isinstance(child, ast.stmt) or statement is None else statement
+                yield child, within
+                yield from _code(child, within)
+
+
+def _is_for_readers(node: ast.AST, where: str) -> bool:
+    """Also a generic's types, imports that nobody runs, and whether a dataclass' field may be given when one is made."""
+    match node:
+        case ast.Assert() | ast.ImportFrom() | ast.Import() | ast.keyword(arg="init"):
+            return True
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+    return where == "slice" and isinstance(node, ast.Tuple)

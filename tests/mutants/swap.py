@@ -54,8 +54,8 @@ class Swaps:
             return None
         was, now = changed
         live = self.functions.get((was.co_filename, was.co_qualname), [])
-        found = tuple(function for function in live if _is_same(function.__code__, was))
-        return Swap(found, now) if found else None
+        found = live if _is_one(live) else [each for each in live if _is_same(each.__code__, was)]
+        return Swap(tuple(found), now) if found else None
 
     def _changed(self, mutant: Mutant) -> tuple[CodeType, CodeType] | None:
         """The one function that differs, as it was and as it is; None where it is more or less than that."""
@@ -73,6 +73,11 @@ class Swaps:
 
 def _compiled(source: str, mutant: Mutant) -> CodeType:
     return compile(source, str(mutant.file), "exec")
+
+
+def _is_one(live: Iterable[FunctionType]) -> bool:
+    """Not two of the same name. Its code may differ from ours by its lines alone: a statement over several takes more."""
+    return len({function.__code__ for function in live}) == 1
 
 
 def _inner(code: CodeType) -> list[CodeType]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.mutants.__main__ import all_mutants
+from tests.mutants.known import known_mutants
 from tests.mutants.mutate import mutants_of
 from tests.mutants.report import enough
 from tests.mutants.swap import Swaps
@@ -30,6 +32,10 @@ CASES = {
     "a += b": {"pass"},
     "def f(a: Literal[1]) -> Literal[2]:\n    '''Doc.'''": set(),
     "assert a < b": set(),
+    "if TYPE_CHECKING:\n    from a import b": set(),
+    "x: list[int] = field(init=False)": set(),
+    "x = Callable[[int, str], bool]": set(),
+    "x = dict[a, b]()": set(),
 }
 
 
@@ -49,6 +55,12 @@ def test_every_mutant_of_a_rule_is_another_program(tmp_path: Path) -> None:
     made = [mutant.source for mutant in mutants_of(file)]
     assert len(set(made)) == len(made) == 11
     assert all(ast.dump(ast.parse(source)) != ast.dump(ast.parse(file.read_text())) for source in made)
+
+
+def test_each_mutant_that_is_known_is_one_of_today_and_has_its_reason() -> None:
+    known = known_mutants()
+    assert set(known) <= {mutant.text for mutant in all_mutants()}
+    assert all(known.values())
 
 
 def test_a_mutant_of_a_live_function_takes_its_place_and_one_outside_of_functions_does_not(

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,19 @@ from tests.mutants.touched import Touched
 from tests.mutants.trial import BIG, FIRST_WORLD, LIMIT, PATIENCE, ROOT, Outcome, Verdict
 
 TESTS = (
-    "tests/unit/decisions", "tests/unit/engine", "tests/unit/protocol", "tests/unit/consumer", "tests/scenarios",
-    "tests/property",
+    "tests/unit/decisions", "tests/unit/engine", "tests/unit/protocol", "tests/unit/consumer", "tests/unit/handlers",
+    "tests/unit/runtimes", "tests/scenarios", "tests/property",
 )  # fmt: skip
+SLOW = (
+    BIG,
+    "tests/unit/decisions/test_group_balance.py::test_the_published_case_from_a_cold_start",
+    "tests/unit/decisions/test_group_balance.py::test_the_published_case_comes_to_rest_in_halves",
+)
+"""What smaller ones show too, in a fraction of the time."""
+
+SLOWER_AT_MOST, AT_LEAST = 2, 5
+"""A fork's tests have twice the seconds of CPU that they took while they were watched, and five more: what loops takes longer."""
+
 STANDS_STILL = 20.0
 """Seconds in which a fork has used no CPU at all: it waits for what never comes."""
 
@@ -73,9 +84,10 @@ class WarmTrials:
 
     def _judge(self, mutant: Mutant, swap: Swap, touched: Touched) -> Verdict:
         names = [name for name in touched.tests_of(mutant) if name in self._items]
-        tests = _forked(swap, lambda: all(map(self._passes, names))) if names else Outcome.SURVIVED
+        limit = SLOWER_AT_MOST * sum(touched.seconds[name] for name in names) + AT_LEAST
+        tests = _forked(swap, lambda: all(map(self._passes, names)), limit) if names else Outcome.SURVIVED
         is_asked = self.worlds and (self.both or tests is Outcome.SURVIVED)
-        simulation = _forked(swap, self._simulate) if is_asked else Outcome.NOT_ASKED
+        simulation = _forked(swap, self._simulate, LIMIT) if is_asked else Outcome.NOT_ASKED
         return Verdict(mutant, tests, simulation)
 
     def _passes(self, name: str) -> bool:
@@ -92,14 +104,16 @@ def judge_warm(trials: WarmTrials, tests: Sequence[str] = TESTS) -> None:
     given = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:terminalreporter", "--hypothesis-profile=quick"]
     given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what this process has imported
     os.chdir(ROOT)
-    pytest.main([*given, "--deselect", BIG, *tests], plugins=[trials])
+    for slow in SLOW:
+        given += ["--deselect", slow]
+    pytest.main([*given, *tests], plugins=[trials])
 
 
-def _forked(swap: Swap, is_fine: Callable[[], bool]) -> Outcome:
+def _forked(swap: Swap, is_fine: Callable[[], bool], limit: float) -> Outcome:
     """Whatever ends the fork but a clean end is a notice: a wrong answer, an exception, its own death, or a limit."""
     child = os.fork()
     if child == 0:
-        _in_fork(swap, is_fine)
+        _in_fork(swap, is_fine, ceil(limit))
     began = moved = time.monotonic()
     used = 0.0
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
@@ -116,8 +130,8 @@ def _cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _in_fork(swap: Swap, is_fine: Callable[[], bool]) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
+def _in_fork(swap: Swap, is_fine: Callable[[], bool], limit: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
