@@ -3,8 +3,8 @@
 How leases and shards are written in `given`, both by their id:
 
     leases   {"7": "SHARD_END"} is short for {"7": {"checkpoint": "SHARD_END"}}; also `counter`, `owner`, `checkpoint_owner`,
-             `holder`, `parents`, `children`, `hash_keys`, `kbps`, and `idle`: for how many seconds its counter is known to have
-             stood still; `unheard`: since its owner was named
+             `holder`, `crashes`, `parents`, `children`, `hash_keys`, `kbps`, and `idle`: for how many seconds its counter is
+             known to have stood still; `unheard`: since its owner was named
     reports  {"java-1": 20}: by worker id, how many seconds ago it reported to its KCL 3.x leader, in the lease table
     shards   {"4": {"parent": "2", "adjacent": "3", "start": 11, "open": false, "hash_keys": ["0", "99"]}}; or the name of a
              graph in graphs/. "hash_keys": "2/4" is the second of four equal parts; without it, all of them
@@ -144,6 +144,7 @@ def _lease(lease_key: str, fields: Mapping[str, Json]) -> Lease:
         checkpoint_owner=fields.get("checkpoint_owner"),
         holder=fields.get("holder"),
         throughput_kbps=fields.get("kbps"),
+        crashes=fields.get("crashes", 0),
         holder_counter=fields.get("holder_counter"),
         parent_shard_ids=frozenset(fields.get("parents", [])),
         child_shard_ids=frozenset(fields.get("children", [])),

@@ -17,6 +17,7 @@ def test_choose_leases(story: Story) -> None:
         given["worker_ids"],
         frozenset(given.get("recently_ended", [])),
         given.get("malformed", []),
+        given.get("under_way", {}),
         fleet=fleet_of(reports(given), None, given["worker_ids"], NOW, settings(given)),
     )
     story.check([[choice.lease.lease_key, choice.worker_id, choice.why.value] for choice in chosen.choices])

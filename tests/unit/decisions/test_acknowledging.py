@@ -76,6 +76,25 @@ def test_new_records_of_a_key_that_waits_wait_behind_it() -> None:
     assert state.held == {"a": Held(NOW + SECOND, (0, 1))}
 
 
+def test_what_waits_of_one_key_leaves_what_waits_of_another() -> None:
+    state = naked(naked(handed_out("a", "b"), 0, at=NOW + SECOND), 1, at=NOW + SECOND).hold(2, "a")
+    assert state.held == {"a": Held(NOW + SECOND, (0, 2)), "b": Held(NOW + SECOND, (1,))}
+
+
+def test_attempts_are_known_of_what_has_been_out_and_is_not_now() -> None:
+    state = naked(naked(handed_out("a", "a", "b"), 0), 2)
+    assert state.attempts == {0: 1, 1: 1, 2: 1}
+    state, _ = state.come_again(NOW)
+    assert state.hand_out(0, "a", NOW + ACK_WAIT).attempts == {1: 1, 2: 1}
+
+
+def test_it_is_idle_when_nothing_is_out_nor_waits() -> None:
+    assert Acknowledging().is_idle
+    assert not handed_out("a").is_idle
+    assert not naked(handed_out("a"), 0).is_idle
+    assert acked(handed_out("a"), 0).is_idle
+
+
 def test_a_nak_of_an_earlier_record_takes_those_that_wait_with_it() -> None:
     state = naked(naked(handed_out("a", "a"), 1, at=NOW + SECOND), 0, at=NOW + 9 * SECOND)
     assert state.come_again(NOW + SECOND)[1] == ()

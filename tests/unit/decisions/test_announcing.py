@@ -11,6 +11,7 @@ from sublet.decisions.announcing import (
     Announcement,
     What,
     ask_first,
+    asked_for,
     heard_within,
     is_heard,
     long_lapsed,
@@ -96,6 +97,18 @@ def test_what_is_said_while_they_look_often_is_heard_at_once() -> None:
     )
 
 
+def test_what_is_said_now_keeps_them_looking_if_they_still_do() -> None:
+    soon_over = said(timedelta(seconds=57))
+    assert not is_heard(soon_over, NOW, SETTINGS)
+    assert is_heard(soon_over | said(NOTHING, who="2"), NOW, SETTINGS)
+    assert not is_heard(said(3 * TICK) | said(NOTHING, who="2"), NOW, SETTINGS), "the first has just lapsed"
+
+
+def test_what_is_asked_for_is_waited_for_while_a_steal_holds() -> None:
+    assert asked_for(SETTINGS) == 5 * SECOND
+    assert asked_for(replace(SETTINGS, failover_time=6 * SECOND, heartbeat_interval=SECOND)) == 3 * SECOND
+
+
 def test_with_the_shortest_failover_time_too() -> None:
     quick = replace(SETTINGS, failover_time=timedelta(seconds=3), heartbeat_interval=SECOND)
     assert is_heard(said(timedelta(seconds=3)), NOW, quick)
@@ -120,6 +133,8 @@ def test_where_nothing_is_to_be_stolen_nothing_is_said() -> None:
 def test_nothing_is_stolen_from_one_that_leaves() -> None:
     leaves = said(TICK + SECOND, What.LEAVES)
     assert ask_first([STOLEN, FREE], leaves, NOW, SETTINGS) == ((FREE,), False)
+    expired = Choice(STOLEN.lease, STOLEN.worker_id, ClaimReason.EXPIRED)
+    assert ask_first([expired], leaves, NOW, SETTINGS) == ((expired,), False), "it has left without a word"
 
 
 def test_one_that_leaves_waits_until_it_is_heard() -> None:

@@ -41,6 +41,7 @@ def test_a_program_that_was_given_nothing_goes_by_the_definition() -> None:
     assert (by.settings.failover_time, by.ack_wait, by.max_ack_pending) == (MINUTE, MINUTE, MAX_ACK_PENDING)
     assert by.settings.filter_criteria == '{"Filters": [{"Pattern": {"data": {"a": [1]}}}]}'
     assert by.settings.on_failure is None
+    assert by_definition(terms(), {}, options_of(by._replace(max_ack_pending=7))).max_ack_pending == 7
 
 
 def test_without_a_definition_its_own_options_stand() -> None:
@@ -56,10 +57,21 @@ def test_what_was_given_and_is_the_same_there_is_no_conflict() -> None:
     )
 
 
-@pytest.mark.parametrize("given", [{"failover_time": MINUTE}, {"max_ack_pending": 7}, {"on_failure": "arn"}])
-def test_what_was_given_and_is_another_there_is_told(given: dict[str, Any]) -> None:
-    with pytest.raises(SettingsInConflict, match=f"{next(iter(given))}.*as consumer audit is defined"):
+@pytest.mark.parametrize(
+    ("given", "there"),
+    [({"failover_time": MINUTE}, "30s"), ({"max_ack_pending": 7}, "1000"), ({"on_failure": "arn"}, "none")],
+)
+def test_what_was_given_and_is_another_there_is_told(given: dict[str, Any], there: str) -> None:
+    with pytest.raises(
+        SettingsInConflict, match=f"{next(iter(given))}.*{there}, as consumer audit is defined"
+    ):
         by_definition(terms(), given_options(given), options_of(terms()))
+
+
+def test_what_was_not_given_is_for_the_definition_to_say() -> None:
+    assert given_options({"ack_wait": None, "failover_time": MINUTE, "batch_size": 7}) == {
+        "failover_time": "1m"
+    }
 
 
 def test_an_option_of_a_later_version_is_not_passed_over() -> None:
@@ -77,6 +89,7 @@ def test_an_update_does_not_move_the_start_nor_contradict_itself() -> None:
     defined = options_of(terms())
     with pytest.raises(SettingsError, match="cannot be updated"):
         updated(defined, terms(), {"start_position": "LATEST"})
+    assert updated(defined, terms(), {"start_position": defined["start_position"]}) == defined
     with pytest.raises(SettingsError, match="heartbeat_interval"):
         updated(defined, terms(), {"heartbeat_interval": "1h"})
 
@@ -85,3 +98,7 @@ def test_an_update_does_not_move_the_start_nor_contradict_itself() -> None:
 def test_what_cannot_be_waited_for_is_refused(ack_wait: float | None, max_ack_pending: int | None) -> None:
     with pytest.raises(SettingsError):
         checked_terms(Settings(application="audit", stream="orders"), ack_wait, max_ack_pending)
+
+
+def test_one_record_at_a_time_may_be_pending() -> None:
+    assert checked_terms(Settings(application="audit", stream="orders"), None, 1).max_ack_pending == 1

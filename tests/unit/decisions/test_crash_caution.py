@@ -6,7 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.crash_caution import LONGEST_PAUSE, Caution, caution, pause_before
+from sublet.decisions.crash_caution import (
+    LONGEST_PAUSE,
+    Caution,
+    caution,
+    crashes_by_hanging,
+    pause_before,
+)
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
@@ -31,3 +37,8 @@ def test_each_crash_takes_more_care(crashes: int, step: Caution, seconds: float)
     lease = replace(LEASE, crashes=crashes)
     assert caution(lease) is step
     assert pause_before(lease, SETTINGS).total_seconds() == seconds
+
+
+@pytest.mark.parametrize(("crashes", "adds"), [(0, 2), (1, 1), (2, 1), (7, 1)])
+def test_after_a_call_that_hangs_its_lease_is_tried_alone_at_least(crashes: int, adds: int) -> None:
+    assert crashes_by_hanging(replace(LEASE, crashes=crashes)) == adds

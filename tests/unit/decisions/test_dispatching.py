@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from sublet.decisions.choose_leases import Choice, ClaimReason
 from sublet.decisions.dispatching import (
     WORKER_STARTS_WITHIN,
     Dispatched,
     after_choices,
+    asked_of,
     may_steal_as_it_stands,
     under_way,
 )
@@ -20,6 +22,10 @@ NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 FREE = Lease("shardId-0", TRIM_HORIZON, lease_counter=7)
 ACQUIRED = replace(FREE, lease_counter=8, lease_owner="app-lambda-0")
 SENT = {FREE.lease_key: Dispatched(FREE.fence, "app-lambda-0", is_steal=False, at=NOW)}
+OWNED = replace(FREE, lease_owner="java")
+BEATEN = replace(OWNED, lease_counter=9)
+STEAL = {FREE.lease_key: Dispatched(OWNED.fence, "app-lambda-0", is_steal=True, at=NOW)}
+FREE_TOO = replace(FREE, lease_key="shardId-1")
 
 
 def test_a_dispatch_is_remembered_though_its_worker_has_come_until_it_lapses() -> None:
@@ -28,27 +34,67 @@ def test_a_dispatch_is_remembered_though_its_worker_has_come_until_it_lapses() -
     assert under_way(SENT, [ACQUIRED], soon) == {}
     kept = after_choices(SENT, [], soon)
     assert under_way(kept, [FREE], soon) == SENT
-    assert after_choices(SENT, [], NOW + WORKER_STARTS_WITHIN) == {}
+    lapsed = NOW + WORKER_STARTS_WITHIN
+    assert (under_way(SENT, [FREE], lapsed), after_choices(SENT, [], lapsed)) == ({}, {})
 
 
 def test_a_newer_dispatch_of_the_lease_takes_its_place() -> None:
     again = replace(ACQUIRED, lease_owner=None, lease_counter=9)
     soon = NOW + timedelta(seconds=2)
     kept = after_choices(SENT, [Choice(again, "app-lambda-0", ClaimReason.FREE)], soon)
-    assert kept[FREE.lease_key].seen == again.fence
+    assert kept[FREE.lease_key] == Dispatched(again.fence, "app-lambda-0", is_steal=False, at=soon)
+    kept = after_choices(SENT, [Choice(again, "app-lambda-0", ClaimReason.STEAL)], soon)
+    assert kept[FREE.lease_key].is_steal
 
 
 def test_a_thief_is_under_way_as_long_as_the_owner_is_the_same() -> None:
-    """Who goes on heartbeating."""
-    owned = replace(FREE, lease_owner="java")
-    sent = {FREE.lease_key: Dispatched(owned.fence, "app-lambda-0", is_steal=True, at=NOW)}
-    beaten = replace(owned, lease_counter=9)
-    assert under_way(sent, [beaten], NOW) == sent
-    assert under_way(sent, [replace(beaten, lease_owner="other")], NOW) == {}
+    """Who goes on heartbeating, or gives it back for the thief."""
+    assert under_way(STEAL, [BEATEN], NOW) == STEAL
+    assert under_way(STEAL, [replace(BEATEN, lease_owner=None)], NOW) == STEAL
+    assert under_way(STEAL, [replace(BEATEN, lease_owner="other")], NOW) == {}
 
 
-def test_a_claim_that_does_not_say_when_it_was_made_is_not_stolen_as_it_stands() -> None:
-    """By a lease manager of an earlier version."""
-    owned = replace(FREE, lease_owner="java")
-    for at, may in ((NOW, True), (None, False)):
-        assert may_steal_as_it_stands(owned.fence, owned, at, NOW, timedelta(seconds=30)) is may
+@pytest.mark.parametrize(
+    ("row", "dispatched_at", "may"),
+    [
+        (BEATEN, NOW, True),
+        (replace(BEATEN, lease_owner=None), NOW, True),
+        (replace(BEATEN, lease_owner="other"), NOW, False),
+        (replace(BEATEN, checkpoint_owner="java"), NOW, False),
+        (BEATEN, NOW - timedelta(seconds=30), False),
+        (BEATEN, None, False),
+    ],
+    ids=[
+        "heartbeaten",
+        "given back",
+        "another's",
+        "draining",
+        "long ago",
+        "by an earlier version's lease manager",
+    ],
+)
+def test_a_lease_is_stolen_as_it_stands_from_the_owner_that_was_seen(
+    row: Lease, dispatched_at: datetime | None, may: bool
+) -> None:
+    assert may_steal_as_it_stands(OWNED.fence, row, dispatched_at, NOW, timedelta(seconds=30)) is may
+
+
+@pytest.mark.parametrize(
+    ("own", "sent", "row", "now", "is_asked"),
+    [
+        ("java", STEAL, BEATEN, NOW, True),
+        ("other", STEAL, BEATEN, NOW, False),
+        ("java", {}, BEATEN, NOW, False),
+        ("java", SENT, BEATEN, NOW, False),
+        ("app-lambda-0", STEAL, replace(BEATEN, lease_owner="app-lambda-0"), NOW, False),
+        ("other", STEAL, replace(BEATEN, lease_owner="other"), NOW, False),
+        ("java", STEAL, BEATEN, NOW + WORKER_STARTS_WITHIN, False),
+    ],
+    ids=["asked", "another's", "nobody is sent", "no steal", "its own", "it has changed hands", "long ago"],
+)
+def test_an_owner_is_asked_for_what_another_is_on_its_way_to_steal(
+    own: str, sent: dict[str, Dispatched], row: Lease, now: datetime, is_asked: bool
+) -> None:
+    assert asked_of([own], sent, [row, FREE_TOO], now) == (
+        frozenset({row.lease_key}) if is_asked else frozenset()
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from sublet.decisions.pull_request import (
@@ -25,6 +26,17 @@ SECOND = timedelta(seconds=1)
 def test_a_fetch_needs_a_number_of_records_or_of_bytes() -> None:
     with pytest.raises(SettingsError, match="max_records"):
         fetch_of(None, None)
+
+
+@pytest.mark.parametrize("given", [{"max_records": 0}, {"max_bytes": 0}])
+def test_a_maximum_is_at_least_one(given: dict[str, int]) -> None:
+    for of in (
+        partial(fetch_of, **{"max_records": None, "max_bytes": None} | given),
+        partial(consume_of, **given),
+    ):
+        with pytest.raises(SettingsError, match="at least 1"):
+            of()
+    assert consume_of(**dict.fromkeys(given, 1)).max_records >= 1
 
 
 def test_a_fetch_is_over_at_its_count() -> None:
@@ -83,6 +95,19 @@ def test_a_threshold_is_within_what_it_is_of(given: dict[str, int]) -> None:
         consume_of(max_records=10, **given)
 
 
+@pytest.mark.parametrize("threshold", [0, 10])
+def test_a_threshold_may_be_none_or_all_of_it(threshold: int) -> None:
+    assert consume_of(max_records=10, threshold_records=threshold).threshold_records == threshold
+    assert consume_of(max_bytes=10, threshold_bytes=threshold).threshold_bytes == threshold
+
+
+def test_a_buffer_is_low_at_its_threshold_of_records_or_of_bytes() -> None:
+    by_records = consume_of(max_records=10, threshold_records=5)
+    assert [by_records.is_low(Size(n, 1000)) for n in (5, 6)] == [True, False]
+    by_bytes = consume_of(max_bytes=100, threshold_bytes=50)
+    assert [by_bytes.is_low(Size(7, n)) for n in (50, 51)] == [True, False]
+
+
 def test_a_buffer_of_one_record_is_filled_up_when_it_is_empty() -> None:
     demand = consume_of(max_records=1)
     assert demand.is_low(Size())
@@ -111,6 +136,8 @@ def test_of_two_who_pull_in_records_and_bytes_fewer_count() -> None:
 
 def test_of_two_who_pull_each_has_its_part() -> None:
     assert together([consume_of(max_records=10), consume_of(max_bytes=100)]) == Demand(1_000_010, None, 5, 50)
+    assert together([consume_of(max_bytes=100), consume_of(max_bytes=50)]) == Demand(2_000_000, 150, 0, 75)
+    assert together([consume_of(max_bytes=100)]) == consume_of(max_bytes=100)
     assert together([]).max_records == 0
 
 
@@ -130,3 +157,8 @@ def test_expires_is_half_a_minute_and_at_least_a_second() -> None:
 def test_a_heartbeat_is_half_a_second_to_half_a_minute(heartbeat: float) -> None:
     with pytest.raises(SettingsError, match="idle_heartbeat"):
         patience_of(30, heartbeat)
+
+
+@pytest.mark.parametrize("heartbeat", [0.5, 30])
+def test_a_heartbeat_may_be_either_of_them(heartbeat: float) -> None:
+    assert patience_of(timedelta(minutes=1), heartbeat).idle_heartbeat == heartbeat * SECOND

@@ -22,6 +22,7 @@ from sublet.decisions.window import (
     handler_backoff,
     has_caught_up,
     keeps_leases,
+    overdue_at,
 )
 from sublet.protocol.lease import LeaseFence
 from sublet.protocol.records import Page, StreamRecord, UserRecord
@@ -67,6 +68,37 @@ def test_a_handlers_backoff_doubles_up_to_its_longest_however_often_it_fails() -
     assert [handler_backoff(n, CATCH_UP) / SECOND for n in (1, 2, 3, 6, 10_000)] == [1, 2, 4, 30, 30]
 
 
+@pytest.mark.parametrize(
+    ("handler_timeout", "cut_off", "expected"),
+    [
+        (None, None, None),
+        (20, None, 20),
+        (None, 100, 90),
+        (20, 100, 20),
+        (200, 100, 90),
+        (None, 12, 5),
+    ],
+    ids=[
+        "neither",
+        "its own time",
+        "a third of the margin is left",
+        "the earlier",
+        "whichever",
+        "half of that at the very end",
+    ],
+)
+def test_by_when_a_call_has_to_be_back(
+    handler_timeout: int | None, cut_off: int | None, expected: int | None
+) -> None:
+    settings = replace(
+        CATCH_UP,
+        window_margin=30 * SECOND,
+        handler_timeout=None if handler_timeout is None else handler_timeout * SECOND,
+    )
+    until = overdue_at(NOW, None if cut_off is None else NOW + cut_off * SECOND, settings)
+    assert until == (None if expected is None else NOW + expected * SECOND)
+
+
 def item(windows_left: int = 40) -> WorkerItem:
     return WorkerItem(
         "item", "orders-lambda-0", (Claim("shardId-1", None, 3, ClaimReason.FREE),), windows_left
@@ -108,6 +140,8 @@ def test_another_window_is_for_exactly_the_leases_that_were_kept() -> None:
         ("the other parent may wait for long", [report(Outcome.SHARD_END_BLOCKED)], Next.DONE),
         ("children found no room", [report(Outcome.SHARD_ENDED, unstarted_children=1)], Next.PROMPT),
         ("all children are under way", [report(Outcome.SHARD_ENDED)], Next.DONE),
+        ("it is to have a worker of its own", [report(Outcome.TRIED_APART)], Next.PROMPT),
+        ("it rests", [report(Outcome.LEFT_ALONE)], Next.DONE),
         ("nothing is left to read", [report(Outcome.CAUGHT_UP)], Next.DONE),
         ("somebody else goes on", [report(Outcome.LEASE_LOST)], Next.DONE),
         ("a prompt would fail again at once", [report(Outcome.HANDLER_FAILED)], Next.DONE),
@@ -158,6 +192,9 @@ def test_user_records_of_one_stream_record_stay_together_up_to_the_batch_size(
         ([Outcome.CAUGHT_UP, Outcome.HANDLER_FAILED, Outcome.CAUGHT_UP], "handler_failed"),
         ([Outcome.WINDOW_ENDED, Outcome.SERVICE_FAILED], "service_failed"),
         ([Outcome.HANDLER_FAILED, Outcome.HANDLER_HUNG], "handler_hung"),
+        ([Outcome.LEFT_ALONE, Outcome.SERVICE_FAILED], "service_failed"),
+        ([Outcome.TRIED_APART, Outcome.LEFT_ALONE], "left_alone"),
+        ([Outcome.WINDOW_ENDED, Outcome.TRIED_APART], "tried_apart"),
         ([Outcome.COULD_NOT_ACQUIRE, Outcome.COULD_NOT_ACQUIRE], "could_not_acquire"),
         ([], "done"),
     ],

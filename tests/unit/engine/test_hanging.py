@@ -214,6 +214,25 @@ def test_an_optional_function_that_hangs_gives_its_lease_up_too(what: str) -> No
     assert not world.table.lease().is_ended
 
 
+@pytest.mark.parametrize("factor", [1, 2])
+def test_a_call_that_hangs_when_all_of_its_records_are_done_gives_its_lease_up_all_the_same(
+    factor: int,
+) -> None:
+    """Nothing is left to be handed over, and nobody would ask for the call again."""
+    world = EngineWorld(
+        replace(CONTINUOUS, handler_timeout=20 * SECOND, parallelization_factor=factor), shards=1
+    )
+    world.put("a")
+
+    def script(batch: Batch) -> None:
+        batch.checkpoint(batch.records[-1])
+        world.tasks.sleep(HOUR)
+
+    world.handler.script = script
+    assert only(world.window(lasts=5 * MINUTE)).outcome is Outcome.HANDLER_HUNG
+    assert world.seconds() < 40
+
+
 # When the runtime ends the process
 
 
@@ -226,6 +245,12 @@ def test_where_the_process_is_cut_off_a_call_may_take_what_is_left_of_the_window
     assert outcomes(report) == {SHARD: Outcome.HANDLER_HUNG, OTHER: Outcome.WINDOW_ENDED}
     assert 14 * 60 + 20 <= world.seconds() < 14 * 60 + 25
     assert world.table.lease(OTHER).lease_owner is None
+
+
+def test_how_long_a_call_has_taken_is_shown_where_only_the_cut_off_limits_it() -> None:
+    world = hung_world(NO_WAITING, shards=1)
+    world.window(lasts=3 * MINUTE, margin=30 * SECOND)
+    assert world.metrics.values(Metric.HANDLER_CALL_AGE)[:2] == [60_000, 120_000]
 
 
 def test_a_handler_timeout_does_not_outlast_the_process() -> None:

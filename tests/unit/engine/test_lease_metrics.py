@@ -15,10 +15,12 @@ from tests.doubles.engine_world import CONTINUOUS, MINUTE, SHARD, EngineWorld
 
 TOTAL = LeaseReport(SHARD, Outcome.WINDOW_ENDED, user_records=7, bytes=70)
 EMPTY_AT_TIP = Page((), 0, 0)
+MILLISECOND = timedelta(milliseconds=1)
 
 
-def shown(*, polled: bool, after: timedelta) -> EngineWorld:
-    """A lease of which nothing has been handled, `after` its window began or its last page was polled."""
+def shown(*, polled: bool, after: timedelta, throttled: int = 0) -> EngineWorld:
+    """A lease of which nothing has been handled, `after` its window began or its last page was polled. `throttled`: polls since,
+    and a call of the handler is under way all the while."""
     world = EngineWorld(CONTINUOUS)
     stop = world.tasks.signal()
     held = HeldLease(world.table.lease(), instant(world.clock), world.ports, CONTINUOUS.failover_time, stop)
@@ -26,9 +28,10 @@ def shown(*, polled: bool, after: timedelta) -> EngineWorld:
     if polled:
         metrics.polled(EMPTY_AT_TIP)
         metrics.handled()
-    metrics.show(TOTAL, throttled=0, called_at=None)
+    called_at = world.clock.steady() if throttled else None
+    metrics.show(TOTAL, throttled, called_at)
     world.clock.advance(after)
-    metrics.show(TOTAL, throttled=0, called_at=None)
+    metrics.show(TOTAL, throttled, called_at)
     return world
 
 
@@ -48,6 +51,23 @@ def test_a_shard_that_is_not_polled_for_long_waits_too_though_it_was_at_the_tip(
     world = shown(polled=True, after=6 * MINUTE)
     assert world.metrics.values(Metric.CHECKPOINT_AGE, SHARD) == [6 * 60_000]
     assert world.metrics.values(Metric.MILLIS_BEHIND_LATEST) == [0, 6 * 60_000]
+
+
+def test_a_shard_whose_polls_are_throttled_waits_at_once_though_it_was_at_the_tip() -> None:
+    world = shown(polled=True, after=MINUTE, throttled=1)
+    assert world.metrics.values(Metric.MILLIS_BEHIND_LATEST) == [0, 60_000]
+    assert world.metrics.values(Metric.CHECKPOINT_AGE) == [0, 60_000]
+
+
+def test_a_shard_is_named_with_a_figure_once_that_is_trouble() -> None:
+    world = shown(polled=True, after=5 * MINUTE, throttled=2)
+    assert world.metrics.values(Metric.THROTTLED_POLLS, SHARD) == [2, 2]
+    assert world.metrics.values(Metric.HANDLER_CALL_AGE, SHARD) == [5 * 60_000]
+    assert world.metrics.values(Metric.CHECKPOINT_AGE, SHARD) == [5 * 60_000]
+    world = shown(polled=True, after=5 * MINUTE - MILLISECOND, throttled=1)
+    assert world.metrics.values(Metric.THROTTLED_POLLS, SHARD) == []
+    assert world.metrics.values(Metric.HANDLER_CALL_AGE, SHARD) == []
+    assert world.metrics.values(Metric.HANDLER_CALL_AGE) == [0, 5 * 60_000 - 1]
 
 
 def test_what_was_handled_is_shown_once_and_nothing_before_the_first_page() -> None:

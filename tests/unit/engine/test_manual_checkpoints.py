@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 from sublet.decisions.window import Outcome
 from sublet.errors import LeaseTableUnavailable
-from sublet.handler import Batch
+from sublet.handler import Batch, CheckpointReply
 from sublet.metric_names import Metric
 from sublet.ports import Applied, Refused
 from sublet.protocol.aggregation import aggregate
-from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint, PendingCheckpoint
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.settings import Checkpointing, Settings
 
@@ -25,6 +25,7 @@ from tests.doubles.engine_world import (
     SHARD,
     EngineWorld,
     only,
+    raising,
 )
 
 MANUAL = replace(NO_WAITING, checkpointing=Checkpointing.MANUAL)
@@ -56,6 +57,42 @@ def test_returning_only_asks_for_more() -> None:
     assert str(world.table.lease().checkpoint) == "TRIM_HORIZON"
     world.window()
     assert world.handler.data() == [b"a", b"b", b"c"] * 2, "whoever goes on begins at the checkpoint"
+
+
+def test_failures_in_a_row_are_not_noted_in_the_row_since_nobody_knows_what_they_were_of() -> None:
+    world = EngineWorld(MANUAL)
+    world.put("a")
+    world.handler.script = raising(ValueError())
+    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    assert world.table.lease().attempts == 0
+
+
+def test_a_checkpoint_by_position_says_what_came_of_it() -> None:
+    world = EngineWorld(MANUAL)
+    world.put("a", "b", "c")
+    works, said = world.table.disturb, list[CheckpointReply]()
+
+    def script(batch: Batch) -> None:
+        first, second, third = (record.checkpoint for record in batch.records)
+        said.append(batch.checkpoint_at(first))
+        world.table.disturb = raising(LeaseTableUnavailable("timed out"))
+        said.append(batch.checkpoint_at(second))
+        world.table.disturb = works
+        world.steal()
+        said.append(batch.checkpoint_at(third))
+
+    world.handler.script = script
+    world.window()
+    assert said == [CheckpointReply.WRITTEN, CheckpointReply.OUT_OF_REACH, CheckpointReply.TOO_LATE]
+
+
+def test_a_checkpoint_by_position_comes_too_late_when_the_lease_is_kept_for_another_window() -> None:
+    world = EngineWorld(KEPT)
+    world.put("a")
+    assert only(world.window()).kept is not None
+    (batch,) = world.handler.batches
+    assert batch.checkpoint_at(batch.records[0].checkpoint) is CheckpointReply.TOO_LATE
+    assert world.table.lease().checkpoint == TRIM_HORIZON
 
 
 def test_a_record_of_an_earlier_batch_is_checkpointed_later_and_at_once() -> None:

@@ -12,14 +12,17 @@ import pytest
 from sublet.decisions.window import Outcome
 from sublet.engine import side_by_side
 from sublet.handler import Batch
+from sublet.metric_names import Metric
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
 
-from tests.doubles.engine_world import MINUTE, NO_WAITING, EngineWorld, Result, only
+from tests.doubles.engine_world import MINUTE, NO_WAITING, SECOND, EngineWorld, Result, only
 
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:given-up"
 MILLISECONDS = timedelta(milliseconds=1)
+IN_EACH_LANE = [9, 6, 3, 17]
+"""Records, by the lane of their key where there are four."""
 
 
 class SideBySide:
@@ -75,11 +78,15 @@ def settings_with(factor: int, **changes: Any) -> Settings:
 
 def test_calls_go_on_side_by_side_and_each_key_keeps_its_order() -> None:
     world = SideBySide(settings_with(10))
-    assert only(world.world.window()).outcome is Outcome.CAUGHT_UP
+    report = only(world.world.window())
+    assert (report.outcome, report.user_records, report.handler_failures, report.problem) == (
+        Outcome.CAUGHT_UP, 400, 0, None,
+    )  # fmt: skip
     assert world.broken == []
     assert world.data() == list(range(400))
     assert world.most_at_once == 10
-    assert world.world.table.lease().checkpoint.sequence_number == world.numbers[-1]
+    row = world.world.table.lease()
+    assert (row.checkpoint.sequence_number, row.attempts) == (world.numbers[-1], 0)
 
 
 def test_with_one_there_is_one_at_a_time() -> None:
@@ -112,17 +119,77 @@ def test_a_poison_is_set_aside_while_the_others_go_on() -> None:
     assert world.world.table.lease().checkpoint.sequence_number == world.numbers[-1]
 
 
-def test_what_fails_for_good_holds_the_checkpoint_before_it() -> None:
+@pytest.mark.parametrize("poison", IN_EACH_LANE)
+def test_what_fails_for_good_holds_the_checkpoint_before_it(poison: int) -> None:
     world = SideBySide(settings_with(4, handler_attempts=2))
-    world.poison = {b"17"}
+    world.poison = {b"%d" % poison}
     report = only(world.world.window(lasts=5 * MINUTE))
-    assert report.outcome is Outcome.HANDLER_FAILED
+    assert (report.outcome, report.user_records, report.handler_failures) == (
+        Outcome.HANDLER_FAILED, len(world.done), 2,
+    )  # fmt: skip
+    assert "ValueError" in (report.problem or "")
     assert world.broken == []
-    assert world.world.table.lease().checkpoint.sequence_number == world.numbers[16]
+    assert world.world.table.lease().checkpoint.sequence_number == world.numbers[poison - 1]
     assert world.world.table.lease().attempts == 2
     world.poison, world.last = set(), defaultdict(lambda: -1)
     world.world.window()
     assert set(range(400)) <= {int(record.data) for record in world.done}
+
+
+@pytest.mark.parametrize("poison", IN_EACH_LANE)
+def test_a_call_that_hangs_in_one_lane_gives_the_lease_up(poison: int) -> None:
+    world = SideBySide(settings_with(4, handler_timeout=20 * SECOND))
+
+    def script(batch: Batch) -> None:
+        if int(batch.records[0].data) == poison:
+            world.world.tasks.sleep(60 * MINUTE)
+
+    world.world.handler.script = script
+    report = only(world.world.window(lasts=5 * MINUTE))
+    assert report.outcome is Outcome.HANDLER_HUNG
+    assert (report.problem or "").startswith("hung in handle")
+    assert world.world.table.lease().checkpoint.sequence_number == world.numbers[poison - 1]
+
+
+def test_a_fault_that_nobody_planned_ends_the_other_lanes_and_is_raised() -> None:
+    world = SideBySide(settings_with(4))
+    world.poison = {b"0"}
+    put = world.world.metrics.put
+
+    def fail(metric: Metric, *args: Any, **named: Any) -> None:
+        put(metric, *args, **named)
+        if metric is Metric.HANDLER_FAILURES and len(world.world.metrics.values(metric)) == 1:
+            raise ZeroDivisionError
+
+    world.world.metrics.put = fail  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        world.world.window()
+    assert len(world.done) < 20
+    assert world.world.table.lease().lease_owner is None
+
+
+def test_what_a_handler_checkpoints_is_written_as_soon_as_nothing_before_it_is_left() -> None:
+    """Two lanes: 0 and 1 in one, 4 and 5 in the other."""
+    world = EngineWorld(settings_with(2, checkpoint_interval=timedelta(0)))
+    world.settings = replace(world.settings, batch_size=10)
+    numbers = [world.shards.put(f"key-{n}", f"{n}".encode(), 0) for n in (0, 4, 1, 5)]
+    pauses = {b"0": 0, b"4": 10, b"5": 10, b"1": 30}
+    said: list[tuple[bytes, bool, str]] = []
+
+    def script(batch: Batch) -> None:
+        for record in batch.records:
+            world.tasks.sleep(pauses[record.data] * MILLISECONDS)
+            is_written = batch.checkpoint(record)
+            said.append((record.data, is_written, world.table.lease().checkpoint.sequence_number))
+
+    world.handler.script = script
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert said == [
+        (b"0", True, numbers[0]),
+        (b"4", True, numbers[1]),
+        (b"5", False, numbers[1]),
+        (b"1", True, numbers[3]),
+    ]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -1,0 +1,39 @@
+"""What the stories of chosen leases (tests/scenarios/choose_leases) do not say: how the fleet stood, and what chance decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+from sublet.decisions.choose_leases import Chosen, Standing, choose_leases
+from sublet.decisions.liveness import Sighting
+from sublet.memory.clock import BEGINNING
+from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.settings import Mode, Settings
+
+SETTINGS = Settings(application="orders", stream="events", mode=Mode.CONTINUOUS)
+FREE = [Lease(f"shardId-{n}", TRIM_HORIZON) for n in range(2)]
+OWNED = [Lease(f"shardId-{owner}", TRIM_HORIZON, lease_owner=owner) for owner in ("me", "another")]
+ENDED = Lease("shardId-9", SHARD_END)
+
+
+def chosen(*leases: Lease, chance: Random, settings: Settings = SETTINGS) -> Chosen:
+    just_now = BEGINNING - timedelta(seconds=1)
+    sightings = {
+        lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, just_now) for lease in leases
+    }
+    return choose_leases(leases, sightings, BEGINNING, chance, settings, ["me"])
+
+
+def test_how_the_fleet_stood_before_is_told_with_the_choice() -> None:
+    standing = chosen(*FREE, *OWNED, ENDED, chance=Random(0)).standing
+    assert standing == Standing(leases=4, available=2, workers=2, target=2, held=1)
+
+
+def test_which_of_the_free_leases_is_taken_is_up_to_chance() -> None:
+    """Workers that tick at the same moment would all send for the same one."""
+    one_each = replace(SETTINGS, max_leases_for_worker=1)
+    taken = [chosen(*FREE, chance=Random(seed), settings=one_each).choices for seed in range(20)]
+    assert {choice.lease.lease_key for (choice,) in taken} == {lease.lease_key for lease in FREE}

@@ -1,0 +1,41 @@
+"""What the stories of failing batches (tests/scenarios/failure_policy) do not say: what is noted before a call that may kill."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sublet.decisions.crash_caution import Caution
+from sublet.decisions.failure_policy import FOR_EVER, Course, Run, is_noted_before
+from sublet.settings import Settings
+
+ONE, TWO = Run(0, 1), Run(0, 2)
+
+
+@pytest.mark.parametrize(
+    ("run", "crashes", "retries", "bisects", "is_noted"),
+    [
+        (TWO, Caution.ALONE, 0, False, True),
+        (TWO, Caution.PAUSES, 3, False, True),
+        (TWO, Caution.CHECKPOINT_EACH_BATCH, 3, False, False),
+        (TWO, Caution.PAUSES, FOR_EVER, False, False),
+        (TWO, Caution.PAUSES, 3, True, False),
+        (ONE, Caution.PAUSES, 3, True, True),
+    ],
+    ids=["alone", "with pauses", "among others", "for ever", "to be split", "cannot be split"],
+)
+def test_an_attempt_is_noted_before_a_call_whose_crash_would_be_its_own(
+    run: Run, crashes: int, retries: int, bisects: bool, is_noted: bool
+) -> None:
+    settings = replace(
+        Settings(
+            application="orders", stream="events", on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up"
+        ),
+        maximum_retry_attempts=retries,
+        bisect_batch_on_function_error=bisects,
+    )
+    assert is_noted_before(run, crashes, settings) is is_noted
+
+
+def test_where_nothing_is_left_nothing_was_tried_in_vain() -> None:
+    assert Course(()).attempts == 0
