@@ -7,6 +7,7 @@ import functools
 import gc
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -43,6 +44,18 @@ class AsyncCall:
 class AsyncMethod:
     async def handle(self, batch: object) -> None:
         await handle_async(batch)
+
+
+async def forgets_to_await(batch: object) -> object:
+    return handle_async(batch)
+
+
+async def leaves_a_task(batch: object) -> object:
+    return asyncio.ensure_future(handle_async(batch))
+
+
+def leaves_a_future(_: object) -> object:
+    return Future[None]()
 
 
 def decorated(function: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -94,6 +107,9 @@ def test_what_is_seen_to_be_a_generator_is_refused_before_it_is_called(handler: 
         (decorated(handle_async_yielding), "use a loop instead of yield or map"),
         (decorated(handle_yielding), "use a loop instead of yield or map"),
         (lambda batch: map(print, batch.records), "use a loop instead of yield or map"),
+        (forgets_to_await, "a value of type coroutine, whose work nobody waits for: await it"),
+        (leaves_a_task, "a value of type Task, whose work nobody waits for: await it"),
+        (leaves_a_future, r"a value of type Future, whose work nobody waits for: .* its result\(\)"),
         (lambda _: {"batchItemFailures": []}, "call batch.checkpoint"),
         (lambda _: {"batchItemFailures": [{"itemIdentifier": "1"}]}, "call batch.checkpoint"),
     ],

@@ -231,6 +231,16 @@ def test_a_generator_has_run_nothing() -> None:
         handler_of(function, LAMBDA).handle(batch([b"a"]))
 
 
+def test_an_await_that_was_forgotten_has_run_nothing() -> None:
+    async def store(_: Json) -> None: ...
+
+    async def function(event: Json, context: object) -> object:
+        return store(event)
+
+    with pytest.raises(HandlerContractBroken, match="whose work nobody waits for"):
+        handler_of(function, LAMBDA).handle(batch([b"a"]))
+
+
 def test_one_that_fails_for_good_is_given_back_as_any_other() -> None:
     consumer = MemoryConsumer(handler_contract=HandlerContract.LAMBDA_EVENT, handler_attempts=2)
     consumer.put(b"a", b"b")

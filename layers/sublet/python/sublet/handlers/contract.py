@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 
 from sublet.errors import HandlerContractBroken
@@ -47,29 +48,38 @@ def misfit(function: object, called_with: Sequence[str]) -> str | None:
 
 
 def finished(returned: object) -> object:
-    """What a call of the user's returned, once its work is done: an awaitable is waited for, on the process' event loop."""
-    if not inspect.isawaitable(returned):
-        return returned
-    from sublet.handlers.event_loop import LOOP  # noqa: PLC0415 - asyncio, which only coroutines need
+    """What a call of the user's returned, once its work is done: an awaitable is waited for, on the process' event loop.
 
-    return LOOP.result_of(returned)
+    Raises HandlerContractBroken for what is still to be done after that: such as the coroutine that an async def has returned
+    for lack of an `await`.
+    """
+    if inspect.isawaitable(returned):
+        from sublet.handlers.event_loop import LOOP  # noqa: PLC0415 - asyncio, which only coroutines need
+
+        returned = LOOP.result_of(returned)
+    check_ran(returned)
+    return returned
 
 
 def check_ran(returned: object) -> None:
-    """Raise HandlerContractBroken if the call has not done its work. Whatever can be awaited has been by now."""
+    """Raise HandlerContractBroken if the work of the call is not done: nobody waits for what it returned, or goes through it."""
     if inspect.isasyncgen(returned) or isinstance(returned, Iterator):
-        raise HandlerContractBroken(
-            f"the handler returned {_a(returned)}, of which nothing has run: use a loop instead of yield or map"
-        )
+        what_to_do = "of which nothing has run: use a loop instead of yield or map"
+    elif inspect.isawaitable(returned) or isinstance(returned, Future):
+        what_to_do = "whose work nobody waits for: await it, or ask it for its result(), before you return"
+    else:
+        return
+    if isinstance(returned, Coroutine | Generator):
+        returned.close()  # or Python warns that it was never awaited
+    raise HandlerContractBroken(f"the handler returned {_a(returned)}, {what_to_do}")
 
 
 def check_returned(returned: object) -> None:
-    """The same, and if the call says in another contract's way what is done. Anything else but None is warned about, once, and
-    ignored.
+    """Raise HandlerContractBroken if what has finished says in another contract's way what is done. Anything else but None is
+    warned about, once, and ignored.
     """
     if returned is None:
         return
-    check_ran(returned)
     if isinstance(returned, Mapping) and FAILURES in returned:
         raise HandlerContractBroken(
             f"the handler returned {FAILURES}, which is the contract of Lambda's event source mapping: "

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sublet.handler import Batch
-from sublet.handlers.contract import check_ran, finished
+from sublet.handlers.contract import finished
 from sublet.handlers.kcl_checkpointer import KclCheckpointer
 from sublet.handlers.kcl_inputs import (
     TERMINATE,
@@ -74,7 +74,7 @@ class Processing(NamedTuple):
             self._call("shutdown", ShutdownInput(reason, self.checkpointer))
 
     def _call(self, what: str, *given: object) -> None:
-        check_ran(finished(getattr(self.processor, what)(*given)))
+        finished(getattr(self.processor, what)(*given))
 
 
 @dataclass(frozen=True, slots=True)
