@@ -1,7 +1,8 @@
 """What a failing batch comes to: each call, wait and checkpoint, and what is set aside.
 
 In `given`: how many `records`; `handler`, by its name below; and, where they are not nothing, the `attempts` and `crashes` that
-are known of the first record, `ages` of records when the batch begins, how often the destination refuses, and the `time_left`.
+are known of the first record (`attempts` of the first `tried`, if these are more), `ages` of records when the batch begins, how
+often the destination refuses, and the `time_left`.
 Every story is compared with ESM's own rules too (tests/doubles/esm_model.py), unless ESM has none for it (`"esm": false`).
 """
 
@@ -162,7 +163,8 @@ def test_failure_policy(story: Story) -> None:
         parse_duration("time_left", given.get("time_left", "1h")),
     )
     count = given["records"]
-    played.play(count, begin(count, policy, given.get("attempts", 0), given.get("crashes", 0)))
+    known = given.get("attempts", 0), given.get("crashes", 0), given.get("tried", 1)
+    played.play(count, begin(count, policy, *known))
     story.check(played.lines)
     if given.get("esm", True):
         check_with_esm(played, count, function, policy)

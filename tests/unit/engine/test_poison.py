@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
@@ -158,6 +159,22 @@ def test_with_finite_attempts_it_is_set_aside_and_the_shard_goes_on(bisects: boo
     assert aside == {"2.7"} if bisects else len(aside) == 20, aside
     assert all(batch.attempts == 2 for batch in fleet.world.destination.taken)
     assert fleet.world.table.lease(POISON).crashes == 0
+
+
+def test_what_joins_a_record_that_kills_is_not_given_up_with_it() -> None:
+    fleet = Fleet(
+        settings=replace(
+            NO_WAITING, maximum_retry_attempts=1, on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up"
+        )
+    )
+    for minute in range(40):
+        fleet.tick()
+        fleet.world.clock.advance(MINUTE)
+        fleet.world.put(f"2.{30 + minute}", shard=2, of=4)
+    aside = {record.data for batch in fleet.world.destination.taken for record in batch.records}
+    calls = Counter(record.data for batch in fleet.world.handler.batches for record in batch.records)
+    assert b"2.0" in aside
+    assert min(calls[data] for data in aside) >= 2
 
 
 def test_after_a_crash_each_batch_is_checkpointed_until_one_has_been() -> None:

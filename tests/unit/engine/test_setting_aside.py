@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -168,6 +169,48 @@ def test_attempts_of_another_checkpoint_are_not_these_records() -> None:
     assert world.table.lease().attempts == 0
     world.window()
     assert world.destination.taken == []
+
+
+def test_what_joins_a_batch_that_is_to_be_set_aside_is_handled() -> None:
+    world, _ = world_with(RETRY_TWICE, "bad")
+    world.destination.refusals = 5
+    world.window()
+    assert world.table.lease().attempts == 3
+    world.put("c", "d")
+    world.window()
+    assert [data_of(kept) for kept in world.destination.taken] == [[b"bad"]]
+    assert world.handler.data() == [b"c", b"d"]
+
+
+def test_each_record_has_all_its_attempts_while_others_join() -> None:
+    world, _ = world_with(replace(RETRY_TWICE, handler_attempts=1), "bad")
+    for _ in range(6):
+        world.window()
+        world.put("bad", "bad")
+    calls = Counter(record.sequence_number for batch in world.handler.batches for record in batch.records)
+    aside = [record.sequence_number for kept in world.destination.taken for record in kept.records]
+    assert len(aside) >= 3
+    assert {calls[number] for number in aside} == {3}
+
+
+def test_of_attempts_of_an_earlier_version_only_the_first_record_is_known() -> None:
+    world, _ = world_with(RETRY_TWICE, "bad", "b")
+    row: dict[str, Any] = {**(world.table.real.row(world.table.lease().lease_key) or {})}
+    row["subletAttempts"] = {"S": "3@TRIM_HORIZON"}
+    world.table.real.put_row(row)
+    world.window()
+    assert [data_of(kept) for kept in world.destination.taken] == [[b"bad"]]
+    assert world.handler.data() == [b"b"]
+
+
+def test_attempts_of_records_that_are_gone_are_not_those_of_what_follows() -> None:
+    """Trimmed, or no longer wanted by a filter."""
+    world, numbers = world_with(RETRY_TWICE, "bad")
+    row: dict[str, Any] = {**(world.table.real.row(world.table.lease().lease_key) or {})}
+    row["subletAttempts"] = {"S": f"3@TRIM_HORIZON..{int(numbers[0]) - 1}"}
+    world.table.real.put_row(row)
+    world.window()
+    assert [batch.attempt for batch in world.handler.batches] == [1, 2, 3]
 
 
 def test_what_is_too_old_is_set_aside_without_a_call() -> None:

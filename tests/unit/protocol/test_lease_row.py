@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, Checkpoint
-from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow, Tried
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX
 from sublet.protocol.table_scan import scan_of
@@ -113,6 +113,25 @@ def test_a_lease_that_starts_at_a_moment_says_so_to_kcl_rust_too() -> None:
     for checkpoint in (LATEST, Checkpoint("100")):
         pinned = encode_row(Lease("shardId-0", checkpoint, start_at=at))
         assert pinned["checkpointSubSequenceNumber"] == {"N": "0"}
+
+
+@pytest.mark.parametrize(
+    ("text", "attempts", "tried"),
+    [
+        ("3@50:2..61:7", 3, Tried(Checkpoint("61", 7))),
+        ("3@50:2..61", 3, Tried(Checkpoint("61"))),
+        ("3@50:2..61/4", 3, Tried(Checkpoint("61"), lanes=4)),
+        ("3@50:2", 3, None),  # as an earlier version has it
+        ("3@50..61", 0, None),  # of another checkpoint
+        ("3@50:2..", 0, None),
+        ("3@50:2..garbage", 0, None),
+    ],
+)
+def test_attempts_say_of_what_they_are(text: str, attempts: int, tried: Tried | None) -> None:
+    row = {**encode_row(Lease("k", Checkpoint("50", 2))), "subletAttempts": {"S": text}}
+    lease = lease_of(row)
+    assert (lease.attempts, lease.tried) == (attempts, tried)
+    assert encode_row(lease).get("subletAttempts") == ({"S": text} if attempts else None)
 
 
 def test_our_own_attributes() -> None:

@@ -121,13 +121,16 @@ class Course:
         return self.runs[0].attempts if self.runs else 0
 
 
-def begin(count: int, settings: Settings, attempts: int = 0, crashes: int = 0) -> Course:
-    """A batch of `count` records. `attempts` and `crashes` are what is known of its first record from before.
+def begin(count: int, settings: Settings, attempts: int = 0, crashes: int = 0, tried: int = 1) -> Course:
+    """A batch of `count` records. `attempts` and `crashes` are what is known of its first record from before, and `attempts` of
+    the first `tried`: what has joined them since is called after them, with all its own.
 
     Crashes may have been a neighbour's, so they are no attempts by themselves: see `is_noted_before`.
     """
     if not settings.bisect_batch_on_function_error:
-        return Course((Run(0, count, attempts),))
+        known = min(tried, count) if attempts else count
+        joined = (Run(known, count),) if known < count else ()
+        return Course((Run(0, known, attempts), *joined))
     size = 1 if attempts else max(1, count >> NARROWED_BY * crashes)
     return Course(_from_first(count, size, attempts))
 

@@ -7,26 +7,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
-from sublet.decisions.failure_policy import Answer, Run, SetAside, begin, is_noted_before
+from sublet.decisions.failure_policy import begin
 from sublet.decisions.window import handler_backoff
 from sublet.engine.batch_course import carry_out
+from sublet.engine.handed_over import HandedOver
 from sublet.engine.handler_calls import HandlerCall, HandlerCalls
 from sublet.engine.held_lease import HeldLease
 from sublet.engine.progress import Progress
 from sublet.engine.side_by_side import LaneProgress
-from sublet.errors import BatchItemsFailed, HandlerOverdue
+from sublet.errors import HandlerOverdue
 from sublet.handler import Batch, CheckpointReply, Handler
 from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Tried
 from sublet.protocol.lease_writes import heartbeat
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
-
-if TYPE_CHECKING:
-    from sublet.engine.setting_aside import SettingAside
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -57,6 +55,8 @@ class Handling:
     under_way: HandlerCall | None = field(default=None, init=False)
     attempts: int = field(default=0, init=False)
     """How often what follows on what is finished has been tried in vain, in windows before this one too."""
+    tried: Tried | None = field(default=None, init=False)
+    """Of which records that is so."""
     lanes: tuple[Handling, ...] = field(default=(), init=False)
     """Those side by side just now, each a Handling of its own."""
 
@@ -87,7 +87,7 @@ class Handling:
 
     def take_over(self) -> None:
         """What came of the lanes. None of them may say anything more."""
-        self.attempts = 0
+        self.attempts, self.tried = 0, None
         for lane in self.lanes:
             lane.is_over = True
             self.handled += lane.handled
@@ -96,27 +96,38 @@ class Handling:
             self.retries_exhausted = self.retries_exhausted or lane.retries_exhausted
             self.is_hung = self.is_hung or lane.is_hung
             if isinstance(lane.progress, LaneProgress) and lane.progress.is_next:
-                self.attempts = lane.attempts
+                self.attempts, self.tried = lane.attempts, lane.tried
         self.lanes = ()
 
     def handle(self, records: Sequence[UserRecord], millis_behind_latest: int) -> bool:
         """Hand over `records` until all are finished or set aside. False: hung, given up, stopped, or past the deadline;
-        `progress` knows how far it came, and `attempts` how often what follows has been tried.
+        `progress` knows how far it came, and `attempts` how often what follows has been tried, so far as `tried` says.
 
         No call begins after the deadline, so that only the one under way and the last writes need the window's margin.
         """
         given = tuple(records)  # the handler cannot take any out
-        batch, lease = HandedOver(self, given, millis_behind_latest), self.held.lease
-        known = (lease.attempts, lease.crashes) if self._follows_the_checkpoint else ()
+        batch = HandedOver(self, given, millis_behind_latest)
+        known = self._known_of(given) if self._follows_the_checkpoint else ()
         course = begin(len(given), self.settings, *known)
         left = carry_out(course, batch, batch.arrived, self.ports.clock.now, self.settings)
         self.attempts = left.attempts
+        self.tried = batch.tried(left.runs[0]) if left.runs else None
         return not left.runs and not self.is_hung
 
-    def note_attempts(self, attempts: int) -> None:
+    def _known_of(self, records: Sequence[UserRecord]) -> tuple[int, int, int]:
+        """From before, by the lease's row: attempts, crashes, and how many of the records, from the first on, were in each of
+        these attempts.
+        """
+        lease = self.held.lease
+        if lease.tried is None:
+            return lease.attempts, lease.crashes, 1
+        tried = bisect_right(records, lease.tried.up_to, key=lambda record: record.checkpoint)
+        return (lease.attempts if tried else 0), lease.crashes, tried
+
+    def note_attempts(self, attempts: int, tried: Tried | None) -> None:
         """In the lease's row, for whoever goes on: how often what follows the checkpoint has been tried in vain."""
         if attempts not in (0, self.held.lease.attempts) and self._follows_the_checkpoint:
-            self.held.write(partial(heartbeat, attempts=attempts))
+            self.held.write(partial(heartbeat, attempts=attempts, tried=tried))
 
     @property
     def _follows_the_checkpoint(self) -> bool:
@@ -226,69 +237,3 @@ class Handling:
             if once or not self._may_retry(attempt):
                 return False
         return False
-
-
-@dataclass(slots=True)
-class HandedOver:
-    """The acts of a batch's course. `last` is the last call."""
-
-    handling: Handling
-    records: Sequence[UserRecord]
-    millis_behind_latest: int
-    last: HandlerCall | None = field(default=None, init=False)
-
-    def arrived(self, place: int) -> datetime:
-        return self.records[place].approximate_arrival_timestamp
-
-    def time_left(self) -> timedelta:
-        return self.handling.deadline - self.handling.ports.clock.steady()
-
-    def call(self, run: Run) -> Answer | None:
-        handling, records = self.handling, self.records
-        with handling.calls.slots:
-            if handling.is_hung or not handling.may_call():
-                return None
-            if is_noted_before(run, handling.held.lease.crashes, handling.settings):
-                handling.note_attempts(run.attempts + 1)
-            called = records if run.size == len(records) else records[run.start : run.end]
-            self.last = handling.call(called, self.millis_behind_latest, run.attempts + 1)
-        handling.handled += self.last.finished
-        if run.size < len(records):
-            handling.progress.write_if_due()
-        return Answer(self.last.finished, has_raised=_has_raised(self.last))
-
-    def set_aside(self, step: SetAside) -> bool | None:
-        """Set aside first, then checkpoint past: a crash in between sets aside twice, and loses nothing."""
-        handling, run = self.handling, step.run
-        if not handling.may_call():
-            return None
-        records = self.records[run.start : run.end]
-        failure = None if self.last is None else self.last.failure
-        has_raised = run.attempts > 0 if self.last is None else _has_raised(self.last)
-        if not self._setting_aside().put(records, step, failure, has_raised):
-            return False
-        handling.progress.finish(records[-1].checkpoint)
-        handling.progress.write()
-        return True
-
-    def _setting_aside(self) -> SettingAside:
-        from sublet.engine.setting_aside import SettingAside  # noqa: PLC0415 - no cold start needs it
-
-        handling = self.handling
-        ports, settings, lease = handling.ports, handling.settings, handling.held.lease
-        return SettingAside(
-            ports.destination, ports.log, ports.metrics.put, ports.clock.now, settings, settings.stream,
-            lease.shard_id, lease.holder or "",
-        )  # fmt: skip
-
-    def wait(self, lasts: timedelta) -> bool:
-        handling = self.handling
-        return not handling.is_hung and not handling.stop.wait(lasts)
-
-    def give_up(self, why: str) -> None:  # noqa: ARG002 - the log has each failure
-        self.handling.retries_exhausted = True
-
-
-def _has_raised(call: HandlerCall) -> bool:
-    """Or hung. What it returned and named as failed is no such thing: ESM splits no batch for that."""
-    return not call.has_returned and not isinstance(call.failure, BatchItemsFailed)

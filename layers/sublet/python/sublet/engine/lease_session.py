@@ -288,7 +288,7 @@ class LeaseSession:
                 self._tell_releasing()
             if self.progress.write_last(shared.ports.table, shared.ports.log):
                 shared.ports.metrics.put(Metric.LATE_CHECKPOINTS, 1)
-            self.handling.note_attempts(self.handling.attempts)
+            self.handling.note_attempts(self.handling.attempts, self.handling.tried)
             if not keep:
                 self._release()
             if self.handling.is_hung:

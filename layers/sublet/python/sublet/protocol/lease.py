@@ -36,6 +36,15 @@ class Position(NamedTuple):
     """Only beside a checkpoint that begins at a moment."""
 
 
+class Tried(NamedTuple):
+    """Which records attempts are of: those after the lease's checkpoint, up to `up_to`. Of those that are handled side by side,
+    in so many `lanes`, only the ones in the lane of the first.
+    """
+
+    up_to: Checkpoint
+    lanes: int = 1
+
+
 def lease_key_of(shard_id: str) -> str:
     """The key of a shard's lease. In a single-stream application, as all of ours are, KCL takes the shard's id as it is; in a
     multi-stream one `account:stream:creation epoch:` comes before it.
@@ -63,6 +72,7 @@ class Lease:
     crashes               ours (`subletCrashes`): how often an owner has gone without releasing it since the last checkpoint.
                           It outlives a process that a record of it kills; a Java owner's checkpoint leaves it as it is
     attempts              ours (`subletAttempts`): how often what follows this very checkpoint has been tried in vain
+    tried                 of which records (a part of `subletAttempts`); None: attempts are known of the first alone
     checkpoint_owner      KCL 3.x graceful handoff: the old owner, which still checkpoints while it drains
     other                 attributes that we do not know, kept as they are
     """
@@ -81,6 +91,7 @@ class Lease:
     holder_counter: int | None = None
     crashes: int = 0
     attempts: int = 0
+    tried: Tried | None = None
     checkpoint_owner: str | None = None
     pending_checkpoint: Checkpoint | None = None
     pending_checkpoint_state: bytes | None = None

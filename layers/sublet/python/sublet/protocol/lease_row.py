@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sublet.errors import MalformedCheckpoint
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint, Sentinel
-from sublet.protocol.lease import AttributeValue, Lease, MalformedRow, shard_id_of
+from sublet.protocol.lease import AttributeValue, Lease, MalformedRow, Tried, shard_id_of
 from sublet.protocol.shard import HashKeyRange
 
 T = TypeVar("T")
@@ -41,8 +41,9 @@ HOLDER = "subletHolder"
 CRASHES = "subletCrashes"
 HOLDER_COUNTER = "subletCounter"
 ATTEMPTS = "subletAttempts"
-"""`<attempts>@<checkpoint>`: they are of what follows that checkpoint, and of nothing else. An owner that knows nothing of the
-attribute, as Java's, leaves it when it checkpoints.
+"""`<attempts>@<checkpoint>..<last record>`: they are of what follows that checkpoint, up to that record, and of nothing else;
+`/<lanes>` behind it if the shard's records were handled side by side. An owner that knows nothing of the attribute, as Java's,
+leaves it when it checkpoints.
 """
 
 TROUBLES = (CRASHES, ATTEMPTS)
@@ -78,6 +79,7 @@ _KNOWN = frozenset(
 )
 _SHARD_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _MULTI_STREAM_KEY = re.compile(r"\d{12}:[A-Za-z0-9_.-]{1,128}:\d{1,18}:[A-Za-z0-9_.-]{1,128}")
+_ATTEMPTS = re.compile(r"(\d{1,9})@([^.]+)(?:\.\.([1-9]\d{0,128}|0)(?::(\d{1,18}))?(?:/(\d{1,9}))?)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -104,8 +106,9 @@ def throughput(kbps: float) -> AttributeValue:
     return {"N": f"{kbps:.6f}"}
 
 
-def attempts_after(checkpoint: Checkpoint, attempts: int) -> AttributeValue:
-    return text(f"{attempts}@{checkpoint}")
+def attempts_after(checkpoint: Checkpoint, attempts: int, tried: Tried | None) -> AttributeValue:
+    of = "" if tried is None else f"..{tried.up_to}" + (f"/{tried.lanes}" if tried.lanes > 1 else "")
+    return text(f"{attempts}@{checkpoint}{of}")
 
 
 def moment(value: datetime) -> AttributeValue:
@@ -159,6 +162,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
     pending = _text(item, PENDING_CHECKPOINT)
     lease_key = _lease_key(_required(_text(item, LEASE_KEY), LEASE_KEY))
     checkpoint = Checkpoint.parse(_required(stored, CHECKPOINT), sub)
+    attempts, tried = _attempts(item, checkpoint)
     return Lease(
         lease_key=lease_key,
         checkpoint=checkpoint,
@@ -173,7 +177,8 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         holder=_text(item, HOLDER) or None,
         holder_counter=_number(item, HOLDER_COUNTER),
         crashes=_number(item, CRASHES) or 0,
-        attempts=_attempts(item, checkpoint),
+        attempts=attempts,
+        tried=tried,
         checkpoint_owner=_text(item, CHECKPOINT_OWNER) or None,
         pending_checkpoint=Checkpoint.parse(pending, _number(item, PENDING_SUB_SEQUENCE_NUMBER) or 0)
         if pending
@@ -212,7 +217,7 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         HOLDER: lease.holder and text(lease.holder),
         HOLDER_COUNTER: None if lease.holder_counter is None else number(lease.holder_counter),
         CRASHES: lease.crashes and number(lease.crashes),
-        ATTEMPTS: lease.attempts and attempts_after(lease.checkpoint, lease.attempts),
+        ATTEMPTS: lease.attempts and attempts_after(lease.checkpoint, lease.attempts, lease.tried),
     }
     started = starting_at(lease.checkpoint, lease.start_at) if lease.start_at else {}
     return row | {name: value for name, value in optional.items() if value} | started
@@ -256,10 +261,12 @@ def _number(item: Mapping[str, AttributeValue], name: str) -> int | None:
         raise _Unreadable(f"attribute {name} is {value!r:.80}, expected a whole number") from None
 
 
-def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> int:
-    attempts, _, of = (_text(item, ATTEMPTS) or "").partition("@")
-    is_known = of == str(checkpoint) and re.fullmatch(r"\d{1,9}", attempts)
-    return int(attempts) if is_known else 0
+def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> tuple[int, Tried | None]:
+    known = _ATTEMPTS.fullmatch(_text(item, ATTEMPTS) or "")
+    if known is None or known[2] != str(checkpoint):
+        return 0, None
+    up_to = known[3] and Checkpoint(known[3], int(known[4] or 0))
+    return int(known[1]), Tried(up_to, int(known[5] or 1)) if up_to else None
 
 
 def _fraction(item: Mapping[str, AttributeValue], name: str) -> float | None:

@@ -31,7 +31,7 @@ from sublet.protocol.conditions import (
     any_of,
     holds,
 )
-from sublet.protocol.lease import AttributeValue, Lease, LeaseFence, Position
+from sublet.protocol.lease import AttributeValue, Lease, LeaseFence, Position, Tried
 from sublet.protocol.lease_row import (
     attempts_after,
     encode_row,
@@ -114,9 +114,11 @@ def acquire(seen: LeaseFence, worker_id: str, holder: str, *, after_crash: bool 
     )
 
 
-def heartbeat(lease: Lease, attempts: int = 0) -> LeaseWrite:
-    """Show that the owner lives (KCL's renewLease). `attempts`: note how often what comes next has been tried in vain."""
-    noted = {columns.ATTEMPTS: attempts_after(lease.checkpoint, attempts)} if attempts else {}
+def heartbeat(lease: Lease, attempts: int = 0, tried: Tried | None = None) -> LeaseWrite:
+    """Show that the owner lives (KCL's renewLease). `attempts`: note how often what comes next, so far as `tried` says, has been
+    tried in vain.
+    """
+    noted = {columns.ATTEMPTS: attempts_after(lease.checkpoint, attempts, tried)} if attempts else {}
     return LeaseWrite(
         WriteKind.HEARTBEAT,
         lease.lease_key,
