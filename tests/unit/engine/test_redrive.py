@@ -11,11 +11,13 @@ from sublet.engine.redrive import Redrive, Redriven
 from sublet.errors import DestinationRefused
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
+from sublet.handlers.load import handler_of
 from sublet.memory import FakeClock, MemoryDestination, MemoryLog
 from sublet.ports import KeptBatch
+from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.records import StreamRecord, UserRecord
-from sublet.settings import Settings
+from sublet.settings import Checkpointing, HandlerContract, Settings
 
 AT = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 SETTINGS = Settings(application="orders", stream="events", handler="orders:handle")
@@ -85,6 +87,121 @@ def test_what_fails_again_stays_and_holds_nothing_up() -> None:
     assert (line.fields["first"], line.fields["last"], line.fields["error"]) == ("100", "101", "ValueError")
     redriving.bad = set()
     assert redriving.run().stays == 0
+
+
+class Kept:
+    """As one that opens something for each lease. `checkpoints`: where it checkpoints by hand, and how much of a batch."""
+
+    def __init__(self, checkpoints: str = "", fails: str = "") -> None:
+        self.told: list[str] = []
+        self.batches: list[Batch] = []
+        self.checkpoints, self.fails = checkpoints, fails
+
+    def lease_acquired(self, shard_id: str, checkpoint: Checkpoint) -> None:
+        self._told("lease_acquired", shard_id, str(checkpoint))
+
+    def handle(self, given: Batch) -> None:
+        self.batches.append(given)
+        self._told("handle", given.shard_id)
+        if self.checkpoints == "a part":
+            assert given.checkpoint(given.records[0])
+
+    def lease_releasing(self, shard_id: str) -> None:
+        if self.checkpoints == "all":
+            assert self.batches[-1].checkpoint(self.batches[-1].records[-1])
+        self._told("lease_releasing", shard_id)
+
+    def _told(self, what: str, *about: str) -> None:
+        self.told.append(" ".join((what, *about)))
+        if what == self.fails:
+            raise SystemExit(4)
+
+
+MANUAL = replace(SETTINGS, checkpointing=Checkpointing.MANUAL)
+
+
+def test_the_handler_is_told_of_a_lease_as_by_the_engine() -> None:
+    redriving, kept = Redriving(batch(100), batch(20, "shard-b")), Kept()
+    assert redriving.run(handler=handler_of(kept)).done == 2
+    assert kept.told == [
+        "lease_acquired shard-a TRIM_HORIZON", "handle shard-a", "lease_releasing shard-a",
+        "lease_acquired shard-b TRIM_HORIZON", "handle shard-b", "lease_releasing shard-b",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fails", "told", "is_done"),
+    [
+        ("lease_acquired", ["lease_acquired"], False),
+        ("handle", ["lease_acquired", "handle", "lease_releasing"], False),
+        ("lease_releasing", ["lease_acquired", "handle", "lease_releasing"], True),
+    ],
+)
+def test_whichever_call_fails_the_lease_is_released_and_others_go_on(
+    fails: str, told: list[str], is_done: bool
+) -> None:
+    """Also by what would end the program."""
+    redriving, kept = Redriving(batch(100)), Kept(fails=fails)
+    assert redriving.run(handler=handler_of(kept)).stays == (0 if is_done else 1)
+    assert [each.partition(" ")[0] for each in kept.told] == told
+    (line,) = redriving.log.lines
+    assert (line.message.startswith("done"), line.fields["error"]) == (is_done, "SystemExit")
+
+
+@pytest.mark.parametrize("checkpoints", ["", "a part", "all"])
+def test_what_a_handler_that_checkpoints_by_hand_has_not_checkpointed_stays(checkpoints: str) -> None:
+    redriving, kept = Redriving(batch(100)), Kept(checkpoints)
+    done = redriving.run(handler=handler_of(kept, MANUAL), settings=MANUAL)
+    assert (done.done, done.failed) == ((1, 0) if checkpoints == "all" else (0, 1))
+    assert not kept.batches[0].checkpoint(kept.batches[0].records[-1]), "its lease is over"
+
+
+@pytest.mark.parametrize("checkpoints", [True, False])
+def test_a_record_processor_is_asked_to_shut_down_and_its_checkpoint_counts(checkpoints: bool) -> None:
+    class Processor:
+        version = 3
+
+        def initialize(self, _: Any) -> None: ...
+
+        def process_records(self, _: Any) -> None: ...
+
+        def lease_lost(self, _: Any) -> None: ...
+
+        def shutdown_requested(self, given: Any) -> None:
+            if checkpoints:
+                given.checkpointer.checkpoint()
+
+    settings = replace(SETTINGS, handler_contract=HandlerContract.RECORD_PROCESSOR)
+    redriving = Redriving(batch(100), batch(200))
+    done = redriving.run(handler=handler_of(Processor, settings), settings=settings)
+    assert done.done == (2 if checkpoints else 0)
+
+
+def test_what_was_checkpointed_to_its_end_before_it_failed_is_done() -> None:
+    def handle(given: Batch) -> None:
+        given.checkpoint(given.records[-1])
+        raise ValueError("in what comes after")
+
+    assert Redriving(batch(100)).run(handler=HandlerFunctions(handle)).done == 1
+
+
+def test_a_record_of_another_batch_is_no_place_in_this_one() -> None:
+    def handle(given: Batch) -> None:
+        given.checkpoint(batch(200).records[0])
+
+    redriving = Redriving(batch(100))
+    assert redriving.run(handler=HandlerFunctions(handle)).failed == 1
+    assert redriving.log.lines[0].fields["error"] == "ValueError"
+
+
+def test_ctrl_c_in_a_call_ends_it_and_nothing_is_removed() -> None:
+    def handle(_: Batch) -> None:
+        raise KeyboardInterrupt
+
+    redriving = Redriving(batch(100))
+    with pytest.raises(KeyboardInterrupt):
+        redriving.run(handler=HandlerFunctions(handle))
+    assert len(list(redriving.store.kept())) == 1
 
 
 def test_a_dry_run_calls_nothing_and_removes_nothing() -> None:

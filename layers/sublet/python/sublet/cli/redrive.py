@@ -35,7 +35,7 @@ examples:
       --application orders-audit --stream orders --handler orders:handle
   sublet redrive --from arn:aws:s3:::given-up/sublet --application orders-audit --stream orders --handler orders:handle"""
 
-SETTINGS = ("application", "stream", "handler", "handler_contract", "log_exceptions")
+SETTINGS = ("application", "stream", "handler", "handler_contract", "checkpointing", "log_exceptions")
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 
 from sublet.engine.exception_fields import exception_fields
 from sublet.errors import DestinationRefused
-from sublet.handler import Batch, Handler
+from sublet.handler import Batch, CheckpointReply, Handler
 from sublet.ports import Clock, KeptBatch, Log, SetAsideStore
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.failure_document import Place, SetAsideBatch
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
@@ -89,24 +91,82 @@ class Redrive:
         """Whether the handler has done all of it. Once: what fails again stays, and the next one has its turn."""
         first, last = batch.records[0], batch.records[-1]
         behind = max(self.clock.now() - last.approximate_arrival_timestamp, timedelta(0))
-        call = Batch(
-            batch.stream, batch.shard_id, batch.records, behind // MILLISECOND, _is_written_nowhere,
-            batch.stream_arn, batch.attempts + 1,
+        life = LeaseLife(batch, is_by_hand=self.settings.is_checkpointed_by_hand)
+        failure = life.live(self.handler, behind // MILLISECOND)
+        if life.is_done and failure is None:
+            return True
+        stays = "was not checkpointed, and stays" if failure is None else "failed again, and stays"
+        self.log.error(
+            "done, and then failed" if life.is_done else stays,
+            shard_id=batch.shard_id,
+            first=str(first.checkpoint),
+            last=str(last.checkpoint),
+            **({} if failure is None else exception_fields(failure, self.settings.log_exceptions)),
+        )
+        return life.is_done
+
+
+@dataclass(slots=True)
+class LeaseLife:
+    """What the handler is told of a batch: the same as of a lease with these records in the engine, and what is done is said in
+    the same way. There is no lease: nothing is written down before the whole batch is removed.
+
+    finished   up to there the handler has done it: by returning, or by checkpointing where that alone counts (`is_by_hand`)
+    """
+
+    batch: SetAsideBatch
+    is_by_hand: bool
+    finished: Checkpoint = field(default=TRIM_HORIZON, init=False)
+    is_over: bool = field(default=False, init=False)
+
+    @property
+    def is_done(self) -> bool:
+        return self.finished >= self.batch.records[-1].checkpoint
+
+    def live(self, handler: Handler, millis_behind_latest: int) -> BaseException | None:
+        """Acquired, handled, and released however that went; what was raised first. Where the batch's lease was when it was set
+        aside nobody knows any more, so it begins before all records.
+        """
+        shard_id = self.batch.shard_id
+        failure = _failure_of(partial(handler.lease_acquired, shard_id, TRIM_HORIZON))
+        if failure is None:
+            failure = _failure_of(partial(handler.handle, self._handed_over(millis_behind_latest)))
+            if failure is None and not self.is_by_hand:
+                self.finished = self.batch.records[-1].checkpoint
+            at_its_end = _failure_of(partial(handler.lease_releasing, shard_id))
+            failure = at_its_end if failure is None else failure
+        self.is_over = True
+        return failure
+
+    def _handed_over(self, millis_behind_latest: int) -> Batch:
+        batch = self.batch
+        return Batch(
+            batch.stream, batch.shard_id, batch.records, millis_behind_latest, self._checkpoint, batch.stream_arn,
+            batch.attempts + 1, checkpoint_at=self._checkpoint_at,
         )  # fmt: skip
-        try:
-            self.handler.handle(call)
-        except Exception as failure:  # noqa: BLE001 - whatever the user's code raises
-            self.log.error(
-                "failed again, and stays",
-                shard_id=batch.shard_id,
-                first=str(first.checkpoint),
-                last=str(last.checkpoint),
-                **exception_fields(failure, self.settings.log_exceptions),
-            )
-            return False
-        return True
+
+    def _checkpoint(self, record: UserRecord) -> bool:
+        """Where checkpoints alone count, "not written" would mean that the lease is lost. A part of a batch cannot be removed:
+        if the rest is not done, all of it comes again.
+        """
+        first, last = self.batch.records[0], self.batch.records[-1]
+        if not first.checkpoint <= record.checkpoint <= last.checkpoint:
+            raise ValueError("batch.checkpoint(record): the record is not one of this batch's records")
+        return self._checkpoint_at(record.checkpoint) is CheckpointReply.WRITTEN and self.is_by_hand
+
+    def _checkpoint_at(self, to: Checkpoint) -> CheckpointReply:
+        if self.is_over:
+            return CheckpointReply.TOO_LATE
+        self.finished = max(self.finished, to)
+        return CheckpointReply.WRITTEN
 
 
-def _is_written_nowhere(_: UserRecord) -> bool:
-    """A part of a batch that was set aside cannot be removed."""
-    return False
+def _failure_of(call: Callable[[], None]) -> BaseException | None:
+    """Whatever the user's code raises is the batch's, SystemExit and CancelledError too, but not who stops us at the terminal."""
+    try:
+        call()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as failure:  # noqa: BLE001 - as told
+        return failure
+    return None
