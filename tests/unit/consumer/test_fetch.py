@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sublet import SettingsError
@@ -241,3 +242,47 @@ def test_info_tells_how_the_application_stands() -> None:
     assert consumer.info(cached=True) is status
     assert consumer.info().states == {ShardState.UNOWNED: 2}
     assert record.user_record.checkpoint in {shard.checkpoint for shard in consumer.info().shards}
+
+
+def test_fetches_outside_of_with_follow_each_other_at_once() -> None:
+    world = PulledWorld()
+    world.put(f"a{number}" for number in range(9))
+    consumer, began = world.consumer(), world.clock.steady()
+    seen = [record.data.decode() for _ in range(3) for record in consumer.fetch(3) if record.ack()]
+    assert seen == [f"a{number}" for number in range(9)]
+    assert world.clock.steady() - began < 2 * SECOND
+
+
+def test_calls_outside_of_with_that_overlap_share_a_stay() -> None:
+    world = PulledWorld(shards=2)
+    world.put(["a1", "b1", "c1", "d1"])
+    consumer, began = world.consumer(), world.clock.steady()
+    messages = consumer.messages()
+    first, second, third = consumer.next(), next(messages), consumer.next()
+    messages.close()
+    assert world.clock.steady() - began < 2 * SECOND
+    assert first is not None
+    assert third is not None
+    assert len({record.data for record in (first, second, third)}) == 3
+    assert world.owners != {None}
+    assert [record.ack() for record in (first, second, third)] == [True] * 3
+    world.sleep(3)
+    assert world.owners == {None}
+
+
+def test_a_with_block_goes_on_with_the_leases_of_a_fetch_that_lingers_and_then_has_its_share() -> None:
+    world = PulledWorld(shards=2)
+    world.put(["a1", "b1"])
+    fast: dict[str, Any] = {"failover_time": timedelta(seconds=6), "heartbeat_interval": SECOND}
+    consumer = world.consumer(worker_id="second", **fast)
+    with world.consumer(worker_id="first", **fast) as first:
+        record = first.next()
+        assert record is not None
+        assert record.ack()
+        fetch = consumer.fetch(1, expires=60)
+        world.sleep(20)
+        assert world.owners == {"first"}
+        with consumer:
+            world.sleep(60)
+            assert world.owners == {"first", "second"}
+        fetch.close()

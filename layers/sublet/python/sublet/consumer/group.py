@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from sublet.consumer.delivery import Pull
-from sublet.consumer.membership import Membership
+from sublet.consumer.membership import Hold, Membership
 from sublet.consumer.puller import Puller
 from sublet.consumer.world import World
 from sublet.decisions.consumer_definition import by_definition, options_of, updated
@@ -21,11 +22,21 @@ from sublet.protocol.stream_identity import StreamArn
 
 @dataclass(slots=True)
 class Group:
-    """`lasting`: the membership of a `with` block, which all who pull inside of it share."""
+    """`lasting`: the membership of a `with` block, which all who pull inside of it share.
+
+    One membership at a time: two would go by the same worker id. Whoever begins while one is there shares it, and the next one
+    begins when it has released its leases.
+    """
 
     world: World
     lasting: Membership | None = field(default=None, init=False)
+    _lasting_hold: Hold = field(default_factory=Hold, init=False)
+    _latest: Membership | None = field(default=None, init=False)
+    _lock: AbstractContextManager[object] = field(init=False)
     _told: FleetStatus | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._lock = self.world.tasks.lock()
 
     def create(self) -> None:
         """Make what is not there: the tables, and the definition. Raises SettingsInConflict where it is defined otherwise."""
@@ -77,12 +88,21 @@ class Group:
             raise RuntimeError(
                 "this consumer is a member already: a `with` block of it is not entered twice at once"
             )
-        self.lasting = Membership(self.world)
+        self.lasting = self._held(self._lasting_hold, steals=True)
 
     def leave(self) -> None:
         lasting, self.lasting = self.lasting, None
         if lasting is not None:
-            lasting.end()
+            lasting.let_go_and_wait(self._lasting_hold)
+
+    def _held(self, hold: Hold, *, steals: bool) -> Membership:
+        with self._lock:
+            before = self._latest
+            if before is not None and before.hold(hold, steals=steals):
+                return before
+            after = None if before is None else before.is_over
+            self._latest = Membership(self.world, hold, steals=steals, after=after)
+            return self._latest
 
     def pull(
         self,
@@ -94,11 +114,11 @@ class Group:
         on_event: Callable[[Event], object] | None,
     ) -> Puller:
         """Begin to. A fetch `expires`; one outside of a `with` block never steals. `acks`: see Pull."""
-        owns = self.lasting is None
-        membership = self.lasting or Membership(self.world.without_stealing() if expires else self.world)
+        hold = Hold() if self.lasting is None else None
+        membership = self.lasting or self._held(hold or Hold(), steals=not expires)
         membership.idle_heartbeat = max(membership.idle_heartbeat, patience.idle_heartbeat)
         if on_event is not None:
             membership.listeners.append(on_event)
         now = self.world.clock.steady()
         pull = Pull(wants, now + patience.expires if expires else None, acks)
-        return Puller(membership, pull, self.world.clock, owns, patience.expires if expires else None)
+        return Puller(membership, pull, self.world.clock, hold, patience.expires if expires else None)

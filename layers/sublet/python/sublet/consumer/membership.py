@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -17,7 +18,7 @@ from sublet.decisions.failure_policy import Condition, Run, SetAside
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.engine.setting_aside import SettingAside
 from sublet.errors import SettingsInConflict
-from sublet.ports import Ports, Task
+from sublet.ports import Ports, Signal, Task
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
 
@@ -25,28 +26,77 @@ LOOKS = timedelta(milliseconds=500)
 """Between two looks at what is to be checkpointed, and for signs of life: the shortest idle_heartbeat."""
 
 
+@dataclass(slots=True, eq=False)
+class Hold:
+    """Somebody for whom a stay goes on: a `with` block, or a call outside of one.
+
+    until  it has let go by itself then; None: not before it says so
+    """
+
+    until: datetime | None = None
+
+
 class Membership:
-    """The engine's process in threads of its own, with a buffer between it and whoever pulls. Begins at once; for one stay.
+    """The engine's process in threads of its own, with a buffer between it and whoever pulls. Begins at once, or when the stay
+    before it has ended; for one stay, which goes on for as long as somebody holds it.
 
     Whatever ends the process is raised to whoever pulls. A program that ends without having ended it does so at its exit, so that
     what is acknowledged is checkpointed and the leases are free.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, first: Hold, *, steals: bool, after: Signal | None = None) -> None:
         self._world = world
+        self._holds = {first}
+        self._lock = world.tasks.lock()
+        self._steals = steals
+        self._process: ConsumerProcess | None = None
         self.listeners: list[Callable[[Event], object]] = [world.tell]
         self.buffer = Buffer(world.clock, world.tasks, limits_of(world.terms), self.tell)
         self.idle_heartbeat = 2 * world.settings.idle_poll_interval
         """The longest that any who pulls gave, and not sooner than a quiet shard is polled."""
-        self.ends_by: datetime | None = None
-        """When it ends by itself; None: it does not."""
+        self.is_over = world.tasks.signal()
+        """Set when every lease is released."""
         self.abandoned: list[Callable[[], None]] = []
         """What ends that which nobody has in hand any more."""
         self._defined: Options | None = None
         self._stop = world.tasks.signal()
         self._signs = Signs(world.clock, world.tasks, self.tell, self._fail)
-        self._tasks: list[Task[None]] = [world.tasks.spawn(self._run), world.tasks.spawn(self._keep)]
+        self._tasks: list[Task[None]] = [
+            world.tasks.spawn(partial(self._run, after)),
+            world.tasks.spawn(self._keep),
+        ]
         atexit.register(self.end)
+
+    def hold(self, hold: Hold, *, steals: bool) -> bool:
+        """Have it go on for this one too; False: it is ending already. `steals`: it is to have its share from now on."""
+        with self._lock:
+            if self._stop.is_set():
+                return False
+            self._holds.add(hold)
+            self._steals = self._steals or steals
+        if steals and self._process is not None:
+            self._process.take_share()
+        return True
+
+    def let_go(self, hold: Hold) -> None:
+        """Begin to end if nobody else holds it, and return at once."""
+        with self._lock:
+            self._holds.discard(hold)
+            if self._holds:
+                return
+            self._stop.set()
+        self.leave()
+
+    def let_go_and_wait(self, hold: Hold) -> None:
+        """If it ends with that, every lease is released when this returns."""
+        self.let_go(hold)
+        if self._stop.is_set():
+            self.end()
+
+    def let_go_when_said(self, hold: Hold, at_most: timedelta) -> None:
+        """As soon as something has been said of all that is out, or after so long."""
+        moment = self._world.clock.steady() + at_most
+        self._world.tasks.spawn(partial(self._let_go_by, hold, moment))
 
     def leave(self) -> None:
         """Begin to end, and return at once."""
@@ -59,34 +109,36 @@ class Membership:
         for task in self._tasks:
             task.result()
 
-    def leave_when_said(self, at_most: timedelta) -> None:
-        """Begin to end as soon as something has been said of all that is out, or after so long."""
-        self._tasks.append(
-            self._world.tasks.spawn(lambda: self._leave_by(self._world.clock.steady() + at_most))
-        )
-
-    def _leave_by(self, moment: datetime) -> None:
+    def _let_go_by(self, hold: Hold, moment: datetime) -> None:
         while (left := moment - self._world.clock.steady()) > timedelta(0):
             said = self._world.tasks.signal()
             if self.buffer.has_none_out(said):
                 break
             said.wait(left)
-        self.leave()
+        self.let_go(hold)
 
-    def _run(self) -> None:
+    def _run(self, after: Signal | None) -> None:
         try:
+            while not (after is None or self._stop.is_set() or after.wait(LOOKS)):
+                pass  # the stay before goes by the same worker id, so that its leases would look like ours
             joined = self._world.join(self._stop)
             settings = joined.terms.settings
             self._defined, self.buffer.limits = joined.defined, limits_of(joined.terms)
             if settings.on_failure is not None:
                 self.buffer.set_aside = partial(_set_aside, joined.ports, settings)
             ports = watched(joined.ports, self._signs, self._compare)
-            ConsumerProcess(ports, PullHandler(self.buffer), settings, self._stop).run()
+            self._process = ConsumerProcess(
+                ports, PullHandler(self.buffer), settings, self._stop, takes_share=False
+            )
+            if self._steals:
+                self._process.take_share()
+            self._process.run()
         except BaseException as fault:  # noqa: BLE001 - raised to whoever pulls
             self.buffer.fail(fault)
         finally:
             self._stop.set()
             self.buffer.stop()
+            self.is_over.set()
             atexit.unregister(self.end)
 
     def _keep(self) -> None:
@@ -97,8 +149,10 @@ class Membership:
             if clock.steady() >= due_at:
                 self.buffer.checkpoint()
                 due_at = clock.steady() + self._world.settings.checkpoint_interval
-            if self.ends_by is not None and clock.steady() >= self.ends_by:
-                self.leave()
+            with self._lock:
+                late = [one for one in self._holds if one.until is not None and clock.steady() >= one.until]
+            for hold in late:
+                self.let_go(hold)
             while self.abandoned:
                 self.abandoned.pop()()
             self._signs.look(self.idle_heartbeat)

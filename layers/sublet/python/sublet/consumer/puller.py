@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sublet.consumer.delivery import LookAgain, Pull, Waiter
-from sublet.consumer.membership import Membership
+from sublet.consumer.membership import Hold, Membership
 from sublet.consumer.turn import Delivery
 from sublet.ports import Clock
 
@@ -16,21 +16,21 @@ LONG = timedelta(days=1)
 
 @dataclass(slots=True)
 class Puller:
-    """lingers  how long a membership of its own lasts after it is over, if something is still out (None: not at all)
-    owns     the membership is for this one alone
+    """hold     on the membership, for this one; None inside of a `with` block, which has one
+    lingers  how long it is held after this one is over, if something is still out (None: not at all)
     """
 
     membership: Membership
     pull: Pull
     clock: Clock
-    owns: bool
+    hold: Hold | None = None
     lingers: timedelta | None = None
     is_over: bool = False
 
     def __post_init__(self) -> None:
         self.membership.buffer.begin(self.pull)
-        if self.owns and self.lingers is not None and self.pull.expires_at is not None:
-            self.membership.ends_by = self.pull.expires_at + self.lingers  # though nobody asks any more
+        if self.hold is not None and self.lingers is not None and self.pull.expires_at is not None:
+            self.hold.until = self.pull.expires_at + self.lingers  # though nobody asks any more
 
     def look(self, waiter: Waiter | None = None) -> Delivery | timedelta | None:
         """The next record; or how long to wait at most, unless the waiter is told; None: it is over. Raises what ended it.
@@ -49,15 +49,15 @@ class Puller:
         return found
 
     def finish(self) -> None:
-        """It is over, and a membership of its own ends: as soon as something has been said of what is out, if it lingers."""
+        """It is over, and holds the membership no more: as soon as something has been said of what is out, if it lingers."""
         self.membership.buffer.end(self.pull)
         if self.is_over:
             return
         self.is_over = True
-        if self.owns and self.lingers is not None:
-            self.membership.leave_when_said(self.lingers)
-        elif self.owns:
-            self.membership.leave()
+        if self.hold is not None and self.lingers is not None:
+            self.membership.let_go_when_said(self.hold, self.lingers)
+        elif self.hold is not None:
+            self.membership.let_go(self.hold)
 
     def abandon(self) -> None:
         """It is over, told from wherever an object is collected: so no lock is taken here."""
@@ -72,8 +72,8 @@ class Puller:
         self.membership.buffer.drain()
 
     def close(self) -> None:
-        """Over now. A membership of its own has ended when this returns: what is out counts for nothing any more."""
+        """Over now. Unless somebody else holds the membership it has ended when this returns, and what is out counts no more."""
         self.lingers = None
         self.finish()
-        if self.owns:
-            self.membership.end()
+        if self.hold is not None:
+            self.membership.let_go_and_wait(self.hold)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -62,11 +62,6 @@ class World:
         defined = ports.sightings.load().definition
         terms = by_definition(self.terms._replace(settings=settings), self.given, defined)
         return Joined(ports, terms, defined)
-
-    def without_stealing(self) -> World:
-        """As a call outside of a `with` block is."""
-        settings = replace(self.settings, max_leases_to_steal_at_one_time=0)
-        return replace(self, terms=self.terms._replace(settings=settings))
 
 
 def world_of(

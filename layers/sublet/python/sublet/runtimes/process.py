@@ -6,7 +6,7 @@ The same leases, checkpoints and handlers as on Lambda, and in the same lease ta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -46,6 +46,8 @@ class ConsumerProcess:
     settings: Settings
     stop: Signal
     leaving: Signal | None = None
+    takes_share: bool = True
+    """False: only what is free, so that it bothers nobody, until `take_share`."""
     _prompt: Signal = field(init=False)
     """Set to have the next tick at once; another for each wait."""
     _worker: LeaseWorker = field(init=False)
@@ -78,6 +80,11 @@ class ConsumerProcess:
         if (why := health.ends_now) is not None:
             raise ProcessSpent(f"this process can do no more: {why}; every lease is released, start it again")
 
+    def take_share(self) -> None:
+        """From now on it has its share like the others, and takes it from them. From any thread."""
+        self.takes_share = True
+        self._prompt.set()
+
     def left(self) -> tuple[LeftBehind, ...]:
         """The leases that it holds at this moment."""
         return self._worker.left()
@@ -99,18 +106,18 @@ class ConsumerProcess:
         return self._worker.health.hung > 0
 
     def _run(self) -> None:
-        manager = LeaseManager(self.ports, self, self.settings, asks=True)
-        log_start(self.ports.log, self.settings, tick_interval(self.settings))
+        log_start(self.ports.log, self._settings_now, tick_interval(self.settings))
+        has_joined = False
         told = [self.stop] if self.leaving is None else [self.stop, self.leaving]
         watches = [self.ports.tasks.spawn(partial(self._watch, signal)) for signal in told]
         try:
             self._resume()
-            if (
-                self.settings.steals
-            ):  # who takes only what is free, as a fetch of its own does, bothers nobody
-                announce(What.JOINS, self.ports, self.settings)
             while not self._is_to_end:
-                self._prompt.wait(self._tick(manager))
+                settings = self._settings_now
+                if settings.steals and not has_joined:
+                    has_joined = True
+                    announce(What.JOINS, self.ports, settings)
+                self._prompt.wait(self._tick(LeaseManager(self.ports, self, settings, asks=True)))
                 self._prompt = (
                     self.ports.tasks.signal()
                 )  # before the tick, which answers whatever the old one was set for
@@ -137,6 +144,12 @@ class ConsumerProcess:
     @property
     def _is_to_end(self) -> bool:
         return self.stop.is_set() or (self.leaving is not None and self.leaving.is_set())
+
+    @property
+    def _settings_now(self) -> Settings:
+        return (
+            self.settings if self.takes_share else replace(self.settings, max_leases_to_steal_at_one_time=0)
+        )
 
     def _tick(self, manager: LeaseManager) -> timedelta:
         """When the next one is due, unless it is prompted for."""
