@@ -267,6 +267,27 @@ def test_a_callback_that_raises_has_its_record_again_and_an_event_tells_on_the_l
     run(main())
 
 
+def test_a_callback_that_forgets_to_await_has_done_nothing(world: World) -> None:
+    async def main() -> None:
+        world.put("a0")
+        seen: list[bytes] = []
+
+        async def store(record: Record) -> bytes:
+            seen.append(record.data)
+            return record.data
+
+        async def callback(record: Record) -> object:
+            return store(record) if record.attempt == 1 else await store(record)
+
+        consuming = await world.consumer(handler_backoff=timedelta(0)).consume(callback, auto_ack=True)
+        await until(lambda: len(seen) == 1)
+        consuming.drain()
+        await consuming.wait()
+        assert EventKind.CALLBACK_FAILED in [event.kind for event in world.events]
+
+    run(main())
+
+
 def test_what_cannot_pass_is_raised_where_records_are_awaited(world: World) -> None:
     async def nothing(record: Record) -> None: ...
 

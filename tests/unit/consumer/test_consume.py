@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -13,6 +14,7 @@ from sublet.decisions.pull_events import EventKind
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import (
     LeaseTableNotFound,
+    SettingsError,
     StreamNotFound,
     StreamUnavailable,
 )
@@ -171,6 +173,42 @@ def test_a_callback_that_raises_has_its_record_again_and_an_event_tells() -> Non
     consuming.wait()
     assert seen == ["a0 1", "b0 1", "a0 2", "a0 3", "a1 1"]
     assert world.told(EventKind.CALLBACK_FAILED) == 2
+
+
+async def is_async(record: Record) -> None: ...
+
+
+def yields(record: Record) -> Iterator[None]:
+    yield
+
+
+@pytest.mark.parametrize(
+    ("callback", "why"),
+    [(is_async, "use sublet.aio"), (yields, "runs nothing of it"), (lambda: None, "called with"), ("text", "str")],
+)  # fmt: skip
+def test_a_callback_of_which_a_call_would_run_nothing_is_refused(callback: Any, why: str) -> None:
+    with pytest.raises(SettingsError, match=f"callback.* {why}"):
+        PulledWorld().consumer().consume(callback)
+
+
+@pytest.mark.parametrize("auto_ack", [True, False])
+def test_a_call_whose_work_is_left_to_others_is_not_done_by_returning(auto_ack: bool) -> None:
+    world = PulledWorld()
+    world.put(["a0"])
+    seen: list[int] = []
+
+    def callback(record: Record) -> Future[None] | None:
+        seen.append(record.attempt)
+        if not auto_ack:
+            record.ack()  # as whom it is left to does
+        return Future() if record.attempt == 1 else None
+
+    consuming = world.consumer().consume(callback, auto_ack=auto_ack)
+    world.sleep(30)
+    consuming.drain()
+    consuming.wait()
+    assert seen == ([1, 2] if auto_ack else [1])
+    assert world.told(EventKind.CALLBACK_FAILED) == auto_ack
 
 
 def test_callbacks_side_by_side_have_each_key_in_order() -> None:

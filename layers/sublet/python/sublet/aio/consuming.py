@@ -10,6 +10,7 @@ from sublet.aio.record import Record
 from sublet.aio.records import Records
 from sublet.consumer.consuming import failed
 from sublet.errors import SubletError
+from sublet.handlers.contract import check_ran
 from sublet.settings import Settings
 
 Callback = Callable[[Record], Awaitable[object]]
@@ -89,7 +90,9 @@ class Consuming:
             await record.nak()
             return
         try:
-            await self._callback(record)
+            returned = await self._callback(record)
+            if self._auto_ack:
+                check_ran(returned)
         except Exception as failure:  # noqa: BLE001 - whatever the user's code raises: the others go on
             if (event := failed(record.plain, failure, self._settings)) is not None:
                 self._records.tell(event)

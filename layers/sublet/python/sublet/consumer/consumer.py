@@ -218,10 +218,14 @@ class Consumer:
         on_event: Callable[[Event], object] | None = None,
         **buffering: Unpack[Buffering],
     ) -> Consuming:
-        """Have the callback called with each record, in a thread; with `partition_by_key` in so many, each key's in order."""
-        from sublet.consumer.consuming import Consuming
+        """Have the callback called with each record, in a thread; with `partition_by_key` in so many, each key's in order.
+
+        Raises SettingsError for an async callback, which `sublet.aio` calls, and for what is none.
+        """
+        from sublet.consumer.consuming import Consuming, check_callback
         from sublet.decisions.pull_request import buffering_of
 
+        check_callback(callback)
         demand, patience = buffering_of(**buffering)
         group, records = self._group, self._pull(demand, patience, on_event=on_event)
         return Consuming(

@@ -9,10 +9,19 @@ from sublet.consumer.pulling import Records
 from sublet.consumer.record import Record
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.decisions.window import handler_backoff
+from sublet.errors import SettingsError
+from sublet.handlers.contract import check_ran, misfit
 from sublet.ports import Task, Tasks
 from sublet.settings import Settings
 
 Callback = Callable[[Record], object]
+
+
+def check_callback(callback: object) -> None:
+    """Raises SettingsError for one of which a call would run nothing: its records would count as done."""
+    problem = misfit(callback, ("record",), is_awaited=False)
+    if problem is not None:
+        raise SettingsError("callback", callback, f"it {problem}")
 
 
 class Consuming:
@@ -78,7 +87,11 @@ class Consuming:
             record.nak()
             return
         try:
-            self._callback(record)
+            returned = self._callback(record)
+            if (
+                self._auto_ack
+            ):  # who acknowledges by hand may well have left it to others, and return their Future
+                check_ran(returned)
         except Exception as failure:  # noqa: BLE001 - whatever the user's code raises: the others go on
             if (event := failed(record, failure, self._settings)) is not None:
                 self._tell(event)

@@ -30,8 +30,9 @@ WITH_PENDING = (*CONTRACT["lease_acquired"], "pending")
 _LAZY = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
-def misfit(function: object, called_with: Sequence[str]) -> str | None:
-    """Why it cannot be called with these, to be put after its name; None: nothing speaks against it.
+def misfit(function: object, called_with: Sequence[str], *, is_awaited: bool = True) -> str | None:
+    """Why it cannot be called with these, to be put after its name; None: nothing speaks against it. `is_awaited`: whoever calls
+    it waits for what it returns.
 
     What a decorator wraps is not looked at: one that collects what a generator yields makes a plain function of it.
     """
@@ -44,6 +45,8 @@ def misfit(function: object, called_with: Sequence[str]) -> str | None:
             "is a generator: calling it runs nothing of it, and its records would count as done; "
             "make it a plain function, or async def without yield"
         )
+    if not is_awaited and inspect.iscoroutinefunction(_called(function)):
+        return "is async, and is called where nobody awaits it: use sublet.aio, or make it a plain function"
     return _wrong_arguments(function, called_with)
 
 
