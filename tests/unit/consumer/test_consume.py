@@ -371,3 +371,34 @@ def test_a_lease_is_left_though_nobody_takes_what_is_offered_of_it() -> None:
             world.sleep(120)
             assert world.owners == {"first", "second"}
             assert world.told(EventKind.LEASE_RELEASED) == 1
+
+
+@pytest.mark.parametrize("end", ["stop", "drain"])
+def test_a_signal_handler_may_end_it_though_it_interrupts_who_holds_the_lock(end: str) -> None:
+    world = PulledWorld()
+    world.put(["a0"])
+    with world.consumer() as consumer:
+        messages = consumer.messages()
+        next(messages).ack()
+        assert consumer._group.lasting is not None
+        with consumer._group.lasting.buffer._lock:
+            getattr(messages, end)()
+        assert list(messages) == []
+
+
+@pytest.mark.parametrize("end", ["stop", "drain"])
+def test_a_pull_that_ends_inside_of_with_leaves_the_others_going_on(end: str) -> None:
+    world = PulledWorld()
+    world.put(["a0", "b0"])
+    with world.consumer() as consumer:
+        beside, messages = consumer.messages(), consumer.messages()
+        first = next(messages)
+        getattr(messages, end)()
+        assert first.ack()
+        for record in messages:
+            assert record.ack()
+        world.put(["c0"])
+        later = next(beside)
+        assert later.ack()
+        world.put(["d0"])
+        assert len(data(consumer.fetch(1, expires=10))) == 1

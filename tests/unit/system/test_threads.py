@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
+from collections.abc import Callable
 from datetime import timedelta
+from types import FrameType
+from typing import Any
 
 import pytest
 from sublet.ports import Tasks
 from sublet.system.threads import ThreadTasks
+
+TraceFunction = Callable[[FrameType, str, Any], Any]
 
 LONG = timedelta(seconds=30)
 """Never waited out: a test that comes to it fails by its own assertion."""
@@ -116,3 +122,38 @@ def test_a_signal_wakes_its_waiters_and_stays_set(tasks: Tasks) -> None:
     signal.set()
     assert signal.is_set()
     assert signal.wait(LONG)
+
+
+def test_a_signal_handler_may_set_a_signal_in_the_midst_of_waiting_for_it() -> None:
+    """At each line of the wait in turn, as far as there are any."""
+    signals = [ThreadTasks().signal() for _ in range(40)]
+    seen: list[bool] = []
+
+    def wait() -> None:
+        for at, signal in enumerate(signals):
+            sys.settrace(at_line(at, signal.set))
+            try:
+                seen.append(signal.wait(timedelta(0)))
+            finally:
+                sys.settrace(None)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(LONG.total_seconds())
+    assert len(seen) == len(signals)
+    assert seen[0]
+    assert not seen[-1]
+
+
+def at_line(number: int, act: Callable[[], None]) -> TraceFunction:
+    """Traces whatever is called until then."""
+    left = [number]
+
+    def trace(_frame: FrameType, event: str, _arg: object) -> TraceFunction:
+        if event == "line":
+            left[0] -= 1
+            if left[0] == -1:
+                act()
+        return trace
+
+    return trace

@@ -81,6 +81,7 @@ class Records:
     def stop(self) -> None:
         """At once: nothing more comes, and what is buffered goes back."""
         self._puller.stop()
+        self._turn_ends = 0.0
 
     def drain(self) -> None:
         """Nothing new comes: what is buffered is handed out, and it is over when all of that is acknowledged."""

@@ -52,7 +52,6 @@ class Buffer:
         """Of the turn before."""
         self._demand: Demand | None = None
         self._is_filling = True
-        self._is_draining = False
         self._is_closed = False
         self._fault: BaseException | None = None
         self.set_aside: SetAside | None = None
@@ -157,9 +156,11 @@ class Buffer:
         forgotten: list[ShardQueue] = []
         with self._lock:
             self._end_turn()
-            found = self._take(pull, forgotten)
-            if waiter is not None and isinstance(found, LookAgain):
+            if (
+                waiter is not None
+            ):  # before it looks: who tells it without the lock has changed something by then
                 self._waiters.append(waiter)
+            found = self._take(pull, forgotten)
         for queue in forgotten:
             self.tell(Event(EventKind.ACK_WAIT_OVER, queue.shard_id))
         return found
@@ -167,7 +168,7 @@ class Buffer:
     def _take(self, pull: Pull, forgotten: list[ShardQueue]) -> Delivery | LookAgain | None:
         if self._fault is not None:
             raise self._fault
-        if pull.is_over or self._is_closed:
+        if pull.is_over or self._is_closed or (pull.is_draining and self._has_drained(pull)):
             return None
         now = self.clock.steady()
         if pull.expires_at is not None and now >= pull.expires_at and not pull.is_expired:
@@ -182,11 +183,19 @@ class Buffer:
         self._admit_if_low()
         if self._line:
             return self._take(pull, forgotten)
-        if pull.is_expired or (self._is_draining and self._is_idle()):
+        if pull.is_expired:
             return None
         return LookAgain(
             min((at for at in (self._next_at(), pull.expires_at) if at is not None), default=None)
         )
+
+    def _has_drained(self, pull: Pull) -> bool:
+        """Whether all is done that was admitted when this was first asked."""
+        if pull.drains is None:
+            pull.drains = {queue: queue.admitted.end for queue in self._queues.values()}
+            self._demand = None
+        ends = pull.drains.items()
+        return all(not queue.is_open or queue.acknowledging.finished.length >= end for queue, end in ends)
 
     def _hand_out(self, pull: Pull, queue: ShardQueue, number: int, now: datetime) -> Delivery | None:
         piece = queue.admitted.piece(number)
@@ -196,8 +205,9 @@ class Buffer:
                 pull.is_over = True
                 self._stand_in_line(queue)
                 return None
-            pull.wants, pull.is_over = after, after.is_over
-            self._demand = None
+            pull.wants, self._demand = after, None
+            if after.is_over:
+                pull.is_over = True
         until = now + self.limits.ack_wait
         attempt = queue.hand_out(number, until)
         self._due_by(until)
@@ -302,11 +312,13 @@ class Buffer:
             self._note_turn()
             return Size(self._totals.records, self._totals.bytes)
 
-    def drain(self) -> None:
-        """Admit nothing any more. A pull is over when all that was admitted is done."""
-        with self._lock:
-            self._is_draining = True
-            self._changed()
+    def tell_at_once(self) -> None:
+        """Have whoever waits look again: a pull has been told to end. Without the lock: a signal handler tells it, which may have
+        interrupted who holds that.
+        """
+        self._demand = None
+        for waiter in list(self._waiters):
+            waiter.set()
 
     def has_none_out(self, waiter: Waiter) -> bool:
         """Whether something has been said of all that is out. If not, the waiter is told once when that may have changed."""
@@ -316,9 +328,6 @@ class Buffer:
                 return True
             self._waiters.append(waiter)
             return False
-
-    def _is_idle(self) -> bool:
-        return all(queue.is_idle for queue in self._queues.values())
 
     def stop(self) -> None:
         """Hand out nothing any more, and let go of whoever waits. What is finished can still be checkpointed."""
@@ -350,9 +359,10 @@ class Buffer:
 
     def _wanted(self) -> Demand:
         """Of all who pull. Kept until one of them wants something else: this is asked for each record."""
-        if self._demand is None:
-            self._demand = together([pull.demand() for pull in self._pulls])
-        return self._demand
+        demand = self._demand
+        if demand is None:
+            demand = self._demand = together([pull.demand() for pull in self._pulls])
+        return demand
 
     def _admit(self) -> None:
         """Records of all offers in turn, as long as they are wanted: a hot shard gets no more of the room than any other."""
@@ -360,7 +370,7 @@ class Buffer:
         self._is_filling = self._is_filling or demand.is_low(buffered)
         blocked = in_round = 0
         has_admitted = False
-        while self._is_filling and not self._is_draining and blocked < len(self._offers):
+        while self._is_filling and blocked < len(self._offers):
             offer = self._offers[0]
             wanted = demand.takes(offer.ends, offer.at, buffered)
             if not wanted:

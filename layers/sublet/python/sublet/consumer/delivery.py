@@ -42,10 +42,13 @@ class Pull:
     ahead: deque[Delivery] = field(default_factory=deque)
     """What may be taken next, without asking, while its turn lasts (see Turn)."""
     is_expired: bool = False
+    is_draining: bool = False
+    drains: dict[ShardQueue, int] | None = None
+    """Up to which number of each shard, since it has been told to."""
     is_over: bool = False
 
     def demand(self) -> Demand:
-        if self.is_expired:
+        if self.is_expired or self.is_draining or self.is_over:
             return NO_DEMAND
         return self.wants.demand() if isinstance(self.wants, FetchProgress) else self.wants
 

@@ -59,17 +59,22 @@ class Puller:
         elif self.hold is not None:
             self.membership.let_go(self.hold)
 
+    # Told from wherever an object is collected, or from a signal handler: so no lock is taken here.
+
     def abandon(self) -> None:
-        """It is over, told from wherever an object is collected: so no lock is taken here."""
+        """It is over."""
         self.membership.abandoned.append(self.finish)
 
     def stop(self) -> None:
         """At once: nothing more comes, and what is buffered goes back."""
-        self.membership.buffer.end(self.pull)
+        self.pull.is_over = True
+        self.membership.buffer.tell_at_once()
+        self.abandon()
 
     def drain(self) -> None:
         """Nothing new: it is over when all that was buffered or out is done."""
-        self.membership.buffer.drain()
+        self.pull.is_draining = True
+        self.membership.buffer.tell_at_once()
 
     def close(self) -> None:
         """Over now. Unless somebody else holds the membership it has ended when this returns, and what is out counts no more."""

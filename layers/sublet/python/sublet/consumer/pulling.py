@@ -68,11 +68,14 @@ class Records:
         self._puller.membership.tell(event)
 
     def stop(self) -> None:
-        """At once: nothing more comes, and what is buffered goes back."""
+        """At once: nothing more comes, and what is buffered goes back. From a signal handler too."""
         self._puller.stop()
+        self._turn_ends = self._steady()
 
     def drain(self) -> None:
-        """Nothing new comes: what is buffered is handed out, and it is over when all of that is acknowledged."""
+        """Nothing new comes: what is buffered is handed out, and it is over when all of that is acknowledged. From a signal
+        handler too.
+        """
         self._puller.drain()
 
     def close(self) -> None:

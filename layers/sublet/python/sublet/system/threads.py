@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -59,19 +60,35 @@ class ThreadTasks:
 
 
 class ThreadSignal:
-    """The Signal port."""
+    """The Signal port. A signal handler may set it in the midst of anything that its thread does with it, where
+    threading.Event, which has a lock of its own, would wait for itself.
+    """
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._is_set = False
+        self._waiting: deque[threading.Lock] = deque()
+        """A held lock for each who waits, taken out by whoever releases it."""
 
     def set(self) -> None:
-        self._event.set()
+        self._is_set = True
+        with suppress(IndexError):
+            while True:
+                self._waiting.popleft().release()
 
     def is_set(self) -> bool:
-        return self._event.is_set()
+        return self._is_set
 
     def wait(self, timeout: timedelta) -> bool:
-        return self._event.wait(max(timeout.total_seconds(), 0))
+        if self._is_set:
+            return True
+        told = threading.Lock()
+        told.acquire()
+        self._waiting.append(told)
+        if not self._is_set:  # looked at after that: who sets it from now on sees who waits
+            told.acquire(timeout=max(timeout.total_seconds(), 0))
+        with suppress(ValueError):
+            self._waiting.remove(told)
+        return self._is_set
 
 
 class _Thread:
