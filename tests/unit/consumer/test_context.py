@@ -129,10 +129,15 @@ def test_a_consumer_that_is_deleted_ends_who_pulls_from_it(orders: Stream) -> No
     assert orders.consumers() == []
 
 
-def test_a_consumer_of_another_stream_is_not_deleted_nor_created_here(
+def test_a_consumer_of_another_stream_is_not_changed_nor_deleted_here(
     context: Context, orders: Stream
 ) -> None:
     context.create_stream("invoices", mode=StreamMode.ON_DEMAND).create_consumer("audit")
+    before = definition(orders)
+    for change in (orders.create_consumer, orders.update_consumer, orders.create_or_update_consumer):
+        with pytest.raises(StreamNotAdopted, match="stream/invoices, created .*; this is .*stream/orders"):
+            change("audit", max_ack_pending=7)
+    assert definition(orders) == before
     with pytest.raises(StreamNotAdopted, match="delete it there"):
         orders.delete_consumer("audit")
     with pytest.raises(StreamNotAdopted):

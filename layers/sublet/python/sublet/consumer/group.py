@@ -17,6 +17,7 @@ from sublet.decisions.pull_request import Demand, FetchProgress, Patience
 from sublet.engine.adopting import check_stream
 from sublet.engine.positions import positions
 from sublet.errors import SettingsError, StreamNotAdopted
+from sublet.ports import Ports
 from sublet.protocol.stream_identity import StreamArn
 
 
@@ -40,17 +41,13 @@ class Group:
 
     def create(self) -> None:
         """Make what is not there: the tables, and the definition. Raises SettingsInConflict where it is defined otherwise."""
-        world = self.world
-        ports, settings = world.compose(world.tasks.signal(), may_create=True)
-        remembered = ports.sightings.load()
-        if remembered.stream is None:
-            check_stream(ports, settings.application, None, ports.table.scan(), ports.stream.list_shards())
+        world, ports = self.world, self._checked(may_create=True)
         if not ports.sightings.define(options_of(world.terms), None):
             by_definition(world.terms, world.given, ports.sightings.load().definition)
 
     def update(self) -> None:
         """Have the definition say what this program was given. Raises LeaseTableNotFound, and SettingsError for what stays."""
-        ports, _ = self.world.compose(self.world.tasks.signal())
+        ports = self._checked()
         while True:
             defined = ports.sightings.load().definition
             if ports.sightings.define(updated(defined, self.world.terms, self.world.given), defined):
@@ -60,6 +57,13 @@ class Group:
         self.world.compose(self.world.tasks.signal(), may_create=True)
         self.update()
         self.create()
+
+    def _checked(self, *, may_create: bool = False) -> Ports:
+        """Of a consumer of this stream. Raises StreamNotAdopted, before anything of another stream's is changed."""
+        ports, settings = self.world.compose(self.world.tasks.signal(), may_create=may_create)
+        known = ports.sightings.load().stream
+        check_stream(ports, settings.application, known, ports.table.scan(), ports.stream.list_shards())
+        return ports
 
     def delete(self) -> None:
         """The leases, their positions and the definition. Other programs that pull are told: LeaseTableNotFound."""
