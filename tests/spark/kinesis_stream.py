@@ -39,8 +39,10 @@ class BusyStream:
         assert reply["FailedRecordCount"] == 0, reply
 
     def reshard(self) -> None:
-        """Split or merge at random, between one and five open shards."""
+        """Split or merge at random, between one and five open shards; nothing where the last one's children are not listed yet."""
         shards = self.open_shards()
+        if not shards:
+            return
         if len(shards) > 1 and (len(shards) > 4 or self._chance.random() < 0.5):
             first = self._chance.randrange(len(shards) - 1)
             left, right = (shards[first + n]["ShardId"] for n in (0, 1))

@@ -29,6 +29,7 @@ def local_session(aws: EmbeddedAws, **environment: str) -> Iterator[SparkSession
             SparkSession.builder.master("local[2]")
             .config("spark.ui.enabled", "false")
             .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.python.authenticate.socketTimeout", "120s")
         )
         for name, value in environment.items():
             builder = builder.config(f"spark.executorEnv.{name}", value)

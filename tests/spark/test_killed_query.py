@@ -65,7 +65,7 @@ class Program:
         self.wait()
 
     def wait(self) -> int:
-        code = self.process.wait(timeout=180)
+        code = self.process.wait(timeout=600)
         self._errors.close()
         return code
 
