@@ -39,7 +39,7 @@ class BusyStream:
         assert reply["FailedRecordCount"] == 0, reply
 
     def reshard(self) -> None:
-        """Split or merge at random, between one and five open shards; nothing where the last one's children are not listed yet."""
+        """Split or merge at random, between one and five open shards; nothing where none is listed yet."""
         shards = self.open_shards()
         if not shards:
             return
