@@ -12,7 +12,6 @@ NAMES = (
     "contracts",
     "replay",
     "pull",
-    "loop_delay",
     "latency",
     "propagation",
     "rolling",

@@ -46,7 +46,7 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        return f"{self.file.parent.name}/{self.file.name}:{self.line} {self.kind}: {self.was}"
+        return f"{self.line}: {self.text}"
 
     @property
     def text(self) -> str:

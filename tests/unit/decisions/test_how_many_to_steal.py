@@ -63,6 +63,7 @@ def test_so_many(
 def test_none_of_a_victim_below_its_share() -> None:
     """The busiest of those that may be stolen from is not always the busiest."""
     assert stolen({"x": 9, "a": 2}, MANY, checkpoint_owner="x") == [("x", "us")]
+    assert stolen({"us-0": 10, "a": 3}, MANY, ("us-0", "us-1")) == []
 
 
 def test_a_victim_that_nothing_is_left_of_makes_way_for_the_next() -> None:

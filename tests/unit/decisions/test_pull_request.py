@@ -10,6 +10,7 @@ from sublet.decisions.pull_request import (
     Demand,
     FetchProgress,
     Size,
+    buffering_of,
     consume_of,
     fetch_of,
     patience_of,
@@ -54,7 +55,7 @@ def test_a_fetch_wants_what_is_left_of_its_records_and_bytes() -> None:
     assert fetch.demand() == Demand(4, None, 4, 0)
     fetch = fetch_of(None, 25).give(10)
     assert fetch is not None
-    assert fetch.demand().max_bytes == 15
+    assert fetch.demand() == Demand(999_999, 15, 999_999, 15)
 
 
 def test_a_fetch_is_over_before_its_bytes_would_be_exceeded() -> None:
@@ -99,6 +100,17 @@ def test_a_threshold_is_within_what_it_is_of(given: dict[str, int]) -> None:
 def test_a_threshold_may_be_none_or_all_of_it(threshold: int) -> None:
     assert consume_of(max_records=10, threshold_records=threshold).threshold_records == threshold
     assert consume_of(max_bytes=10, threshold_bytes=threshold).threshold_bytes == threshold
+
+
+def test_a_threshold_of_bytes_needs_their_maximum() -> None:
+    with pytest.raises(SettingsError, match=r"threshold_bytes.*given with max_bytes"):
+        consume_of(threshold_bytes=5)
+
+
+def test_what_messages_and_consume_are_given_is_a_buffer_and_a_patience() -> None:
+    buffering = buffering_of(max_bytes=100, threshold_bytes=20, expires=10, idle_heartbeat=2)
+    assert buffering == (consume_of(max_bytes=100, threshold_bytes=20), patience_of(10, 2))
+    assert buffering_of() == (consume_of(), patience_of())
 
 
 def test_a_buffer_is_low_at_its_threshold_of_records_or_of_bytes() -> None:

@@ -151,6 +151,12 @@ TO_200 = checkpoint(HELD, Checkpoint("200"))
             Verdict.LOST,
         ),
         (
+            "nor is it, with a position that another has moved, an operator's edit of our lease",
+            heartbeat(HELD),
+            replace(HELD, lease_counter=9, holder_counter=9, checkpoint=Checkpoint("50")),
+            Verdict.LOST,
+        ),
+        (
             "a counter went back: kcl-rust's reset",
             heartbeat(HELD),
             replace(HELD, lease_counter=0),

@@ -40,6 +40,7 @@ EMPTY_BEHIND, FULL_BEHIND = Page((), 0, 5000), Page((RECORD,), 0, 5000)
 def test_the_tip_is_since_the_first_of_the_pages_without_lag() -> None:
     tip = AtTip().after(FULL_BEHIND, NOW)
     assert tip == AtTip(None)
+    assert AtTip(NOW).after(Page((), 0, 1), NOW) == AtTip(None)
     tip = tip.after(FULL, NOW)
     assert tip.after(EMPTY, NOW + SECOND) == AtTip(NOW)
     assert tip.after(EMPTY_BEHIND, NOW + SECOND) == AtTip(None)
@@ -236,6 +237,7 @@ def test_one_aggregates_pieces_make_batches_of_the_batch_size() -> None:
 def test_a_large_aggregates_pieces_make_batches_of_a_mib_at_most() -> None:
     pieces = [(of(4), BATCH_PIECES_MAX // 2) for _ in range(5)]
     assert [len(batch) for batch in batches(pieces, 100)] == [8, 8, 4]
+    assert [len(batch) for batch in batches([(of(4), BATCH_PIECES_MAX + 1)], 100)] == [4]
 
 
 def test_no_batch_is_larger_than_memory_allows_whatever_the_setting_says() -> None:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from sublet.decisions.record_filter import RecordFilter
 from sublet.decisions.window import Outcome
 from sublet.protocol.aggregation import aggregate
@@ -18,6 +19,7 @@ def world_with(*patterns: Any, **settings: Any) -> EngineWorld:
     return EngineWorld(replace(NO_WAITING, filter_criteria=criteria, **settings))
 
 
+ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/events"
 ORDERS = {"data": {"kind": ["order"]}}
 ORDER, VISIT = '{"kind": "order"}', '{"kind": "visit"}'
 
@@ -75,3 +77,23 @@ def test_a_failing_batch_of_wanted_records_is_not_gone_past() -> None:
     world.put(VISIT, ORDER, VISIT)
     world.window()
     assert not world.table.lease().checkpoint.is_sequence_number
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        {"partitionKey": ["key-a"]},
+        {"sequenceNumber": [{"prefix": "4"}]},
+        {"approximateArrivalTimestamp": [{"numeric": [">", 0]}]},
+        {"kinesisSchemaVersion": ["1.0"]},
+        {"eventSource": ["aws:kinesis"]},
+        {"eventName": ["aws:kinesis:record"]},
+        {"eventSourceARN": [ARN]},
+    ],
+    ids=lambda pattern: next(iter(pattern)),
+)
+def test_each_field_of_the_event_is_there_to_be_matched(pattern: dict[str, Any]) -> None:
+    world = world_with(pattern, stream_arn=ARN)
+    world.put("a")
+    world.window()
+    assert world.handler.data() == [b"a"]

@@ -391,6 +391,20 @@ def test_lease_acquired_comes_before_the_first_batch_and_knows_the_checkpoint() 
     assert told == [TRIM_HORIZON, Checkpoint(number)]
 
 
+def test_a_lease_acquired_that_fails_is_waited_for_like_handle() -> None:
+    world = EngineWorld(replace(NO_WAITING, handler_backoff=SECOND, handler_backoff_max=5 * SECOND))
+    called_at: list[float] = []
+
+    def fail_twice(*_: object) -> None:
+        called_at.append(world.seconds())
+        if len(called_at) < 3:
+            raise ValueError
+
+    world.handler.on_acquired = fail_twice
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert called_at == [0, 1, 3]
+
+
 @pytest.mark.parametrize(("failures", "outcome"), [(4, Outcome.CAUGHT_UP), (5, Outcome.HANDLER_FAILED)])
 def test_a_lease_acquired_that_fails_is_called_again_like_handle(failures: int, outcome: Outcome) -> None:
     """State that could not be loaded is no ground to handle records without it."""

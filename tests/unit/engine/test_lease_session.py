@@ -10,6 +10,7 @@ from sublet.decisions.window import Next, Outcome
 from sublet.engine.user_records import slices
 from sublet.errors import LeaseTableUnavailable, ShardNotFound, StreamKeyUnavailable
 from sublet.handler import Batch
+from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import StreamRecord
@@ -92,6 +93,15 @@ def test_continuous_stays_at_the_tip_and_handles_what_comes() -> None:
     world.at(30 * SECOND, lambda: world.put("late"))
     assert only(world.window()).outcome is Outcome.WINDOW_ENDED
     assert world.handler.data() == [b"late"]
+
+
+def test_who_leaves_does_not_wait_for_the_page_that_is_being_read_ahead() -> None:
+    world = EngineWorld(replace(CONTINUOUS, handler_attempts=1))
+    world.put("a")
+    world.handler.script = raising(ValueError())
+    world.stream.disturb = lambda poll: poll() if len(world.stream.polls) == 1 else PollRefusal.THROTTLED
+    assert only(world.window(lasts=HOUR)).outcome is Outcome.HANDLER_FAILED
+    assert world.seconds() < 10
 
 
 def test_a_deleted_stream_is_an_outcome_that_names_it_and_the_lease_is_given_back() -> None:

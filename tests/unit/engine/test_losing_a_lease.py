@@ -76,6 +76,8 @@ def test_a_lease_lost_in_mid_window_stops_within_one_poll_of_finding_out_and_tel
     found_out_at = next(write.at for write in world.table.writes if not write.applied)
     assert [at for at, _ in world.stream.polls if at > found_out_at] == []
     assert world.metrics.values(Metric.LOST_LEASES) == [1]
+    (line,) = [line for line in world.log.lines if line.message == "lease lost"]
+    assert str(line.fields["row"]).startswith("owner thief, counter ")
 
 
 def test_what_was_finished_before_the_loss_is_checkpointed_late_if_that_is_forward() -> None:
@@ -155,6 +157,9 @@ def test_a_kcl_3_handoff_stops_reading_checkpoints_as_owner_and_hands_over() -> 
     assert (row.lease_owner, row.checkpoint_owner, row.checkpoint) == ("java-2", None, Checkpoint(last))
     assert world.table.kinds()[-2:] == [WriteKind.CHECKPOINT, WriteKind.HAND_OVER]
     assert ("lease_lost", SHARD) in world.handler.calls
+    (line,) = [line for line in world.log.lines if line.message == "asked to hand the lease over"]
+    assert line.fields["to"] == "java-2"
+    assert "lease lost" not in world.log.messages("warning")
 
 
 def test_a_slow_lease_lost_does_not_write_to_the_lease_of_the_new_owner() -> None:

@@ -74,6 +74,7 @@ def looked_at(settings: Settings, *in_lease_table: WorkerReport) -> tuple[Worker
 
 def test_the_table_of_their_own_is_asked_by_those_who_would_report_there() -> None:
     assert looked_at(CONTINUOUS) == (IN_OWN_TABLE,)
+    assert looked_at(CONTINUOUS, OURS) == (OURS, IN_OWN_TABLE)
     assert looked_at(CONTINUOUS, JAVA) == (JAVA,)
     assert looked_at(replace(CONTINUOUS, mode=Mode.CATCH_UP)) == ()
     assert looked_at(replace(CONTINUOUS, kcl_fleet=KclFleet.V2)) == ()

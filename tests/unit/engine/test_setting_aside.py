@@ -50,7 +50,7 @@ def test_a_batch_that_fails_for_good_is_set_aside_and_the_shard_goes_on() -> Non
     assert report.outcome is Outcome.CAUGHT_UP
     (kept,) = world.destination.taken
     assert data_of(kept) == [b"a", b"bad"]
-    assert kept.attempts == 3
+    assert (kept.attempts, kept.has_raised) == (3, True)
     assert kept.condition == "RetryAttemptsExhausted"
     assert world.handler.data() == [b"c", b"d"]
     assert world.table.lease().checkpoint.sequence_number == numbers[-1]
@@ -219,9 +219,8 @@ def test_what_is_too_old_is_set_aside_without_a_call() -> None:
     world.put("new")
     world.window()
     assert world.handler.data() == [b"new"]
-    assert [(data_of(kept), kept.condition) for kept in world.destination.taken] == [
-        ([b"old"], "RecordAgeExceeded")
-    ]
+    (kept,) = world.destination.taken
+    assert (data_of(kept), kept.condition, kept.has_raised) == ([b"old"], "RecordAgeExceeded", False)
 
 
 def test_no_text_of_an_exception_reaches_the_destination_unless_asked_for() -> None:

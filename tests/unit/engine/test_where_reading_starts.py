@@ -180,7 +180,14 @@ def test_records_trimmed_unread_are_a_loud_gap_and_the_lease_goes_on_from_the_ho
     consume_then_trim(world, unread=3, idle=HOUR)
     assert world.handler.data() == [b"read", b"new"]
     assert world.metrics.values(Metric.DATA_GAP) == [1]
-    assert any("data gap" in message for message in world.log.messages("error"))
+    (line,) = [line for line in world.log.lines if line.message.startswith("data gap")]
+    (first,) = world.handler.batches[-1].records
+    assert line.fields == {
+        "shard_id": SHARD,
+        "checkpoint": str(world.handler.batches[0].records[0].checkpoint),
+        "first_sequence_number": first.sequence_number,
+        "first_arrival": first.approximate_arrival_timestamp.isoformat(),
+    }
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
@@ -197,6 +204,8 @@ def test_where_all_that_was_unread_is_trimmed_the_gap_is_told_though_nothing_fol
     world.shards.trim(before=world.clock.now() - 24 * HOUR)
     world.window(world.item(SHARD))
     assert world.metrics.values(Metric.DATA_GAP) == [1]
+    (line,) = [line for line in world.log.lines if line.message.startswith("data gap")]
+    assert "first_arrival" not in line.fields
     world.window(world.item(SHARD))
     assert world.metrics.values(Metric.DATA_GAP) == [1], "once: it is caught up now"
 
