@@ -92,6 +92,7 @@ def test_fetch_and_next(world: World) -> None:
             assert record.data == b"a1"
             assert await consumer.next(expires=1) is None
             assert (await consumer.info()).workers == {consumer.settings.worker_id: 1}
+            assert [group.leases for group in (await consumer.distribution(cached=True)).groups] == [1]
 
     run(main())
     assert world.owners == {None}

@@ -135,7 +135,7 @@ def test_a_consumer_of_another_stream_is_not_changed_nor_deleted_here(
     context.create_stream("invoices", mode=StreamMode.ON_DEMAND).create_consumer("audit")
     before = definition(orders)
     for change in (orders.create_consumer, orders.update_consumer, orders.create_or_update_consumer):
-        with pytest.raises(StreamNotAdopted, match="stream/invoices, created .*; this is .*stream/orders"):
+        with pytest.raises(StreamNotAdopted, match=r"stream/invoices, created .*; this is .*stream/orders"):
             change("audit", max_ack_pending=7)
     assert definition(orders) == before
     with pytest.raises(StreamNotAdopted, match="delete it there"):

@@ -11,6 +11,7 @@ import pytest
 from sublet import SettingsError
 from sublet.consumer.record import Record
 from sublet.decisions.fleet_status import ShardState
+from sublet.decisions.work_distribution import GroupLoad, WorkerLoad
 from sublet.memory.failure_destination import MemoryDestination
 
 from tests.doubles.pulled import SECOND, PulledWorld
@@ -238,6 +239,9 @@ def test_info_tells_how_the_application_stands() -> None:
         world.sleep(5)
         status = consumer.info()
         assert status.workers == {"first": 2}
+        distribution = consumer.distribution(cached=True)
+        assert distribution.workers == (WorkerLoad("first", "first", 2, None),)
+        assert distribution.groups == (GroupLoad("first", 1, 2, 2.0, None),)
         record.ack()
     assert consumer.info(cached=True) is status
     assert consumer.info().states == {ShardState.UNOWNED: 2}

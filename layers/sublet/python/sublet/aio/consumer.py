@@ -26,6 +26,7 @@ from sublet.decisions.pull_request import (
     fetch_of,
     patience_of,
 )
+from sublet.decisions.work_distribution import WorkDistribution
 from sublet.ports import Ports
 
 
@@ -82,6 +83,10 @@ class Consumer:
     async def info(self, *, cached: bool = False, positions: bool = True) -> FleetStatus:
         """See sublet.Consumer.info."""
         return await asyncio.to_thread(self._group.info, cached=cached, with_positions=positions)
+
+    async def distribution(self, *, cached: bool = False) -> WorkDistribution:
+        """See sublet.Consumer.distribution."""
+        return await asyncio.to_thread(self._group.distribution, cached=cached)
 
     async def __aenter__(self) -> Self:
         """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what `import sublet` does without; the methods load it
     from sublet.decisions.fleet_status import FleetStatus
     from sublet.decisions.pull_events import Event
     from sublet.decisions.pull_request import Buffering, Demand, FetchProgress, Patience
+    from sublet.decisions.work_distribution import WorkDistribution
     from sublet.ports import Ports
 
 
@@ -162,6 +163,12 @@ class Consumer:
         `positions`: how far as moments too, for which each shard is asked: two calls, one of them of its five polls a second.
         """
         return self._group.info(cached=cached, with_positions=positions)
+
+    def distribution(self, *, cached: bool = False) -> WorkDistribution:
+        """Who has how many of its shards, and how much is read of them: by worker and by group of workers, beside what is fair.
+        `cached`: as `info` told it last, if it did.
+        """
+        return self._group.distribution(cached=cached)
 
     def __enter__(self) -> Self:
         """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""

@@ -14,6 +14,7 @@ from sublet.decisions.consumer_definition import by_definition, options_of, upda
 from sublet.decisions.fleet_status import FleetStatus, fleet_status
 from sublet.decisions.pull_events import Event
 from sublet.decisions.pull_request import Demand, FetchProgress, Patience
+from sublet.decisions.work_distribution import WorkDistribution, work_distribution
 from sublet.engine.adopting import check_stream
 from sublet.engine.positions import positions
 from sublet.errors import SettingsError, StreamNotAdopted
@@ -86,6 +87,10 @@ class Group:
             found = positions(scan.leases, ports) if with_positions else {}
             self._told = fleet_status(scan, seen, ports.clock.now(), settings.failover_time, found)
         return self._told
+
+    def distribution(self, *, cached: bool) -> WorkDistribution:
+        """Who has how much, by worker and by group."""
+        return work_distribution(self.info(cached=cached, with_positions=False), self.world.settings)
 
     def join(self) -> None:
         if self.lasting is not None:
