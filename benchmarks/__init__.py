@@ -12,6 +12,7 @@ NAMES = (
     "contracts",
     "replay",
     "pull",
+    "loop_delay",
     "latency",
     "propagation",
     "rolling",

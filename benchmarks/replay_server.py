@@ -2,9 +2,9 @@
 
 Streams of 4 shards, each made when it is first asked for: `idle`; `plain`, 100,000 records of 1 KB; `aggregated`, 1.6 million
 user records of 100 B in 4,000 KPL aggregates of 50 KB; and the other way round `plain-small`, 400,000 of 100 B, and
-`aggregated-large`, 200,000 of 1 KB in as many aggregates. Pages are the service's largest: 10 MB or 10,000 records. Every
-user record has a key of its own that hashes into its shard, or KCL's rule would rightly drop the aggregates. No limit is
-enforced but the pages' size: what is measured is the consumer. Iterators start at the trim horizon or at the tip.
+`aggregated-large`, 200,000 of 1 KB in as many aggregates. Pages are the service's: of what is asked for, up to 10 MB or 10,000
+records. Every user record has a key of its own that hashes into its shard, or KCL's rule would rightly drop the aggregates. No
+limit is enforced but the pages' size: what is measured is the consumer. Iterators start at the trim horizon or at the tip.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 import json
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import cycle, islice
+from itertools import accumulate, cycle, islice
 from random import Random
 from threading import Lock
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.hash_keys import hash_key
@@ -86,37 +87,39 @@ def aggregates(shard: int, each: int = USER_RECORDS_EACH, size: int = USER_RECOR
     return islice(cycle([one() for _ in range(DISTINCT_AGGREGATES)]), AGGREGATES // SHARDS)
 
 
-def pages(stream: str, shard: int, records: Iterator[Record]) -> list[bytes]:
-    """GetRecords bodies, in order; the last is the empty page at the tip."""
-    found: list[bytes] = []
-    page: list[dict[str, object]] = []
-    size = 0
+class Shard(NamedTuple):
+    """`records`: the JSON of each. `ends`: the bytes of the data of the first none, one, two ... of them."""
+
+    records: Sequence[bytes]
+    ends: Sequence[int]
+
+    def page(self, stream: str, shard: int, at: int, limit: int) -> bytes:
+        """A GetRecords body of the records from `at` on."""
+        fits = bisect_right(self.ends, self.ends[at] + PAGE_BYTES) - 1
+        end = min(max(fits, at + 1), at + limit, len(self.records))
+        behind = 0 if end == len(self.records) else 1_000
+        head = f'{{"NextShardIterator":"{iterator(stream, shard, end)}","MillisBehindLatest":{behind},"Records":['
+        return b"".join((head.encode(), b",".join(self.records[at:end]), b"]}"))
+
+
+def made(records: Iterator[Record]) -> Shard:
+    """With a sequence number each."""
+    texts, sizes = [], []
     for number, (key, data) in enumerate(records):
-        if page and (size + len(data) > PAGE_BYTES or len(page) == PAGE_RECORDS):
-            found.append(_body(iterator(stream, shard, len(found) + 1), 1_000, page))
-            page, size = [], 0
-        page.append(
-            {
-                "SequenceNumber": str(FIRST_SEQUENCE_NUMBER + number),
-                "ApproximateArrivalTimestamp": ARRIVED,
-                "Data": b64encode(data).decode(),
-                "PartitionKey": key,
-            }
-        )
-        size += len(data)
-    if page:
-        found.append(_body(iterator(stream, shard, len(found) + 1), 0, page))
-    return [*found, _body(iterator(stream, shard, len(found)), 0, [])]
+        record = {
+            "SequenceNumber": str(FIRST_SEQUENCE_NUMBER + number),
+            "ApproximateArrivalTimestamp": ARRIVED,
+            "Data": b64encode(data).decode(),
+            "PartitionKey": key,
+        }
+        texts.append(json.dumps(record, separators=(",", ":")).encode())
+        sizes.append(len(data))
+    return Shard(texts, list(accumulate(sizes, initial=0)))
 
 
-def _body(next_iterator: str, behind: int, records: list[dict[str, object]]) -> bytes:
-    reply = {"NextShardIterator": next_iterator, "MillisBehindLatest": behind, "Records": records}
-    return json.dumps(reply, separators=(",", ":")).encode()
-
-
-def iterator(stream: str, shard: int, page: int) -> str:
-    """As long as a real one."""
-    return f"{stream}/{shard}/{page}/".ljust(200, "x")
+def iterator(stream: str, shard: int, at: int) -> str:
+    """At a record. As long as a real one."""
+    return f"{stream}/{shard}/{at}/".ljust(200, "x")
 
 
 def shards() -> list[dict[str, object]]:
@@ -148,14 +151,14 @@ class Replay:
             PLAIN_SMALL: lambda shard: plain_records(shard, SMALL_RECORDS, USER_RECORD_BYTES),
             AGGREGATED_LARGE: lambda shard: aggregates(shard, LARGE_EACH, PLAIN_BYTES),
         }
-        self._made: dict[str, list[list[bytes]]] = {}
+        self._made: dict[str, list[Shard]] = {}
         self._making = Lock()
 
-    def _pages(self, name: str) -> list[list[bytes]]:
+    def _shards(self, name: str) -> list[Shard]:
         with self._making:
             if name not in self._made:
                 source = self._sources[name]
-                self._made[name] = [pages(name, shard, source(shard)) for shard in range(SHARDS)]
+                self._made[name] = [made(source(shard)) for shard in range(SHARDS)]
             return self._made[name]
 
     def reply(self, operation: str, request: dict[str, Any]) -> bytes:
@@ -164,7 +167,7 @@ class Replay:
         name = request.get("StreamName") or request.get("StreamARN", "").rpartition("/")[2]
         if name not in self._sources:
             raise Refused(f"there is no stream {name!r}, only {', '.join(self._sources)}")
-        self._pages(name)
+        self._shards(name)
         match operation:
             case "ListShards":
                 reply: dict[str, object] = {"Shards": shards()}
@@ -181,10 +184,9 @@ class Replay:
         return json.dumps(reply).encode()
 
     def _records(self, request: dict[str, Any]) -> bytes:
-        stream, shard, page, _ = request["ShardIterator"].split("/")
-        if request.get("Limit", PAGE_RECORDS) < PAGE_RECORDS:
-            raise Refused(f"pages are of up to {PAGE_RECORDS} records; ask for as many")
-        return self._pages(stream)[int(shard)][int(page)]
+        stream, shard, at, _ = request["ShardIterator"].split("/")
+        limit = min(request.get("Limit", PAGE_RECORDS), PAGE_RECORDS)
+        return self._shards(stream)[int(shard)].page(stream, int(shard), int(at), limit)
 
     def _iterator(self, name: str, request: dict[str, Any]) -> str:
         shard = int(request["ShardId"].rpartition("-")[2])
@@ -192,7 +194,7 @@ class Replay:
             case "TRIM_HORIZON" | "AT_TIMESTAMP":
                 return iterator(name, shard, 0)
             case "LATEST":
-                return iterator(name, shard, len(self._pages(name)[shard]) - 1)
+                return iterator(name, shard, len(self._shards(name)[shard].records))
             case other:
                 raise Refused(f"iterators of type {other} are not served")
 

@@ -1,4 +1,7 @@
-"""sublet pulled from, `async for` on an event loop, or `for` in plain Python where `PULLED=plain`; each record acknowledged."""
+"""sublet pulled from, `async for` on an event loop, or `for` in plain Python where `PULLED=plain`; each record acknowledged.
+
+Pages are as large as Kinesis gives, as those of whom it is compared with.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from benchmarks.consumers.tally import Order, Tally
 
 
 async def on_a_loop(order: Order, tally: Tally) -> None:
-    async with Consumer(order.application, order.stream) as consumer:
+    async with Consumer(order.application, order.stream, poll_bytes=None) as consumer:
         async for _ in consumer.messages(auto_ack=True):
             tally.add(1)
 
 
 def plain(order: Order, tally: Tally) -> None:
-    with sublet.Consumer(order.application, order.stream) as consumer:
+    with sublet.Consumer(order.application, order.stream, poll_bytes=None) as consumer:
         for _ in consumer.messages(auto_ack=True):
             tally.add(1)
 

@@ -75,6 +75,7 @@ class SettingProperties(TypedDict, total=False):
     idle_poll_interval: timedelta
     maximum_batching_window: timedelta
     poll_limit: int
+    poll_bytes: int
     batch_size: int
     max_bytes_in_flight: int
     max_records_in_flight: int

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from sublet import Consumer, Context, SettingsError, SettingsInConflict, Stream
+from sublet import Consumer, Context, SettingsError, SettingsInConflict, Stream, StreamMode
 from sublet.decisions.fleet_status import Position
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.errors import LeaseTableNotFound, StreamNotAdopted
 from sublet.memory import FakeClock, MemoryAccount
-from sublet.protocol.stream_info import StreamMode
 from sublet.settings import StartKind, StartPosition
 from sublet.testing.turn_taking import TurnTaking
 
@@ -41,6 +40,12 @@ def test_limits_and_use(context: Context, orders: Stream) -> None:
     context.update_stream("invoices", mode=StreamMode.PROVISIONED)
     info = context.account_info()
     assert (info.open_shards, info.on_demand_streams) == (5, 0)
+
+
+def test_what_no_stream_can_be_is_refused_before_it_is_made(context: Context) -> None:
+    with pytest.raises(SettingsError, match="mode"):
+        context.create_stream("invoices", mode="PROVISIONED")  # type: ignore[arg-type] # as where nobody checks types
+    assert context.streams() == ["orders"]
 
 
 def test_a_program_goes_by_the_definition(orders: Stream) -> None:

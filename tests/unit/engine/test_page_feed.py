@@ -97,6 +97,29 @@ def test_a_fast_consumer_is_not_throttled_by_a_shard_that_counts() -> None:
     assert refused == []
 
 
+def test_pages_of_a_megabyte_catch_up_sooner_than_those_that_use_up_five_seconds() -> None:
+    """40 MB, by Kinesis' count of 2 MB a second."""
+
+    def lasted(poll_bytes: int | None) -> timedelta:
+        world = EngineWorld(replace(CONTINUOUS, poll_bytes=poll_bytes), throttled=True)
+        for _ in range(160):
+            world.shards.put("key", b"x" * 2**18)
+        came: list[datetime] = []
+
+        def watch(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+            answer = poll()
+            if isinstance(answer, Polled) and answer.page.records:
+                came.append(world.clock.steady())
+            return answer
+
+        world.stream.disturb = watch
+        world.window(lasts=MINUTE)
+        assert len(world.handler.data()) == 160
+        return came[-1] - came[0]
+
+    assert lasted(2**20) < 20.5 * SECOND < lasted(None)
+
+
 def test_throttled_polls_back_off_up_to_five_seconds_and_lose_nothing() -> None:
     """Five seconds is how long one reply of 10 MB uses up the shard's 2 MB a second."""
     world = EngineWorld(CONTINUOUS)

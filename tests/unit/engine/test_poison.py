@@ -161,6 +161,27 @@ def test_with_finite_attempts_it_is_set_aside_and_the_shard_goes_on(bisects: boo
     assert fleet.world.table.lease(POISON).crashes == 0
 
 
+def test_one_that_kills_side_by_side_is_set_aside_too() -> None:
+    """It dies in its lane's first call: the others never come to their ends, nor the checkpoint to it."""
+    fleet = Fleet(
+        settings=replace(
+            NO_WAITING,
+            batch_size=20,
+            parallelization_factor=3,
+            maximum_retry_attempts=1,
+            bisect_batch_on_function_error=True,
+            on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up",
+        )
+    )
+    fleet.poison = "2.17"
+    for _ in range(40):
+        fleet.tick()
+        fleet.world.clock.advance(MINUTE)
+    assert [record.data for kept in fleet.world.destination.taken for record in kept.records] == [b"2.17"]
+    assert all(fleet.done(shard) for shard in (0, 1, 3))
+    assert fleet.world.table.lease(POISON).crashes == 0
+
+
 def test_what_joins_a_record_that_kills_is_not_given_up_with_it() -> None:
     fleet = Fleet(
         settings=replace(

@@ -13,6 +13,8 @@ from sublet.decisions.window import Outcome
 from sublet.engine import side_by_side
 from sublet.handler import Batch
 from sublet.metric_names import Metric
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Tried
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
@@ -134,6 +136,54 @@ def test_what_fails_for_good_holds_the_checkpoint_before_it(poison: int) -> None
     world.poison, world.last = set(), defaultdict(lambda: -1)
     world.world.window()
     assert set(range(400)) <= {int(record.data) for record in world.done}
+
+
+@pytest.mark.parametrize("bisects", [True, False])
+def test_attempts_are_kept_though_the_other_lanes_had_not_come_so_far(bisects: bool) -> None:
+    """By a handler that takes no time, the first lane has given up before the second begins."""
+    settings = settings_with(
+        3,
+        handler_attempts=1,
+        maximum_retry_attempts=2,
+        bisect_batch_on_function_error=bisects,
+        on_failure=QUEUE,
+    )
+    world = EngineWorld(replace(settings, batch_size=10_000))
+    for n in range(60):
+        world.shards.put(f"key-{n % 6}", f"{n}".encode(), 0)
+    calls: list[list[bytes]] = []
+
+    def script(batch: Batch) -> None:
+        calls.append([record.data for record in batch.records])
+        if b"20" in calls[-1]:
+            raise ValueError("poison")
+
+    world.handler.script = script
+    windows = 0
+    while not world.destination.taken:
+        world.window()
+        windows += 1
+    aside = [record.data for kept in world.destination.taken for record in kept.records]
+    assert windows == 3
+    assert b"20" in aside
+    if bisects:
+        assert (aside, calls.count(aside)) == ([b"20"], 3)
+    else:
+        assert sum(b"20" in call for call in calls) == 3
+    assert {record for call in calls if b"20" not in call for record in call} | set(aside) == {
+        b"%d" % n for n in range(60)
+    }
+
+
+def test_attempts_of_a_lane_are_not_those_of_the_lanes_beside_it() -> None:
+    """Read with another parallelization_factor, they are known of the first record alone."""
+    world = EngineWorld(settings_with(1, maximum_retry_attempts=2, on_failure=QUEUE))
+    world.settings = replace(world.settings, batch_size=10)
+    numbers = [world.shards.put(f"key-{n}", f"{n}".encode(), 0) for n in range(4)]
+    world.change_lease(attempts=3, tried=Tried(Checkpoint(numbers[-1]), lanes=3))
+    world.window()
+    assert [len(kept.records) for kept in world.destination.taken] == [1]
+    assert world.handler.data() == [b"1", b"2", b"3"]
 
 
 @pytest.mark.parametrize("poison", IN_EACH_LANE)

@@ -313,6 +313,7 @@ def test_every_setting_survives_the_environment() -> None:
         idle_poll_interval=timedelta(seconds=90),
         maximum_batching_window=timedelta(seconds=30),
         poll_limit=11,
+        poll_bytes=100_000,
         batch_size=12,
         max_bytes_in_flight=33 * 2**20,
         max_records_in_flight=44_000,

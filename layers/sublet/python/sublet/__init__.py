@@ -22,6 +22,7 @@ _PUBLIC = {
     "sublet.handler": "Batch Handler",
     "sublet.protocol.checkpoint": "Checkpoint PendingCheckpoint",
     "sublet.protocol.records": "StreamRecord UserRecord",
+    "sublet.protocol.stream_info": "StreamMode",
     "sublet.settings": (
         "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter KclFleet LogExceptions Mode Settings "
         "StartKind StartPosition"
@@ -57,6 +58,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these line
     from sublet.protocol.checkpoint import PendingCheckpoint as PendingCheckpoint
     from sublet.protocol.records import StreamRecord as StreamRecord
     from sublet.protocol.records import UserRecord as UserRecord
+    from sublet.protocol.stream_info import StreamMode as StreamMode
     from sublet.settings import Balance as Balance
     from sublet.settings import Checkpointing as Checkpointing
     from sublet.settings import FailureDetails as FailureDetails

@@ -33,7 +33,8 @@ _PULLED = {
     "handler_concurrency": 10_000,
     "window": timedelta(days=7),
     "batch_size": 500,
+    "poll_bytes": 2**20,
 }
 """Acknowledgements alone say what is done; a handler call waits for as long as nobody wants records, in a slot for each lease;
-and no window's end gives back what is out. User records are made as they are wanted, some hundred at a time: an event loop that
-shares its interpreter is held for a millisecond by that, and not for ten."""
+and no window's end gives back what is out. User records are made as they are wanted, some hundred at a time, and pages are of a
+megabyte: an event loop that shares its interpreter is held for a millisecond by either, and not for ten."""

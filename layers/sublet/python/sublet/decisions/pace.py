@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.chance import Chance
 from sublet.protocol.records import Page
-from sublet.settings import Mode, Settings
+from sublet.settings import READ_BYTES_PER_SECOND, Mode, Settings
 
 SLOWS_DOWN = 10
 """A shard that has been quiet for so many seconds is polled each second: who waits for a record waits for a twentieth of the
@@ -21,6 +21,9 @@ time that there was none."""
 RECOVERS = 0.99
 """By so much, with each poll at the tip, the pace returns to what it was before others were found to read the shard too: to
 half in some minute."""
+
+KPL_BYTES = 51_200
+"""An aggregate of the KPL, unless it is told otherwise: what a record is taken to be before the shard has brought any."""
 
 SPREAD_BITS = 10
 SPREAD = 0.1
@@ -39,6 +42,10 @@ class Pace:
     """With the last page."""
     refusals: int = 0
     """In a row."""
+    page_bytes: int = 0
+    """Of the last page."""
+    record_bytes: int = KPL_BYTES
+    """Of a stream record, on average, in the last page that brought any."""
 
     def polled(self, page: Page, at: datetime, settings: Settings) -> Pace:
         """Answered: with this page."""
@@ -48,6 +55,8 @@ class Pace:
             at if page.records else self.records_at,
             shared if shared > settings.poll_interval else timedelta(0),
             is_at_tip,
+            page_bytes=page.data_bytes,
+            record_bytes=max(page.data_bytes // len(page.records), 1) if page.records else self.record_bytes,
         )
 
     def throttled(self, settings: Settings) -> Pace:
@@ -58,9 +67,12 @@ class Pace:
 
 
 def next_poll_at(pace: Pace, polled_at: datetime, chance: Chance, settings: Settings) -> datetime:
-    """After a poll that was answered: `poll_interval` while behind; at the tip as the pace is."""
+    """After a poll that was answered: `poll_interval` while behind, or as `poll_bytes` says; at the tip as the pace is."""
     if not pace.is_at_tip:
-        return polled_at + settings.poll_interval
+        paid_for = timedelta(seconds=pace.page_bytes / READ_BYTES_PER_SECOND)
+        return polled_at + (
+            settings.poll_interval if settings.poll_bytes is None else max(settings.poll_interval, paid_for)
+        )
     later = 1 + SPREAD * chance.getrandbits(SPREAD_BITS) / (1 << SPREAD_BITS)
     return polled_at + _interval_at_tip(pace, polled_at, settings) * later
 
@@ -71,6 +83,13 @@ def _interval_at_tip(pace: Pace, now: datetime, settings: Settings) -> timedelta
         return max(settings.idle_poll_interval, gathering)
     slower = max((now - pace.records_at) / SLOWS_DOWN, pace.shared, settings.poll_interval)
     return max(min(slower, settings.idle_poll_interval), gathering)
+
+
+def records_to_ask_for(pace: Pace, settings: Settings) -> int:
+    """In the next poll."""
+    if settings.poll_bytes is None:
+        return settings.poll_limit
+    return min(max(settings.poll_bytes // pace.record_bytes, 1), settings.poll_limit)
 
 
 def throttled_until(now: datetime, refusals: int) -> datetime:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TypedDict
 
+import msgspec
 from msgspec import Struct
 
 from sublet.decisions.read_position import LONGEST_RETENTION, SHORTEST_RETENTION
 from sublet.errors import SettingsError
 from sublet.protocol.stream_info import StreamInfo, StreamMode
+from sublet.settings.definition import Allowed, Definition, Elsewhere, any_of_kind
 
 
 class SetMode(Struct, frozen=True):
@@ -61,17 +63,28 @@ class Wanted(Struct, frozen=True):
     key: str | None = None
 
 
+def _is_retention(retention: timedelta) -> bool:
+    is_whole = retention % timedelta(hours=1) == timedelta(0)
+    return is_whole and SHORTEST_RETENTION <= retention <= LONGEST_RETENTION
+
+
+_OPTIONS = tuple(
+    Definition(name, kind, None, allowed, None, Elsewhere())
+    for name, kind, allowed in (
+        ("shards", int, Allowed("at least 1", lambda count: count >= 1)),
+        ("mode", StreamMode, any_of_kind(StreamMode)),
+        ("retention", timedelta, Allowed("whole hours, 24 hours to 365 days", _is_retention)),
+        ("key", str, any_of_kind(str)),
+    )
+)
+
+
 def check_wanted(wanted: Wanted) -> None:
     """What no stream can be. Raises SettingsError."""
-    if wanted.shards is not None and wanted.shards < 1:
-        raise SettingsError("shards", wanted.shards, "at least 1")
+    for option in _OPTIONS:
+        option.check(getattr(wanted, option.name))
     if wanted.shards is not None and wanted.mode is StreamMode.ON_DEMAND:
         raise SettingsError("shards", wanted.shards, "left out: an on-demand stream has as many as it needs")
-    if wanted.retention is None:
-        return
-    is_whole = wanted.retention % timedelta(hours=1) == timedelta(0)
-    if not is_whole or not SHORTEST_RETENTION <= wanted.retention <= LONGEST_RETENTION:
-        raise SettingsError("retention", str(wanted.retention), "whole hours, 24 hours to 365 days")
 
 
 def changes(now: StreamInfo, wanted: Wanted) -> tuple[Change, ...]:
@@ -79,8 +92,8 @@ def changes(now: StreamInfo, wanted: Wanted) -> tuple[Change, ...]:
 
     The mode is first, since only a provisioned stream's shards can be set.
     """
-    mode = wanted.mode or now.mode
-    check_wanted(Wanted(wanted.shards, mode, wanted.retention))
+    mode = now.mode if wanted.mode is None else wanted.mode
+    check_wanted(msgspec.structs.replace(wanted, mode=mode))
     planned: list[Change] = [] if mode is now.mode else [SetMode(mode)]
     if wanted.shards is not None:
         planned += [SetShards(count) for count in _shard_counts(now.open_shards, wanted.shards)]

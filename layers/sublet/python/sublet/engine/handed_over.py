@@ -31,7 +31,7 @@ class HandedOver:
         return self.records[place].approximate_arrival_timestamp
 
     def tried(self, run: Run) -> Tried:
-        return Tried(self.records[run.end - 1].checkpoint)
+        return Tried(self.records[run.end - 1].checkpoint, self.handling.progress.lanes)
 
     def time_left(self) -> timedelta:
         return self.handling.deadline - self.handling.ports.clock.steady()

@@ -119,7 +119,7 @@ class Handling:
         these attempts.
         """
         lease = self.held.lease
-        if lease.tried is None:
+        if lease.tried is None or lease.tried.lanes not in (1, self.progress.lanes):
             return lease.attempts, lease.crashes, 1
         tried = bisect_right(records, lease.tried.up_to, key=lambda record: record.checkpoint)
         return (lease.attempts if tried else 0), lease.crashes, tried

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.decisions.pace import Pace, next_poll_at, throttled_until
+from sublet.decisions.pace import Pace, next_poll_at, records_to_ask_for, throttled_until
 from sublet.decisions.read_position import ReadPosition
 from sublet.engine.held_lease import instant
 from sublet.errors import StreamError
@@ -114,7 +114,7 @@ class PageFeed:
         while self._wait_until(
             lambda: self._clock.steady() >= self._poll_at, lambda: self._poll_at - self._clock.steady()
         ):
-            reserved = Size(POLL_REPLY_MAX, self._settings.poll_limit)
+            reserved = Size(POLL_REPLY_MAX, records_to_ask_for(self._pace, self._settings))
             if not self._wait_until(lambda: self._budget.take(reserved), lambda: _FULL):  # noqa: B023 - waits for it right here
                 return None
             page = self._poll(reserved)
@@ -129,7 +129,7 @@ class PageFeed:
             self._reader.open()
             polled_at = instant(self._clock)
             self._poll_at = polled_at.steady + self._settings.poll_interval  # whatever becomes of this one
-            reply = self._reader.read(self._settings.poll_limit)
+            reply = self._reader.read(reserved.records)
             if isinstance(reply, PollRefusal):
                 self._refused(reply)
                 return None

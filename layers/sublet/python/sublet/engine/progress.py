@@ -48,6 +48,8 @@ class Progress:
         self._in_call: Checkpoint | None = None
         """The last record of the batch that the handler has just now."""
         self._written_at: datetime = clock.steady()
+        self.lanes = 1
+        """Its records are handled one call after another."""
         self.start()
 
     def start(self) -> None:

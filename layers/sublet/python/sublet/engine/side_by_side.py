@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.finished_prefix import FinishedPrefix
 from sublet.decisions.lanes import lanes_of
 from sublet.engine.progress import Progress
@@ -27,12 +28,21 @@ seldom, and what is finished out of order is bounded."""
 
 @dataclass(slots=True)
 class Spread:
-    """Records that are handed over side by side: the checkpoint follows the lowest that is not finished."""
+    """Records that are handed over side by side, in so many lanes: the checkpoint follows the lowest that is not finished.
+
+    limit   a lane that has come to this place goes on no more (None: there is none)
+    """
 
     records: Sequence[UserRecord]
     real: Progress
     lock: AbstractContextManager[object]
+    lanes: int
     prefix: FinishedPrefix = field(default_factory=FinishedPrefix)
+    limit: int | None = None
+
+    def go_no_further(self, place: int) -> None:
+        with self.lock:
+            self.limit = place if self.limit is None else min(self.limit, place)
 
     def finish(self, places: Sequence[int]) -> None:
         with self.lock:
@@ -56,14 +66,28 @@ class LaneProgress:
         return self.spread.real.finished
 
     @property
+    def lanes(self) -> int:
+        return self.spread.lanes
+
+    @property
     def is_unwritten(self) -> bool:
         """Or what this lane does next is not what follows the checkpoint."""
-        return self.spread.real.is_unwritten or not self.is_next
+        with self.spread.lock:
+            return self.spread.real.is_unwritten or not self.is_next
+
+    @property
+    def next_place(self) -> int:
+        """Of its first record that is not finished."""
+        return self.places[self.done] if self.done < len(self.places) else len(self.spread.records)
 
     @property
     def is_next(self) -> bool:
         """The first record that is not finished is this lane's."""
-        return self.done < len(self.places) and self.places[self.done] == self.spread.prefix.length
+        return self.done < len(self.places) and self.next_place == self.spread.prefix.length
+
+    @property
+    def has_come_to_limit(self) -> bool:
+        return self.spread.limit is not None and self.next_place >= self.spread.limit
 
     def finish(self, to: Checkpoint) -> None:
         records = self.spread.records
@@ -100,36 +124,41 @@ class LaneProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class EitherSignal:
-    """The session's, or that a lane beside this one goes on no more."""
+class LaneStop:
+    """The session's, or that this lane has come as far as one that goes on no more. To set it ends all lanes."""
 
     session: Signal
-    halt: Signal
+    progress: LaneProgress
 
     def set(self) -> None:
-        self.halt.set()
+        self.progress.spread.go_no_further(0)
 
     def is_set(self) -> bool:
-        return self.session.is_set() or self.halt.is_set()
+        return self.session.is_set() or self.progress.has_come_to_limit
 
     def wait(self, timeout: timedelta) -> bool:
-        return self.session.wait(timeout) or self.halt.is_set()
+        return self.session.wait(timeout) or self.progress.has_come_to_limit
 
 
 def handle_side_by_side(
     handling: Handling, progress: Progress, records: Sequence[UserRecord], millis_behind_latest: int
 ) -> bool:
-    """As Handling.handle: returns when every lane has ended. If one gives up, the others end with their next call."""
-    tasks, settings = handling.ports.tasks, handling.settings
-    spread, halt = Spread(records, progress, tasks.lock()), tasks.signal()
+    """As Handling.handle: returns when every lane has ended. If one gives up, the others come as far: its first record is then
+    what follows the checkpoint, and its attempts can be kept. After a call that hangs they end with their next call.
+
+    Where crashes are so many that a lease is tried alone, its records are not: who dies at once would take the others' calls down
+    time and again, and the checkpoint would never come to it.
+    """
+    tasks, is_careful = handling.ports.tasks, caution(handling.held.lease) >= Caution.ALONE
+    spread = Spread(
+        records, progress, tasks.lock(), 1 if is_careful else handling.settings.parallelization_factor
+    )
     lanes = []
-    for places in lanes_of(records, settings.parallelization_factor):
-        stop = EitherSignal(handling.stop, halt)
-        lanes.append((handling.lane(LaneProgress(spread, places), stop), places))
+    for places in lanes_of(records, spread.lanes):
+        lane = LaneProgress(spread, places)
+        lanes.append((handling.lane(lane, LaneStop(handling.stop, lane)), lane))
     handling.lanes = tuple(lane for lane, _ in lanes)
-    started = [
-        tasks.spawn(partial(_lane, lane, spread, places, millis_behind_latest)) for lane, places in lanes
-    ]
+    started = [tasks.spawn(partial(_lane, lane, of, millis_behind_latest)) for lane, of in lanes]
     faults = []
     for task in started:
         try:
@@ -142,13 +171,13 @@ def handle_side_by_side(
     return spread.prefix.length == len(records) and not handling.is_hung
 
 
-def _lane(lane: Handling, spread: Spread, places: Sequence[int], millis_behind_latest: int) -> None:
-    size = lane.settings.batch_size
+def _lane(lane: Handling, progress: LaneProgress, millis_behind_latest: int) -> None:
+    spread, places, size = progress.spread, progress.places, lane.settings.batch_size
     try:
         for start in range(0, len(places), size):
             batch = [spread.records[place] for place in places[start : start + size]]
             if not lane.handle(batch, millis_behind_latest):
-                lane.stop.set()
+                spread.go_no_further(0 if lane.is_hung else progress.next_place)
                 return
     except BaseException:
         lane.stop.set()

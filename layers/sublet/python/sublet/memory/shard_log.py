@@ -13,9 +13,6 @@ from sublet.settings import POLLS_PER_SECOND_MAX
 PAGE_BYTES = 10 * 2**20
 """Kinesis: GetRecords returns at most 10 MB, and always at least one record."""
 
-READ_BYTES_PER_SECOND = 2 * 2**20
-"""Kinesis: a shard's read limit, shared by all its consumers."""
-
 _SEQUENCE_VERSION = 2 << 184  # makes numbers of 56 digits that begin with 49, as the service's do
 
 

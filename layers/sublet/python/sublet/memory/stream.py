@@ -14,14 +14,14 @@ from datetime import datetime, timedelta
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamNotFound
 from sublet.memory.clock import FakeClock
-from sublet.memory.shard_log import READ_BYTES_PER_SECOND, ShardLog
+from sublet.memory.shard_log import ShardLog
 from sublet.polling import PollingReader
 from sublet.ports import Clock, PollRefusal, ShardReader
 from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import PutRecord
-from sublet.settings import POLLS_PER_SECOND_MAX, StartKind, StartPosition
+from sublet.settings import POLLS_PER_SECOND_MAX, READ_BYTES_PER_SECOND, StartKind, StartPosition
 
 ITERATOR_LIFETIME = timedelta(seconds=300)
 """Kinesis: an iterator not used for this long has expired."""

@@ -21,7 +21,13 @@ from sublet.settings.kinds import (
     StartKind,
     StartPosition,
 )
-from sublet.settings.limits import POLL_LIMIT_MAX, POLLS_PER_SECOND_MAX, check_sets_aside, check_window_fits
+from sublet.settings.limits import (
+    POLL_LIMIT_MAX,
+    POLLS_PER_SECOND_MAX,
+    READ_BYTES_PER_SECOND,
+    check_sets_aside,
+    check_window_fits,
+)
 from sublet.settings.text import duration_text, parse_duration, parse_setting, setting_text
 from sublet.settings.value import DEFINITIONS, PREFIX, SIGHTINGS_SUFFIX, Settings, unknown_setting
 
@@ -30,6 +36,7 @@ __all__ = [
     "POLLS_PER_SECOND_MAX",
     "POLL_LIMIT_MAX",
     "PREFIX",
+    "READ_BYTES_PER_SECOND",
     "SIGHTINGS_SUFFIX",
     "Balance",
     "Checkpointing",

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 POLL_LIMIT_MAX = 10_000
 """Kinesis: GetRecords returns at most 10,000 records (and 10 MB)."""
 
+READ_BYTES_PER_SECOND = 2 * 2**20
+"""Kinesis: of one shard, shared by all its consumers. A larger reply uses up the seconds after it too."""
+
 POLLS_PER_SECOND_MAX = 5
 """Kinesis: GetRecords calls a second on one shard, shared by all its consumers."""
 

@@ -1,0 +1,52 @@
+"""sublet pulled from on an event loop, beside a task that notes by how much its timer is late. `LOOP=uvloop`: that loop.
+`BESIDE=nothing`: the timer alone. `POLL_BYTES=0`: pages as large as Kinesis gives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+
+import uvloop
+from sublet.aio import Consumer
+
+from benchmarks.consumers.tally import Order
+
+EACH = 0.002
+"""Seconds between two looks at the clock."""
+
+LASTS = 8.0
+"""Seconds of the timer alone."""
+
+
+async def delays(found: list[float]) -> None:
+    while True:
+        due = time.perf_counter() + EACH
+        await asyncio.sleep(EACH)
+        found.append(time.perf_counter() - due)
+
+
+async def main(order: Order) -> None:
+    found: list[float] = []
+    if os.environ.get("BESIDE") == "nothing":
+        timing = asyncio.create_task(delays(found))
+        await asyncio.sleep(LASTS)
+    else:
+        settings = {"poll_bytes": None} if os.environ.get("POLL_BYTES") == "0" else {}
+        async with Consumer(order.application, order.stream, **settings) as consumer:
+            messages = consumer.messages(auto_ack=True)
+            await anext(messages)
+            timing = asyncio.create_task(delays(found))
+            for _ in range(order.expected):
+                await anext(messages)
+    timing.cancel()
+    print(json.dumps(sorted(found)), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    loop_factory = uvloop.new_event_loop if os.environ.get("LOOP") == "uvloop" else asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main(Order.from_command_line()))
