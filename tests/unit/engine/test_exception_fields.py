@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from traceback import format_exception
 
 import pytest
 from sublet.engine.exception_fields import TEXT_MAX, exception_fields, exception_text
+from sublet.protocol.json_text import ROOM_FOR_MISSING
 from sublet.settings import LogExceptions
 
 
 def test_a_failure_that_quotes_a_whole_batch_still_fits_into_one_line_of_the_log() -> None:
     fields = exception_fields(ValueError("x" * 10**6), LogExceptions.FULL)
-    assert len(fields["traceback"]) < TEXT_MAX + 100
+    assert len(fields["traceback"]) <= TEXT_MAX
+
+
+@pytest.mark.parametrize("character", ["\n", "错", "😀", "\ud800", "\x00"])
+def test_it_is_as_json_that_it_has_to_fit(character: str) -> None:
+    text = exception_text(ValueError(character * 40_000))
+    assert TEXT_MAX - 100 < len(json.dumps(text)) <= TEXT_MAX + 2
 
 
 @pytest.mark.parametrize("missing", [0, 2, 1_000])
 def test_of_a_longer_text_both_halves_are_left_and_the_length_of_what_is_not(missing: int) -> None:
     fault = ValueError("a" * (TEXT_MAX // 2) + "b" * (TEXT_MAX // 2 + missing))
     text, whole = exception_text(fault), "".join(format_exception(fault))
-    half = TEXT_MAX // 2
-    assert text == f"{whole[:half]}\n[... {len(whole) - TEXT_MAX} characters ...]\n{whole[-half:]}"
+    half = (TEXT_MAX - ROOM_FOR_MISSING) // 2
+    left = whole[:half], whole[-half + 1 :]  # a new line takes two bytes
+    assert text == f"{left[0]}\n[... {len(whole) - len(left[0]) - len(left[1])} characters ...]\n{left[1]}"
 
 
 def test_a_text_that_just_fits_is_whole() -> None:
-    fault = ValueError("x" * (TEXT_MAX - len("ValueError: \n")))
+    fault = ValueError("x" * (TEXT_MAX - len("ValueError: \\n")))
     assert exception_text(fault) == f"{type(fault).__name__}: {fault}\n"
 
 

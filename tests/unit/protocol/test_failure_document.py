@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from sublet.errors import DestinationRefused
 from sublet.handlers.kinesis_event import identifier
 from sublet.protocol.failure_document import (
     NOT_KEPT,
@@ -46,6 +47,13 @@ def batch(*records: UserRecord) -> SetAsideBatch:
         "orders:handle",
         Failure("ValueError", "orders.py:7"),
     )
+
+
+def is_taken(given: SetAsideBatch) -> bool:
+    try:
+        return bool(messages(given))
+    except DestinationRefused:
+        return False
 
 
 def documents(given: SetAsideBatch, limit: int = 256 * 1024) -> list[dict[str, object]]:
@@ -150,13 +158,38 @@ def test_records_that_do_not_fit_one_message_go_into_several_in_order() -> None:
     assert len({part.positions for part in parts}) == len(parts)
 
 
-def test_a_record_larger_than_a_message_is_named_without_its_data() -> None:
+def test_a_record_larger_than_a_message_is_refused() -> None:
+    """Without its data it would not be kept, and the checkpoint would go past it."""
     given = batch(record(1), record(2, b"x" * 300_000), record(3))
-    (body,) = (message.body for message in messages(given))
-    assert len(body) < 10_000
-    assert [line["data"] is None for line in json.loads(body)["sublet"]["records"]] == [False, True, False]
-    with pytest.raises(NotADocument, match="record 2 was too large"):
-        batch_of_message(body)
+    with pytest.raises(DestinationRefused, match="too large for a message of 262,144"):
+        messages(given)
+
+
+def test_a_record_that_an_earlier_version_only_named_is_refused() -> None:
+    document = json.loads(messages(batch(record(2)))[0].body)
+    document["sublet"]["records"][0]["data"] = None
+    with pytest.raises(NotADocument, match="record 2 is only named"):
+        batch_of_message(json.dumps(document))
+
+
+@pytest.mark.parametrize("character", ["x", "错", "😀", "\x00"])
+@pytest.mark.parametrize("size", [1, 60_000, 195_000])
+def test_a_text_has_the_room_that_records_leave(character: str, size: int) -> None:
+    failure = Failure("ValueError", "orders.py:7", character * 40_000)
+    given = replace(batch(record(1, b"x" * size)), failure=failure)
+    (message,) = messages(given)
+    assert len(message.body) <= 256 * 1024
+    read = batch_of_message(message.body)
+    assert read.records == given.records
+    assert read.failure is not None
+    assert (read.failure.text or "").startswith(character)
+
+
+def test_without_room_for_a_text_there_is_none() -> None:
+    largest = next(size for size in range(262_144 * 3 // 4, 0, -3) if is_taken(batch(record(1, b"x" * size))))
+    failure = Failure("ValueError", "orders.py:7", "text" * 100)
+    (message,) = messages(replace(batch(record(1, b"x" * (largest - 15))), failure=failure))
+    assert batch_of_message(message.body).failure == replace(failure, text="")
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"sublet": {}}', '{"sublet": 7}', '{"Message": "x"}'])

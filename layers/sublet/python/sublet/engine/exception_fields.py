@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from traceback import format_exception
 
+from sublet.protocol.json_text import shortened
 from sublet.settings import LogExceptions
 
 FRAMES_MAX = 5
 
+FRAMES_BYTES_MAX = 4_000
+
 TEXT_MAX = 32_000
-"""Characters. CloudWatch refuses an event of more than 256 KB, and a message may quote a whole batch."""
+"""Bytes of JSON. CloudWatch refuses an event of more than 256 KB, and a message may quote a whole batch."""
 
 
 def exception_fields(failure: BaseException, how: LogExceptions) -> dict[str, str]:
@@ -21,8 +24,8 @@ def exception_fields(failure: BaseException, how: LogExceptions) -> dict[str, st
 
 
 def exception_text(failure: BaseException) -> str:
-    """As Python prints it, traceback and all."""
-    return _shortened("".join(format_exception(failure)))
+    """As Python prints it, traceback and all. Where it is too long: where it was raised stands in the frames too."""
+    return shortened("".join(format_exception(failure)), TEXT_MAX)
 
 
 def frames_of(failure: BaseException) -> str:
@@ -31,12 +34,4 @@ def frames_of(failure: BaseException) -> str:
     while traceback is not None:
         frames.append(f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}")
         traceback = traceback.tb_next
-    return " > ".join(frames[-FRAMES_MAX:])
-
-
-def _shortened(text: str) -> str:
-    """Its beginning and its end: where it was raised stands between them, and in the frames."""
-    if len(text) <= TEXT_MAX:
-        return text
-    half = TEXT_MAX // 2
-    return f"{text[:half]}\n[... {len(text) - TEXT_MAX} characters ...]\n{text[-half:]}"
+    return shortened(" > ".join(frames[-FRAMES_MAX:]), FRAMES_BYTES_MAX)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from sublet.errors import DestinationRefused
+from sublet.protocol.json_text import shortened
 from sublet.protocol.records import StreamRecord, UserRecord
 
 MESSAGE_BYTES_MAX = 256 * 1024
@@ -93,9 +95,19 @@ class Message(NamedTuple):
 
 
 def messages(batch: SetAsideBatch, limit: int = MESSAGE_BYTES_MAX) -> list[Message]:
-    """The batch as messages of at most `limit` bytes. A record that is too large for one by itself goes without its data."""
+    """The batch as messages of at most `limit` bytes. Records come first: the exception's text has what the largest leaves.
+
+    Raises DestinationRefused for a record that is too large for one by itself. Without its data it would not be kept.
+    """
+    lines = [_record(record) for record in batch.records]
+    largest = max(len(_text(line)) + 1 for line in lines)
+    batch = _with_less_text(batch, limit - largest - ROOM_FOR_PART)
     room = limit - len(_text(_document(batch))) - ROOM_FOR_PART
-    parts = list(_parts(batch.records, room))
+    if largest > room:
+        raise DestinationRefused(
+            f"the largest record, as JSON of {largest:,} bytes, is too large for a message of {limit:,}: a bucket takes any"
+        )
+    parts = list(_parts(list(zip(batch.records, lines, strict=True)), room))
     return [_message(batch, part, number, len(parts)) for number, part in enumerate(parts, 1)]
 
 
@@ -109,14 +121,20 @@ def _message(
     return Message(_text(document), f"{batch.application} {batch.shard_id} {span}")
 
 
-def _parts(records: Sequence[UserRecord], room: int) -> Iterator[list[tuple[UserRecord, Json]]]:
+def _with_less_text(batch: SetAsideBatch, room: int) -> SetAsideBatch:
+    """So that its document without records fits into `room`, as far as that is the text's doing."""
+    if batch.failure is None or batch.failure.text is None:
+        return batch
+    bare = replace(batch, failure=replace(batch.failure, text=""))
+    text = shortened(batch.failure.text, room - len(_text(_document(bare))))
+    return replace(batch, failure=replace(batch.failure, text=text))
+
+
+def _parts(records: Sequence[tuple[UserRecord, Json]], room: int) -> Iterator[list[tuple[UserRecord, Json]]]:
     part: list[tuple[UserRecord, Json]] = []
     used = 0
-    for record in records:
-        line = _record(record)
-        if (size := len(_text(line)) + 1) > room:
-            line = {**line, "data": None}
-            size = len(_text(line)) + 1
+    for record, line in records:
+        size = len(_text(line)) + 1
         if part and used + size > room:
             yield part
             part, used = [], 0
@@ -257,7 +275,7 @@ def _user_records(lines: Sequence[Mapping[str, Any]]) -> Iterator[UserRecord]:
     for line in lines:
         number, key, text = line["sequenceNumber"], line["partitionKey"], line["data"]
         if text is None:
-            raise NotADocument(f"record {number} was too large for a message, and is only named in it")
+            raise NotADocument(f"record {number} is only named in it: an earlier version left its data out")
         data, arrived = b64decode(text), datetime.fromisoformat(line["approximateArrivalTimestamp"])
         if line["isAggregated"]:
             stream_record = shared.setdefault(number, StreamRecord(number, NOT_KEPT, key, arrived))

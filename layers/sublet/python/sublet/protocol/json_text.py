@@ -1,0 +1,32 @@
+"""Text in so many bytes of JSON: in ASCII, where a character takes up to twelve."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+
+ROOM_FOR_MISSING = 50
+"""Bytes, for what stands where a text was cut."""
+
+
+def json_size(text: str) -> int:
+    """Without the quotation marks."""
+    return len(json.dumps(text)) - 2
+
+
+def shortened(text: str, most: int) -> str:
+    """In at most `most` bytes: whole if it fits, or else its beginning and its end. Empty, if there is no room for that."""
+    if len(text) <= most and json_size(text) <= most:
+        return text
+    half = (most - ROOM_FOR_MISSING) // 2
+    if half <= 0:
+        return ""
+    beginning = _beginning(text[:half], half)
+    end = _beginning(text[-half:][::-1], half)[::-1]
+    missing = len(text) - len(beginning) - len(end)
+    return f"{beginning}\n[... {missing} characters ...]\n{end}"
+
+
+def _beginning(text: str, most: int) -> str:
+    lengths = range(len(text) + 1)
+    return text[: bisect_right(lengths, most, key=lambda length: json_size(text[:length])) - 1]
