@@ -94,8 +94,16 @@ def test_an_update_does_not_move_the_start_nor_contradict_itself() -> None:
         updated(defined, terms(), {"heartbeat_interval": "1h"})
 
 
-@pytest.mark.parametrize(("ack_wait", "max_ack_pending"), [(0, None), (None, 0)])
-def test_what_cannot_be_waited_for_is_refused(ack_wait: float | None, max_ack_pending: int | None) -> None:
+@pytest.mark.parametrize(
+    ("ack_wait", "max_ack_pending"),
+    [
+        (0, None),
+        ("5s", None),
+        (timedelta(days=3_650_000), None),
+        *((None, pending) for pending in (0, True, 1.5, "7", 10**13)),
+    ],
+)
+def test_what_cannot_be_waited_for_is_refused(ack_wait: Any, max_ack_pending: Any) -> None:
     with pytest.raises(SettingsError):
         checked_terms(Settings(application="audit", stream="orders"), ack_wait, max_ack_pending)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from sublet.decisions.pull_request import (
@@ -29,8 +30,10 @@ def test_a_fetch_needs_a_number_of_records_or_of_bytes() -> None:
         fetch_of(None, None)
 
 
-@pytest.mark.parametrize("given", [{"max_records": 0}, {"max_bytes": 0}])
-def test_a_maximum_is_at_least_one(given: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "given", [{name: value} for name in ("max_records", "max_bytes") for value in (0, "3", 1.5, True)]
+)
+def test_a_maximum_is_at_least_one(given: dict[str, Any]) -> None:
     for of in (
         partial(fetch_of, **{"max_records": None, "max_bytes": None} | given),
         partial(consume_of, **given),
@@ -89,9 +92,15 @@ def test_both_maxima_at_once_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"threshold_records": 11}, {"threshold_records": -1}, {"threshold_bytes": 5}]
+    "given",
+    [
+        {"threshold_records": 11},
+        {"threshold_records": -1},
+        {"threshold_records": "5"},
+        {"threshold_bytes": 5},
+    ],
 )
-def test_a_threshold_is_within_what_it_is_of(given: dict[str, int]) -> None:
+def test_a_threshold_is_within_what_it_is_of(given: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="threshold"):
         consume_of(max_records=10, **given)
 
@@ -163,6 +172,16 @@ def test_expires_is_half_a_minute_and_at_least_a_second() -> None:
     assert patience_of().expires == 30 * SECOND
     with pytest.raises(SettingsError, match="expires"):
         patience_of(0.9)
+
+
+@pytest.mark.parametrize(
+    "expires", ["5", float("nan"), float("inf"), 1e300, timedelta(days=366), None], ids=str
+)
+def test_a_duration_is_a_number_of_seconds_that_there_may_be(expires: Any) -> None:
+    with pytest.raises(
+        SettingsError, match=r"expires = .*: a number of seconds|expires = .*: at most 365 days"
+    ):
+        patience_of(expires)
 
 
 @pytest.mark.parametrize("heartbeat", [0.4, 31])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -81,3 +82,18 @@ def test_fewer_shards_by_halves_and_the_mode_first() -> None:
 def test_what_no_stream_can_be_is_refused(wanted: Wanted, name: str) -> None:
     with pytest.raises(SettingsError, match=name):
         changes(NOW, wanted)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("mode", "PROVISIONED", "one of StreamMode.PROVISIONED, StreamMode.ON_DEMAND: from sublet import StreamMode"),
+        ("shards", True, "a value of type int"),
+        ("shards", "2", "a value of type int"),
+        ("retention", 24, "a value of type timedelta"),
+        ("key", 7, "a value of type str"),
+    ],
+)  # fmt: skip
+def test_what_is_of_another_type_is_refused(option: str, value: Any, why: str) -> None:
+    with pytest.raises(SettingsError, match=f"{option} = .*{why}"):
+        changes(NOW, Wanted(**{option: value}))

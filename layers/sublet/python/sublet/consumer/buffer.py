@@ -279,7 +279,7 @@ class Buffer:
     def nak(self, delivery: Delivery, delay: timedelta | float) -> bool:
         with self._lock:
             self._end_turn()
-            again_at = self.clock.steady() + as_duration(delay)
+            again_at = self.clock.steady() + as_duration("delay", delay)
             counts = delivery.queue.nak(delivery.number, delivery.attempt, again_at)
             self._due_by(again_at)
             self._changed()

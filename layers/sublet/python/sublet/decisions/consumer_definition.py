@@ -11,7 +11,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sublet.decisions.pull_request import as_duration
+from sublet.decisions.pull_request import as_duration, is_whole
 from sublet.errors import SettingsError, SettingsInConflict
 from sublet.settings import Settings
 from sublet.settings.text import parse_setting, setting_text
@@ -21,6 +21,8 @@ ACK_WAIT = timedelta(minutes=5)
 """KCL has none."""
 
 MAX_ACK_PENDING = 1_000
+MAX_ACK_PENDING_MOST = 1_000_000_000
+"""No bound at all; and a number that can be read where it was written."""
 
 Options = Mapping[str, str]
 """By name, as text; empty for none."""
@@ -112,10 +114,10 @@ def checked_terms(
     settings: Settings, ack_wait: timedelta | float | None, max_ack_pending: int | None
 ) -> Terms:
     """With the defaults. Raises SettingsError."""
-    wait = ACK_WAIT if ack_wait is None else as_duration(ack_wait)
+    wait = ACK_WAIT if ack_wait is None else as_duration("ack_wait", ack_wait)
     pending = MAX_ACK_PENDING if max_ack_pending is None else max_ack_pending
     if wait <= timedelta(0):
         raise SettingsError("ack_wait", str(wait), "longer than nothing")
-    if pending < 1:
-        raise SettingsError("max_ack_pending", pending, "at least 1")
+    if not is_whole(pending) or not 1 <= pending <= MAX_ACK_PENDING_MOST:
+        raise SettingsError("max_ack_pending", pending, f"a whole number from 1 to {MAX_ACK_PENDING_MOST:,}")
     return Terms(settings, wait, pending)

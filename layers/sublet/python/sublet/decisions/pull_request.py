@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol, TypedDict
 
+from sublet.decisions.read_position import LONGEST_RETENTION
 from sublet.errors import SettingsError
 
 MAX_RECORDS = 500
@@ -192,15 +193,20 @@ def buffering_of(
 def _threshold(name: str, given: int | None, of: int, at_most: int) -> int:
     if given is None:
         return of // 2
-    if not 0 <= given <= at_most:
-        raise SettingsError(name, given, f"0 to {at_most}, what it is a threshold of")
+    if not is_whole(given) or not 0 <= given <= at_most:
+        raise SettingsError(name, given, f"a whole number, 0 to {at_most}, what it is a threshold of")
     return given
 
 
 def _check_positive(**given: int | None) -> None:
     for name, value in given.items():
-        if value is not None and value < 1:
-            raise SettingsError(name, value, "at least 1")
+        if value is not None and (not is_whole(value) or value < 1):
+            raise SettingsError(name, value, "a whole number, at least 1")
+
+
+def is_whole(given: object) -> bool:
+    """A number that counts something. To Python, True and False are numbers too."""
+    return isinstance(given, int) and not isinstance(given, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,17 +223,23 @@ def patience_of(
     expires: timedelta | float = EXPIRES, idle_heartbeat: timedelta | float | None = None
 ) -> Patience:
     """In seconds, or as timedeltas. Unless told otherwise the heartbeat is half of expires, within its limits."""
-    whole = as_duration(expires)
+    whole = as_duration("expires", expires)
     if whole < EXPIRES_MIN:
         raise SettingsError("expires", str(whole), f"at least {EXPIRES_MIN}")
     if idle_heartbeat is None:
         return Patience(whole, min(max(whole / 2, IDLE_HEARTBEAT_MIN), IDLE_HEARTBEAT_MAX))
-    heartbeat = as_duration(idle_heartbeat)
+    heartbeat = as_duration("idle_heartbeat", idle_heartbeat)
     if not IDLE_HEARTBEAT_MIN <= heartbeat <= IDLE_HEARTBEAT_MAX:
         raise SettingsError("idle_heartbeat", str(heartbeat), f"{IDLE_HEARTBEAT_MIN} to {IDLE_HEARTBEAT_MAX}")
     return Patience(whole, heartbeat)
 
 
-def as_duration(given: timedelta | float) -> timedelta:
-    """Seconds, or a timedelta as it is."""
-    return given if isinstance(given, timedelta) else timedelta(seconds=given)
+def as_duration(name: str, given: timedelta | float) -> timedelta:
+    """Seconds, or a timedelta as it is. Raises SettingsError for what is neither, or longer than Kinesis keeps any record."""
+    try:
+        lasts = given if isinstance(given, timedelta) else timedelta(seconds=given)
+    except (TypeError, ValueError, OverflowError):  # text; no number; and more than there is time
+        raise SettingsError(name, given, "a number of seconds, or a timedelta") from None
+    if lasts > LONGEST_RETENTION:
+        raise SettingsError(name, str(lasts), f"at most {LONGEST_RETENTION.days} days")
+    return lasts
