@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sublet.consumer.record import Record
-from sublet.decisions.pull_events import EventKind
+from sublet.decisions.pull_events import Event, EventKind
 from sublet.decisions.read_position import ReadPosition
 from sublet.errors import (
     LeaseTableNotFound,
@@ -402,3 +402,23 @@ def test_a_pull_that_ends_inside_of_with_leaves_the_others_going_on(end: str) ->
         assert later.ack()
         world.put(["d0"])
         assert len(data(consumer.fetch(1, expires=10))) == 1
+
+
+def test_an_on_event_that_raises_is_logged_and_changes_nothing() -> None:
+    world = PulledWorld()
+    world.put(["a0", "a1"])
+
+    def on_event(event: Event) -> None:
+        raise RuntimeError(f"what is a {event.kind}?")
+
+    with world.consumer(ack_wait=timedelta(seconds=5)) as consumer:
+        assert consumer._group.lasting is not None
+        consumer._group.lasting.listeners.insert(0, on_event)
+        forgotten = consumer.next()
+        assert forgotten is not None
+        world.sleep(10)
+        assert data(consumer.fetch(2)) == ["a0", "a1"]
+    assert world.told(EventKind.ACK_WAIT_OVER) == 1
+    assert [line.fields["event"] for line in world.log.lines if line.message == "on_event failed"] == [
+        event.kind for event in world.events
+    ]

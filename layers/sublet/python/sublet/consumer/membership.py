@@ -16,9 +16,10 @@ from sublet.consumer.world import World, limits_of
 from sublet.decisions.consumer_definition import Options, by_definition
 from sublet.decisions.failure_policy import Condition, Run, SetAside
 from sublet.decisions.pull_events import Event, EventKind
+from sublet.engine.exception_fields import exception_fields
 from sublet.engine.setting_aside import SettingAside
 from sublet.errors import SettingsInConflict
-from sublet.ports import Ports, Signal, Task
+from sublet.ports import Log, Ports, Signal, Task
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Settings
 
@@ -50,6 +51,7 @@ class Membership:
         self._lock = world.tasks.lock()
         self._steals = steals
         self._process: ConsumerProcess | None = None
+        self._log: Log | None = None
         self.listeners: list[Callable[[Event], object]] = [world.tell]
         self.buffer = Buffer(world.clock, world.tasks, limits_of(world.terms), self.tell)
         self.idle_heartbeat = 2 * world.settings.idle_poll_interval
@@ -122,7 +124,7 @@ class Membership:
             while not (after is None or self._stop.is_set() or after.wait(LOOKS)):
                 pass  # the stay before goes by the same worker id, so that its leases would look like ours
             joined = self._world.join(self._stop)
-            settings = joined.terms.settings
+            settings, self._log = joined.terms.settings, joined.ports.log
             self._defined, self.buffer.limits = joined.defined, limits_of(joined.terms)
             if settings.on_failure is not None:
                 self.buffer.set_aside = partial(_set_aside, joined.ports, settings)
@@ -174,9 +176,14 @@ class Membership:
         self._stop.set()
 
     def tell(self, event: Event) -> None:
-        """To all who listen."""
+        """To all who listen. What one of them raises is logged: it may be the thread of a lease that tells it."""
         for listener in list(self.listeners):
-            listener(event)
+            try:
+                listener(event)
+            except (Exception, SystemExit) as failure:  # noqa: BLE001 - whatever the user's code raises
+                if self._log is not None:
+                    how = self._world.settings.log_exceptions
+                    self._log.error("on_event failed", event=event.kind, **exception_fields(failure, how))
 
 
 def _set_aside(ports: Ports, settings: Settings, delivery: Delivery, reason: str) -> bool:
