@@ -268,6 +268,28 @@ def test_a_callback_that_raises_has_its_record_again_and_an_event_tells_on_the_l
     run(main())
 
 
+def test_a_callback_that_awaits_what_is_cancelled_has_failed(world: World) -> None:
+    async def main() -> None:
+        world.put("a0")
+        seen: list[int] = []
+
+        async def callback(record: Record) -> None:
+            seen.append(record.attempt)
+            if record.attempt == 1:
+                other = asyncio.create_task(asyncio.sleep(PATIENCE))
+                asyncio.get_running_loop().call_soon(other.cancel)
+                await other
+
+        consuming = await world.consumer(handler_backoff=timedelta(0)).consume(callback, auto_ack=True)
+        await until(lambda: len(seen) == 2)
+        consuming.drain()
+        await consuming.wait()
+        assert seen == [1, 2]
+        assert EventKind.CALLBACK_FAILED in [event.kind for event in world.events]
+
+    run(main())
+
+
 def test_a_callback_that_forgets_to_await_has_done_nothing(world: World) -> None:
     async def main() -> None:
         world.put("a0")

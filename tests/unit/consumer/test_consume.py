@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from datetime import datetime, timedelta
@@ -422,3 +423,29 @@ def test_an_on_event_that_raises_is_logged_and_changes_nothing() -> None:
     assert [line.fields["event"] for line in world.log.lines if line.message == "on_event failed"] == [
         event.kind for event in world.events
     ]
+
+
+@pytest.mark.parametrize("lanes", [None, 2])
+def test_a_callback_that_would_exit_has_failed(lanes: int | None) -> None:
+    world = PulledWorld()
+    world.put(["a0", "b0"])
+    seen: list[str] = []
+
+    def callback(record: Record) -> None:
+        seen.append(f"{record.data.decode()} {record.attempt}")
+        if seen == ["a0 1"]:
+            sys.exit(4)
+
+    with world.consumer() as consumer:
+        consuming = consumer.consume(callback, auto_ack=True, partition_by_key=lanes)
+        world.sleep(30)
+        consuming.drain()
+        consuming.wait()
+    assert sorted(seen) == ["a0 1", "a0 2", "b0 1"]
+    assert world.told(EventKind.CALLBACK_FAILED) == 1
+
+
+def test_no_lanes_are_refused_before_anything_begins() -> None:
+    world = PulledWorld()
+    with pytest.raises(SettingsError, match="partition_by_key"):
+        world.consumer().consume(print, partition_by_key=0)

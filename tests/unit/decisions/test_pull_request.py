@@ -14,6 +14,7 @@ from sublet.decisions.pull_request import (
     buffering_of,
     consume_of,
     fetch_of,
+    lanes_of,
     patience_of,
     together,
 )
@@ -193,3 +194,9 @@ def test_a_heartbeat_is_half_a_second_to_half_a_minute(heartbeat: float) -> None
 @pytest.mark.parametrize("heartbeat", [0.5, 30])
 def test_a_heartbeat_may_be_either_of_them(heartbeat: float) -> None:
     assert patience_of(timedelta(minutes=1), heartbeat).idle_heartbeat == heartbeat * SECOND
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_at_least_one_call_at_a_time_is_made(count: int) -> None:
+    with pytest.raises(SettingsError, match="partition_by_key"):
+        lanes_of(count)

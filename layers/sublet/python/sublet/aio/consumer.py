@@ -24,6 +24,7 @@ from sublet.decisions.pull_request import (
     Patience,
     buffering_of,
     fetch_of,
+    lanes_of,
     patience_of,
 )
 from sublet.decisions.work_distribution import WorkDistribution
@@ -133,9 +134,10 @@ class Consumer:
     ) -> Consuming:
         """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks."""
         demand, patience = buffering_of(**buffering)
+        lanes = lanes_of(partition_by_key)
         records = self._pull(demand, patience, on_event=on_event)
         return Consuming(
-            records, callback, settings=self.settings, auto_ack=auto_ack, lanes=partition_by_key,
+            records, callback, settings=self.settings, auto_ack=auto_ack, lanes=lanes,
             bound=demand.max_records,
         )  # fmt: skip
 

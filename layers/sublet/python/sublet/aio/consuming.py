@@ -93,9 +93,17 @@ class Consuming:
             returned = await self._callback(record)
             if self._auto_ack:
                 check_ran(returned)
-        except Exception as failure:  # noqa: BLE001 - whatever the user's code raises: the others go on
+        except (Exception, asyncio.CancelledError) as failure:
+            if isinstance(failure, asyncio.CancelledError) and _is_cancelled():
+                raise
             if (event := failed(record.plain, failure, self._settings)) is not None:
                 self._records.tell(event)
         else:
             if self._auto_ack:
                 await record.ack()
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is; else something that the callback awaited was."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

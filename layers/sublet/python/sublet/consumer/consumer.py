@@ -230,14 +230,15 @@ class Consumer:
         Raises SettingsError for an async callback, which `sublet.aio` calls, and for what is none.
         """
         from sublet.consumer.consuming import Consuming, check_callback
-        from sublet.decisions.pull_request import buffering_of
+        from sublet.decisions.pull_request import buffering_of, lanes_of
 
         check_callback(callback)
         demand, patience = buffering_of(**buffering)
+        lanes = None if partition_by_key is None else lanes_of(partition_by_key)
         group, records = self._group, self._pull(demand, patience, on_event=on_event)
         return Consuming(
             records, callback, tasks=group.world.tasks, settings=self.settings, tell=records.tell, auto_ack=auto_ack,
-            lanes=partition_by_key, bound=demand.max_records,
+            lanes=lanes, bound=demand.max_records,
         )  # fmt: skip
 
     def _pull(

@@ -92,7 +92,7 @@ class Consuming:
                 self._auto_ack
             ):  # who acknowledges by hand may well have left it to others, and return their Future
                 check_ran(returned)
-        except Exception as failure:  # noqa: BLE001 - whatever the user's code raises: the others go on
+        except BaseException as failure:  # noqa: BLE001 - whatever the user's code raises, SystemExit too: the others go on
             if (event := failed(record, failure, self._settings)) is not None:
                 self._tell(event)
         else:
@@ -100,7 +100,7 @@ class Consuming:
                 record.ack()
 
 
-def failed(record: Record, failure: Exception, settings: Settings) -> Event | None:
+def failed(record: Record, failure: BaseException, settings: Settings) -> Event | None:
     """Have a record come again whose callback raised, and what is to be told of it; None if nothing hangs on it any more."""
     again_after = handler_backoff(record.attempt, settings)
     if not record.nak(again_after):

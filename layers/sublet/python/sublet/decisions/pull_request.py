@@ -190,6 +190,12 @@ def buffering_of(
     return consume_of(**maxima), patience_of(expires, idle_heartbeat)
 
 
+def lanes_of(partition_by_key: int) -> int:
+    """So many calls side by side. Raises SettingsError."""
+    _check_positive(partition_by_key=partition_by_key)
+    return partition_by_key
+
+
 def _threshold(name: str, given: int | None, of: int, at_most: int) -> int:
     if given is None:
         return of // 2
