@@ -12,12 +12,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from sublet.consumer import turn
+from sublet.consumer.admission import Admission, Offer
 from sublet.consumer.admitted import ends_of
-from sublet.consumer.delivery import BufferLimits, LookAgain, Offer, Pull, SetAside, Waiter
+from sublet.consumer.delivery import BufferLimits, LookAgain, Pull, SetAside, Waiter
 from sublet.consumer.shard_queue import ShardQueue, Totals
 from sublet.consumer.turn import Delivery, Turn
 from sublet.decisions.pull_events import Event, EventKind
-from sublet.decisions.pull_request import Demand, FetchProgress, Size, as_duration, fitting, together
+from sublet.decisions.pull_request import Demand, FetchProgress, Size, as_duration, together
 from sublet.errors import SettingsError
 from sublet.handler import Batch
 from sublet.ports import Clock, Tasks
@@ -43,7 +44,7 @@ class Buffer:
         """Those that may have something to hand out, in the order of their turns."""
         self._due_at: datetime | None = None
         """Nothing is to come again before."""
-        self._offers: deque[Offer] = deque()
+        self._admission = Admission(self._totals)
         self._pulls: list[Pull] = []
         self._waiters: list[Waiter] = []
         self._turn: Turn | None = None
@@ -51,7 +52,6 @@ class Buffer:
         self._taken = 0
         """Of the turn before."""
         self._demand: Demand | None = None
-        self._is_filling = True
         self._is_closed = False
         self._fault: BaseException | None = None
         self.set_aside: SetAside | None = None
@@ -74,19 +74,14 @@ class Buffer:
                 return
             queue.batch = batch
             offer = Offer(queue, batch, ends, self.tasks.signal())
-            self._offers.append(offer)
+            self._admission.offers.append(offer)
             self._note_turn()
             self._admit()
         while not offer.changed.wait(LOOKS_AGAIN):
             if batch.remaining_time_in_millis() == 0:
-                self._withdraw(offer)
+                with self._lock:
+                    self._admission.withdraw(offer)
                 return
-
-    def _withdraw(self, offer: Offer) -> None:
-        with self._lock:
-            if offer in self._offers:
-                self._offers.remove(offer)
-                offer.queue.is_cut = True
 
     def wait_until_done(self, shard_id: str) -> bool:
         """Whether all that was admitted of it is acknowledged, which may take long; if not, its lease is to be left."""
@@ -124,9 +119,7 @@ class Buffer:
             return
         self._end_turn()
         queue.void()
-        for offer in [offer for offer in self._offers if offer.queue is queue]:
-            self._offers.remove(offer)
-            offer.changed.set()
+        self._admission.void(queue)
 
     # For whoever pulls.
 
@@ -225,7 +218,7 @@ class Buffer:
         if isinstance(pull.wants, FetchProgress) or self._pulls != [pull] or not queue.has_next:
             return
         at_most = min(turn.RECORDS, turn.FIRST_RECORDS + 2 * self._taken)
-        if self._offers:
+        if self._admission.offers:
             piece = queue.admitted.piece(queue.upcoming)
             at = piece.place(queue.upcoming)
             at_most = min(at_most, self._wanted().before_low(piece.ends, at, self._totals))
@@ -334,9 +327,7 @@ class Buffer:
         with self._lock:
             self._end_turn()
             self._is_closed = True
-            for offer in self._offers:
-                offer.changed.set()
-            self._offers.clear()
+            self._admission.void()
             self._changed()
 
     def fail(self, fault: BaseException) -> None:
@@ -354,7 +345,7 @@ class Buffer:
             waiter.set()
 
     def _admit_if_low(self) -> None:
-        if self._offers and (self._is_filling or self._wanted().is_low(self._totals)):
+        if self._admission.is_due(self._wanted()):
             self._admit()
 
     def _wanted(self) -> Demand:
@@ -365,41 +356,8 @@ class Buffer:
         return demand
 
     def _admit(self) -> None:
-        """Records of all offers in turn, as long as they are wanted: a hot shard gets no more of the room than any other."""
-        demand, buffered = self._wanted(), self._totals
-        self._is_filling = self._is_filling or demand.is_low(buffered)
-        blocked = in_round = 0
-        has_admitted = False
-        while self._is_filling and blocked < len(self._offers):
-            offer = self._offers[0]
-            wanted = demand.takes(offer.ends, offer.at, buffered)
-            if not wanted:
-                self._is_filling = False
-                break
-            in_round = in_round or len(self._offers)
-            count = min(max(wanted // in_round, 1), self._may_admit(offer))
-            in_round -= 1
-            if count:
-                offer.queue.admit(offer.batch, offer.ends, offer.at, count)
-                offer.at += count
-                self._stand_in_line(offer.queue)
-                has_admitted = True
-            blocked = 0 if count else blocked + 1
-            self._next_turn(offer)
-        if has_admitted:
+        got = self._admission.admit(self._wanted(), self.limits)
+        for queue in got:
+            self._stand_in_line(queue)
+        if got:
             self._changed()
-
-    def _may_admit(self, offer: Offer) -> int:
-        """How many of its records do not exceed what may be pending of their shard, and unfinished of all. One always may be
-        unfinished."""
-        unfinished = self._totals.unfinished_bytes
-        fit = fitting(offer.ends, offer.at, self.limits.max_bytes - unfinished)
-        pending = self.limits.max_ack_pending - offer.queue.pending
-        return max(min(offer.left, pending, fit or int(unfinished == 0)), 0)
-
-    def _next_turn(self, offer: Offer) -> None:
-        if offer.left:
-            self._offers.rotate(-1)
-        else:
-            self._offers.popleft()
-            offer.changed.set()

@@ -10,9 +10,7 @@ from typing import NamedTuple, Protocol
 
 from sublet.consumer.shard_queue import ShardQueue
 from sublet.consumer.turn import Delivery
-from sublet.decisions.pull_request import NO_DEMAND, Demand, Ends, FetchProgress
-from sublet.handler import Batch
-from sublet.ports import Signal
+from sublet.decisions.pull_request import NO_DEMAND, Demand, FetchProgress
 
 
 class Waiter(Protocol):
@@ -51,22 +49,6 @@ class Pull:
         if self.is_expired or self.is_draining or self.is_over:
             return NO_DEMAND
         return self.wants.demand() if isinstance(self.wants, FetchProgress) else self.wants
-
-
-@dataclass(slots=True, eq=False)
-class Offer:
-    """A batch that a session's thread waits to have admitted: `at` is the next record of it."""
-
-    queue: ShardQueue
-    batch: Batch
-    ends: Ends
-    changed: Signal
-    at: int = 0
-
-    @property
-    def left(self) -> int:
-        """So many records are still to be admitted."""
-        return len(self.batch.records) - self.at
 
 
 @dataclass(frozen=True, slots=True)
