@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
+
 import pytest
-from sublet.handlers.item_failures import failed
+from sublet.errors import HandlerContractBroken
+from sublet.handlers.item_failures import check_sendable, failed
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.records import StreamRecord
 
@@ -21,6 +27,24 @@ def failures(*identifiers: object) -> dict[str, object]:
     return {"batchItemFailures": [{"itemIdentifier": identifier} for identifier in identifiers]}
 
 
+class Response(NamedTuple):
+    """JSON, but an array."""
+
+    batchItemFailures: list[object]  # noqa: N815 - as AWS spells it
+
+
+@dataclass
+class NoJson:
+    batchItemFailures: list[object]  # noqa: N815 - as above
+
+
+class WithAttributes(dict[str, object]):
+    """As some libraries' dicts."""
+
+    def __getattr__(self, name: str) -> object:
+        return self[name]
+
+
 @pytest.mark.parametrize(
     "returned",
     [
@@ -33,6 +57,7 @@ def failures(*identifiers: object) -> dict[str, object]:
         {"batchItemFailures": None},
         "Successfully processed 6 records.",
         {"statusCode": 200},
+        WithAttributes(batchItemFailures=[]),
         True,
         6,
     ],
@@ -84,6 +109,8 @@ def test_what_is_before_the_lowest_is_done(returned: object, first: int) -> None
         {"batchItemFailures": [None]},
         {"batchItemFailures": {"itemIdentifier": "103"}},
         {"batchItemFailures": "103"},
+        json.dumps(failures("103")),
+        Response([{"itemIdentifier": "103"}]),
     ],
     ids=repr,
 )
@@ -104,7 +131,25 @@ def test_of_an_aggregate_that_was_begun_before_the_part_in_this_batch_counts() -
     assert "names no record of the batch" in done_before.why
 
 
+@pytest.mark.parametrize(
+    "returned", [None, {}, "text", 6, Decimal("6.5"), {"took": [Decimal(1)]}, failures("103"), Response([])], ids=repr
+)  # fmt: skip
+def test_what_lambda_can_send_may_be_returned(returned: object) -> None:
+    check_sendable(returned)
+
+
+def test_what_lambda_cannot_send_fails_the_batch_as_there() -> None:
+    circular: list[object] = []
+    circular.append(circular)
+    for returned in (NoJson([]), {"x": object()}, {(1, 2): 3}, b"bytes", {1, 2}, circular):
+        with pytest.raises(HandlerContractBroken, match=f"of type {type(returned).__name__} that is no JSON"):
+            check_sendable(returned)
+
+
 def test_nothing_that_was_returned_is_told() -> None:
+    with pytest.raises(HandlerContractBroken) as told:
+        check_sendable({"secret": object()})
+    assert "secret" not in str(told.value)
     found = failed(failures("secret"), RECORDS)
     assert found is not None
     assert "secret" not in found.why

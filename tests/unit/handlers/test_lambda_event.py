@@ -231,6 +231,15 @@ def test_a_generator_has_run_nothing() -> None:
         handler_of(function, LAMBDA).handle(batch([b"a"]))
 
 
+@pytest.mark.parametrize("reports", [True, False])
+def test_what_lambda_could_not_send_is_not_done(reports: bool) -> None:
+    handler = handler_of(
+        lambda event, _: {"seen": set(event)}, replace(LAMBDA, report_batch_item_failures=reports)
+    )
+    with pytest.raises(HandlerContractBroken, match="no JSON"):
+        handler.handle(batch([b"a"]))
+
+
 def test_an_await_that_was_forgotten_has_run_nothing() -> None:
     async def store(_: Json) -> None: ...
 

@@ -5,9 +5,12 @@ https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-batchfailurereport
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import NamedTuple
 
+from sublet.errors import HandlerContractBroken
 from sublet.protocol.records import UserRecord
 
 FAILURES = "batchItemFailures"
@@ -21,13 +24,39 @@ class Failed(NamedTuple):
     why: str
 
 
+def check_sendable(returned: object) -> None:
+    """Raise HandlerContractBroken for what Lambda's runtime could not send as JSON: there the invocation fails
+    (Runtime.MarshalError), and its batch comes again.
+
+    https://github.com/aws/aws-lambda-python-runtime-interface-client, awslambdaric/lambda_runtime_marshaller.py
+    """
+    try:
+        json.dumps(returned, default=_number)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise HandlerContractBroken(
+            f"the handler returned a value of type {type(returned).__name__} that is no JSON, with which Lambda fails its "
+            f"invocation: return None, or a dict with {FAILURES}"
+        ) from problem
+
+
+def _number(value: object) -> float:
+    """Of what is no JSON, Lambda sends a Decimal alone."""
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
 def failed(returned: object, records: Sequence[UserRecord]) -> Failed | None:
     """None: all is done. So it is with no failures, and with whatever else a handler of Lambda's may return.
 
     Several failures count from the lowest on. One that names no record of the batch leaves nothing certain: all failed.
     A sequence number names its aggregate's first user record in the batch; with `:<sub-sequence number>`, that one.
     """
-    reported = returned.get(FAILURES) if isinstance(returned, Mapping) else None
+    if not isinstance(returned, Mapping):
+        is_elsewhere = hasattr(returned, FAILURES) or (isinstance(returned, str) and FAILURES in returned)
+        in_what = f"{FAILURES} is in a {type(returned).__name__}, and not in a dict"
+        return Failed(0, f"{in_what}, so that the whole batch counts as failed") if is_elsewhere else None
+    reported = returned.get(FAILURES)
     if reported is None:
         return None
     if not isinstance(reported, list | tuple):

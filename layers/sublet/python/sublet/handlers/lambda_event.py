@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sublet.errors import BatchItemsFailed
 from sublet.handler import Batch
 from sublet.handlers.contract import finished
-from sublet.handlers.item_failures import failed
+from sublet.handlers.item_failures import check_sendable, failed
 from sublet.handlers.kinesis_event import kinesis_event, stream_arn_of
 from sublet.handlers.lambda_context import FunctionIdentity, context_of
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
@@ -37,7 +37,7 @@ class LambdaEventHandler:
     turn: AbstractContextManager[object]
     new_id: Callable[[], object] = uuid.uuid4
     reports_failures: bool = True
-    """Off: what the function returns means nothing, as behind a mapping without ReportBatchItemFailures."""
+    """Off: what the function returns means nothing, as behind a mapping without ReportBatchItemFailures, if it is JSON at all."""
 
     def handle(self, batch: Batch) -> None:
         """Raises BatchItemsFailed for what the handler reports, beside what it raises."""
@@ -46,6 +46,7 @@ class LambdaEventHandler:
         context = context_of(self.identity, str(self.new_id()), batch.remaining_time_in_millis)
         with self.turn:
             returned = finished(self.function(event, context))
+        check_sendable(returned)
         if not self.reports_failures or (found := failed(returned, batch.records)) is None:
             return
         if found.first > 0:
