@@ -9,6 +9,8 @@ import pytest
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.engine.resuming import resume
 from sublet.errors import WorkerIdInUse
+from sublet.protocol.lease_row import encode_row
+from sublet.protocol.lease_writes import delete
 
 from tests.doubles.engine_world import CONTINUOUS, SECOND, SHARD, EngineWorld
 
@@ -41,6 +43,14 @@ def test_a_twin_is_refused_by_name_and_has_written_nothing() -> None:
 def test_what_another_takes_meanwhile_is_theirs() -> None:
     world = left_behind(SHARD)
     world.at(SECOND, world.steal)
+    assert resume(world.ports, MINE, world.tasks.signal()) == ()
+
+
+def test_a_row_that_goes_or_turns_malformed_meanwhile_is_nobody_s() -> None:
+    world = left_behind(SHARD, OTHER)
+    malformed = {**encode_row(world.table.lease(OTHER)), "checkpoint": {"S": "yesterday"}}
+    world.at(SECOND, lambda: world.table.real.apply(delete(world.table.lease())))
+    world.at(SECOND, lambda: world.table.real.put_row(malformed))
     assert resume(world.ports, MINE, world.tasks.signal()) == ()
 
 

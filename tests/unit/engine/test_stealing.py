@@ -10,7 +10,9 @@ import pytest
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Outcome
+from sublet.engine.lease_worker import LeaseWorker
 from sublet.protocol.lease import Lease
+from sublet.protocol.lease_writes import WriteKind
 
 from tests.doubles.engine_world import CONTINUOUS, SECOND, SHARD, EngineWorld, only, outcomes
 
@@ -72,6 +74,26 @@ def test_an_old_claim_is_none() -> None:
     world.clock.advance(CONTINUOUS.failover_time)
     world.change_lease(lease_counter=8)
     assert only(world.window(item, lasts=SECOND)).outcome is Outcome.COULD_NOT_ACQUIRE
+
+
+@pytest.mark.parametrize(
+    ("why", "given_back_after", "acquired_after"),
+    [(ClaimReason.STEAL, None, 5), (ClaimReason.STEAL, 2, 2), (ClaimReason.FREE, None, 0)],
+    ids=["not given back", "given back", "nobody's"],
+)
+def test_an_owner_is_asked_for_its_lease_for_a_while_and_then_stolen_from(
+    why: ClaimReason, given_back_after: int | None, acquired_after: int
+) -> None:
+    world = steal_world()
+    world.change_lease(lease_owner=None if why is ClaimReason.FREE else "another", lease_counter=7)
+    item = replace(world.item(SHARD, why=why), dispatched_at=world.clock.now())
+    if given_back_after is not None:
+        world.at(given_back_after * SECOND, lambda: world.change_lease(lease_owner=None))
+    world.window(item, worker=LeaseWorker(world.ports, world.handler, world.settings, asks=True))
+    acquired = next(
+        write.at for write in world.table.writes if write.kind is WriteKind.ACQUIRE and write.applied
+    )
+    assert (acquired - world.began) // SECOND == acquired_after
 
 
 @pytest.mark.parametrize("max_leases", [1, 2])
