@@ -19,7 +19,7 @@ from tests.e2e.deliveries import wait_until
 from tests.e2e.fleet import Fleet
 from tests.interop.build import Profile
 from tests.interop.workers import SIDES, Java
-from tests.mixed_fleet.stage import Stage
+from tests.mixed_fleet.stage import PATIENCE, Stage
 from tests.mixed_fleet.verdict import LOST
 from tests.mixed_fleet.workers import How, Side, Worker
 
@@ -63,44 +63,37 @@ class EvenShares:
         stage = self.stage
         stage.keys = even_keys(OF_FOUR.shards, KEYS_A_SHARD)
         with stage.producing():
-            started = self._hire()
-            self._is_even(started)
+            if self.first is not First.JAVA:
+                self._hire_ours()
+            if self.first is First.SUBLET:
+                self._is_even(PATIENCE)
+            self._hire_java()
+            if self.first is First.JAVA:
+                self._is_even(PATIENCE)
+                self._hire_ours()
+            self._is_even(EVEN_WITHIN)
             self._rests()
             for side in (Side.SUBLET, SIDES[self.profile]):
                 self._loses(stage.busiest(side))
         stage.drained()
 
-    def _hire(self) -> float:
-        """When the last one was started."""
-        stage, employer = self.stage, self.java.employer
-        if self.first is not First.JAVA:
-            self._hire_ours()
-        if self.first is First.SUBLET:
-            stage.settle("sublet has every lease", stage.alive(), each=True)
-        stage.hire(self.java.kcl(self.profile, "1"))
+    def _hire_java(self) -> None:
+        self.stage.hire(self.java.kcl(self.profile, "1"))
         time.sleep(APART)
-        stage.hire(self.java.kcl(self.profile, "2"))
-        started = time.monotonic()
-        if self.first is First.JAVA:
-            stage.settle("Java has every lease", stage.alive(), each=True)
-            started = time.monotonic()
-            self._hire_ours()
-        stage.note(f"all are started, {employer.failover_seconds} s failover time", started)
-        return started
+        self.stage.hire(self.java.kcl(self.profile, "2"))
 
     def _hire_ours(self) -> None:
         for name in ("1", "2"):
             self.stage.hire(self.java.employer.sublet(name))
 
-    def _is_even(self, started: float) -> None:
-        stage = self.stage
-        even = {worker.worker_id: OF_FOUR.shards // 4 for worker in stage.alive()}
+    def _is_even(self, limit: float) -> None:
+        stage, started = self.stage, time.monotonic()
+        names = [worker.worker_id for worker in stage.alive()]
+        even = dict.fromkeys(names, OF_FOUR.shards // len(names))
         wait_until(
-            lambda: stage.held() == even,
-            EVEN_WITHIN,
-            lambda: f"not even: {stage.watch.owners()}, wanted {even}",
+            lambda: stage.held() == even, limit, lambda: f"not even: {stage.watch.owners()}, wanted {even}"
         )
-        stage.note("two each", started)
+        stage.note(f"even, since {names[-1]} was started", started)
 
     def _rests(self) -> None:
         stage, started = self.stage, time.monotonic()
