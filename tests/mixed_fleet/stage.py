@@ -31,7 +31,7 @@ PATIENCE = 240.0
 @dataclass
 class Stage:
     """`unordered`: texts that others than the fleet's own producer have put; `others`: the worker id of processes that nobody
-    hired, such as a deployment's; `keys`: of the events that are put.
+    hired, such as a deployment's; `keys`: of the events that are put; `aggregates`: some of them together.
     """
 
     fleet: Fleet
@@ -42,6 +42,7 @@ class Stage:
     unordered: list[str] = field(default_factory=list)
     others: str | None = None
     keys: Sequence[str] = KEYS
+    aggregates: bool = True
 
     @property
     def watch(self) -> TableWatch:
@@ -120,7 +121,7 @@ class Stage:
             try:
                 while not over.wait(PRODUCE_EVERY):
                     turn += 1
-                    self.fleet.produce(self.keys, aggregated=turn % 4 == 0)
+                    self.fleet.produce(self.keys, aggregated=self.aggregates and turn % 4 == 0)
             except BaseException as fault:  # noqa: BLE001 - raised below, in the thread that asks
                 faults.append(fault)
 

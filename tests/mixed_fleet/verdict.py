@@ -106,7 +106,7 @@ def judge(
         out_of_order=tuple(out_of_order(one for one in deliveries if one.text not in apart)),
         children_too_early=tuple(_children_too_early(deliveries, parents)),
         unexplained=tuple(_unexplained(handled, tenures)),
-        repeats=_repeats(handled, ends),
+        repeats=_repeats(handled, ends, tenures),
     )
 
 
@@ -170,21 +170,29 @@ def _tenure_at(at: int, worker_id: str, of_shard: Sequence[Tenure]) -> Tenure | 
     return mine[index - 1] if index else None
 
 
-def _repeats(handled: Iterable[Handled], ends: Mapping[str, End | None]) -> Counter[Repeat]:
+def _repeats(
+    handled: Iterable[Handled], ends: Mapping[str, End | None], tenures: Mapping[str, Sequence[Tenure]]
+) -> Counter[Repeat]:
     """By what had become of whoever handled the record before."""
-    last: dict[str, str] = {}
+    last: dict[str, Handled] = {}
     counted: Counter[Repeat] = Counter()
-    for delivery, worker_id in handled:
-        before = last.get(delivery.text)
+    for one in handled:
+        before = last.get(one.delivery.text)
         if before is not None:
-            what = _what_happened(ends.get(before), delivery)
-            counted[Repeat(_side(before), what, _side(worker_id))] += 1
-        last[delivery.text] = worker_id
+            of_shard = tenures.get(before.delivery.shard_id, ())
+            what = _what_happened(before, ends.get(before.worker_id), one.delivery.at, of_shard)
+            counted[Repeat(_side(before.worker_id), what, _side(one.worker_id))] += 1
+        last[one.delivery.text] = one
     return counted
 
 
-def _what_happened(end: End | None, delivery: Delivery) -> str:
-    return end.how if end is not None and end.at < delivery.at else LOST
+def _what_happened(before: Handled, end: End | None, again_at: int, of_shard: Sequence[Tenure]) -> str:
+    """Who had lost the lease already when the story ended it did not repeat anything by its end."""
+    if end is None or end.at >= again_at:
+        return LOST
+    tenure = _tenure_at(before.delivery.at, before.worker_id, of_shard)
+    is_over = tenure is not None and any(tenure.since < other.since < end.at for other in of_shard)
+    return LOST if is_over else end.how
 
 
 def _side(worker_id: str) -> str:

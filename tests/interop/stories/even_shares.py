@@ -61,7 +61,7 @@ class EvenShares:
 
     def run(self) -> None:
         stage = self.stage
-        stage.keys = even_keys(OF_FOUR.shards, KEYS_A_SHARD)
+        even_load(stage, OF_FOUR.shards)
         with stage.producing():
             if self.first is not First.JAVA:
                 self._hire_ours()
@@ -129,7 +129,7 @@ class EvenOnLambda:
 
     def run(self) -> None:
         stage = self.stage
-        stage.keys = even_keys(ON_LAMBDA.shards, KEYS_A_SHARD)
+        even_load(stage, ON_LAMBDA.shards)
         deployment = stage.others = f"{stage.fleet.outputs['LeaseTable']}-lambda-0"
         with stage.producing(), ticking(stage.fleet):
             started = time.monotonic()
@@ -166,14 +166,13 @@ def ticking(fleet: Fleet) -> Iterator[None]:
         thread.join()
 
 
-def even_keys(shards: int, each: int) -> list[str]:
-    """So many keys for each of that many equal shards."""
+def even_load(stage: Stage, shards: int) -> None:
+    """As many keys, and as many bytes, for each of so many equal shards, each time: KCL's average is of the last few seconds."""
     found: dict[int, list[str]] = {shard: [] for shard in range(shards)}
-    number = 0
-    while any(len(keys) < each for keys in found.values()):
-        key = f"key-{number}"
-        keys = found[int(hashlib.md5(key.encode(), usedforsecurity=False).hexdigest(), 16) * shards >> 128]
-        if len(keys) < each:
-            keys.append(key)
-        number += 1
-    return [key for keys in found.values() for key in keys]
+    for number in range(1_000):
+        key = f"key-{number:03}"
+        found[int(hashlib.md5(key.encode(), usedforsecurity=False).hexdigest(), 16) * shards >> 128].append(
+            key
+        )
+    stage.keys = [key for keys in found.values() for key in keys[:KEYS_A_SHARD]]
+    stage.aggregates = False

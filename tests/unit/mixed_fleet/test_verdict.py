@@ -75,6 +75,7 @@ def test_a_repeat_is_told_by_what_had_become_of_the_worker_before() -> None:
         (None, LOST),
         (End(How.KILLED, 7), "killed"),
         (End(How.STOPPED, 7), "stopped"),
+        (End(How.STOPPED, 8), LOST),
         (End(How.KILLED, 10), LOST),
     ):
         verdict = judged(twice, ["a/0"], TAKEN_AT_7, end)
