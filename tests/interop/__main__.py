@@ -3,6 +3,9 @@
 `python -m tests.interop [STORY...]`, or `--long` for the long ones; without any, the short ones. Everything is real but
 AWS, which is embedded (infra/local): on loopback, with its own random keys. Ends with 1 if a story's verdict is not clean
 (tests/mixed_fleet/verdict.py), or if something is repeated that a graceful stop had left behind.
+
+Most of the time every story waits, so that two are played at once, each by a process of its own with an AWS of its own; but
+alone those whose verdict is a matter of seconds.
 """
 
 from __future__ import annotations
@@ -10,16 +13,18 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Container, Mapping
+from collections import deque
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from infra.local.embedded import EmbeddedAws, embedded_aws
+from infra.local.embedded import ROOT, EmbeddedAws, embedded_aws
 from tests.e2e.fleet import Fleet, deployed
 from tests.interop.build import Profile, build, problem
 from tests.interop.deaggregation import COUNT, compare
@@ -40,6 +45,16 @@ SMALL = Size(3, 5)
 """Half of KCL's default failover time: every step waits for it, twice or more."""
 DEAGGREGATION = "deaggregation"
 """No story: see deaggregation.py."""
+
+
+AT_ONCE = 2
+LOOKS_EVERY = 0.5
+"""Seconds, at stories that are played."""
+
+
+class _Playing(NamedTuple):
+    process: subprocess.Popen[bytes]
+    said: Path
 
 
 class Story(Protocol):
@@ -92,16 +107,54 @@ def main() -> int:
         print(f"skipped: {why}")
         return int("CI" in os.environ)
     build()
-    wrong = []
-    with embedded_aws() as aws:
-        for name in arguments.stories or (LONG if arguments.long else [DEAGGREGATION, *SHORT]):
-            started = time.monotonic()
-            print(f"\n==> {name}", flush=True)
-            if not (compare(COUNT, secrets.randbelow(2**32)) if name == DEAGGREGATION else _play(aws, name)):
-                wrong.append(name)
-            print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)
+    names = arguments.stories or list(LONG if arguments.long else [*SHORT, DEAGGREGATION])
+    if len(names) == 1:
+        return int(not _told(*names))
+    wrong = [
+        *_not_well([name for name in names if name not in SIZES], AT_ONCE),
+        *_not_well([name for name in names if name in SIZES], 1),
+    ]
     print(f"not well: {', '.join(wrong)}" if wrong else "all is well")
     return int(bool(wrong))
+
+
+def _told(name: str) -> bool:
+    started = time.monotonic()
+    print(f"==> {name}", flush=True)
+    if name == DEAGGREGATION:
+        clean = compare(COUNT, secrets.randbelow(2**32))
+    else:
+        with embedded_aws() as aws:
+            clean = _play(aws, name)
+    print(f"{name}: {'well' if clean else 'not well'}, {time.monotonic() - started:.0f} s", flush=True)
+    return clean
+
+
+def _not_well(names: Sequence[str], at_once: int) -> list[str]:
+    """Of those, each played by a process of its own; what it says is said when it is over."""
+    waiting, playing, wrong = deque(names), dict[str, _Playing](), []
+    try:
+        while waiting or playing:
+            while waiting and len(playing) < at_once:
+                playing[waiting[0]] = _begin(waiting.popleft())
+            for name, (process, said) in [*playing.items()]:
+                if process.poll() is not None:
+                    del playing[name]
+                    print(f"\n{said.read_text()}", end="", flush=True)
+                    wrong += [name] if process.returncode else []
+            time.sleep(LOOKS_EVERY)
+    finally:
+        for process, _ in playing.values():
+            process.terminate()
+            process.wait()
+    return wrong
+
+
+def _begin(name: str) -> _Playing:
+    handle, said = tempfile.mkstemp(prefix=f"sublet-interop-{name}-", suffix=".txt")
+    command = [sys.executable, "-m", "tests.interop", name]
+    with os.fdopen(handle, "wb") as output:
+        return _Playing(subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output), Path(said))
 
 
 def _play(aws: EmbeddedAws, name: str) -> bool:

@@ -43,6 +43,7 @@ class Stage:
     others: str | None = None
     keys: Sequence[str] = KEYS
     aggregates: bool = True
+    produce_every: float = PRODUCE_EVERY
 
     @property
     def watch(self) -> TableWatch:
@@ -119,7 +120,7 @@ class Stage:
         def produce() -> None:
             turn = 0
             try:
-                while not over.wait(PRODUCE_EVERY):
+                while not over.wait(self.produce_every):
                     turn += 1
                     self.fleet.produce(self.keys, aggregated=self.aggregates and turn % 4 == 0)
             except BaseException as fault:  # noqa: BLE001 - raised below, in the thread that asks

@@ -11,6 +11,7 @@ from sublet.decisions.fleet_kind import FleetKind, ReportPlan
 from sublet.engine.reporting import keep_reporting, look_at_reports, make_reports, stop_reporting
 from sublet.memory import MemoryWorkerReports
 from sublet.memory.clock import BEGINNING
+from sublet.protocol.aggregation import aggregate
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.worker_report import Place, WorkerReport
 from sublet.settings import KclFleet, Mode, Settings
@@ -129,6 +130,14 @@ def test_heartbeats_and_checkpoints_say_what_a_lease_brings() -> None:
     world.put("x" * 1024)
     world.window(lasts=25 * SECOND)
     assert world.table.lease().throughput_kbps == pytest.approx(0.05, rel=0.1)
+
+
+def test_of_an_aggregate_a_leader_is_told_the_user_records_data_alone() -> None:
+    """As Java tells it: who counted what is around them as well would be given fewer leases than Java."""
+    world = EngineWorld(CONTINUOUS)
+    world.shards.put("k", aggregate([("k" * 200, None, b"x" * 64) for _ in range(16)]))
+    world.window(lasts=15 * SECOND)
+    assert world.table.lease().throughput_kbps == pytest.approx(0.1, rel=0.1)
 
 
 def test_where_leases_are_not_kept_nothing_is_measured() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from operator import attrgetter
 
 from sublet.decisions.held_lease import (
     AfterWrite,
@@ -21,9 +22,12 @@ from sublet.errors import LeaseTableError, TransientError
 from sublet.ports import Applied, Clock, Ports, Refused, Signal
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, hand_over, heartbeat, with_throughput
+from sublet.protocol.records import UserRecord
 
 MakeWrite = Callable[[Lease], LeaseWrite | None]
 """None: the lease as it stands says it already."""
+
+_DATA: Callable[[UserRecord], bytes] = attrgetter("data")
 
 ATTEMPTS = 3
 """Of one write that is refused by a write of our own, or by a request to leave: each refusal says what to write instead."""
@@ -47,13 +51,18 @@ class HeldLease:
         self._stop = stop
         self._throughput: Throughput | None = None
         self._interval = timedelta(0)
-        self.bytes_handled = 0
+        self._bytes_handled = 0
         """Since we have it."""
 
     def measure(self, interval: timedelta) -> None:
         """From now on heartbeats and checkpoints say what the lease brings, anew once an interval."""
-        self._throughput = Throughput(self.lease.throughput_kbps, self.bytes_handled, self._now().steady)
+        self._throughput = Throughput(self.lease.throughput_kbps, self._bytes_handled, self._now().steady)
         self._interval = interval
+
+    def has_handled(self, user_records: Iterable[UserRecord]) -> None:
+        """KCL's measure: their data alone, without what an aggregate is around them. Else a leader would give us too little."""
+        if self._throughput is not None:
+            self._bytes_handled += sum(map(len, map(_DATA, user_records)))
 
     @property
     def lease(self) -> Lease:
@@ -131,7 +140,7 @@ class HeldLease:
     def _measured(self, write: LeaseWrite, now: Instant) -> LeaseWrite:
         if self._throughput is None or write.kind not in (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT):
             return write
-        self._throughput = self._throughput.after(self.bytes_handled, now.steady, self._interval)
+        self._throughput = self._throughput.after(self._bytes_handled, now.steady, self._interval)
         brings = self._throughput.kib_per_second
         return write if brings is None else with_throughput(write, brings)
 

@@ -212,7 +212,6 @@ class LeaseSession:
         for stream_records in slices(page.records, page.data_bytes, SLICE_BYTES):
             if not self._handle_slice(stream_records, page.millis_behind_latest):
                 return False
-        self.held.bytes_handled += page.data_bytes
         self.count = replace(
             self.count,
             stream_records=self.count.stream_records + len(page.records),
@@ -241,6 +240,7 @@ class LeaseSession:
         for batch in batches(self.user_records.parts(stream_records), self._at_once):
             if not self._hand_over(batch, millis_behind_latest):
                 return False
+            self.held.has_handled(batch)
             self.progress.write_if_due()
         self.progress.pass_over(Checkpoint(stream_records[-1].sequence_number))
         return True
