@@ -71,6 +71,15 @@ def standing(
     return {who: said for who, said in announced.items() if is_recent(said.at, now, within)}
 
 
+def joining(announced: Mapping[str, Announcement], now: datetime) -> frozenset[str]:
+    """Who counts as a worker before it holds anything: for as long as it takes to come by its first leases, if it ever does."""
+    return frozenset(
+        who
+        for who, said in announced.items()
+        if said.what is What.JOINS and is_recent(said.at, now, ASKED_FOR)
+    )
+
+
 def long_lapsed(announced: Mapping[str, Announcement], now: datetime, settings: Settings) -> frozenset[str]:
     """What nobody needs any more: `is_heard` goes by what has lapsed, too."""
     within = 10 * STANDS_FOR_TICKS * tick_interval(settings)

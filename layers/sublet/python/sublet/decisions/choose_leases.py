@@ -180,26 +180,29 @@ def _look(
             if ready and owner not in ours and lease.checkpoint_owner is None:
                 stealable.setdefault(owner, []).append(lease)
     held = Counter({owner: len(of_owner) for owner, of_owner in live.items()})
-    held.update(dict.fromkeys(ours | (fleet.members - held.keys() - losing), 0))
+    held.update(dict.fromkeys(ours | fleet.joining | (fleet.members - held.keys() - losing), 0))
     chance.shuffle(available)
     available.sort(key=lambda one: one[1] is not ClaimReason.CHILD)
     urgent = frozenset(
-        one.lease_key for one, _ in available if _is_urgent(one, sightings, now, settings, is_led=is_led)
+        one.lease_key for one, _ in available if _is_urgent(one, sightings, now, settings, fleet)
     )
     return _Market(tuple(assigned), tuple(available), urgent, stealable, held, live)
 
 
 def _is_urgent(
-    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings, *, is_led: bool
+    lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings, fleet: Fleet
 ) -> bool:
-    """Whether it goes before the fair share, and whatever that is. KCL 2.x: what is very old.
+    """Whether it goes before the fair share, and whatever that is. KCL 2.x: what is very old, and so what nobody has ever held;
+    but that is shared with who is just joining.
 
     Where a leader shares the leases out, whatever was held and is lost: nobody else takes it before the leader's next round, and
     the leader may be what was lost. It evens out what that leaves uneven. What nobody has ever held is the leader's to give.
     """
-    if not is_led:
-        return is_very_old(lease, sightings, now, settings.failover_time)
-    return lease.lease_key in sightings and idle_time(lease, sightings, now) > settings.failover_time
+    if lease.lease_key not in sightings and (fleet.is_led or fleet.joining):
+        return False
+    if fleet.is_led:
+        return idle_time(lease, sightings, now) > settings.failover_time
+    return is_very_old(lease, sightings, now, settings.failover_time)
 
 
 def _has_rested(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings) -> bool:

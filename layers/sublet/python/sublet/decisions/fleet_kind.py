@@ -46,6 +46,8 @@ class Fleet(Struct, frozen=True):
     kind: FleetKind = FleetKind.EACH_FOR_ITSELF
     members: frozenset[str] = frozenset()
     place: Place | None = None
+    joining: frozenset[str] = frozenset()
+    """Worker ids of others that have just said that they join: they count as workers before they hold anything."""
 
     @property
     def is_led(self) -> bool:

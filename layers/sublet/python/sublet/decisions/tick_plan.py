@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sublet.decisions.announcing import (
     NOTHING_ANNOUNCED,
@@ -14,6 +15,7 @@ from sublet.decisions.announcing import (
     Asking,
     among_others,
     ask_first,
+    joining,
 )
 from sublet.decisions.chance import Chance
 from sublet.decisions.choose_leases import Choice, Standing, choose_leases
@@ -108,14 +110,17 @@ def plan_tick(
     standing = under_way(look.dispatched, leases, now)
     sent = {lease_key: dispatched.worker_id for lease_key, dispatched in standing.items()}
     fleet = fleet_of(look.reports, look.client_version, settings.own_worker_ids, now, settings)
+    among = replace(fleet, joining=joining(look.announced, now).difference(settings.own_worker_ids))
     chosen = choose_leases(
-        leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent, fleet
+        leases, sightings, now, chance, settings, settings.own_worker_ids, ended, waits, sent, among
     )
     choices, announces = (
         ask_first(chosen.choices, look.announced, now, settings)
         if asks
         else Asking(chosen.choices, announces=False)
     )
+    if _has_just_joined(look, settings) and not look.scan.leases:
+        choices = ()
     unended = sum(not lease.is_ended for lease in leases)
     may_grow = 2 * unended <= settings.max_leases_for_worker  # even if every shard is split
     dispatched = after_choices(look.dispatched, choices, now)
@@ -137,6 +142,11 @@ def plan_tick(
         announces=announces,
         others=among_others(leases, sightings, look.dispatched, look.announced, now, settings),
     )  # fmt: skip
+
+
+def _has_just_joined(look: Look, settings: Settings) -> bool:
+    """And said so, so that it looks again in a second: those who start together share out an application's first leases."""
+    return any(worker_id in look.announced for worker_id in settings.own_worker_ids)
 
 
 def _check_start(sync: ShardSyncPlan, now: datetime, settings: Settings) -> None:

@@ -1,0 +1,50 @@
+"""What processes that start together make of an application's first leases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+from sublet.decisions.announcing import LOOK_EVERY, Announcement, What
+from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
+from sublet.memory.clock import BEGINNING
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.shard import FULL_RANGE, Shard
+from sublet.settings import Mode, Settings
+
+SETTINGS = Settings(application="orders", stream="events", worker_id="me", mode=Mode.CONTINUOUS)
+NOW = BEGINNING + timedelta(hours=1)
+SHARD = Shard("shardId-000000000000", FULL_RANGE)
+FREE = Lease(SHARD.shard_id, TRIM_HORIZON)
+
+
+def planned(leases: list[Lease], *joined: str, ago: timedelta = timedelta(0)) -> TickPlan:
+    announced = {worker_id: Announcement(What.JOINS, NOW - ago) for worker_id in joined}
+    scan = LeaseScan(tuple(leases))
+    look = Look(
+        scan,
+        [replace(SHARD, shard_id=lease.shard_id) for lease in leases] or [SHARD],
+        {},
+        announced=announced,
+    )
+    return plan_tick(look, NOW, Random(0), SETTINGS, asks=True)
+
+
+def test_who_makes_the_first_leases_takes_them_a_second_later_if_it_has_said_that_it_joins() -> None:
+    plan = planned([], "me")
+    assert (len(plan.sync.create), plan.choices) == (1, ())
+    assert plan.others.next_look.after == LOOK_EVERY
+    assert [choice.worker_id for choice in planned([FREE], "me").choices] == ["me"]
+    assert [choice.worker_id for choice in planned([]).choices] == ["me"], (
+        "it has not: it takes what is free, once"
+    )
+
+
+def test_who_has_just_joined_counts_before_it_holds_anything_and_for_no_longer_than_it_takes_to_come_by_a_lease() -> (
+    None
+):
+    four = [replace(FREE, lease_key=f"shardId-00000000000{number}") for number in range(4)]
+    assert len(planned(four, "me", "another").choices) == 2
+    assert len(planned(four, "me", "another", ago=timedelta(seconds=6)).choices) == 4
