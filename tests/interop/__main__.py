@@ -136,7 +136,8 @@ def _not_well(names: Sequence[str], at_once: int) -> list[str]:
     try:
         while waiting or playing:
             while waiting and len(playing) < at_once:
-                playing[waiting[0]] = _begin(waiting.popleft())
+                name = waiting.popleft()
+                playing[name] = _begin(name)
             for name, (process, said) in [*playing.items()]:
                 if process.poll() is not None:
                     del playing[name]
