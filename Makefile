@@ -213,12 +213,13 @@ LOCALSTACK := infra/local/localstack
 .local/spark-%/.installed: requirements/spark-%.txt requirements/build.txt pyproject.toml $(VERSION) .local/uv/.installed
 	$(spark_environment)
 
-# With bytecode: where PYTHONDONTWRITEBYTECODE is set, as in many containers, each of Spark's Python workers would compile PySpark, pandas and
-# PyArrow for itself at its start (2.6 instead of 0.9 s of CPU), and a source's worker that has not called back after 10 s fails the query.
+# With bytecode: where PYTHONDONTWRITEBYTECODE is set, as in many containers, each of Spark's Python workers would compile pandas and PyArrow for
+# itself at its start; and PySpark anywhere, which Spark imports out of a zip.
 define spark_environment
 	@$(say) "PySpark and what its tests need, in $(@D)"
 	@$(call environment,$(@D),$<,--compile-bytecode)
 	@$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --build-constraints requirements/build.txt --editable .
+	@$(@D)/bin/python -m tests.spark.zipped_bytecode
 	@touch $@
 endef
 
