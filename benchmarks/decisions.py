@@ -93,7 +93,7 @@ def _look(size: int) -> Look:
     long_ago = NOW - timedelta(minutes=1)
     seen = observe({}, leases, long_ago)
     moved = tuple(replace(lease, lease_counter=8) if n % 3 else lease for n, lease in enumerate(leases))
-    return Look(LeaseScan(moved), shards, seen)
+    return Look(LeaseScan(moved), shards, seen, NOW)
 
 
 def _lease(number: int, shard: Shard) -> Lease | None:
@@ -121,7 +121,7 @@ def _decisions(look: Look) -> dict[str, Callable[[], object]]:
         "hash range audit": lambda: holes(leases, shards),
         "choosing leases": lambda: choose_leases(leases, sightings, NOW, Random(7), SETTINGS, ids),
         "packing": lambda: executions(pack(choices, SETTINGS, Random(7))),
-        "all of a tick": lambda: plan_tick(look, NOW, Random(7), SETTINGS),
+        "all of a tick": lambda: plan_tick(look, Random(7), SETTINGS),
     }
 
 

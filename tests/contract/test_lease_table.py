@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sublet.aws.clients import dynamodb_client
@@ -175,6 +176,15 @@ def test_a_scan_brings_every_page(bench: Bench) -> None:
     for lease in leases:
         bench.put_row(encode_row(lease))
     assert sorted(bench.table.scan().leases, key=lambda lease: lease.lease_key) == leases
+
+
+def test_a_scan_says_when_it_was_by_the_service_s_own_clock(bench: Bench) -> None:
+    """Memory is no service, and has none."""
+    before = datetime.now(UTC)
+    at = bench.table.scan().at
+    assert isinstance(bench.table, DynamoDbLeaseTable) == (at is not None)
+    if at is not None:
+        assert before - timedelta(seconds=1) <= at <= datetime.now(UTC)
 
 
 @pytest.mark.emulator

@@ -133,7 +133,7 @@ def tick_plans(data: bytes) -> None:
         tuple(row for row in decoded if isinstance(row, MalformedRow)),
     )
     shards = [_shard(junk, number) for number in range(junk.below(len(KEYS) + 1))]
-    plan = plan_tick(Look(scan, shards, {}), MOMENT, Random(7), SETTINGS)
+    plan = plan_tick(Look(scan, shards, {}, MOMENT), Random(7), SETTINGS)
     claimed = [claim.lease_key for item in plan.items for claim in item.claims]
     assert len(claimed) == len(set(claimed))
 

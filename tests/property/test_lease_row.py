@@ -28,7 +28,8 @@ def test_attributes_that_we_do_not_know_are_kept(lease: Lease, theirs: dict[str,
 def test_a_broken_row_is_reported_with_its_key_never_raised(row: dict[str, AttributeValue]) -> None:
     decoded = decode_row(row)
     foreign = row.get(columns.ENTITY_TYPE, {"S": "LEASE"}) != {"S": "LEASE"}
-    assert (decoded is None) == foreign
+    assert (decoded is None) == (foreign and columns.CHECKPOINT not in row)
+    assert not (foreign and isinstance(decoded, Lease))
     if isinstance(decoded, MalformedRow):
         assert decoded.lease_key == row[columns.LEASE_KEY]["S"]
         assert decoded.problem

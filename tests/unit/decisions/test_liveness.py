@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from sublet.decisions.liveness import Sighting, idle_time, is_expired, next_expiry, observe
+import pytest
+from sublet.decisions.liveness import Sighting, idle_time, is_expired, looked_at, next_expiry, observe
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
 
@@ -14,6 +15,25 @@ from tests.doubles.engine_world import moment
 
 HELD = Lease("shardId-000000000000", Checkpoint("100"), 7, "app-lambda-0")
 NOW = moment("2026-01-31T08:00:00")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "is_right"), [(0, True), (2, True), (-2, True), (2.1, False), (-40, False)]
+)
+def test_a_look_is_at_our_clocks_moment_unless_the_service_s_shows_that_it_is_wrong(
+    ahead: float, is_right: bool
+) -> None:
+    by_us = NOW + timedelta(seconds=ahead)
+    assert looked_at(NOW, by_us) == (by_us if is_right else NOW)
+    assert looked_at(None, by_us) == by_us
+
+
+def test_what_was_seen_in_the_future_is_seen_now() -> None:
+    """By a clock that was an hour ahead, just before its process died: its leases would be nobody's for an hour."""
+    ahead = {HELD.lease_key: Sighting(7, "app-lambda-0", NOW + timedelta(hours=1))}
+    seen = observe(ahead, [HELD], NOW)
+    assert seen == {HELD.lease_key: Sighting(7, "app-lambda-0", NOW)}
+    assert is_expired(HELD, seen, NOW + timedelta(seconds=31), timedelta(seconds=30))
 
 
 def test_a_lease_never_seen_is_alive_with_an_owner_and_idle_for_ever_without() -> None:

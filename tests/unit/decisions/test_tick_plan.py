@@ -28,7 +28,7 @@ def planned(leases: list[Lease], shards: list[Shard], settings: Settings = SETTI
     """By a tick that has seen every owner's lease stand still for a minute."""
     long_ago = NOW - timedelta(minutes=1)
     sightings = {each.lease_key: Sighting(each.lease_counter, each.actual_owner, long_ago) for each in leases}
-    return plan_tick(Look(LeaseScan(tuple(leases)), tuple(shards), sightings), NOW, Random(0), settings)
+    return plan_tick(Look(LeaseScan(tuple(leases)), tuple(shards), sightings, NOW), Random(0), settings)
 
 
 @pytest.mark.parametrize(("most", "leases_max"), [(4, None), (3, 2)])

@@ -50,6 +50,13 @@ def test_after_stealing_the_owner_before_has_time_for_a_late_checkpoint_and_we_s
     assert (world.stream.polls[0][0] - world.began) == CONTINUOUS.handover_wait
 
 
+def test_the_wait_after_stealing_ends_with_the_window() -> None:
+    """On Lambda it would be killed in it, each time."""
+    world = EngineWorld(replace(CONTINUOUS, handover_wait=5 * MINUTE))
+    world.window(world.item(why=ClaimReason.STEAL), lasts=MINUTE)
+    assert world.clock.now() - world.began <= MINUTE + SECOND
+
+
 def test_what_is_not_stolen_does_not_wait() -> None:
     world = EngineWorld(CONTINUOUS)
     world.window(world.item(why=ClaimReason.EXPIRED))

@@ -13,7 +13,7 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.adopting import adopt_stream
 from sublet.engine.lease_steps import look
-from sublet.errors import LeaseTableUnavailable, SettingsError, StreamNotFound
+from sublet.errors import LeaseTableAccessDenied, LeaseTableUnavailable, SettingsError, StreamNotFound
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
@@ -303,6 +303,24 @@ def test_a_lease_whose_shard_is_not_listed_is_deleted_only_after_the_service_has
     world.stream.unlisted.clear()
     assert world.manager().tick().deleted == 1
     assert world.table.get(gone.lease_key) is None
+
+
+def test_what_cannot_be_deleted_keeps_no_other_lease_from_being_dispatched() -> None:
+    world = EngineWorld(shards=2)
+    adopt_stream(world.ports)
+    world.put_lease(Lease("shardId-000000000099", Checkpoint("100")))
+    works = world.table.disturb
+
+    def denied(write: LeaseWrite, apply: Callable[[], Result]) -> Result:
+        if write.kind is WriteKind.DELETE:
+            raise LeaseTableAccessDenied("not authorized to perform dynamodb:DeleteItem")
+        return works(write, apply)
+
+    world.table.disturb = denied
+    report = world.manager().tick()
+    assert report.deleted == 0
+    assert claimed(world) == [SHARD, SHARD_1]
+    assert any("could not delete" in message for message in world.log.messages("error"))
 
 
 def test_a_lease_deleted_with_records_unread_is_a_data_gap() -> None:

@@ -242,6 +242,25 @@ def test_continuous_tells_at_its_last_window_that_it_was_caught_up() -> None:
     assert world.clock.now() - caught_up_at <= CONTINUOUS.idle_poll_interval
 
 
+def test_a_lease_that_is_kept_over_a_quiet_day_has_no_gap() -> None:
+    """Nobody releases it, so its owner notes by the hour that nothing is left."""
+    world = EngineWorld(CONTINUOUS)
+    world.put("read")
+    world.window(world.item(windows_left=9), lasts=26 * HOUR)
+    world.shards.trim(before=world.clock.now() - 24 * HOUR)
+    world.put("new")
+    world.window(world.item(windows_left=8))
+    assert world.handler.data() == [b"read", b"new"]
+    assert world.metrics.values(Metric.DATA_GAP) == []
+
+
+def test_at_the_tip_nothing_is_left_that_its_owners_could_have_died_of() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.change_lease(crashes=4)
+    world.window(world.item(windows_left=9))
+    assert world.table.lease().crashes == 0
+
+
 def test_a_window_that_ends_behind_the_tip_does_not_claim_to_have_caught_up() -> None:
     world = EngineWorld(replace(NO_WAITING, poll_limit=1))
     world.put(*map(str, range(100)))

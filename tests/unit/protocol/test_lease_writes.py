@@ -16,6 +16,8 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 
 from tests.doubles.lease_write_cases import ACCEPTED, FREE, HELD, ME, OTHER, REFUSED
 
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
 
 def after(write: LeaseWrite, lease: Lease | None) -> Lease | None:
     row = apply_to(write, None if lease is None else encode_row(lease))
@@ -109,6 +111,8 @@ def test_crashes_are_counted_from_none() -> None:
         writes.checkpoint(HELD, Checkpoint("9" * 60)),
         writes.late_checkpoint(HELD, Checkpoint("9" * 60)),
         writes.end(HELD),
+        writes.heartbeat(HELD, caught_up_at=NOON),
+        writes.release(HELD, caught_up_at=NOON),
     ],
     ids=lambda write: write.kind.value,
 )
@@ -116,6 +120,15 @@ def test_progress_forgets_crashes(write: LeaseWrite) -> None:
     wrote = after(write, replace(HELD, crashes=3))
     assert wrote is not None
     assert wrote.crashes == 0
+
+
+@pytest.mark.parametrize(
+    "write", [writes.heartbeat(HELD), writes.release(HELD)], ids=["heartbeat", "release"]
+)
+def test_what_says_nothing_of_the_tip_leaves_crashes_as_they_are(write: LeaseWrite) -> None:
+    wrote = after(write, replace(HELD, crashes=3))
+    assert wrote is not None
+    assert wrote.crashes == 3
 
 
 def test_a_late_checkpoint_leaves_half_a_row_alone() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
+from msgspec.structs import replace
 
 from sublet.aws.attribute_values import decode_binary
 from sublet.aws.faults import CONDITION_FAILED, code_of
@@ -41,7 +44,9 @@ class DynamoDbLeaseTable:
 
     def scan(self) -> LeaseScan:
         with self._named_errors():
-            return scan_of(map(self._with_key, self._items()))
+            dates: list[datetime] = []
+            scan = scan_of(map(self._with_key, self._items(dates)))
+        return replace(scan, at=dates[-1] if dates else None)
 
     def _with_key(self, item: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
         """Every row of a lease table has one; so a row without is no damage but another table's."""
@@ -85,11 +90,14 @@ class DynamoDbLeaseTable:
                 updated: Mapping[str, AttributeValue] = self._client.update_item(**request)["Attributes"]
                 return updated
 
-    def _items(self) -> Iterator[Mapping[str, AttributeValue]]:
+    def _items(self, dates: list[datetime]) -> Iterator[Mapping[str, AttributeValue]]:
+        """HTTP's Date of each page goes to `dates`."""
         start: dict[str, Any] = {}
         while True:
             response = self._client.scan(TableName=self._table, **start)
             reply = response.get(RAW, response)
+            if date := response["ResponseMetadata"]["HTTPHeaders"].get("date"):
+                dates.append(parsedate_to_datetime(date))
             yield from map(decode_binary, reply["Items"]) if RAW in response else reply["Items"]
             if "LastEvaluatedKey" not in reply:
                 return

@@ -91,7 +91,8 @@ def fleet_of(
 
 
 def is_alive(report: WorkerReport, now: datetime) -> bool:
-    return now - report.reported_at <= FORGOTTEN_AFTER
+    """One from the far future, by a clock that was ahead, would hold its share for nobody until then."""
+    return abs(now - report.reported_at) <= FORGOTTEN_AFTER
 
 
 def is_due(report: WorkerReport | None, now: datetime) -> bool:

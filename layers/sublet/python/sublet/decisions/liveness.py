@@ -11,11 +11,15 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sublet.protocol.lease import Lease
 
 LATELY = timedelta(hours=1)
 """How long it is remembered that a lease has moved."""
+
+CLOCK_RIGHT_WITHIN = timedelta(seconds=2)
+"""The service tells whole seconds, and its answer takes a moment."""
 
 VERY_OLD = 3
 """KCL: a lease that has been idle for more than this many failover times goes before the fair share."""
@@ -33,6 +37,17 @@ class Sighting(Struct, frozen=True):
     """When the lease was first seen with another owner than the one before; None if that is longer ago than LATELY."""
 
 
+def looked_at(by_the_service: datetime | None, by_us: datetime) -> datetime:
+    """The moment of a look that others will compare theirs with: our clock's, unless the service's shows that it is wrong.
+
+    Two processes whose clocks differ by a failover time would otherwise take each other's sightings for that old, and rob each
+    other of leases that are heartbeaten.
+    """
+    if by_the_service is None or abs(by_us - by_the_service) <= CLOCK_RIGHT_WITHIN:
+        return by_us
+    return by_the_service
+
+
 def observe(
     sightings: Mapping[str, Sighting], leases: Iterable[Lease], now: datetime
 ) -> Mapping[str, Sighting]:
@@ -40,13 +55,14 @@ def observe(
 
     As KCL's lease taker does it. A lease that has had no owner since it was first seen gets no sighting:
     nobody ever heartbeat it, and `idle_time` has it idle for ever. A lease that is released while we watch
-    does get one, and so does one whose owners crash: it may have to be left alone for a while.
+    does get one, and so does one whose owners crash: it may have to be left alone for a while. What somebody whose clock was
+    ahead saw in the future is seen now, or its owner's death would not be noticed until then.
     """
     seen: dict[str, Sighting] = {}
     for lease in leases:
         before, owner = sightings.get(lease.lease_key), lease.actual_owner
         if before is not None and _stands(before, lease):
-            seen[lease.lease_key] = before
+            seen[lease.lease_key] = before if before.seen_at <= now else replace(before, seen_at=now)
         elif before is not None or owner is not None or lease.crashes:
             is_same = before is not None and before.lease_owner == owner
             is_new = owner is not None and not is_same

@@ -37,12 +37,14 @@ from sublet.settings import Settings
 class Look(Struct, frozen=True):
     """What one tick saw. The leases were scanned before the shards were listed: the other way round a new shard looks orphaned.
 
-    `shards` is the full listing, unless the table is empty: then it holds those open at the start position (KCL).
+    `shards` is the full listing, unless the table is empty: then it holds those open at the start position (KCL). `at`: when
+    that was, by the lease table's clock where it tells its: what one manager remembers another one reads, and theirs may differ.
     """
 
     scan: LeaseScan
     shards: Sequence[Shard]
     sightings: Mapping[str, Sighting]
+    at: datetime
     dispatched: Mapping[str, Dispatched] = NOTHING
     unread: Mapping[str, Unread] = NONE_UNREAD
     round: int = 0
@@ -82,9 +84,7 @@ class TickPlan(Struct, frozen=True):
     """For a process, which looks by itself, and holds on to what it has."""
 
 
-def plan_tick(
-    look: Look, now: datetime, chance: Chance, settings: Settings, *, asks: bool = False
-) -> TickPlan:
+def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = False) -> TickPlan:
     """`asks`: what is to be stolen is asked for, once everybody has heard of it.
 
     Leases created by this tick are chosen by this tick: another manager that creates them first creates the same.
@@ -92,6 +92,7 @@ def plan_tick(
     Raises SettingsError for a lease that would start at a moment that has not come: Kinesis opens such a one nowhere. Every
     tick says so until the moment has come, and the next one creates it; to wait without a word would look like a stall.
     """
+    now = look.at
     malformed = frozenset(shard_id_of(row.lease_key) for row in look.scan.malformed)
     sync = plan_shard_sync(look.scan.leases, malformed, look.shards, settings.start_position)
     _check_start(sync, now, settings)

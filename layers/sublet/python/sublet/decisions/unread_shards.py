@@ -68,7 +68,7 @@ def choose_probes(
         for lease in leases
         if _may_be_read(lease, unfinished)
         and (lease.actual_owner is None or is_expired(lease, sightings, now, settings.failover_time))
-        and (lease.caught_up_at is None or now - lease.caught_up_at >= CAUGHT_UP_LATELY)
+        and (lease.caught_up_at is None or abs(now - lease.caught_up_at) >= CAUGHT_UP_LATELY)
     ]
     if len(candidates) > PROBES_MAX:
         chance.shuffle(candidates)

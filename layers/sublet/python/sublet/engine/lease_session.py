@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.decisions.choose_leases import ClaimReason
@@ -29,9 +29,11 @@ from sublet.ports import Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_writes import release
+from sublet.protocol.lease_writes import heartbeat, release
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.settings import HashRangeFilter
+
+NOTED_EVERY = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class LeaseSession:
 
     def _consume(self) -> Outcome:
         shared = self.shared
-        if self.why is ClaimReason.STEAL and not self.stop.wait(shared.settings.handover_wait):
+        if self.why is ClaimReason.STEAL and not self.stop.wait(self._handover_wait()):
             self.held.read_again()
         may_open = begin(self.held, shared.ports, shared.settings.start_position)
         if may_open is None:
@@ -160,6 +162,7 @@ class LeaseSession:
     def _pages(self, feed: PageFeed, opened: Lease) -> Outcome:
         """Page by page until one of them, the deadline or the stop signal ends it. `opened`: the lease as reading began."""
         tip, is_gap_checked = AtTip(), False
+        noted_at: datetime | None = None
         while (page := feed.next()) is not None:
             self.metrics.polled(page)
             now = instant(self.shared.ports.clock)
@@ -174,11 +177,26 @@ class LeaseSession:
                 return self._not_handled()
             if page.millis_behind_latest == 0:
                 self.caught_up_at = feed.polled_at
+                noted_at = self._note_caught_up(feed.polled_at, noted_at or feed.polled_at)
             if page.is_shard_end:
                 return self._end(page)
             if caught_up:
                 return Outcome.CAUGHT_UP
         return self._stopped()
+
+    def _handover_wait(self) -> timedelta:
+        """Not beyond the window."""
+        left = self.deadline - self.shared.ports.clock.steady()
+        return min(self.shared.settings.handover_wait, max(left, timedelta(0)))
+
+    def _note_caught_up(self, at: datetime, noted_at: datetime) -> datetime:
+        """When it was last noted in the row: at once where owners have crashed, and otherwise by the hour. Who keeps a lease does
+        not release it, and after a day without a record the next one to read on would take some for lost.
+        """
+        is_news = self.held.lease.crashes or at - noted_at >= NOTED_EVERY
+        if not is_news or self.progress.is_unwritten or not self.progress.is_all_finished:
+            return noted_at
+        return at if self.held.write(partial(heartbeat, caught_up_at=at)) else noted_at
 
     def _stopped(self) -> Outcome:
         if self.held.tenure is not Tenure.HELD:

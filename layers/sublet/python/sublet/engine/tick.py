@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sublet.decisions.announcing import AmongOthers, What
 from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.fleet_kind import FleetKind
+from sublet.decisions.lease_cleanup import Deletion
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
 from sublet.engine.announcements import announce
@@ -14,6 +15,7 @@ from sublet.engine.lease_steps import create_lease, delete_lease, is_gone, look
 from sublet.engine.probing import probe_unread
 from sublet.engine.reporting import make_reports
 from sublet.engine.tick_log import log_tick
+from sublet.errors import LeaseTableError
 from sublet.metric_names import Metric
 from sublet.ports import Dispatcher, Ports
 from sublet.settings import Settings
@@ -83,7 +85,7 @@ class LeaseManager:
         created = deleted = 0
         for _ in range(LOOKS_MAX):
             seen = look(self.ports, self.settings)
-            plan = plan_tick(seen, self.ports.clock.now(), self.ports.chance, self.settings, asks=self.asks)
+            plan = plan_tick(seen, self.ports.chance, self.settings, asks=self.asks)
             new, gone = self._act(plan)
             created, deleted = created + new, deleted + gone
             is_dispatched = self._dispatch(plan, seen.round)
@@ -114,12 +116,19 @@ class LeaseManager:
     def _act(self, plan: TickPlan) -> tuple[int, int]:
         """Leases in KCL's order, one by one: a sync that fails halfway leaves a table that the next one heals."""
         created = sum(create_lease(new, self.ports) for new in plan.sync.create)
-        deleted = sum(
-            is_gone(deletion, self.ports) and delete_lease(deletion, self.ports)
-            for deletion in plan.deletions
-        )
+        deleted = sum(map(self._delete, plan.deletions))
         self.ports.sightings.save(plan.sightings)
         return created, deleted
+
+    def _delete(self, deletion: Deletion) -> bool:
+        """What is not cleaned up is in nobody's way: leases to be dispatched do not wait for it."""
+        try:
+            return is_gone(deletion, self.ports) and delete_lease(deletion, self.ports)
+        except LeaseTableError as problem:
+            self.ports.log.error(
+                "could not delete a lease", lease_key=deletion.lease.lease_key, problem=str(problem)
+            )
+            return False
 
     def _dispatch(self, plan: TickPlan, seen_round: int) -> bool:
         """What is dispatched is kept first: a tick that dies in between is waited for, and then the next one dispatches."""

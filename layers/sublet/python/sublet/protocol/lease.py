@@ -147,6 +147,7 @@ class LeaseScan(Struct, frozen=True):
                    They are left alone
     reports        by which workers of a KCL 3.5 tell that they live
     client_version by whose rules they work, if it stands here
+    at             when it ended, by the service's own clock, in whole seconds; None where the service does not tell
     """
 
     leases: tuple[Lease, ...]
@@ -154,3 +155,4 @@ class LeaseScan(Struct, frozen=True):
     multi_stream: tuple[str, ...] = ()
     reports: tuple[WorkerReport, ...] = ()
     client_version: str | None = None
+    at: datetime | None = None

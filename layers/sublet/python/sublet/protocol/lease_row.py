@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from sublet.errors import MalformedCheckpoint
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint, Sentinel
 from sublet.protocol.lease import AttributeValue, Lease, MalformedRow, Tried, shard_id_of
-from sublet.protocol.shard import HashKeyRange
+from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 
 T = TypeVar("T")
 
@@ -142,10 +142,10 @@ def is_multi_stream(item: Mapping[str, AttributeValue]) -> bool:
 def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | None:
     """The lease in a row; MalformedRow for one that KCL could not have written.
 
-    None for a row that is none of this application's leases: one of another entityType, or of a multi-stream KCL. Taken for
-    garbage the latter would be deleted, and with it another stream's checkpoint.
+    None for a row that is none of this application's leases: one of another entityType, which has no checkpoint, or of a
+    multi-stream KCL. Taken for garbage the latter would be deleted, and with it another stream's checkpoint.
     """
-    if not is_lease_row(item) or is_multi_stream(item):
+    if is_multi_stream(item) or not (is_lease_row(item) or CHECKPOINT in item):
         return None
     try:
         return _decode(item)
@@ -154,11 +154,15 @@ def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | Non
 
 
 def _decode(item: Mapping[str, AttributeValue]) -> Lease:
+    if not is_lease_row(item):
+        raise _Unreadable(
+            f"attribute {ENTITY_TYPE} is {dict(item[ENTITY_TYPE])!r:.80}, but it has a checkpoint"
+        )
     stored = _text(item, CHECKPOINT)
     sub = _number(item, SUB_SEQUENCE_NUMBER) or 0
     start_at = _moment(item, START_AT)
     if start_at is None and stored == Sentinel.AT_TIMESTAMP and sub > 0:
-        start_at = _EPOCH + sub * _MILLISECOND  # kcl-rust's way of keeping the moment
+        start_at = _moment(item, SUB_SEQUENCE_NUMBER)  # kcl-rust's way of keeping it
     pending = _text(item, PENDING_CHECKPOINT)
     lease_key = _lease_key(_required(_text(item, LEASE_KEY), LEASE_KEY))
     checkpoint = Checkpoint.parse(_required(stored, CHECKPOINT), sub)
@@ -168,7 +172,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         checkpoint=checkpoint,
         lease_counter=_required(_number(item, LEASE_COUNTER), LEASE_COUNTER),
         lease_owner=_text(item, LEASE_OWNER) or None,
-        owner_switches_since_checkpoint=_number(item, OWNER_SWITCHES) or 0,
+        owner_switches_since_checkpoint=_count(item, OWNER_SWITCHES),
         parent_shard_ids=_texts(item, PARENTS),
         child_shard_ids=_texts(item, CHILDREN),
         hash_key_range=_hash_key_range(item),
@@ -176,7 +180,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         caught_up_at=_moment(item, CAUGHT_UP_AT),
         holder=_text(item, HOLDER) or None,
         holder_counter=_number(item, HOLDER_COUNTER),
-        crashes=_number(item, CRASHES) or 0,
+        crashes=_count(item, CRASHES),
         attempts=attempts,
         tried=tried,
         checkpoint_owner=_text(item, CHECKPOINT_OWNER) or None,
@@ -261,6 +265,14 @@ def _number(item: Mapping[str, AttributeValue], name: str) -> int | None:
         raise _Unreadable(f"attribute {name} is {value!r:.80}, expected a whole number") from None
 
 
+def _count(item: Mapping[str, AttributeValue], name: str) -> int:
+    """0 when it is missing. DynamoDB adds to no NULL: a lease with one could not be acquired."""
+    value = _number(item, name) if name in item else 0
+    if value is None or value < 0:
+        raise _Unreadable(f"attribute {name} is {dict(item[name])!r:.80}, expected a count")
+    return value
+
+
 def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> tuple[int, Tried | None]:
     known = _ATTEMPTS.fullmatch(_text(item, ATTEMPTS) or "")
     if known is None or known[2] != str(checkpoint):
@@ -289,8 +301,9 @@ def _hash_key_range(item: Mapping[str, AttributeValue]) -> HashKeyRange | None:
     starting, ending = _text(item, STARTING_HASH_KEY), _text(item, ENDING_HASH_KEY)
     if starting is None or ending is None:
         return None
-    if not (starting.isdecimal() and ending.isdecimal() and max(len(starting), len(ending)) <= 39):
+    are_decimal = starting.isdecimal() and ending.isdecimal() and max(len(starting), len(ending)) <= 39
+    if not (are_decimal and int(starting) <= int(ending) <= HASH_KEY_MAX):
         raise _Unreadable(
-            f"hash key range {starting!r:.50} to {ending!r:.50} is no pair of decimal hash keys"
+            f"hash key range {starting!r:.50} to {ending!r:.50} is no pair of decimal hash keys, of 128 bits and in order"
         )
     return HashKeyRange(int(starting), int(ending))

@@ -114,17 +114,22 @@ def acquire(seen: LeaseFence, worker_id: str, holder: str, *, after_crash: bool 
     )
 
 
-def heartbeat(lease: Lease, attempts: int = 0, tried: Tried | None = None) -> LeaseWrite:
+def heartbeat(
+    lease: Lease, attempts: int = 0, tried: Tried | None = None, caught_up_at: datetime | None = None
+) -> LeaseWrite:
     """Show that the owner lives (KCL's renewLease). `attempts`: note how often what comes next, so far as `tried` says, has been
-    tried in vain.
+    tried in vain. `caught_up_at`: nothing was left in the shard at that moment, and so nothing that its owners die of.
     """
     noted = {columns.ATTEMPTS: attempts_after(lease.checkpoint, attempts, tried)} if attempts else {}
+    if caught_up_at is not None:
+        noted[columns.CAUGHT_UP_AT] = moment(caught_up_at)
     return LeaseWrite(
         WriteKind.HEARTBEAT,
         lease.lease_key,
         _still_held(lease),
         sets={**noted, **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
+        removes=(columns.CRASHES,) if caught_up_at else (),
     )
 
 
@@ -223,8 +228,8 @@ def end(lease: Lease) -> LeaseWrite:
 
 
 def release(lease: Lease, caught_up_at: datetime | None = None, crashes: int = 0) -> LeaseWrite:
-    """Give the lease back (KCL's evictLease). `caught_up_at`: nothing was left in the shard at that moment. `crashes`: what is
-    to be counted as such, of a handler call that hangs.
+    """Give the lease back (KCL's evictLease). `caught_up_at`: as of `heartbeat`. `crashes`: what is to be counted as such, of a
+    handler call that hangs; then something is left.
     """
     return LeaseWrite(
         WriteKind.RELEASE,
@@ -232,7 +237,7 @@ def release(lease: Lease, caught_up_at: datetime | None = None, crashes: int = 0
         _still_held(lease),
         sets={columns.CAUGHT_UP_AT: moment(caught_up_at)} if caught_up_at else {},
         adds={columns.LEASE_COUNTER: ONE, **({columns.CRASHES: crashes} if crashes else {})},
-        removes=_OWNERSHIP,
+        removes=(*_OWNERSHIP, *([columns.CRASHES] if caught_up_at and not crashes else [])),
     )
 
 

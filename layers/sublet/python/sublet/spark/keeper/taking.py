@@ -89,8 +89,7 @@ class Taker:
         self._take(looking.result())
 
     def _take(self, seen: Look) -> None:
-        now = self.ports.clock.now()
-        plan = plan_tick(seen, now, self.ports.chance, self.settings)
+        plan = plan_tick(seen, self.ports.chance, self.settings)
         for row in seen.scan.malformed:
             self.ports.log.error(
                 "malformed lease row; its shard waits", lease_key=row.lease_key, problem=row.problem

@@ -79,6 +79,7 @@ class SimLeaseTable:
         return LeaseScan(
             tuple(row for row in decoded if isinstance(row, Lease)),
             tuple(row for row in decoded if isinstance(row, MalformedRow)),
+            at=world.scheduler.now().replace(microsecond=0),
         )
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:

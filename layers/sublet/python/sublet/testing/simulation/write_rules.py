@@ -44,7 +44,9 @@ RULES = {
         frozenset({columns.LEASE_OWNER, columns.HOLDER, columns.OWNER_SWITCHES, columns.CRASHES}),
         frozenset({columns.CHECKPOINT_OWNER}),
     ),
-    WriteKind.HEARTBEAT: Rule(HELD, frozenset({columns.ATTEMPTS, columns.THROUGHPUT})),
+    WriteKind.HEARTBEAT: Rule(
+        HELD, frozenset({columns.ATTEMPTS, columns.THROUGHPUT, columns.CAUGHT_UP_AT, columns.CRASHES})
+    ),
     WriteKind.PIN: Rule(HELD | POSITION, frozenset({columns.START_AT, columns.SUB_SEQUENCE_NUMBER})),
     WriteKind.CHECKPOINT: Rule(HELD | POSITION, PROGRESS | {columns.THROUGHPUT}, OVER),
     WriteKind.PREPARE: Rule(HELD, frozenset(columns.PENDING)),
