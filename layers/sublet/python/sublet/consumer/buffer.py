@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 from sublet.consumer import turn
 from sublet.consumer.admission import Admission, Offer
 from sublet.consumer.admitted import ends_of
 from sublet.consumer.delivery import BufferLimits, LookAgain, Pull, SetAside, Waiter
+from sublet.consumer.forked import NotHere
 from sublet.consumer.shard_queue import ShardQueue, Totals
 from sublet.consumer.turn import Delivery, Turn
 from sublet.decisions.pull_events import Event, EventKind
@@ -37,7 +39,7 @@ class Buffer:
         self.tasks = tasks
         self.limits = limits
         self.tell = tell
-        self._lock = tasks.lock()
+        self._lock: AbstractContextManager[object] = tasks.lock()
         self._queues: dict[str, ShardQueue] = {}
         self._totals = Totals()
         self._line: deque[ShardQueue] = deque()
@@ -329,6 +331,10 @@ class Buffer:
             self._is_closed = True
             self._admission.void()
             self._changed()
+
+    def disown(self) -> None:
+        """In a forked child: whoever takes a record, or says something of one, is told."""
+        self._lock = NotHere()
 
     def fail(self, fault: BaseException) -> None:
         """What ends the membership: raised from now on to whoever pulls."""

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from sublet.consumer.delivery import Pull
+from sublet.consumer.forked import WHY
 from sublet.consumer.membership import Hold, Membership
 from sublet.consumer.puller import Puller
 from sublet.consumer.world import World
@@ -101,10 +102,12 @@ class Group:
 
     def leave(self) -> None:
         lasting, self.lasting = self.lasting, None
-        if lasting is not None:
+        if lasting is not None and not lasting.is_inherited:
             lasting.let_go_and_wait(self._lasting_hold)
 
     def _held(self, hold: Hold, *, steals: bool) -> Membership:
+        if self._latest is not None and self._latest.is_inherited:
+            raise RuntimeError(WHY)
         with self._lock:
             before = self._latest
             if before is not None and before.hold(hold, steals=steals):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from weakref import WeakSet
 
 from sublet.consumer.buffer import Buffer
 from sublet.consumer.pull_handler import PullHandler
@@ -58,6 +60,8 @@ class Membership:
         """The longest that any who pulls gave, and not sooner than a quiet shard is polled."""
         self.is_over = world.tasks.signal()
         """Set when every lease is released."""
+        self.is_inherited = False
+        """This process was forked from the one whose stay it is."""
         self.abandoned: list[Callable[[], None]] = []
         """What ends that which nobody has in hand any more."""
         self._defined: Options | None = None
@@ -68,6 +72,13 @@ class Membership:
             world.tasks.spawn(self._keep),
         ]
         atexit.register(self.end)
+        _LIVING.add(self)
+
+    def disown(self) -> None:
+        """In a forked child: the threads are not there, and what ends it is the parent's to do."""
+        self.is_inherited = True
+        self.buffer.disown()
+        atexit.unregister(self.end)
 
     def hold(self, hold: Hold, *, steals: bool) -> bool:
         """Have it go on for this one too; False: it is ending already. `steals`: it is to have its share from now on."""
@@ -184,6 +195,18 @@ class Membership:
                 if self._log is not None:
                     how = self._world.settings.log_exceptions
                     self._log.error("on_event failed", event=event.kind, **exception_fields(failure, how))
+
+
+_LIVING: WeakSet[Membership] = WeakSet()
+
+
+def _disown_all() -> None:
+    for membership in list(_LIVING):
+        membership.disown()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown_all)
 
 
 def _set_aside(ports: Ports, settings: Settings, delivery: Delivery, reason: str) -> bool:

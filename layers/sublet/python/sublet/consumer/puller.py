@@ -50,6 +50,8 @@ class Puller:
 
     def finish(self) -> None:
         """It is over, and holds the membership no more: as soon as something has been said of what is out, if it lingers."""
+        if self.membership.is_inherited:
+            return
         self.membership.buffer.end(self.pull)
         if self.is_over:
             return
@@ -80,5 +82,5 @@ class Puller:
         """Over now. Unless somebody else holds the membership it has ended when this returns, and what is out counts no more."""
         self.lingers = None
         self.finish()
-        if self.hold is not None:
+        if self.hold is not None and not self.membership.is_inherited:
             self.membership.let_go_and_wait(self.hold)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -31,6 +32,7 @@ class ThreadTasks:
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
         self._idle_seconds = idle_seconds
         self._idle: list[_Thread] = []
+        self._process = os.getpid()
 
     def spawn(self, work: Callable[[], T]) -> Task[T]:
         task: Future[T] = Future()
@@ -42,6 +44,9 @@ class ThreadTasks:
                 return partial(task.set_exception, failure)
             return partial(task.set_result, value)
 
+        if self._process != os.getpid():  # forked: the threads are the parent's
+            self._process = os.getpid()
+            self._idle.clear()
         try:
             thread = self._idle.pop()
         except IndexError:

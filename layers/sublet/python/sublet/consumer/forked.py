@@ -1,0 +1,20 @@
+"""A child that a program which pulls is forked into: it has the objects, and neither their threads nor their leases."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+WHY = (
+    "records are pulled by the process that this one was forked from, and it goes on with them; "
+    "make a Consumer in this process to pull here"
+)
+
+
+class NotHere:
+    """In a lock's place: that one may be held by a thread which is not there to let go of it."""
+
+    def __enter__(self) -> NoReturn:
+        raise RuntimeError(WHY)
+
+    def __exit__(self, *_: object) -> None:
+        """Never entered."""
