@@ -243,7 +243,7 @@ def test_bytes_are_counted_as_kinesis_counts_them() -> None:
 def test_a_loop_over_messages_takes_what_is_there() -> None:
     world = PulledWorld()
     world.put(f"a{number}" for number in range(500))
-    with world.consumer() as consumer:
+    with world.consumer(poll_bytes=None) as consumer:
         messages = consumer.messages(auto_ack=True)
         assert [one.data for one in islice(messages, 100)] == [b"a%d" % number for number in range(100)]
         ahead = messages._puller.pull.ahead

@@ -28,6 +28,8 @@ class Records:
         self._auto_ack = auto_ack
         self._buffer = puller.membership.buffer
         self._last: Delivery | None = None
+        self._taken = puller.pull.ahead.popleft
+        """The next of the turn, out of what the buffer has left to be taken (see Turn)."""
         self._time: Callable[[], float] = float
         """The loop's, once there is one."""
         self._turn_ends = 0.0
@@ -39,7 +41,7 @@ class Records:
         """Cancelled at any moment it has taken nothing: between a record's taking and its return nothing is awaited."""
         if self._time() < self._turn_ends:
             try:
-                self._last = self._puller.pull.ahead.popleft()
+                self._last = self._taken()
             except IndexError:
                 pass
             else:
@@ -62,7 +64,7 @@ class Records:
                 self._turn_ends = self._time() + HOLDS_LOOP
         if found is None:
             raise StopAsyncIteration
-        self._last = found
+        self._last, self._taken = found, self._puller.pull.ahead.popleft
         return found
 
     async def _yield(self) -> None:

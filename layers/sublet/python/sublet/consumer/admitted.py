@@ -5,21 +5,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from operator import add, attrgetter
 from typing import NamedTuple
 
 from sublet.decisions.pull_request import Ends
 from sublet.handler import Batch
 from sublet.protocol.records import UserRecord
 
-_data_of = attrgetter("data")
-_key_of = attrgetter("partition_key")
-
 
 def ends_of(records: Sequence[UserRecord]) -> Ends:
     """Their bytes, as Kinesis counts them: of data and partition keys."""
-    data, keys = map(len, map(_data_of, records)), map(len, map(_key_of, records))
-    return list(accumulate(map(add, data, keys), initial=0))
+    sizes = [len(record.data) + len(record.partition_key) for record in records]
+    return list(accumulate(sizes, initial=0))
 
 
 class Piece(NamedTuple):

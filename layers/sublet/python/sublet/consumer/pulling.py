@@ -28,6 +28,8 @@ class Records:
         self._buffer = puller.membership.buffer
         self._steady = puller.clock.steady
         self._last: Delivery | None = None
+        self._taken = puller.pull.ahead.popleft
+        """The next of the turn, out of what the buffer has left to be taken (see Turn)."""
         self._turn_ends: datetime = self._steady()
 
     def __iter__(self) -> Self:
@@ -37,7 +39,7 @@ class Records:
         """Waits for it. Raises what has ended the consumer, such as LeaseTableNotFound or StreamNotFound."""
         if self._steady() < self._turn_ends:
             try:
-                self._last = self._puller.pull.ahead.popleft()
+                self._last = self._taken()
             except IndexError:
                 pass
             else:
@@ -57,6 +59,7 @@ class Records:
         if found is None:
             raise StopIteration
         self._last, self._turn_ends = found, self._steady() + LASTS
+        self._taken = self._puller.pull.ahead.popleft
         return found
 
     @property
