@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sublet.aws.clients import Connection
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
+from sublet.aws.output import STANDARD_ERROR, Output
+from sublet.aws.ports import aws_ports
 from sublet.memory import MemoryLog, MemoryMetrics
 from sublet.metric_names import Metric
 from sublet.ports import Log, Metrics
+from sublet.settings import Settings
+
+IN_EUROPE = Connection(region="eu-west-1")
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -146,3 +154,62 @@ def test_the_memory_ones_keep_everything() -> None:
     assert memory_metrics.flushes == 1
     assert memory_log.messages() == ["one", "two"]
     assert memory_log.messages("error") == ["two"]
+
+
+class Unwritable(io.StringIO):
+    """As /dev/full, or a pipe that nobody reads any more."""
+
+    def flush(self) -> None:
+        raise BrokenPipeError("nobody reads it")
+
+
+def closed() -> io.StringIO:
+    file = io.StringIO()
+    file.close()
+    return file
+
+
+@pytest.mark.parametrize("make", [Unwritable, closed, lambda: None], ids=["full", "closed", "none"])
+def test_what_cannot_be_written_ends_nothing_and_is_told_once(
+    make: Callable[[], Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = Output("stdout")
+    metrics, log = EmfMetrics("orders", output=output), PowertoolsLog(f"test_{make}", output)
+    file = make()
+    monkeypatch.setattr("sys.stdout", file)
+    for _ in range(3):
+        metrics.put(Metric.RECORDS, 1)
+        metrics.flush()
+        log.info("said")
+    told = capsys.readouterr().err.splitlines()
+    assert [line.startswith("sublet: stdout cannot be written") for line in told] == [True] * (
+        file is not None
+    )
+
+
+def test_neither_ends_anything_where_even_that_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", Unwritable())
+    monkeypatch.setattr("sys.stderr", closed())
+    Output("stdout").write("line\n")
+    Output("stderr").write("line\n")
+
+
+def test_a_program_has_its_standard_output_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    ports = aws_ports(
+        Settings(application="orders", stream="events"), "test_program", IN_EUROPE, STANDARD_ERROR
+    )
+    ports.metrics.put(Metric.RECORDS, 1)
+    ports.metrics.flush()
+    ports.log.info("said")
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 2)
+
+
+def test_both_can_be_turned_off(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "true")
+    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "CRITICAL")
+    metrics = EmfMetrics("orders")
+    metrics.put(Metric.RECORDS, 1)
+    metrics.flush()
+    PowertoolsLog("test_off").error("said")
+    assert capsys.readouterr() == ("", "")

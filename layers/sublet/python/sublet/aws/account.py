@@ -15,6 +15,7 @@ from sublet.aws.create_tables import create_tables, require_tables
 from sublet.aws.delete_tables import delete_tables
 from sublet.aws.faults import code_of
 from sublet.aws.kinesis_errors import named_stream_errors
+from sublet.aws.output import STANDARD_ERROR, Output
 from sublet.aws.ports import aws_ports, kinesis_stream, with_stream_arn
 from sublet.aws.put_records import entry_of
 from sublet.aws.table_errors import named_table_errors
@@ -34,10 +35,11 @@ THE_ACCOUNT = "(all of this account and region)"
 
 
 class AwsAccount:
-    """The Account port. Safe for threads. Its clients are made when they are needed."""
+    """The Account port. Safe for threads. Its clients are made when they are needed. `output`: of consumers' logs, metrics."""
 
-    def __init__(self, connection: Connection = MACHINE) -> None:
+    def __init__(self, connection: Connection = MACHINE, output: Output = STANDARD_ERROR) -> None:
         self._connection = connection
+        self._output = output
         self.clock: Clock = SystemClock()
         self.tasks: Tasks = ThreadTasks()
 
@@ -129,7 +131,7 @@ class AwsAccount:
         self, settings: Settings, stop: Signal, *, may_create: bool, say: Callable[[str], None] | None = None
     ) -> tuple[Ports, Settings]:
         settings = with_stream_arn(settings, self._connection)
-        ports = aws_ports(settings, "consumer_process", self._connection)
+        ports = aws_ports(settings, "consumer_process", self._connection, self._output)
         if may_create:
             create_tables(self._dynamodb, settings, stop, say or ports.log.info)
         else:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import IO, cast
+
 from aws_lambda_powertools import Logger
+
+from sublet.aws.output import STANDARD_OUTPUT, Output
 
 
 class PowertoolsLog:
     """One JSON line each, with the fields as keys of their own; the level is POWERTOOLS_LOG_LEVEL's, or INFO."""
 
-    def __init__(self, service: str) -> None:
-        self._logger = Logger(service=service)
+    def __init__(self, service: str, output: Output = STANDARD_OUTPUT) -> None:
+        self._logger = Logger(service=service, stream=cast("IO[str]", output))
 
     def info(self, message: str, **fields: object) -> None:
         self._logger.info(message, extra=fields, stacklevel=3)

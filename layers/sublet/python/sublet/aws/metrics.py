@@ -13,8 +13,10 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 
+from aws_lambda_powertools.metrics.functions import is_metrics_disabled
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
+from sublet.aws.output import STANDARD_OUTPUT, Output
 from sublet.metric_names import NAMESPACE, Metric
 
 VALUES_MAX = 100
@@ -24,9 +26,13 @@ _Dimensions = tuple[tuple[str, str], ...]
 
 
 class EmfMetrics:
-    """The Metrics port. Safe for threads; what was put since the last flush is lost with the process."""
+    """The Metrics port. Safe for threads; what was put since the last flush is lost with the process.
 
-    def __init__(self, application: str, *, by_shard: bool = True) -> None:
+    Powertools' variable POWERTOOLS_METRICS_DISABLED turns it off.
+    """
+
+    def __init__(self, application: str, *, by_shard: bool = True, output: Output = STANDARD_OUTPUT) -> None:
+        self._output = output
         self._application = ("application", application)
         self._by_shard = by_shard
         self._lock = threading.Lock()
@@ -41,9 +47,11 @@ class EmfMetrics:
     def flush(self) -> None:
         with self._lock:
             pending, self._pending = self._pending, {}
+        if is_metrics_disabled():
+            return
         for dimensions, metrics in pending.items():
             for line in _lines(dimensions, metrics):
-                print(line, flush=True)  # noqa: T201 - Lambda's log is standard output, and EMF is a log line
+                self._output.write(line + "\n")
 
     def _add(self, dimensions: _Dimensions, metric: Metric, value: float) -> None:
         self._pending.setdefault(dimensions, {}).setdefault(metric, []).append(value)

@@ -11,6 +11,7 @@ from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
+from sublet.aws.output import STANDARD_OUTPUT, Output
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import StreamAccessDenied
@@ -20,8 +21,12 @@ from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
 
-def aws_ports(settings: Settings, service: str, connection: Connection = MACHINE) -> Ports:
-    """`service`: whose log lines these are. Region, credentials and endpoints are boto3's own business, unless they are given."""
+def aws_ports(
+    settings: Settings, service: str, connection: Connection = MACHINE, output: Output = STANDARD_OUTPUT
+) -> Ports:
+    """`service`: whose log lines these are, for `output` as metrics are. Region, credentials and endpoints are boto3's own
+    business, unless they are given.
+    """
     clock = SystemClock()
     return Ports(
         table=DynamoDbLeaseTable(clients.dynamodb_client(*connection), settings.lease_table),
@@ -34,8 +39,8 @@ def aws_ports(settings: Settings, service: str, connection: Connection = MACHINE
         clock=clock,
         tasks=ThreadTasks(),
         chance=SystemRandom(),
-        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
-        log=PowertoolsLog(service),
+        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=output),
+        log=PowertoolsLog(service, output),
         destination=_destination(settings, connection),
         reports=DynamoDbWorkerReports(lambda: clients.dynamodb_client(*connection), settings, clock),
     )

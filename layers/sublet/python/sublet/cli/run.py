@@ -46,6 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run_consumer(options: Namespace) -> int:
     from sublet.aws.account import AwsAccount
+    from sublet.aws.output import STANDARD_OUTPUT
     from sublet.engine.adopting import adopt_stream
     from sublet.errors import ProcessSpent
     from sublet.handlers.load import load_handler
@@ -68,7 +69,8 @@ def run_consumer(options: Namespace) -> int:
     stop_at_signals(
         told, settings.drain_timeout, tasks, lambda: [left for process in running for left in process.left()]
     )
-    ports, settings = AwsAccount().compose(settings, told.stop, may_create=not options.no_create, say=_say)
+    account = AwsAccount(output=STANDARD_OUTPUT)
+    ports, settings = account.compose(settings, told.stop, may_create=not options.no_create, say=_say)
     if options.adopt:
         adopt_stream(ports)
     collect_seldom()
