@@ -304,6 +304,24 @@ def test_confirming_asks_the_table_only_after_a_pause_longer_than_failover_time(
     assert world.table.kinds() == [WriteKind.ACQUIRE, WriteKind.HEARTBEAT]
 
 
+def test_who_waits_for_another_heartbeat_to_be_written_writes_none_of_its_own() -> None:
+    """After a pause the heartbeats' thread and the session find at once that the lease is unconfirmed."""
+    world = EngineWorld()
+    held, _ = hold(world)
+    world.clock.advance(FAILOVER + SECOND)
+
+    def slowly(_: LeaseWrite, apply: Callable[[], Result]) -> Result:
+        world.tasks.sleep(SECOND)
+        return apply()
+
+    world.table.disturb = slowly
+    confirming = [world.tasks.spawn(held.confirm) for _ in range(2)]
+    due = world.tasks.spawn(partial(held.heartbeat_if_due, INTERVAL))
+    assert all(each.result() for each in confirming)
+    due.result()
+    assert world.table.kinds() == [WriteKind.ACQUIRE, WriteKind.HEARTBEAT]
+
+
 def test_confirming_after_a_pause_finds_that_another_has_taken_over() -> None:
     world = EngineWorld()
     held, stop = hold(world)

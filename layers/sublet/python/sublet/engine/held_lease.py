@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from operator import attrgetter
 
 from sublet.decisions.held_lease import (
@@ -170,15 +171,21 @@ class HeldLease:
 
         A paused process (a frozen Lambda, a suspended machine) wakes up here, before it calls the handler once more.
         """
-        is_unconfirmed = self._holding.is_unconfirmed(self._now(), self._failover_time)
-        return not self.is_lost and (not is_unconfirmed or self.write(heartbeat))
+        return not self.is_lost and (not self._is_unconfirmed() or self._heartbeat_if(self._is_unconfirmed))
+
+    def _is_unconfirmed(self) -> bool:
+        return self._holding.is_unconfirmed(self._now(), self._failover_time)
 
     def is_heartbeat_due(self, after: timedelta) -> bool:
         return self._holding.is_heartbeat_due(self._now(), after)
 
     def heartbeat_if_due(self, after: timedelta) -> None:
         if self.is_heartbeat_due(after):
-            self.write(heartbeat)
+            self._heartbeat_if(partial(self.is_heartbeat_due, after))
+
+    def _heartbeat_if(self, still: Callable[[], bool]) -> bool:
+        """Asked once more when it is our turn: who has waited for another's write needs no heartbeat of its own."""
+        return self.write(lambda lease: heartbeat(lease) if still() else None)
 
     def _now(self) -> Instant:
         return instant(self._ports.clock)
