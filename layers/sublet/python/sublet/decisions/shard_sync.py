@@ -33,7 +33,8 @@ class CreateReason(StrEnum):
     ANCESTOR = "ancestor"
     """A shard that comes after it will be led to by leases, and its records come before that one's."""
     REPAIR = "repair"
-    """Its parents have ended, and whoever ended them did not create it. It is read from its beginning."""
+    """Its parents have ended, and whoever ended them did not create it; or all that led to it is past retention, but for a lease.
+    It is read from its beginning."""
 
 
 class NewLease(Struct, frozen=True):
@@ -83,7 +84,9 @@ def plan_shard_sync(
     whys = dict.fromkeys(_to_repair(listed, leased, ended, skipped), CreateReason.REPAIR)
     unfinished = {lease.shard_id for lease in leases}.difference(ended)
     waited_for = _waited_for(listed, leased, unfinished, skipped)
-    whys |= _leading_nowhere(listed, leased.union(whys), waited_for, skipped, start_position)
+    whole = set(listed) if start_position.kind is not StartKind.LATEST else _outliving(shards, leases)
+    found = _leading_nowhere(listed, leased.union(whys), waited_for, skipped, whole)
+    whys |= {s: _why_at_latest(s, why, whole, start_position) for s, why in found.items()}
     new = sorted((listed[shard_id] for shard_id in whys), key=creation_order)
     return ShardSyncPlan(
         tuple(_new_lease(shard, whys[shard.shard_id], start_position) for shard in new),
@@ -125,6 +128,33 @@ def _outlived(shards: Iterable[Shard], leases: Iterable[Lease]) -> frozenset[str
     """
     parents = {parent for lease in leases for parent in lease.parent_shard_ids}
     return frozenset(shard.shard_id for shard in shards if shard.is_open and shard.shard_id in parents)
+
+
+def _outliving(shards: Iterable[Shard], leases: Iterable[Lease]) -> set[str]:
+    """Shards that follow on a lease's one, of which the listing knows nothing any more, nor of what came in between: those made
+    later that have hash keys of it, since these pass from shard to shard and to no other. One that was made earlier shows
+    that the listing is old.
+    """
+    listed = list(shards)
+    ids = {shard.shard_id for shard in listed}
+    forgotten = [lease for lease in leases if lease.shard_id not in ids]
+    return {shard.shard_id for shard in listed if any(_follows_on(shard, lease) for lease in forgotten)}
+
+
+def _follows_on(shard: Shard, lease: Lease) -> bool:
+    """Kinesis numbers a stream's shards as it makes them, in ids of one length."""
+    if lease.hash_key_range is None or shard.shard_id <= lease.shard_id:
+        return False
+    (starting, ending), of_lease = shard.hash_key_range, lease.hash_key_range
+    return starting <= of_lease.ending and of_lease.starting <= ending
+
+
+def _why_at_latest(
+    shard_id: str, why: CreateReason, whole: AbstractSet[str], start_position: StartPosition
+) -> CreateReason:
+    """Not from LATEST what follows on a shard that is consumed: KCL does, and skips what came while nobody read."""
+    is_skipped = start_position.kind is StartKind.LATEST and shard_id in whole
+    return CreateReason.REPAIR if is_skipped else why
 
 
 def _to_repair(
@@ -173,17 +203,16 @@ def _leading_nowhere(
     leased: AbstractSet[str],
     waited_for: Sequence[str],
     skipped: AbstractSet[str],
-    start_position: StartPosition,
+    whole: AbstractSet[str],
 ) -> dict[str, CreateReason]:
     """KCL's rule: which shards without a lease need one, so that leases lead to every open shard.
 
     A shard is led to if it has a lease or one of its listed parents is led to. Every open shard that is not
     gets a lease; of the shards that are, so does each listed parent that is not: the other side of a merge.
     So does each that an end waits for, unless it is led to itself.
-    Unless we start at LATEST, all that is listed is wanted, so that a shard with listed parents is always led
-    to, and its oldest ancestors get the leases.
+    whole   shards of which all that is listed is wanted, which are all of them unless we start at LATEST. So such a
+            shard with listed parents is always led to, and its oldest ancestors get the leases
     """
-    from_the_past = start_position.kind is not StartKind.LATEST
     unleased = [
         s.shard_id
         for s in listed.values()
@@ -193,7 +222,9 @@ def _leading_nowhere(
     whys: dict[str, CreateReason] = {}
     for shard_id in _ancestors_first((*unleased, *waited_for), listed, leased):
         parents = [] if shard_id in leased else _listed_parents(shard_id, listed)
-        led_to[shard_id] = shard_id in leased or any(from_the_past or led_to[parent] for parent in parents)
+        led_to[shard_id] = shard_id in leased or any(
+            shard_id in whole or led_to[parent] for parent in parents
+        )
         if led_to[shard_id]:
             whys |= {parent: CreateReason.ANCESTOR for parent in parents if not led_to[parent]}
     whys |= {shard_id: CreateReason.ANCESTOR for shard_id in waited_for if not led_to[shard_id]}
