@@ -8,10 +8,12 @@ from datetime import timedelta
 import pytest
 from sublet.decisions.read_position import (
     LONGEST_RETENTION,
+    NOTHING_READ,
     IteratorType,
     Pin,
     ReadPosition,
     after,
+    after_page,
     may_have_lost,
     needs_pin,
     not_yet_handled,
@@ -19,7 +21,7 @@ from sublet.decisions.read_position import (
 )
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
-from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.settings import StartKind, StartPosition
 
 from tests.doubles.engine_world import moment
@@ -170,3 +172,35 @@ def test_records_may_have_been_lost(because: str, lease: Lease, first: str | Non
 def test_the_start_position_s_moment_is_for_leases_that_begin_at_one(checkpoint: Checkpoint) -> None:
     since = StartPosition(StartKind.AT_TIMESTAMP, EARLIER)
     assert needs_pin(replace(LEASE, checkpoint=checkpoint), [], since, NOW) is None
+
+
+def test_who_has_read_nothing_has_nothing_to_ask_for() -> None:
+    quiet = after_page(NOTHING_READ, Page((), 0, 0), NOW)
+    assert quiet.in_doubt(NOW + 2 * DAY) is None
+    assert NOTHING_READ.in_doubt(NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("because", "behind", "later", "is_in_doubt"),
+    [
+        ("at the tip nothing older was unread", timedelta(0), DAY - timedelta(hours=1), False),
+        ("a clock may be off by an hour", timedelta(0), DAY - timedelta(minutes=59), True),
+        ("what was unread was old already", DAY / 2, DAY / 2, True),
+        ("a reader as slow as retention is asked at once", DAY, timedelta(0), True),
+    ],
+)
+def test_what_was_read_last_is_asked_for_where_what_followed_may_be_gone(
+    because: str, behind: timedelta, later: timedelta, is_in_doubt: bool
+) -> None:
+    page = Page((stream_record("100"),), 1, behind // timedelta(milliseconds=1))
+    read = after_page(NOTHING_READ, page, NOW)
+    assert read.in_doubt(NOW + later) == ("100" if is_in_doubt else None), because
+
+
+def test_what_is_still_there_proves_that_nothing_as_old_is_missing() -> None:
+    page = Page((stream_record("100"),), 1, 3 * DAY // timedelta(milliseconds=1))
+    proved = after_page(NOTHING_READ, page, NOW).with_proof(NOW)
+    assert proved.in_doubt(NOW) is None
+    assert proved.in_doubt(NOW + timedelta(minutes=1)) is None, "it is asked for once a minute"
+    assert proved.in_doubt(NOW + timedelta(minutes=1, seconds=1)) == "100"
+    assert after_page(proved, Page((), 0, 0), NOW).last == "100"

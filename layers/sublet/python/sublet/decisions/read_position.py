@@ -11,14 +11,19 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, Checkpoint, Sentinel
 from sublet.protocol.lease import Lease, MalformedRow
-from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.settings import StartPosition
 
 SHORTEST_RETENTION = timedelta(hours=24)
 """Kinesis: retention is 24 hours to 365 days, so nothing younger is ever trimmed."""
+
+MILLISECOND = timedelta(milliseconds=1)
+
+ASKED_EVERY = timedelta(minutes=1)
 
 CLOCKS_DIFFER_BY = timedelta(hours=1)
 """At most, between the worker that wrote a moment down and the one that reads it."""
@@ -114,6 +119,49 @@ def may_have_lost(lease: Lease, first: StreamRecord | None, now: datetime) -> bo
     if first is not None and first.sequence_number == lease.checkpoint.sequence_number:
         return False
     return lease.caught_up_at is None or now - lease.caught_up_at >= SHORTEST_RETENTION - CLOCKS_DIFFER_BY
+
+
+def shows_what_follows(page: Page) -> bool:
+    """Whether what comes next in the shard is in it, or that nothing does. An empty page far behind the tip says neither."""
+    return bool(page.records) or page.is_shard_end or page.millis_behind_latest == 0
+
+
+class Kept(Struct, frozen=True):
+    """What a reader knows of retention, whose length it is not told.
+
+    last        the last stream record that it was given
+    unread_since   nothing is unread that arrived before
+    at_least    a record as old as that was still there
+    """
+
+    last: str | None = None
+    unread_since: datetime | None = None
+    at_least: timedelta = SHORTEST_RETENTION - CLOCKS_DIFFER_BY
+
+    def in_doubt(self, polled_at: datetime) -> str | None:
+        """The record to ask for before the page of this poll is believed to follow it: what was unread may have become older
+        than anything that is known to be kept. A page that was held for a day, or a reader that is as slow as retention.
+        """
+        if self.unread_since is None or polled_at - self.unread_since <= self.at_least:
+            return None
+        return self.last
+
+    def with_proof(self, polled_at: datetime) -> Kept:
+        """The record in doubt is there, so nothing that old is missing. A replay of a week asks once, and a reader that falls
+        further behind once a minute: what retention takes within that minute is told with what it takes later.
+        """
+        if self.unread_since is None:
+            return self
+        return replace(self, at_least=polled_at - self.unread_since + ASKED_EVERY)
+
+
+NOTHING_READ = Kept()
+
+
+def after_page(kept: Kept, page: Page, polled_at: datetime) -> Kept:
+    """With a page that `shows_what_follows`, polled at this moment."""
+    last = page.records[-1].sequence_number if page.records else kept.last
+    return Kept(last, polled_at - page.millis_behind_latest * MILLISECOND, kept.at_least)
 
 
 def not_yet_handled(records: list[UserRecord], checkpoint: Checkpoint) -> list[UserRecord]:

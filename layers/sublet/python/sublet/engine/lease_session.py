@@ -11,9 +11,10 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import crashes_by_hanging
 from sublet.decisions.held_lease import Tenure
 from sublet.decisions.process_report import ShardState
-from sublet.decisions.read_position import may_have_lost, read_position
+from sublet.decisions.read_position import read_position
 from sublet.decisions.shard_end import Blocked
 from sublet.decisions.window import AtTip, LeaseReport, Outcome, batches, has_caught_up
+from sublet.engine.gaps import GapWatch
 from sublet.engine.handling import Handling
 from sublet.engine.held_lease import HeldLease, instant
 from sublet.engine.lease_metrics import LeaseMetrics
@@ -161,7 +162,7 @@ class LeaseSession:
 
     def _pages(self, feed: PageFeed, opened: Lease) -> Outcome:
         """Page by page until one of them, the deadline or the stop signal ends it. `opened`: the lease as reading began."""
-        tip, is_gap_checked = AtTip(), False
+        tip, gaps = AtTip(), GapWatch(self.shared.ports, opened, self.stop)
         noted_at: datetime | None = None
         while (page := feed.next()) is not None:
             self.metrics.polled(page)
@@ -170,9 +171,7 @@ class LeaseSession:
             caught_up = has_caught_up(page, tip, now.steady, self.shared.settings)
             if page.records and not page.is_shard_end and not caught_up:
                 feed.read_ahead()  # while they are handled
-            if not is_gap_checked and (page.records or page.is_shard_end or page.millis_behind_latest == 0):
-                is_gap_checked = True
-                self._check_gap(opened, page.records[0] if page.records else None, now.wall)
+            gaps.look_at(page, feed.polled_at, now.wall)
             if not self._handle(page):
                 return self._not_handled()
             if page.millis_behind_latest == 0:
@@ -212,18 +211,6 @@ class LeaseSession:
             if self.handling.retries_exhausted and not self.stop.is_set()
             else self._stopped()
         )
-
-    def _check_gap(self, lease: Lease, first: StreamRecord | None, now: datetime) -> None:
-        if may_have_lost(lease, first, now):
-            read_on = (
-                {} if first is None else {"first_arrival": first.approximate_arrival_timestamp.isoformat()}
-            )
-            self.shared.ports.metrics.put(Metric.DATA_GAP, 1)
-            self.shared.ports.log.error(
-                "data gap: the checkpointed record is past retention, and so may be records after it; going on from the horizon",
-                shard_id=self.shard_id, checkpoint=str(lease.checkpoint),
-                first_sequence_number=first and first.sequence_number, **read_on,
-            )  # fmt: skip
 
     def _handle(self, page: Page) -> bool:
         """The page's user records to the handler; False if it did not finish them."""

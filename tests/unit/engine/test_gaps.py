@@ -1,0 +1,78 @@
+"""Records that retention takes from under a reader, between two pages of its."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from sublet.decisions.read_position import IteratorType
+from sublet.handler import Batch
+from sublet.metric_names import Metric
+from sublet.ports import PollRefusal
+from sublet.protocol.records import Polled
+
+from tests.doubles.engine_world import NO_WAITING, SECOND, EngineWorld
+
+HOUR = timedelta(hours=1)
+ONE_BY_ONE = replace(NO_WAITING, poll_limit=1, checkpoint_interval=HOUR)
+
+
+def opened(world: EngineWorld) -> list[IteratorType]:
+    return [position.type for position in world.stream.opened]
+
+
+def held_up(world: EngineWorld, lasts: timedelta, retention: timedelta) -> None:
+    """Five records in as many pages; the call with the second one takes this long, and another record comes meanwhile."""
+    world.put(*"abcde")
+    world.clock.advance(SECOND)
+
+    def hold(batch: Batch) -> None:
+        if batch.records[0].data == b"b":
+            world.clock.advance(lasts)
+            world.put("new")
+            world.shards.trim(before=world.clock.now() - retention)
+
+    world.handler.script = hold
+    world.window(lasts=100 * HOUR)
+
+
+def test_what_retention_takes_while_a_page_is_handled_is_a_loud_gap() -> None:
+    world = EngineWorld(ONE_BY_ONE)
+    held_up(world, 25 * HOUR, retention=24 * HOUR)
+    assert world.handler.data() == [b"a", b"b", b"new"]
+    assert world.metrics.values(Metric.DATA_GAP) == [1]
+    assert any("read last is past retention" in message for message in world.log.messages("error"))
+
+
+def test_where_records_are_kept_for_longer_nothing_is_lost_and_it_is_asked_once() -> None:
+    world = EngineWorld(ONE_BY_ONE)
+    held_up(world, 25 * HOUR, retention=48 * HOUR)
+    assert world.handler.data() == [b"a", b"b", b"c", b"d", b"e", b"new"]
+    assert world.metrics.values(Metric.DATA_GAP) == []
+    assert opened(world).count(IteratorType.AT_SEQUENCE_NUMBER) == 1
+
+
+def test_for_less_than_the_shortest_retention_nobody_asks() -> None:
+    world = EngineWorld(ONE_BY_ONE)
+    held_up(world, 22 * HOUR, retention=24 * HOUR)
+    assert world.handler.data() == [b"a", b"b", b"c", b"d", b"e", b"new"]
+    assert IteratorType.AT_SEQUENCE_NUMBER not in opened(world)
+
+
+def test_a_question_that_is_not_answered_is_asked_again() -> None:
+    world = EngineWorld(ONE_BY_ONE)
+    refused = 0
+
+    def refuse(poll: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
+        nonlocal refused
+        is_question = world.stream.opened[-1].type is IteratorType.AT_SEQUENCE_NUMBER
+        if is_question and not refused:
+            refused += 1
+            return PollRefusal.THROTTLED
+        return poll()
+
+    world.stream.disturb = refuse
+    held_up(world, 25 * HOUR, retention=24 * HOUR)
+    assert refused == 1
+    assert world.metrics.values(Metric.DATA_GAP) == [1]
