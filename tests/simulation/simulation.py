@@ -38,5 +38,5 @@ def draw_java(chance: Random, settings: Settings) -> JavaNeighbours | None:
     """Nobody beside LATEST, which KCL's own rules read with gaps."""
     if settings.start_position.kind is StartKind.LATEST:
         return None
-    version = chance.choice((None, None, None, 2, 2, 3))
+    version = chance.choice((None, None, None, 2, 3, 3))
     return None if version is None else JavaNeighbours(version)

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 from sublet.decisions import packing, tick_plan
 from sublet.decisions.crash_caution import Caution
-from sublet.engine import acquiring, handler_calls, lease_session, progress, tick
+from sublet.engine import acquiring, gaps, handler_calls, progress, tick
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.testing.simulation.run import Result
 
@@ -35,14 +35,14 @@ class Planted:
 
 PLANTED = {
     "a gap is never told": Planted(
-        (lease_session,),
+        (gaps,),
         "may_have_lost",
         lambda *_: False,
         r"nobody is told",
         partial(simulate, days_off=1.0),
     ),
     "a gap is told wherever reading begins": Planted(
-        (lease_session,),
+        (gaps,),
         "may_have_lost",
         lambda *_: True,
         r"a data gap of \S+ is told, where nothing was trimmed$",

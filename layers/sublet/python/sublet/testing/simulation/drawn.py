@@ -11,8 +11,9 @@ from sublet.settings import Balance, Mode, Settings, StartKind, StartPosition
 
 def draw_settings(chance: Random) -> Settings:
     """Small windows and a short failover: as much as possible is to happen at once."""
-    kind = chance.choice((StartKind.TRIM_HORIZON,) * 4 + (StartKind.LATEST, StartKind.AT_TIMESTAMP))
-    at = BEGINNING + timedelta(seconds=chance.randint(0, 60)) if kind is StartKind.AT_TIMESTAMP else None
+    kind = chance.choice((StartKind.TRIM_HORIZON,) * 4 + (StartKind.LATEST,) + (StartKind.AT_TIMESTAMP,) * 2)
+    soon = timedelta(seconds=chance.choice((60, 240)) * chance.random())
+    at = BEGINNING + soon if kind is StartKind.AT_TIMESTAMP else None
     return Settings(
         application="simulated",
         stream="memory",

@@ -12,7 +12,7 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import CRASHES_MAX, RUNS_MAX, Next, WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
-from sublet.errors import SubletError
+from sublet.errors import StreamNotAdopted, SubletError
 from sublet.handler import Handler
 from sublet.memory import MemorySightingStore, MemoryStream
 from sublet.polling import PolledStream
@@ -147,8 +147,19 @@ class Fleet:
                 world.note(process.name, f"ticked: created, deleted {counts}")
             except (SubletError, OddError) as refused:
                 world.note(process.name, f"tick fails: {refused}")
+                if isinstance(refused, StreamNotAdopted):
+                    self._adopt()
 
         self._watch(process, world.scheduler.spawn(process, tick))
+
+    def _adopt(self) -> None:
+        """Nobody remembers the stream any more, and a lease is of a shard that retention has taken since: this looks like another
+        stream's table, and a person has to say that it is not."""
+        world = self.world
+        past_retention = [key for key in world.table.rows() if not world.stream.has_shard(key)]
+        if past_retention and world.sightings.load().stream is None:
+            world.note("operator", "adopts the stream")
+            world.sightings.adopt(world.stream.identity(), None)
 
     def _execute(self, item: WorkerItem) -> None:
         """One item's way through the state machine that the construct deploys."""
@@ -238,6 +249,7 @@ class Fleet:
             report = worker.run_window(item, process.name, deadline, cut_off=cut_off)
             outcomes = {lease.lease_key[-4:]: lease.outcome.value for lease in report.leases}
             world.note(process.name, f"ends with {report.next}: {outcomes}")
+            world.dealings.left(process, report)
             if worker.health.ending is not None:
                 world.at(world.scheduler.now_us, f"end of {process.name}", partial(self._end, process))
             return report

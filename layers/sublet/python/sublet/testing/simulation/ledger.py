@@ -26,6 +26,8 @@ class ShardTruth:
     parents: tuple[str, ...]
     required_from: int
     """Records that arrived at this moment (microseconds) or later must be handled; NEVER as long as nobody asked for any."""
+    wanted_from: int | None = None
+    """Nothing that arrived before it may be handled: AT_TIMESTAMP, where no other hand has put a checkpoint."""
     children: tuple[str, ...] = ()
     is_closed: bool = False
     places: list[Place] = field(default_factory=list)
@@ -133,6 +135,8 @@ class Ledger:
     def moved(self, shard_id: str, before: Checkpoint, now: Checkpoint) -> None:
         """By an operator: what came before is done with, and what came after and is covered no more is to be handled again."""
         shard = self.shards[shard_id]
+        for each in self.shards.values():  # what follows on it is read whole
+            each.wanted_from = None
         covered = shard.covered_by(now)
         shard.done_with = max(shard.done_with, shard.covered_by(before), covered)
         shard.finished = {i for i in shard.finished if i < covered or now >= before} | set(range(covered))
@@ -173,6 +177,8 @@ class Ledger:
                 raise OrderBroken(
                     f"record {offset} of a batch is {record.checkpoint}: not of this shard, or out of order"
                 )
+        if shard.wanted_from is not None and shard.arrivals[first] < shard.wanted_from:
+            raise OrderBroken(f"record {first} arrived before the moment to start at")
         self._begin_again(shard, session, first, stored)
         if session.next is not None and not shard.follows(first, session.next):
             raise OrderBroken(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from sublet.decisions.packing import WorkerItem
-from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import (
     DestinationRefused,
     LeaseTableAccessDenied,
@@ -90,6 +90,7 @@ class SimLeaseTable:
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
         world = self._world
+        world.dealings.sent(self._process, write)
         self._call(str(write.kind))
         result = world.watch.commit(self._process, write)
         if world.strikes(Fault.LOST_RESPONSE):
@@ -98,7 +99,9 @@ class SimLeaseTable:
             if world.chance.random() < 0.3:
                 raise LeaseTableUnavailable(f"no answer to {write.kind} {write.lease_key}")
             result = world.watch.commit(self._process, write)
+        over = world.dealings.judge(self._process, write, result)
         world.step(self._process)
+        world.dealings.answered(self._process, write, result, over)
         return result
 
     def _call(self, what: str) -> None:
@@ -164,6 +167,8 @@ class SimStream:
     def open(self, shard_id: str, position: ReadPosition) -> str:
         self._call("GetShardIterator")
         self._world.opened(shard_id)
+        if position.type is IteratorType.AT_SEQUENCE_NUMBER:
+            self._world.looked_at[shard_id] = self._world.scheduler.now_us
         iterator = self._world.stream.open(shard_id, position)
         self._world.step(self._process)
         return iterator
@@ -266,9 +271,16 @@ class SimLog:
     def warning(self, message: str, **fields: object) -> None:
         self.info(message, **fields)
         if message == "lease lost":
-            self._world.watch.given_up(self._process, str(fields["lease_key"]))
+            self._world.dealings.given_up(self._process, str(fields["lease_key"]))
+        if message.startswith("the checkpoint was moved by another hand"):
+            self._world.dealings.begins_anew(self._process, str(fields["lease_key"]))
 
     def error(self, message: str, **fields: object) -> None:
         self.info(message, **fields)
+        if message == "lease lost with its table":
+            error = str(fields["error"])
+            self._world.dealings.out_of_reach(self._process, str(fields["lease_key"]), error)
+        if message.startswith("handler call hangs"):
+            self._world.dealings.hangs(self._process, str(fields["lease_key"]))
         if message.startswith("data gap"):
             told_of_gap(self._world, str(fields.get("shard_id", fields.get("lease_key"))))

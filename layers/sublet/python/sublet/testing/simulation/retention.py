@@ -16,9 +16,13 @@ from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND
 
 if TYPE_CHECKING:
+    from sublet.testing.simulation.scheduler import Process
     from sublet.testing.simulation.world import World
 
 DAY = SHORTEST_RETENTION // MICROSECOND
+
+BELIEVED_FOR = 90 * SECOND
+"""That a record is still there: a minute, and what its answer takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +64,27 @@ def trim_on(world: World) -> None:
 
 
 def trim(world: World) -> None:
-    """Of a shard that somebody is reading nobody tells: a reader goes on from the horizon without a word. Nor of one that nobody
-    had begun, which has no checkpoint that could be missed.
+    """Of a shard that nobody had begun nobody tells: it has no checkpoint that could be missed. Nor does a reader of what it was
+    given nothing of yet, or of what goes within a minute after it has looked.
     """
     before = world.scheduler.now_us - DAY
     world.stream.trim(world.scheduler.now() - SHORTEST_RETENTION)
     for shard_id, truth in world.ledger.shards.items():
         checkpoint, tenancy = world.watch.checkpoints.get(shard_id), world.watch.tenancies.get(shard_id)
-        is_read = tenancy is not None and tenancy.owner is not None and not tenancy.owner.is_dead
-        is_to_be_told = checkpoint is not None and checkpoint.is_sequence_number and not is_read
+        reader = None if tenancy is None or tenancy.owner is None or tenancy.owner.is_dead else tenancy.owner
+        is_begun = checkpoint is not None and checkpoint.is_sequence_number
+        is_to_be_told = is_begun if reader is None else is_begun and _would_tell(world, reader, shard_id)
         for index in truth.trim(before):
             if is_to_be_told and index >= max(truth.done_with, truth.covered_by(checkpoint or TRIM_HORIZON)):
                 world.note("retention", f"takes {index} of {shard_id[-4:]}, unread")
                 world.untold.setdefault(shard_id, set()).add(index)
+
+
+def _would_tell(world: World, reader: Process, shard_id: str) -> bool:
+    session = world.ledger.sessions.get((reader, shard_id))
+    has_read = session is not None and session.next is not None
+    looked_at = world.looked_at.get(shard_id, -DAY)
+    return has_read and world.scheduler.now_us - looked_at > BELIEVED_FOR
 
 
 def told_of_gap(world: World, shard_id: str) -> None:

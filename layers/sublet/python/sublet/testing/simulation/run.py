@@ -16,7 +16,7 @@ from sublet.testing.simulation.balance import Neighbours, SharedOut
 from sublet.testing.simulation.drawn import draw_settings
 from sublet.testing.simulation.fleet import Fleet, Wiring
 from sublet.testing.simulation.outside import Data, Operator, Producer, put_number
-from sublet.testing.simulation.retention import NO_DAY_OFF, draw_day_off, never_told, trim_on
+from sublet.testing.simulation.retention import draw_day_off, never_told, trim_on
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Scheduler
 from sublet.testing.simulation.weather import Fault, draw_weather
 from sublet.testing.simulation.world import World
@@ -97,8 +97,7 @@ class _Run:
         chance = Random(seed)
         scheduler = Scheduler(chance)
         settings = replace(draw_settings(chance), **given)
-        is_latest = settings.start_position.kind is StartKind.LATEST
-        self.day_off = NO_DAY_OFF if is_latest else draw_day_off(chance, days_off, CALM_FROM)
+        self.day_off = draw_day_off(chance, days_off, CALM_FROM)
         self.neighbours = None if self.day_off.lasts else neighbours(chance, settings)
         self.world = World(
             seed,
@@ -117,6 +116,7 @@ class _Run:
             max_skew=timedelta(seconds=chance.choice((0, 1, 3))),
             is_recorded=is_recorded,
             day_off=self.day_off,
+            starts_alone=self.neighbours is None,
         )
         if a_bad_shard:
             self.world.bad_shard = self.world.stream.logs[0].shard_id

@@ -49,6 +49,8 @@ class Process:
         self.started_at = 0
         self.is_dead = False
         self.frozen_until = 0
+        self.has_jumped = False
+        """Its wall clock: then nothing tells how long it has been."""
         self.suspended = timedelta(0)
         """For how long its machine has stood still: its steady clock is behind by that."""
         self.tasks: list[SimTask[object]] = []

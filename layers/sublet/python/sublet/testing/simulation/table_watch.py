@@ -104,8 +104,9 @@ class TableWatch:
 
     def _owner_wrote(self, process: Process, write: LeaseWrite, after: Row, tenancy: Tenancy) -> None:
         key = write.lease_key
-        tenancy.is_spoilt = tenancy.owner is not process
-        if tenancy.is_spoilt and not _is_javas_own_slip(process, tenancy, after):
+        is_anothers = tenancy.owner is not process
+        tenancy.is_spoilt = is_anothers or not isinstance(decode_row(after), Lease)
+        if is_anothers and not _is_javas_own_slip(process, tenancy, after):
             owner = tenancy.owner.name if tenancy.owner else "nobody"
             self.world.fail(f"{write.kind} of {key} succeeded, but its owner is {owner}: two owners at once")
         tenancy.last_write = self.world.scheduler.now_us
@@ -127,24 +128,10 @@ class TableWatch:
         if isinstance(lease, Lease) and process is not None:
             self.world.ledger.begin_session(process, key, lease.checkpoint)
 
-    def given_up(self, process: Process, key: str) -> None:
-        """A worker takes its lease for lost, by what refused a write: not while the row is as its own last write left it. Nobody
-        else can have made it so since, unless it was spoilt: then the refusal may be older than its mending."""
-        lease, tenancy = decode_row(self.world.table.row(key) or {}), self.tenancies.get(key)
-        if (
-            tenancy is None
-            or tenancy.owner is not process
-            or tenancy.is_spoilt
-            or not isinstance(lease, Lease)
-        ):
-            return
-        is_named = (lease.holder or "").endswith(f"/{process.name}") and lease.lease_owner == tenancy.owner_id
-        if is_named and not lease.is_ended and lease.checkpoint_owner is None:
-            self.world.fail(f"lease {key} is given up in vain: the row is as its owner left it")
-
     def spoilt(self, key: str) -> None:
         """By an operator."""
         self.tenancies.setdefault(key, Tenancy()).is_spoilt = True
+        self.world.dealings.moved(key)
 
     def _deleted(self, key: str, before: Row | None) -> None:
         lease = decode_row(before or {})
@@ -159,6 +146,7 @@ class TableWatch:
         self.tenancies[key] = Tenancy(is_recreated=True)
         self.checkpoints.pop(key, None)
         self.world.ledger.orphan_sessions(key)
+        self.world.dealings.moved(key)
 
     def _created(self, key: str, after: Row) -> None:
         self.checkpoints.pop(key, None)

@@ -15,6 +15,7 @@ from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.protocol.lease import AttributeValue
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartKind
+from sublet.testing.simulation.dealings import Dealings
 from sublet.testing.simulation.ledger import NEVER, Ledger, ShardTruth
 from sublet.testing.simulation.retention import NO_DAY_OFF, DayOff
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Crashed, Process, Scheduler
@@ -53,6 +54,7 @@ class World:
     violation: str | None = None
     processes: list[Process] = field(default_factory=list)
     watch: TableWatch = field(init=False)
+    dealings: Dealings = field(init=False)
     java: dict[str, Process] = field(default_factory=dict)
     """Foreign workers by worker id."""
     items: dict[Process, WorkerItem] = field(default_factory=dict)
@@ -64,8 +66,12 @@ class World:
     """By lease key, the last that a lease manager kept."""
     reshards: list[Reshard] = field(default_factory=list)
     day_off: DayOff = NO_DAY_OFF
+    starts_alone: bool = True
+    """No foreign fleet, whose start position is its own."""
     bad_shard: str | None = None
     """Of which no record is ever handled."""
+    looked_at: dict[str, int] = field(default_factory=dict)
+    """By shard, when it was last opened at a record: as reading begins, or to see if that is still there."""
     gaps: set[str] = field(default_factory=set)
     """Shards of which a data gap was told."""
     untold: dict[str, set[int]] = field(default_factory=dict)
@@ -78,6 +84,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.watch = TableWatch(self)
+        self.dealings = Dealings(self)
 
     # Telling
 
@@ -131,6 +138,7 @@ class World:
                 )
             elif process in self.items and self.strikes(Fault.CLOCK_JUMP):
                 process.skew += timedelta(minutes=self.chance.uniform(-10, 10))
+                process.has_jumped = True
                 self.note(process.name, f"its wall clock jumps, and is off by {process.skew}")
         scheduler.sleep(self.latency())
 
@@ -143,6 +151,7 @@ class World:
     def calling(self, process: Process, shard_id: str) -> Iterator[None]:
         """A handler's call. Two at once for a shard are never of one process; of two, only while one of them has yet to find out
         that the other has fenced it off."""
+        self.dealings.calls(process, shard_id)
         calls = self.under_way.setdefault(shard_id, set())
         if process in calls:
             self.fail(f"two handler calls at once for {shard_id}")
@@ -166,6 +175,7 @@ class World:
                 if start.at is not None:
                     since = (start.at - self.scheduler.now()) // MICROSECOND + self.scheduler.now_us
                 truth = self.ledger.shards[log.shard_id] = ShardTruth(log.shard_id, log.parents, since)
+                truth.wanted_from = since if start.at is not None and self.starts_alone else None
             truth.is_closed, truth.children = not log.is_open, tuple(child.shard_id for child in log.children)
         for truth in tuple(self.ledger.shards.values()):
             for child in truth.children:
