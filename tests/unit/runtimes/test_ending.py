@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -109,6 +112,26 @@ def test_one_that_can_have_no_more_threads_or_descriptors_ends_at_once(
     assert environment.ended == [SPENT]
     assert {lease.lease_owner for lease in environment.world.table.real.scan().leases} == {None}
     assert environment.world.seconds() < 62, "no backoff, no second attempt"
+
+
+def test_a_process_whose_handler_leaks_descriptors_until_there_are_none_gives_back_its_lease_and_exits() -> (
+    None
+):
+    """Really: an environment like this was used again for ever, and failed each time."""
+    module = [sys.executable, "-m", "tests.doubles.leaking_environment"]
+    path = os.pathsep.join(path for path in sys.path if path)
+    left = subprocess.run(
+        module,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert left.returncode == SPENT, left.stderr
+    told = re.fullmatch(r"(\d+) records, owner None\n", left.stdout)
+    assert told, left.stdout
+    assert 10 < int(told[1]) < 64
 
 
 def test_one_that_cannot_reach_the_table_for_want_of_descriptors_ends_though_the_fault_is_raised(

@@ -47,6 +47,8 @@ class Dealing:
     is_answered: bool = True
     is_applied: bool = False
     """Of its latest write as an owner."""
+    is_new: bool = False
+    """It has acquired the lease and written nothing yet: it goes by when it first asked, which may have been long before."""
     answered: dict[WriteKind, LeaseWrite] = field(default_factory=dict)
     """Of each kind the latest that was."""
     confirmed_at: int = 0
@@ -86,6 +88,7 @@ class Dealings:
         if problem := self._needless(process, dealing, write, now):
             self.world.fail(f"{write.kind} of {write.lease_key} is needless: {problem}")
         dealing.sent_at, dealing.is_answered, dealing.is_applied = now, False, False
+        dealing.is_new = write.kind is WriteKind.ACQUIRE
         if write.kind is WriteKind.CHECKPOINT:
             dealing.is_checkpoint_answered = False
 
@@ -93,7 +96,7 @@ class Dealings:
         if write.kind is WriteKind.HEARTBEAT and columns.ATTEMPTS not in write.sets:
             since = now - dealing.sent_at
             least = HEARTBEATS_APART * (self.world.settings.heartbeat_interval // MICROSECOND)
-            if dealing.is_applied and since < least and not process.has_jumped:
+            if dealing.is_applied and since < least and not (process.has_jumped or dealing.is_new):
                 return f"the last write was made {since / SECOND:.1f} s before"
         before = dealing.answered.get(write.kind) if write.kind in ONCE else None
         if before is not None and _content(before) == _content(write) and self._stands(write):
@@ -127,7 +130,7 @@ class Dealings:
         self, process: Process, write: LeaseWrite, result: Applied | Refused, over: str | None
     ) -> None:
         dealing = self.of.get((process, write.lease_key))
-        if dealing is None or write.kind is WriteKind.LATE_CHECKPOINT:
+        if dealing is None or write.kind in NOT_AN_OWNERS - {WriteKind.ACQUIRE}:
             return
         dealing.is_answered, dealing.is_applied = True, isinstance(result, Applied)
         dealing.answered[write.kind] = write

@@ -129,6 +129,7 @@ class Fleet:
         world = self.world
         self.managers += 1
         process = world.process(f"manager-{self.managers}")
+        process.may_not_write = world.is_replaced
         ports = self._ports(process, SimLeaseTable(world, process), stream(process))
         return LeaseManager(
             ports, SimDispatcher(world, process, self._execute), world.settings, asks=world.asks

@@ -16,6 +16,7 @@ from sublet.testing.simulation.balance import Neighbours, SharedOut
 from sublet.testing.simulation.drawn import draw_settings
 from sublet.testing.simulation.fleet import Fleet, Wiring
 from sublet.testing.simulation.outside import Data, Operator, Producer, put_number
+from sublet.testing.simulation.replaced import see_replaced
 from sublet.testing.simulation.retention import draw_day_off, never_told, trim_on
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Scheduler
 from sublet.testing.simulation.weather import Fault, draw_weather
@@ -66,14 +67,17 @@ def play(
     data: Data = put_number,
     days_off: float = 0,
     a_bad_shard: bool = False,
+    replaced: bool = False,
     **settings: Any,
 ) -> Result:
     """Run the seed's world to its end, or to the first broken invariant. `settings` take the place of drawn ones.
 
     days_off     how likely it is that nobody reads for a day
     a_bad_shard  of the first one no record is ever handled, which is the wiring's to see to: its neighbours must not suffer
+    replaced     in the calm the stream is deleted, and created anew
     """
     run = _Run(seed, is_recorded, wiring, neighbours, without, data, days_off, a_bad_shard, settings)
+    run.is_replaced = replaced
     try:
         run.play()
     finally:
@@ -126,6 +130,7 @@ class _Run:
         self.world.asks = seed % 2 == 0 and self.tick_interval == ASKING_TICKS
         self.stays_to_see_balance = chance.random() < 0.3
         """Takes as long as all the rest of a world."""
+        self.is_replaced = False
         self.furthest_behind = 0
         self.fleet = Fleet(self.world, self.tick_interval, wiring)
         self.producer = Producer(
@@ -156,7 +161,10 @@ class _Run:
             self.neighbours.start(world)
         world.scheduler.run_until(world.weather.calm_from)
         world.note("weather", "calm from now on")
-        if world.bad_shard is None:
+        if self.is_replaced:
+            if problem := see_replaced(world):
+                self._complain(problem)
+        elif world.bad_shard is None:
             self._run_calm()
         else:
             self._see_neighbours()

@@ -68,6 +68,8 @@ class World:
     day_off: DayOff = NO_DAY_OFF
     starts_alone: bool = True
     """No foreign fleet, whose start position is its own."""
+    is_replaced: bool = False
+    """The stream is another one, of the same name: no tick on it may write."""
     bad_shard: str | None = None
     """Of which no record is ever handled."""
     looked_at: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,39 @@
+"""A stream that is deleted under its workers, and created anew with its name and its shards' ids: nothing of it is handled, and
+nothing written, until somebody says that the leases are to go on there.
+
+It is gone for a while, as the service takes its time for either, so that whoever polls meets that.
+"""
+
+from __future__ import annotations
+
+from sublet.memory import MemoryStream
+from sublet.testing.simulation.scheduler import SECOND
+from sublet.testing.simulation.world import World
+
+BEFORE = 100 * SECOND
+"""Of calm, in which whoever stood still wakes up."""
+GONE_FOR = 60 * SECOND
+SEEN_FOR = 300 * SECOND
+BETWEEN_PUTS = 5 * SECOND
+
+
+def see_replaced(world: World) -> str | None:
+    """What is wrong at the end; a call of the handler with a record of it, or a write by a tick, ends the world before."""
+    scheduler = world.scheduler
+    scheduler.run_until(scheduler.now_us + BEFORE)
+    shards = len(world.stream.logs)
+    world.note("operator", "deletes the stream")
+    world.stream.delete()
+    scheduler.run_until(scheduler.now_us + GONE_FOR)
+    world.note("operator", "creates it anew")
+    world.is_replaced = True
+    world.stream = MemoryStream(shards, clock=scheduler)
+    for number in range(SEEN_FOR // BETWEEN_PUTS):
+        for key in range(4 * shards):
+            world.stream.put(f"key-{number}-{key}", b"1")
+        scheduler.run_until(scheduler.now_us + BETWEEN_PUTS)
+    firsts = {log.shard_id: int(log.shard().starting_sequence_number) for log in world.stream.logs}
+    for key, checkpoint in world.watch.checkpoints.items():
+        if checkpoint.is_sequence_number and int(checkpoint.sequence_number) >= firsts.get(key, 2**256):
+            return f"{key} is checkpointed at {checkpoint}, which is another stream's"
+    return None
