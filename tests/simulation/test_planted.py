@@ -4,22 +4,25 @@ what it is. Where `mutations` stand between a worker and its ports, these are in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 from sublet.decisions import packing, tick_plan
 from sublet.decisions.crash_caution import Caution
+from sublet.decisions.liveness import Sighting
 from sublet.engine import acquiring, gaps, handler_calls, progress, tick
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.testing.simulation.run import Result
+from sublet.testing.simulation.sightings import SimSightingStore
 
 from tests.simulation.bad_neighbour import beside_a_bad_one
 from tests.simulation.simulation import simulate
 
 WORLDS = 60
-"""More than any of them ever took by far (8): a change of the code draws other worlds from the same seeds."""
+"""More than any of them ever took by far (9): a change of the code draws other worlds from the same seeds."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,20 @@ class Planted:
     world: Callable[[int], Result] = simulate
 
 
+def saved_apart(store: SimSightingStore, sightings: Mapping[str, Sighting]) -> None:
+    """The counters first, and then the moments."""
+    before = {key: seen for chunk in store._world.sighting_chunks.values() for key, seen in chunk.items()}
+    known = {key: replace(seen, seen_at=before.get(key, seen).seen_at) for key, seen in sightings.items()}
+    for halves in (known, sightings):
+        SAVED_AT_ONCE(store, halves)
+
+
+SAVED_AT_ONCE = SimSightingStore.save
+
 PLANTED = {
+    "counters and moments of sightings are written apart": Planted(
+        (SimSightingStore,), "save", saved_apart, r"which wrote to it .* ago$"
+    ),
     "a gap is never told": Planted(
         (gaps,),
         "may_have_lost",

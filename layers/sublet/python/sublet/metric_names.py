@@ -151,5 +151,5 @@ class Metric(StrEnum):
     )  # fmt: skip
     DATA_GAP = (
         "data_gap", Unit.COUNT, Per.APPLICATION, PutBy.BOTH,
-        "A checkpoint was older than the stream's retention, or a shard went unread.",
+        "A checkpoint, or what was read last, was older than the stream's retention, or a shard went unread.",
     )  # fmt: skip

@@ -35,6 +35,9 @@ ASKED = "asked for by another"
 PASSING = frozenset({"LeaseTableUnavailable", "OddError"})
 """Errors that may pass by themselves."""
 
+NEWS = frozenset({columns.ATTEMPTS, columns.CAUGHT_UP_AT})
+"""Of which a heartbeat may tell before its time."""
+
 HEARTBEATS_APART = 0.8
 """At least, as a part of heartbeat_interval."""
 
@@ -93,7 +96,7 @@ class Dealings:
             dealing.is_checkpoint_answered = False
 
     def _needless(self, process: Process, dealing: Dealing, write: LeaseWrite, now: int) -> str | None:
-        if write.kind is WriteKind.HEARTBEAT and columns.ATTEMPTS not in write.sets:
+        if write.kind is WriteKind.HEARTBEAT and NEWS.isdisjoint(write.sets):
             since = now - dealing.sent_at
             least = HEARTBEATS_APART * (self.world.settings.heartbeat_interval // MICROSECOND)
             if dealing.is_applied and since < least and not (process.has_jumped or dealing.is_new):

@@ -21,7 +21,7 @@ def draw_settings(chance: Random) -> Settings:
         start_position=StartPosition(kind, at),
         failover_time=timedelta(seconds=30),
         heartbeat_interval=timedelta(seconds=10),
-        worker_count=chance.choice((1, 1, 2, 3)),
+        worker_count=chance.choice((1, 2, 2, 3)),
         leases_per_worker=chance.choice((1, 2, 3, 10)),
         max_leases_to_steal_at_one_time=chance.choice((0, 1, 2)),
         fair_share=chance.random() < 0.8,

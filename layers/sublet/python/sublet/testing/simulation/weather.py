@@ -9,6 +9,7 @@ from random import Random
 
 class Fault(StrEnum):
     CRASH = "crash"
+    SAVE_CUT_SHORT = "save cut short"
     PAUSE = "pause"
     CLOCK_JUMP = "clock jump"
     LOST_REQUEST = "lost request"
@@ -43,6 +44,7 @@ class Fault(StrEnum):
 
 _HIGHEST = {
     Fault.CRASH: 0.004,
+    Fault.SAVE_CUT_SHORT: 0.1,
     Fault.PAUSE: 0.004,
     Fault.CLOCK_JUMP: 0.002,
     Fault.LOST_REQUEST: 0.05,
