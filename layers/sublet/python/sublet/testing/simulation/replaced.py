@@ -29,11 +29,11 @@ def see_replaced(world: World) -> str | None:
     world.is_replaced = True
     world.stream = MemoryStream(shards, clock=scheduler)
     for number in range(SEEN_FOR // BETWEEN_PUTS):
-        for key in range(4 * shards):
-            world.stream.put(f"key-{number}-{key}", b"1")
+        for place in range(4 * shards):
+            world.stream.put(f"key-{number}-{place}", b"1")
         scheduler.run_until(scheduler.now_us + BETWEEN_PUTS)
-    firsts = {log.shard_id: int(log.shard().starting_sequence_number) for log in world.stream.logs}
+    begins = min(int(log.shard().starting_sequence_number) for log in world.stream.logs)
     for key, checkpoint in world.watch.checkpoints.items():
-        if checkpoint.is_sequence_number and int(checkpoint.sequence_number) >= firsts.get(key, 2**256):
+        if checkpoint.is_sequence_number and int(checkpoint.sequence_number) >= begins:
             return f"{key} is checkpointed at {checkpoint}, which is another stream's"
     return None
