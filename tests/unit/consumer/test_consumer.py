@@ -138,6 +138,21 @@ def test_a_signal_stops_it_if_that_is_wanted(ports: Ports) -> None:
             signal.signal(number, handler)
 
 
+def test_after_that_signals_go_where_they_went_before(ports: Ports) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def handle(_: Batch) -> None:
+        consumer.stop()
+
+    consumer = Consumer("orders-audit", "orders", handle, ports=ports)
+    try:
+        consumer.run(until_signalled=True)
+        assert {number: signal.getsignal(number) for number in before} == before
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_a_process_is_continuous_and_a_worker_of_its_own_unless_told_otherwise(ports: Ports) -> None:
     settings = Consumer("orders-audit", "orders", print, ports=ports).settings
     assert settings.mode is Mode.CONTINUOUS

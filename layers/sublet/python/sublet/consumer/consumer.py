@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -109,20 +110,20 @@ class Consumer:
             raise SettingsError("handler", None, "given to a consumer that is run; this one is to pull from")
         running: list[ConsumerProcess] = []
         told = stops(self._tasks, self._stop)
-        if until_signalled:
-            stop_at_signals(
-                told,
-                self.settings.drain_timeout,
-                self._tasks,
-                lambda: [left for process in running for left in process.left()],
-            )
-        ports, terms, _ = self._world().join(self._stop, may_create=create_tables)
-        handler = handler_of(self._handler, terms.settings)
-        running.append(ConsumerProcess(ports, handler, terms.settings, told.stop, told.leaving))
-        try:
+        with ExitStack() as at_end:
+            at_end.callback(told.is_over.set)
+            if until_signalled:
+                put_back = stop_at_signals(
+                    told,
+                    self.settings.drain_timeout,
+                    self._tasks,
+                    lambda: [left for process in running for left in process.left()],
+                )
+                at_end.callback(put_back)
+            ports, terms, _ = self._world().join(self._stop, may_create=create_tables)
+            handler = handler_of(self._handler, terms.settings)
+            running.append(ConsumerProcess(ports, handler, terms.settings, told.stop, told.leaving))
             running[0].run()
-        finally:
-            told.is_over.set()
 
     def stop(self) -> None:
         """Have `run` end within seconds, or after the handler's call. From any thread, or a signal handler; and for good."""

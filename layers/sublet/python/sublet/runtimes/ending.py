@@ -57,9 +57,10 @@ def stop_at_signals(
     left: Callable[[], Iterable[LeftBehind]] = tuple,
     end: End = end_process,
     clock: Clock | None = None,
-) -> None:
+) -> Callable[[], None]:
     """Have SIGTERM say `leaving` and SIGINT `stop`. The second of them, or the end of `drain_timeout` after the first, ends the
-    process at once, saying which leases are `left`.
+    process at once, saying which leases are `left`. Who goes on after the end calls what this returns: signals go where they went
+    before.
 
     Only in the main thread, as Python's signal handlers are.
     """
@@ -80,8 +81,13 @@ def stop_at_signals(
             tasks.spawn(partial(end_late, number))
         (told.leaving if number == signal.SIGTERM else told.stop).set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, receive)
+    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def put_back() -> None:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not Python's own
+
+    return put_back
 
 
 def told_at_the_end(why: str, left: Iterable[LeftBehind]) -> str:
