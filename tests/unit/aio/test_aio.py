@@ -32,9 +32,9 @@ class World:
         self.sightings = MemorySightingStore()
         self.events: list[Event] = []
 
-    def consumer(self, **settings: Any) -> Consumer:
+    def consumer(self, told: Callable[[Event], object] | None = None, **settings: Any) -> Consumer:
         ports = memory_ports(self.stream, self.table, sightings=self.sightings, clock=self.clock)
-        return Consumer("orders", "events", ports=ports, on_event=self.events.append, **settings)
+        return Consumer("orders", "events", ports=ports, on_event=told or self.events.append, **settings)
 
     def put(self, *data: str) -> None:
         for one in data:
@@ -308,6 +308,22 @@ def test_a_callback_that_forgets_to_await_has_done_nothing(world: World) -> None
         await consuming.wait()
         assert EventKind.CALLBACK_FAILED in [event.kind for event in world.events]
 
+    run(main())
+
+
+def test_on_a_second_loop_events_are_told_on_that_one(world: World) -> None:
+    loops: list[asyncio.AbstractEventLoop] = []
+    consumer = world.consumer(told=lambda _: loops.append(asyncio.get_running_loop()))
+
+    async def main() -> None:
+        world.put("a0")
+        async with consumer:
+            record = await consumer.next()
+            assert record is not None
+            await record.ack()
+        assert loops[-1] is asyncio.get_running_loop()
+
+    run(main())
     run(main())
 
 

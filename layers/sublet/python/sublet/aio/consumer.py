@@ -33,7 +33,7 @@ from sublet.ports import Ports
 
 class Consumer:
     """An application's consumer in this process, to pull from. What its arguments and methods mean is told by `sublet.Consumer`;
-    `on_event` is called on the loop.
+    `on_event` is called on the loop that it was used on last.
     """
 
     def __init__(
@@ -52,18 +52,25 @@ class Consumer:
 
         def world() -> World:
             return world_of(
-                self.settings, settings, ports, account, _on_loop(on_event), ack_wait=ack_wait, max_ack_pending=max_ack_pending
+                self.settings, settings, ports, account, self._told, ack_wait=ack_wait, max_ack_pending=max_ack_pending
             )  # fmt: skip
 
         self._world = world
+        self._on_event = on_event
+        self._tell = _on_loop(None)
         self._known_group: Group | None = None
 
     @property
     def _group(self) -> Group:
-        """Made on the loop that it is used on."""
+        """Used on the running loop, which events are told on from now on."""
+        self._tell = _on_loop(self._on_event)
         if self._known_group is None:
             self._known_group = Group(self._world())
         return self._known_group
+
+    def _told(self, event: Event) -> None:
+        if self._tell is not None:
+            self._tell(event)
 
     async def create(self) -> None:
         """See sublet.Consumer.create."""
