@@ -77,10 +77,12 @@ def test_what_moved_within_the_hour() -> None:
     found = distribution(
         lease("s1", "zone-a:1"),
         lease("s2", "zone-a:1"),
+        lease("s3", "zone-a:1"),
         s1=Sighting(7, "zone-a:1", NOW, moved_at=lately),
         s2=Sighting(7, "zone-a:1", NOW, moved_at=long_ago),
+        s3=Sighting(7, "zone-a:1", NOW, moved_at=NOW),
     )
-    assert found.moved == 1
+    assert found.moved == 2
 
 
 def test_an_empty_table() -> None:
