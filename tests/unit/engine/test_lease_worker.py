@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.pace import Pace, records_to_ask_for
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.page_feed import POLL_REPLY_MAX
@@ -242,19 +243,19 @@ def test_handler_calls_at_once_never_exceed_handler_concurrency(concurrency: int
 
 def observe_memory(world: EngineWorld) -> list[tuple[int, int]]:
     """(bytes, records) fetched and not yet handled, after each poll; a poll under way counts as one full reply."""
-    settings, observed = world.settings, []
+    most, observed = records_to_ask_for(Pace(), world.settings), []
     held = [0, 0]
 
     def poll(really: Callable[[], Polled | PollRefusal]) -> Polled | PollRefusal:
         held[0] += POLL_REPLY_MAX
-        held[1] += settings.poll_limit
+        held[1] += most
         observed.append((held[0], held[1]))
         world.tasks.sleep(SECOND / 10)
         reply = really()
         assert isinstance(reply, Polled)
         page = reply.page
         held[0] += sum(len(record.data) for record in page.records) - POLL_REPLY_MAX
-        held[1] += len(page.records) - settings.poll_limit
+        held[1] += len(page.records) - most
         observed.append((held[0], held[1]))
         return reply
 

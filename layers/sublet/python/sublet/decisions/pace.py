@@ -86,10 +86,13 @@ def _interval_at_tip(pace: Pace, now: datetime, settings: Settings) -> timedelta
 
 
 def records_to_ask_for(pace: Pace, settings: Settings) -> int:
-    """In the next poll."""
+    """In the next poll: half of what may be in flight at most, so that a shard whose few records are being handled leaves room
+    for the others' polls.
+    """
+    most = min(settings.poll_limit, settings.max_records_in_flight // 2)
     if settings.poll_bytes is None:
-        return settings.poll_limit
-    return min(max(settings.poll_bytes // pace.record_bytes, 1), settings.poll_limit)
+        return most
+    return min(max(settings.poll_bytes // pace.record_bytes, 1), most)
 
 
 def throttled_until(now: datetime, refusals: int) -> datetime:

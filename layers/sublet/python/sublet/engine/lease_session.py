@@ -328,9 +328,14 @@ class LeaseSession:
         caught_up_at = self.caught_up_at if knows else None
         self.held.write(partial(release, caught_up_at=caught_up_at, crashes=hung))
 
+    @property
+    def is_kept(self) -> bool:
+        """Still: it may have been lost since, or asked for."""
+        return self.held.tenure is Tenure.HELD and self._keeps
+
     def settle(self) -> LeaseReport:
-        """A kept lease when the whole window is over, long after its own part may be: as our last heartbeat left it, or lost."""
-        if self.held.tenure is Tenure.HELD and self._keeps:
+        """A kept lease when its part in the window is over: as our last heartbeat left it, or lost."""
+        if self.is_kept:
             return replace(self.count, kept=self.held.lease.fence)
         if self.held.tenure is Tenure.HELD:
             self.keep = False

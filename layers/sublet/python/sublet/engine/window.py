@@ -2,7 +2,8 @@
 
 look     acquire each claim, exactly as the lease manager saw it
 decide   who consumes what: each acquired lease in a task of its own, children of what ends here at once if there is room
-act      consume until caught up, ended, lost or out of time; one more task heartbeats them all
+act      consume until caught up, ended, lost or out of time; one more task heartbeats them all. Leases that a process keeps go
+         on beyond that while a neighbour is in a long call
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from sublet.engine.lease_metrics import SHOWN_EVERY
 from sublet.engine.lease_session import LeaseSession, LeftBehind
 from sublet.engine.process_shared import ProcessShared
 from sublet.engine.progress import Progress
+from sublet.engine.rendezvous import Rendezvous
 from sublet.engine.reporting import keep_reporting
 from sublet.errors import LeaseTableError, StreamError, TransientError
 from sublet.metric_names import Metric
@@ -71,7 +73,6 @@ class Window:
     lock: AbstractContextManager[object]
     cut_off: datetime | None = None
     claimed: set[str] = field(default_factory=set)
-    under_way: set[str] = field(default_factory=set)
     vanished: set[str] = field(default_factory=set)
     """Claims whose rows are gone."""
     started: list[Task[LeaseReport]] = field(default_factory=list)
@@ -82,10 +83,11 @@ class Window:
     shown: bool = False
     stopping: Signal = field(init=False)
     acquiring: Acquiring = field(init=False)
+    under_way: Rendezvous = field(init=False)
 
     def __post_init__(self) -> None:
         ports, settings = self.shared.ports, self.shared.settings
-        self.stopping = ports.tasks.signal()
+        self.stopping, self.under_way = ports.tasks.signal(), Rendezvous(ports.tasks)
         self.acquiring = Acquiring(
             ports, settings, self.item, self.holder, self.deadline, self.stopping, self.shared.asks
         )
@@ -187,14 +189,14 @@ class Window:
         """Begin with a lease, unless this window already has or had it. The caller holds the lock."""
         if seen.lease_key not in self.claimed:
             self.claimed.add(seen.lease_key)
-            self.under_way.add(seen.lease_key)
+            self.under_way.join(seen.lease_key)
             self.started.append(self.shared.ports.tasks.spawn(lambda: self._lease(seen, why)))
 
     def _lease(self, seen: LeaseFence, why: ClaimReason) -> LeaseReport:
         """One lease from its acquire to the start of its children."""
         is_hung = self.shared.calls.health.is_hung(seen.lease_key)
         if is_hung or not self.consuming.take(seen.lease_key):
-            self.under_way.discard(seen.lease_key)
+            self.under_way.leave(seen.lease_key)
             self.shared.ports.log.warning(
                 "an earlier window of this process is still in a handler call of this lease",
                 lease_key=seen.lease_key,
@@ -204,7 +206,7 @@ class Window:
             report, lease = self._consume(seen, why)
         finally:
             self.consuming.give_back(seen.lease_key)
-            self.under_way.discard(seen.lease_key)
+            self.under_way.leave(seen.lease_key)
         if seen.lease_key in self.vanished:
             return self._below(report)
         return self._ended(report, lease) if lease is not None and lease.is_ended else report
@@ -237,10 +239,7 @@ class Window:
             session.held.write(release)
             return LeaseReport(row.lease_key, spared, checkpoint=str(row.checkpoint)), None
         try:
-            report = session.run()
-            while report.outcome is Outcome.MOVED:
-                session = self._begin_again(session)
-                report = session.run()
+            session, report = self._run(session)
         except BaseException:
             del self.sessions[row.lease_key]
             raise
@@ -255,6 +254,27 @@ class Window:
             user_records=report.user_records,
         )
         return report, session.held.lease
+
+    def _run(self, session: LeaseSession) -> tuple[LeaseSession, LeaseReport]:
+        """Until the lease's part in the window is over; the last session, and what it reports."""
+        while True:
+            report = session.run()
+            if report.outcome is Outcome.MOVED:
+                session = self._begin_again_from_the_row(session)
+            elif not self._may_go_on(session, report):
+                return session, report
+            elif not session.is_kept:
+                return session, session.settle()
+            else:
+                session = self._begin_again(
+                    session, self.shared.ports.clock.steady() + self.shared.settings.window
+                )
+
+    def _may_go_on(self, session: LeaseSession, report: LeaseReport) -> bool:
+        """It is kept, others are not done yet, and nothing ends the process meanwhile."""
+        if report.kept is None or self.cut_off is not None:
+            return False
+        return not self.under_way.wait(session.held.lease.lease_key)
 
     def _tell_lost(self, kept: LeaseFence) -> None:
         """Kept for this window by the one before, and taken in between: the handler's state for it is stale."""
@@ -273,19 +293,28 @@ class Window:
         self.acquired += 1
         return self._under_way(session)
 
-    def _begin_again(self, moved: LeaseSession) -> LeaseSession:
-        """From where the row has been moved to, with nothing in hand. The lease stays ours all the while."""
-        held, stop = moved.held, self.shared.ports.tasks.signal()
+    def _begin_again_from_the_row(self, moved: LeaseSession) -> LeaseSession:
+        held = moved.held
         self.shared.ports.log.warning(
             "the checkpoint was moved by another hand; reading on from there",
             lease_key=held.lease.lease_key, checkpoint=str(held.lease.checkpoint), finished=str(moved.progress.finished),
         )  # fmt: skip
+        return self._begin_again(moved, moved.deadline)
+
+    def _begin_again(self, before: LeaseSession, deadline: datetime) -> LeaseSession:
+        """From where the row stands, with nothing in hand. The lease stays ours all the while."""
+        held, stop = before.held, self.shared.ports.tasks.signal()
         held.go_on(stop)
         session = LeaseSession(
-            self.shared, held, self.deadline, stop, ClaimReason.CONTINUE, moved.keep, self.cut_off
+            self.shared, held, deadline, stop, ClaimReason.CONTINUE, before.keep, self.cut_off
         )
-        session.is_announced = moved.is_announced
-        return self._under_way(session)
+        session.is_announced = before.is_announced
+        self._under_way(session)
+        if not before.keep:  # it was told so just now
+            session.stop_early()
+        if deadline > self.deadline:
+            self.under_way.go_on(held.lease.lease_key, stop)
+        return session
 
     def _under_way(self, session: LeaseSession) -> LeaseSession:
         self.sessions[session.held.lease.lease_key] = session

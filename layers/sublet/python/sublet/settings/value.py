@@ -226,7 +226,7 @@ class Settings:
     records are made of it as the handler takes them, so that they need little more."""
 
     max_records_in_flight: Annotated[int, between(POLL_LIMIT_MAX, 10_000_000)] = 400_000
-    """The same, in stream records."""
+    """The same, in stream records. A poll asks for half of it at most."""
 
     checkpoint_interval: Annotated[timedelta, lasting("0s", "1d")] = timedelta(seconds=10)
     """Finished batches are checkpointed at most this often, and always at the end; a checkpoint is a heartbeat too."""
