@@ -30,7 +30,7 @@ WHAT: Mapping[Place, str] = {Place.LEASE_TABLE: LEASE_TABLE, Place.OWN_TABLE: "w
 
 STATE = "coordinator state table of KCL"
 
-ABSENT_FOR = timedelta(minutes=2)
+ABSENT_FOR = timedelta(seconds=30)
 """A table that is not there, or that we may not read, is asked for again after this long."""
 
 
