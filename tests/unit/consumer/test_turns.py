@@ -109,9 +109,19 @@ def test_after_a_nak_nothing_of_its_key_is_taken_before_it() -> None:
     assert table.rest(pull) == ["a0", "a1", "a2"]
 
 
+def test_where_a_key_waits_each_record_is_asked_for() -> None:
+    table = Table()
+    table.offer("shard", "a0", "b0", "a1", "c0")
+    pull = table.messages()
+    assert table.buffer.nak(table.ask(pull), 10)
+    assert table.ask(pull).record.data == b"b0"
+    assert not pull.ahead  # a1 would be in it, and waits for a0
+    assert table.ask(pull).record.data == b"c0"
+
+
 def test_who_pulls_beside_gets_what_was_not_taken_in_order() -> None:
     table = Table()
-    table.offer("shard", "a0", "b0", "a1", "a2")
+    table.offer("shard", "a0", "b0", "a1", "a2", "c0")
     pull = table.messages()
     table.ask(pull)
     pull.ahead.popleft()
