@@ -106,7 +106,7 @@ def test_without_leave_to_create_it_says_what_is_missing(client: Any) -> None:
         require_tables(client, settings)
     assert str(refused.value) == (
         f"there is no lease table {settings.lease_table} in this account and region; "
-        "check AWS_REGION and the account, or run without --no-create to make it"
+        "check AWS_REGION and the account, or make it: Consumer.create(), or `sublet run` without --no-create"
     )
     assert len(list(missing_tables(client, settings))) == 2
 

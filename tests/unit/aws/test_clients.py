@@ -10,10 +10,11 @@ import sublet
 from botocore.exceptions import ClientError
 from sublet.aws import clients
 from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.failure_destinations import set_aside_store
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_errors import stream_error
 from sublet.aws.table_errors import named_table_errors
-from sublet.errors import AwsNotConfigured, LeaseTableAccessDenied
+from sublet.errors import AwsNotConfigured, DestinationRefused, LeaseTableAccessDenied
 from sublet.settings import Settings
 
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
@@ -89,3 +90,15 @@ def test_a_denied_table_is_a_named_error() -> None:
         named_table_errors("lease table", "orders", "leaseKey"),
     ):
         raise ClientError(said, "Scan")
+
+
+def test_an_endpoint_that_is_no_url_is_named(bare: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AwsNotConfigured, match=r"nonsense.*; check AWS_ENDPOINT_URL"):
+        clients.dynamodb_client("us-east-1", "nonsense")
+
+
+def test_a_destination_without_credentials_says_how_to_get_some(bare: pytest.MonkeyPatch) -> None:
+    store = set_aside_store("arn:aws:sqs:us-east-1:123456789012:given-up")
+    assert store is not None
+    with pytest.raises(DestinationRefused, match="there are no AWS credentials; log in"):
+        store.counted()

@@ -24,6 +24,13 @@ def test_every_lease_has_a_line_and_malformed_rows_come_last() -> None:
     ]
 
 
+def test_nothing_of_a_row_reaches_the_terminal_as_a_command() -> None:
+    scan = LeaseScan(
+        (Lease("shard\x1b[2J", TRIM_HORIZON, 1, "own\ner"),), (MalformedRow("row\x1b[2J", "is\x1b[2J"),)
+    )
+    assert all(line.isprintable() for line in lease_lines(scan))
+
+
 def test_who_has_how_much_by_group_by_worker_and_in_all() -> None:
     of = WorkDistribution(
         (GroupLoad("zone-a", 2, 1_000, 1_000.5, 7.25), GroupLoad("zone-b", 1, 1, 0.5, None)),

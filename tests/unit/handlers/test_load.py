@@ -121,6 +121,16 @@ def lease_releasing(shard_id): audit.calls.append("the module's")
         ("orders:handle", "import os; os.environ['NOT_SET']", "importing orders raised KeyError: 'NOT_SET'"),
         ("orders:handle", "import sys; sys.exit(3)", "importing orders raised SystemExit: 3"),
         ("orders:handle", "", "module orders has no function handle"),
+        (
+            "orders:handle",
+            "def __getattr__(name):\n    raise OSError('no disk')",
+            "looking for handle in orders raised OSError: no disk",
+        ),
+        (
+            "orders:handle",
+            "def handle(batch): ...\ndef __getattr__(name):\n    raise OSError('no disk')",
+            "looking for its lease functions raised OSError: no disk",
+        ),
         ("orders:handle", "handle = 5", "orders.handle is a int, not a function"),
         (
             "orders:handle",

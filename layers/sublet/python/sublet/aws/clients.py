@@ -16,6 +16,7 @@ from botocore.config import Config
 from sublet import __version__
 from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.cut_replies import refuse_cut_replies
+from sublet.errors import AwsNotConfigured
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -120,6 +121,13 @@ def _client(
         return made_by.client(service, region_name=region, endpoint_url=endpoint_url, config=config)
     except NOT_CONFIGURED as problem:
         raise not_configured(problem) from problem
+    except ValueError as problem:
+        if "endpoint" not in str(problem):
+            raise
+        raise AwsNotConfigured(
+            f"AWS cannot be called from here: {problem}; check AWS_ENDPOINT_URL, or the endpoint that was given: "
+            "a URL such as http://localhost:4566"
+        ) from problem
 
 
 def _config(*, attempts: int, connect_timeout: float, read_timeout: float) -> Config:

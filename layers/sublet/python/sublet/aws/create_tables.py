@@ -60,7 +60,7 @@ def require_tables(client: DynamoDBClient, settings: Settings) -> None:
     for table in missing_tables(client, settings):
         raise LeaseTableNotFound(
             f"there is no {table.what} {table.name} in this account and region; "
-            "check AWS_REGION and the account, or run without --no-create to make it"
+            "check AWS_REGION and the account, or make it: Consumer.create(), or `sublet run` without --no-create"
         )
 
 

@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from sublet.aws import clients
 from sublet.aws.clients import TopicClient
+from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.kept_messages import Queue, kept_messages
 from sublet.errors import DestinationRefused
 from sublet.ports import Counted, FailureDestination, KeptBatch, SetAsideStore
@@ -226,4 +227,5 @@ def _fifo(name: str, batch: SetAsideBatch, message: Message) -> FifoFields:
 
 
 def _refused(what: str, problem: Exception) -> NoReturn:
-    raise DestinationRefused(f"{what}: {problem}") from problem
+    said = not_configured(problem) if isinstance(problem, NOT_CONFIGURED) else problem
+    raise DestinationRefused(f"{what}: {said}") from problem

@@ -59,10 +59,10 @@ def lease_lines(scan: LeaseScan) -> Iterable[str]:
     yield f"{'lease':<28} {'owner':<28} {'counter':>10}  checkpoint"
     for lease in sorted(scan.leases, key=lambda lease: lease.lease_key):
         yield (
-            f"{lease.lease_key:<28} {lease.lease_owner or '-':<28} {lease.lease_counter:>10}  {lease.checkpoint}"
+            f"{_shown(lease.lease_key):<28} {_shown(lease.lease_owner or '-'):<28} {lease.lease_counter:>10}  {lease.checkpoint}"
         )
     for row in scan.malformed:
-        yield f"{row.lease_key:<28} MALFORMED: {row.problem}"
+        yield f"{_shown(row.lease_key):<28} MALFORMED: {_shown(row.problem)}"
 
 
 def distribution_lines(of: WorkDistribution) -> Iterable[str]:
@@ -70,16 +70,21 @@ def distribution_lines(of: WorkDistribution) -> Iterable[str]:
     if of.workers:
         yield f"{'group':<28} {'workers':>8} {'leases':>8} {'share':>8} {'KB/s':>10}"
         for group in of.groups:
-            yield f"{group.group:<28} {group.workers:>8} {group.leases:>8} {group.share:>8.1f} {_kbps(group.kbps):>10}"
+            yield f"{_shown(group.group):<28} {group.workers:>8} {group.leases:>8} {group.share:>8.1f} {_kbps(group.kbps):>10}"
         yield ""
         yield f"{'worker':<46} {'leases':>8} {'KB/s':>19}"
         for worker in of.workers:
-            yield f"{worker.worker_id:<46} {worker.leases:>8} {_kbps(worker.kbps):>19}"
+            yield f"{_shown(worker.worker_id):<46} {worker.leases:>8} {_kbps(worker.kbps):>19}"
         yield ""
     yield (
         f"target: {of.target} leases a worker; {of.unowned} unowned, {of.expired} of owners that are gone, "
         f"{of.moved} moved in the last hour"
     )
+
+
+def _shown(text: str) -> str:
+    """Anybody may have written the row: what would move a terminal's cursor is shown, and not sent to it."""
+    return text if text.isprintable() else repr(text)
 
 
 def _kbps(kbps: float | None) -> str:

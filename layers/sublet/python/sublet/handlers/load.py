@@ -80,9 +80,16 @@ def _imported_as(reference: str) -> Named:
             f"handler {reference!r} is not of the form module:function, such as orders.handler:handle"
         )
     module = _imported(module_name, reference)
-    if not hasattr(module, name):
-        raise HandlerNotLoadable(f"handler {reference!r}: module {module_name} has no function {name}")
-    value = getattr(module, name)
+    try:
+        value = getattr(module, name)
+    except AttributeError as missing:
+        raise HandlerNotLoadable(
+            f"handler {reference!r}: module {module_name} has no function {name}"
+        ) from missing
+    except Exception as failure:  # its own __getattr__
+        raise HandlerNotLoadable(
+            f"handler {reference!r}: looking for {name} in {module_name} raised {type(failure).__name__}: {failure}"
+        ) from failure
     said = f"handler {reference!r}: {module_name}.{name}"
     if _has_handle(value):
         return Named(_handle_of(value), value, f"{said}.handle")
@@ -117,18 +124,29 @@ def _handle_of(owner: object) -> object:
 
 def _functions(named: Named) -> HandlerFunctions:
     """Of our own contract."""
-    owner, said = named.owner, named.said.rpartition(".")[0]
-    wants_pending = owner is not None and _takes_pending(getattr(owner, "lease_acquired", None))
+    said = named.said.rpartition(".")[0]
+    found = _optional_of(named.owner, said)
+    wants_pending = _takes_pending(found.get("lease_acquired"))
     called_with = {**CONTRACT, "lease_acquired": WITH_PENDING} if wants_pending else CONTRACT
     return HandlerFunctions(
         _meant(named, HandlerContract.BATCH),
         wants_pending=wants_pending,
         **{
-            f"on_{role}": _checked(getattr(owner, role), called_with[role], f"{said}.{role}")
-            for role in OPTIONAL
-            if owner is not None and hasattr(owner, role)
+            f"on_{role}": _checked(function, called_with[role], f"{said}.{role}")
+            for role, function in found.items()
         },
     )
+
+
+def _optional_of(owner: object, said: str) -> dict[str, object]:
+    if owner is None:
+        return {}
+    try:
+        return {role: getattr(owner, role) for role in OPTIONAL if hasattr(owner, role)}
+    except Exception as failure:  # its own __getattr__
+        raise HandlerNotLoadable(
+            f"{said}: looking for its lease functions raised {type(failure).__name__}: {failure}"
+        ) from failure
 
 
 def _takes_pending(lease_acquired: object) -> bool:
