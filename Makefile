@@ -219,7 +219,7 @@ define spark_environment
 	@$(say) "PySpark and what its tests need, in $(@D)"
 	@$(call environment,$(@D),$<,--compile-bytecode)
 	@$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --build-constraints requirements/build.txt --editable .
-	@$(@D)/bin/python -m tests.spark.zipped_bytecode
+	@$(@D)/bin/python -W ignore -m tests.spark.zipped_bytecode
 	@touch $@
 endef
 
