@@ -201,6 +201,23 @@ def test_a_process_that_was_paused_confirms_its_lease_before_the_next_handler_ca
     assert world.handler.data() == [b"a"]
 
 
+def test_a_process_that_was_paused_and_asked_for_its_lease_meanwhile_hands_it_over_without_another_call() -> (
+    None
+):
+    """It is still its own, as the table confirms; who asked waits for as long as a call takes."""
+    world = EngineWorld(replace(NO_WAITING, batch_size=1, checkpoint_interval=timedelta(days=1)))
+    world.put("a", "b", "c")
+
+    def freeze(_: Batch) -> None:
+        world.clock.advance(HOUR)
+        world.change_lease(lease_owner="java-2", checkpoint_owner="orders-lambda-0")
+
+    world.handler.script = freeze
+    world.window(lasts=2 * HOUR)
+    assert world.handler.data() == [b"a"]
+    assert world.table.kinds()[-1] is WriteKind.HAND_OVER
+
+
 def test_a_process_that_was_paused_goes_on_if_nobody_took_its_lease() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=1))
     world.put("a", "b")

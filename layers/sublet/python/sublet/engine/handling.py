@@ -136,7 +136,11 @@ class Handling:
 
     def may_call(self) -> bool:
         in_time = not self.stop.is_set() and self.ports.clock.steady() < self.deadline
-        return in_time and self.held.confirm() and not self.progress.has_been_moved()
+        if not in_time or not self.held.confirm():
+            return False
+        return (
+            not self.stop.is_set() and not self.progress.has_been_moved()
+        )  # confirmed, and asked for by another
 
     def _may_retry(self, attempt: int) -> bool:
         if self.is_hung:
