@@ -54,6 +54,7 @@ def test_who_means_it_adopts_it() -> None:
     world.manager().tick()
     manager = manager_on(world, MemoryStream(clock=world.clock, name="invoices"))
     adopt_stream(manager.ports)
+    assert [m for m in world.log.messages("warning") if m.startswith("stream adopted")] != []
     manager.tick()
     with pytest.raises(StreamNotAdopted):
         world.manager().tick()

@@ -46,6 +46,8 @@ class Redriving:
     def __init__(self, *kept: SetAsideBatch) -> None:
         self.store, self.log = MemoryDestination(), MemoryLog()
         self.calls: list[Batch] = []
+        self.checkpointed: list[bool] = []
+        """What each checkpoint of a bad batch's first record was answered."""
         self.bad: set[str] = set()
         self.shown: list[Redriven] = []
         for each in kept:
@@ -54,7 +56,7 @@ class Redriving:
     def handle(self, given: Batch) -> None:
         self.calls.append(given)
         if given.records[0].sequence_number in self.bad:
-            given.checkpoint(given.records[0])
+            self.checkpointed.append(given.checkpoint(given.records[0]))
             raise ValueError("still bad")
 
     def run(self, **changes: Any) -> Redriven:
@@ -83,6 +85,7 @@ def test_what_fails_again_stays_and_holds_nothing_up() -> None:
     done = redriving.run()
     assert (done.done, done.failed, done.stays) == (1, 1, 1)
     assert [each.batch for each in redriving.store.kept()] == [batch(100)]
+    assert redriving.checkpointed == [False], "nothing is written anywhere"
     (line,) = redriving.log.lines
     assert (line.fields["first"], line.fields["last"], line.fields["error"]) == ("100", "101", "ValueError")
     redriving.bad = set()
