@@ -118,7 +118,7 @@ def kill(pids: Iterable[int]) -> None:
 
 @contextmanager
 def deployed(
-    aws: EmbeddedAws, application: str, where: Path | Bucket, shards: int = SHARDS, **settings: str
+    aws: EmbeddedAws, application: str, where: Path | Bucket, shards: int = SHARDS, /, **settings: str
 ) -> Iterator[Fleet]:
     """A new stream and the real stack on it, with the recorder as its handler; gone again from an AWS that stays."""
     kinesis = aws.client("kinesis")

@@ -27,9 +27,10 @@ def planned(leases: list[Lease], *joined: str, ago: timedelta = timedelta(0)) ->
         scan,
         [replace(SHARD, shard_id=lease.shard_id) for lease in leases] or [SHARD],
         {},
+        NOW,
         announced=announced,
     )
-    return plan_tick(look, NOW, Random(0), SETTINGS, asks=True)
+    return plan_tick(look, Random(0), SETTINGS, asks=True)
 
 
 def test_who_makes_the_first_leases_takes_them_a_second_later_if_it_has_said_that_it_joins() -> None:

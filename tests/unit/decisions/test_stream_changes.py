@@ -69,14 +69,6 @@ def test_fewer_shards_by_halves_and_the_mode_first() -> None:
         (Wanted(retention=timedelta(hours=23)), "retention"),
         (Wanted(retention=timedelta(hours=24, minutes=1)), "retention"),
         (Wanted(retention=timedelta(days=366)), "retention"),
-        (
-            Wanted(mode="PROVISIONED"),
-            "StreamMode.PROVISIONED, StreamMode.ON_DEMAND: from sublet import StreamMode",
-        ),
-        (Wanted(shards=True), "shards"),
-        (Wanted(shards="2"), "shards"),
-        (Wanted(retention=24), "retention"),
-        (Wanted(key=7), "key"),
     ],
 )
 def test_what_no_stream_can_be_is_refused(wanted: Wanted, name: str) -> None:
