@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from sublet import Batch, Consumer, HandlerNotLoadable, Mode, SettingsError
+from sublet.aio import Consumer as AsyncConsumer
 from sublet.aws.ports import with_stream_arn
-from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
+from sublet.memory import MemoryAccount, MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
@@ -172,6 +173,26 @@ def test_a_stream_may_be_given_by_its_arn(ports: Ports) -> None:
 def test_what_is_no_stream_is_refused(stream: str) -> None:
     with pytest.raises(SettingsError, match="setting stream"):
         Consumer("orders-audit", stream, print)
+
+
+def test_one_with_a_handler_is_created_and_looked_at_but_not_pulled_from() -> None:
+    account = MemoryAccount()
+    account.create("orders", 2)
+    consumer = Consumer("orders-audit", "orders", print, account=account)
+    consumer.create()
+    assert account.stream_of("orders-audit") is not None
+    assert consumer.info(positions=False).shards == ()
+    for pull in (consumer.__enter__, consumer.next, consumer.messages, lambda: consumer.consume(print)):
+        with pytest.raises(SettingsError, match="left out to pull records"):
+            pull()
+
+
+@pytest.mark.parametrize("handler", [None, print])
+def test_its_bounds_are_judged_when_it_is_made(handler: Any) -> None:
+    with pytest.raises(SettingsError, match="max_ack_pending"):
+        Consumer("orders-audit", "orders", handler, max_ack_pending=-5)
+    with pytest.raises(SettingsError, match="ack_wait"):
+        AsyncConsumer("orders-audit", "orders", ack_wait="5s")  # type: ignore[arg-type] # as where nobody checks types
 
 
 def test_what_is_no_handler_is_refused_before_anything_runs() -> None:

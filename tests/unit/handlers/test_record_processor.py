@@ -239,6 +239,23 @@ def test_its_numbers_are_judged_as_by_the_kcl() -> None:
     assert world.table.lease().checkpoint.sub_sequence_number == 2
 
 
+def test_numbers_that_nothing_could_be_made_of_are_illegal_and_text_is_as_good() -> None:
+    world, said = EngineWorld(KCL), list[str]()
+    world.put("a", "b")
+
+    def script(records: Any, checkpointer: Any) -> None:
+        number = records[0].sequence_number
+        for to in ((number, "x"), (number, 0.5), (number, -1), ("0", None), ("7", 0), (number, "0")):
+            try:
+                checkpointer.checkpoint(*to)
+                said.append("fine")
+            except CheckpointError as error:
+                said.append(error.value)
+
+    window(world, processor_of([], script, checkpoints=False))
+    assert said == ["IllegalArgumentException"] * 5 + ["fine"]
+
+
 def test_its_records_are_kclpy_s() -> None:
     world = EngineWorld(KCL)
     [number] = world.put("a")
@@ -423,5 +440,7 @@ def test_a_processor_of_version_1_that_does_not_say_so_is_told_to() -> None:
     )
     with pytest.raises(HandlerNotLoadable, match=r"process_records takes two arguments.* set `version = 1`"):
         handler_of(FirstUnstated, settings)
+    with pytest.raises(HandlerNotLoadable, match="set `version = 1`"):
+        handler_of(type("InText", (FirstUnstated,), {"version": "1"}), settings)
     handler_of(type("Stated", (FirstUnstated,), {"version": 1}), settings)
     handler_of(Second, settings)

@@ -180,6 +180,18 @@ def test_a_second_go_tells_its_own_and_the_consumer_all() -> None:
     assert [record.data for aside in consumer.set_aside for record in aside.records] == [b"a", b"b"]
 
 
+@pytest.mark.parametrize("given", ["text", 5, ("key", "text"), (b"key", b"data"), ("key", b"data", 1)])
+def test_what_is_no_record_is_told(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"record 1 is a .*: give bytes, or a tuple of a str and bytes"):
+        consume(print, [b"fine", given])
+
+
+@pytest.mark.parametrize("shards", [0, -1])
+def test_a_stream_has_a_shard(shards: int) -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        consume(print, [b"fine"], shards=shards)
+
+
 def test_settings_are_checked() -> None:
     with pytest.raises(SettingsError, match="handler_attempts"):
         consume(print, [b"a"], handler_attempts=0)

@@ -108,6 +108,17 @@ def test_a_check_that_fails_tells_the_seed() -> None:
     assert any(note.startswith("seed ") for note in wrong.value.__notes__)
 
 
+@pytest.mark.parametrize("seeds", [0, -1, []])
+def test_no_world_tests_nothing(seeds: Any) -> None:
+    with pytest.raises(ValueError, match="nothing is tested"):
+        simulate(print, seeds)
+
+
+def test_a_check_that_says_false_fails() -> None:
+    with pytest.raises(AssertionError, match="check returned False"):
+        simulate(lambda _: None, 1, check=lambda _: False)
+
+
 @pytest.mark.slow
 def test_a_handler_for_which_a_redelivery_changes_nothing_passes_it() -> None:
     stored: set[bytes] = set()

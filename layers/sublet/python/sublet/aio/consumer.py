@@ -15,6 +15,7 @@ from sublet.aio.records import Records
 from sublet.consumer.defaults import pull_settings
 from sublet.consumer.group import Group
 from sublet.consumer.world import World, world_of
+from sublet.decisions.consumer_definition import checked_terms
 from sublet.decisions.fleet_status import FleetStatus
 from sublet.decisions.pull_events import Event
 from sublet.decisions.pull_request import (
@@ -49,6 +50,7 @@ class Consumer:
         **settings: Any,
     ) -> None:
         self.settings = pull_settings(application, stream, settings)
+        checked_terms(self.settings, ack_wait, max_ack_pending)
 
         def world() -> World:
             return world_of(

@@ -68,6 +68,7 @@ class Consumer:
         on_event: Callable[[Event], object] | None = None,
         **settings: Any,
     ) -> None:
+        from sublet.decisions.consumer_definition import checked_terms
         from sublet.system.threads import ThreadTasks
 
         if handler is None:
@@ -79,6 +80,7 @@ class Consumer:
             )
             check_sets_aside(self.settings)
             handler_of(handler, self.settings)  # what cannot be used is refused here
+        checked_terms(self.settings, ack_wait, max_ack_pending)
         self._handler = handler
         of = ports or account
         self._tasks = ThreadTasks() if of is None else of.tasks
@@ -131,13 +133,18 @@ class Consumer:
 
     @property
     def _group(self) -> Group:
-        if self._handler is not None:
-            raise SettingsError("handler", self._handler, "left out to pull records; this consumer is run")
         if self._known_group is None:
             from sublet.consumer.group import Group
 
             self._known_group = Group(self._world())
         return self._known_group
+
+    @property
+    def _pulled(self) -> Group:
+        """Of what is pulled from: two that consume in one process would have one worker id."""
+        if self._handler is not None:
+            raise SettingsError("handler", self._handler, "left out to pull records; this consumer is run")
+        return self._group
 
     def create(self) -> None:
         """Make what is not there of it: the lease table, the sightings' table, and in that its definition, which all programs
@@ -173,7 +180,7 @@ class Consumer:
 
     def __enter__(self) -> Self:
         """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""
-        self._group.join()
+        self._pulled.join()
         return self
 
     def __exit__(
@@ -236,7 +243,7 @@ class Consumer:
         check_callback(callback)
         demand, patience = buffering_of(**buffering)
         lanes = None if partition_by_key is None else lanes_of(partition_by_key)
-        group, records = self._group, self._pull(demand, patience, on_event=on_event)
+        group, records = self._pulled, self._pull(demand, patience, on_event=on_event)
         return Consuming(
             records, callback, tasks=group.world.tasks, settings=self.settings, tell=records.tell, auto_ack=auto_ack,
             lanes=lanes, bound=demand.max_records,
@@ -253,6 +260,6 @@ class Consumer:
     ) -> Records:
         from sublet.consumer.pulling import Records
 
-        group = self._group
+        group = self._pulled
         puller = group.pull(wants, patience, expires=expires, acks=auto_ack, on_event=on_event)
         return Records(puller, group.world.tasks, auto_ack=auto_ack)

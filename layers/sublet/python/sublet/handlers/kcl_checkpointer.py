@@ -49,7 +49,7 @@ def nothing_given(_: Checkpoint) -> CheckpointReply:
 
 @dataclass(slots=True)
 class KclCheckpointer:
-    """Of one processor. `last` is its last checkpoint, `given` the last record that it was given.
+    """Of one processor. `last` is its last checkpoint, `first` and `given` are the first and the last record that it was given.
 
     write   the checkpoint of the lease, by position; of the latest batch
     """
@@ -59,6 +59,7 @@ class KclCheckpointer:
     given: Checkpoint
     write: Callable[[Checkpoint], CheckpointReply] = nothing_given
     is_gone: bool = False
+    first: Checkpoint | None = None
 
     @property
     def is_at_end(self) -> bool:
@@ -66,7 +67,7 @@ class KclCheckpointer:
         return self.last >= self.given
 
     def checkpoint(
-        self, sequence_number: str | int | None = None, sub_sequence_number: int | None = None
+        self, sequence_number: str | int | None = None, sub_sequence_number: str | int | None = None
     ) -> None:
         """Everything up to there is done: up to the last record given, without a number. It is written when this returns.
 
@@ -77,7 +78,7 @@ class KclCheckpointer:
         to = (
             self.given
             if sequence_number is None
-            else self._position(sequence_number, sub_sequence_number or 0)
+            else self._position(sequence_number, 0 if sub_sequence_number is None else sub_sequence_number)
         )
         if to == self.last:
             return
@@ -86,11 +87,15 @@ class KclCheckpointer:
             raise self.error(_ERRORS[reply])
         self.last = to
 
-    def _position(self, sequence_number: str | int, sub_sequence_number: int) -> Checkpoint:
+    def _position(self, sequence_number: str | int, sub_sequence_number: str | int) -> Checkpoint:
+        """Both may be text, as in MultiLangDaemon's messages. Nothing before the first record is of this shard: Kinesis would
+        open nothing there, for nobody.
+        """
         try:
-            to = Checkpoint.parse(str(sequence_number), sub_sequence_number)
-        except MalformedCheckpoint as malformed:
+            to = Checkpoint.parse(str(sequence_number), int(str(sub_sequence_number)))
+        except (MalformedCheckpoint, ValueError) as malformed:
             raise self.error(ILLEGAL_ARGUMENT) from malformed
-        if not to.is_sequence_number or not self.last <= to <= self.given:
+        is_given = self.first is not None and Checkpoint(self.first.sequence_number) <= to <= self.given
+        if not to.is_sequence_number or not (to == self.last or (is_given and self.last <= to)):
             raise self.error(ILLEGAL_ARGUMENT)
         return to

@@ -40,6 +40,7 @@ class Processing(NamedTuple):
 
     def process_records(self, batch: Batch) -> None:
         self.checkpointer.write = batch.checkpoint_at
+        self.checkpointer.first = self.checkpointer.first or batch.records[0].checkpoint
         self.checkpointer.given = max(self.checkpointer.given, batch.records[-1].checkpoint)
         records = [KclRecord(record) for record in batch.records]
         if self.version == 1:
@@ -129,9 +130,12 @@ def version_of(processor: object) -> int:
 
 
 def is_unstated_first(made_by: type) -> bool:
-    """Whether its instances want version 1 and do not say so: records and a checkpointer, where later ones take one input."""
+    """Whether its instances want version 1 and do not say so, or in text: records and a checkpointer, where later ones take one
+    input.
+    """
     takes = signature_of(getattr(made_by, PROCESS_RECORDS))  # with `self`
-    return getattr(made_by, "version", None) is None and takes is not None and takes.least == len(_OF_FIRST)
+    stated = getattr(made_by, "version", None)
+    return (stated is None or isinstance(stated, str)) and takes is not None and takes.least == len(_OF_FIRST)
 
 
 _OF_FIRST = ("self", "records", "checkpointer")

@@ -47,6 +47,8 @@ class MemoryStream:
         """`throttled`: refuse polls above 5 calls or 2 MB a second on a shard, as the service does. `short_numbers`: sequence
         numbers of half the length, and not all of the same.
         """
+        if shards < 1:
+            raise ValueError(f"a stream of {shards} shards: it has at least one")
         self.name = name
         self._short_numbers = short_numbers
         self._clock = clock or FakeClock()

@@ -83,11 +83,17 @@ def checkpointed(batch: Batch) -> list[UserRecord]:
 
 
 def keyed(given: Iterable[Given]) -> list[tuple[str, bytes]]:
-    """(partition key, data) of each."""
-    return [
-        (f"key-{place}", record) if isinstance(record, bytes) else record
-        for place, record in enumerate(given)
-    ]
+    """(partition key, data) of each. Raises TypeError."""
+    return [_keyed(place, record) for place, record in enumerate(given)]
+
+
+def _keyed(place: int, given: Given) -> tuple[str, bytes]:
+    match given:
+        case bytes():
+            return f"key-{place}", given
+        case (str(), bytes()):
+            return given
+    raise TypeError(f"record {place} is a {type(given).__name__}: give bytes, or a tuple of a str and bytes")
 
 
 def _record(place: int, given: Given) -> UserRecord:

@@ -98,8 +98,8 @@ def simulate(
                processor's for each lease); anything else is shared by all processes of a world, as a database is
     seeds      how many, from 0 on, or which. The same seed is the same world, call for call
     data       the number-th record's data: 0, 1, 2, ... in the order of their puts
-    check      called after each world, when every record has been handled: raise what is wrong with your results, and
-               forget them
+    check      called after each world, when every record has been handled: raise what is wrong with your results (or return
+               False), and forget them
     settings   any of Settings, by name; what is not given is drawn from the seed
 
     Raises HandlerNotLoadable for what is no handler, and SimulationFailed if a world does not end: mostly since the handler
@@ -109,16 +109,23 @@ def simulate(
     from sublet.testing.simulation.handler_world import play_handler  # which needs greenlet
 
     chosen = tuple(range(seeds) if isinstance(seeds, int) else seeds)
+    if not chosen:
+        raise ValueError(f"seeds={seeds!r}: in no world nothing is tested")
     runs = []
     for seed in chosen:
         run = play_handler(handler, seed, data, settings, is_recorded=len(chosen) == 1)
         try:
-            check(run)
+            _judge(check, run)
         except BaseException as wrong:
             wrong.add_note(f"seed {seed}; the same world again: simulate(handler, seeds=[{seed}])")
             raise
         runs.append(run)
     return Simulation(tuple(runs))
+
+
+def _judge(check: Callable[[SimulatedRun], object], run: SimulatedRun) -> None:
+    if check(run) is False:
+        raise AssertionError("check returned False")
 
 
 def _told(delivery: Delivery) -> str:
