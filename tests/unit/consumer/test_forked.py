@@ -43,6 +43,8 @@ def beside():
     refused(messages.__next__)
 
 def after():
+    assert unused.next().ack()
+    assert unused.settings.worker_id != its_id
     with stream.consumer("audit") as own:
         assert own.next().ack()
 
@@ -50,6 +52,8 @@ with stream.consumer("audit") as consumer, consumer.messages() as messages:
     record = next(messages)
     in_child(beside)
     assert record.ack()
+unused = stream.consumer("audit")
+its_id = unused.settings.worker_id
 in_child(after)
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
@@ -12,7 +13,7 @@ from sublet.account import Account
 from sublet.aio.consuming import Callback, Consuming
 from sublet.aio.record import Record
 from sublet.aio.records import Records
-from sublet.consumer.defaults import pull_settings
+from sublet.consumer.defaults import of_this_process, pull_settings
 from sublet.consumer.group import Group
 from sublet.consumer.world import World, world_of
 from sublet.decisions.consumer_definition import checked_terms
@@ -52,7 +53,10 @@ class Consumer:
         self.settings = pull_settings(application, stream, settings)
         checked_terms(self.settings, ack_wait, max_ack_pending)
 
+        made_in = os.getpid()
+
         def world() -> World:
+            self.settings = of_this_process(self.settings, settings, made_in)
             return world_of(
                 self.settings, settings, ports, account, self._told, ack_wait=ack_wait, max_ack_pending=max_ack_pending
             )  # fmt: skip

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from sublet.consumer.defaults import process_defaults, pull_settings
+from sublet.consumer.defaults import of_this_process, process_defaults, pull_settings
 from sublet.errors import SettingsError
 from sublet.handler import UserHandler
 from sublet.handlers.load import handler_of
@@ -86,9 +87,12 @@ class Consumer:
         self._tasks = ThreadTasks() if of is None else of.tasks
         self._stop = self._tasks.signal()
 
+        made_in = os.getpid()
+
         def world() -> World:
             from sublet.consumer.world import world_of
 
+            self.settings = of_this_process(self.settings, settings, made_in)
             return world_of(
                 self.settings, settings, ports, account, on_event, ack_wait=ack_wait, max_ack_pending=max_ack_pending
             )  # fmt: skip

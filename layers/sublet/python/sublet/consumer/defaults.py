@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +21,13 @@ def process_defaults(application: str, start: str | None = None) -> dict[str, An
     """
     worker_id = f"{application}-{socket.gethostname()}-{start or secrets.token_hex(4)}"
     return {"mode": Mode.CONTINUOUS, "worker_id": worker_id, "handler_timeout": timedelta(minutes=15)}
+
+
+def of_this_process(settings: Settings, given: Mapping[str, Any], made_in: int) -> Settings:
+    """Of a consumer that was `made_in` a process from which this one may have been forked: two children are two workers."""
+    if os.getpid() == made_in or "worker_id" in given:
+        return settings
+    return replace(settings, worker_id=process_defaults(settings.application)["worker_id"])
 
 
 def pull_settings(application: str, stream: str, given: Mapping[str, Any]) -> Settings:
