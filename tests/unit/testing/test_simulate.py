@@ -228,7 +228,7 @@ def test_a_lambdas_handler_is_simulated() -> None:
         hard.add(number)
         return {"batchItemFailures": [{"itemIdentifier": last["kinesis"]["sequenceNumber"]}] * is_hard}
 
-    simulate(handler, [5], handler_contract=HandlerContract.LAMBDA_EVENT, check=all_finished)
+    simulate(handler, [6], handler_contract=HandlerContract.LAMBDA_EVENT, check=all_finished)
 
 
 def test_a_coroutine_is_simulated_and_its_checkpoint_refused_by_name() -> None:
