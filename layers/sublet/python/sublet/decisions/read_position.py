@@ -131,28 +131,29 @@ class Kept(Struct, frozen=True):
 
     last        the last stream record that it was given
     unread_since   nothing is unread that arrived before
-    at_least    a record as old as that was still there
+    asked_at    when the record that was read last was found to be there
     """
 
     last: str | None = None
     unread_since: datetime | None = None
-    at_least: timedelta = SHORTEST_RETENTION - CLOCKS_DIFFER_BY
+    asked_at: datetime | None = None
 
     def in_doubt(self, polled_at: datetime) -> str | None:
         """The record to ask for before the page of this poll is believed to follow it: what was unread may have become older
-        than anything that is known to be kept. A page that was held for a day, or a reader that is as slow as retention.
+        than what is kept for certain. A page that was held for a day, or a reader that is as slow as retention; a replay of a
+        week asks once a minute, and what retention takes within that minute is told with what it takes later.
         """
-        if self.unread_since is None or polled_at - self.unread_since <= self.at_least:
+        if (
+            self.unread_since is None
+            or polled_at - self.unread_since <= SHORTEST_RETENTION - CLOCKS_DIFFER_BY
+        ):
             return None
-        return self.last
+        is_believed = self.asked_at is not None and polled_at - self.asked_at < ASKED_EVERY
+        return None if is_believed else self.last
 
     def with_proof(self, polled_at: datetime) -> Kept:
-        """The record in doubt is there, so nothing that old is missing. A replay of a week asks once, and a reader that falls
-        further behind once a minute: what retention takes within that minute is told with what it takes later.
-        """
-        if self.unread_since is None:
-            return self
-        return replace(self, at_least=polled_at - self.unread_since + ASKED_EVERY)
+        """The record in doubt is there, so nothing is missing yet. Retention may be late: what is younger may go before long."""
+        return replace(self, asked_at=polled_at)
 
 
 NOTHING_READ = Kept()
@@ -161,7 +162,7 @@ NOTHING_READ = Kept()
 def after_page(kept: Kept, page: Page, polled_at: datetime) -> Kept:
     """With a page that `shows_what_follows`, polled at this moment."""
     last = page.records[-1].sequence_number if page.records else kept.last
-    return Kept(last, polled_at - page.millis_behind_latest * MILLISECOND, kept.at_least)
+    return Kept(last, polled_at - page.millis_behind_latest * MILLISECOND, kept.asked_at)
 
 
 def not_yet_handled(records: list[UserRecord], checkpoint: Checkpoint) -> list[UserRecord]:
