@@ -213,6 +213,20 @@ def test_attempts_of_records_that_are_gone_are_not_those_of_what_follows() -> No
     assert [batch.attempt for batch in world.handler.batches] == [1, 2, 3]
 
 
+def test_a_lease_that_is_found_lost_as_an_attempt_is_noted_has_no_call() -> None:
+    world, _ = world_with(RETRY_TWICE, "bad")
+    world.change_lease(crashes=2)
+
+    def stolen(write: LeaseWrite, apply: Any) -> Result:
+        if "subletAttempts" in write.sets:
+            world.steal()
+        return apply()  # type: ignore[no-any-return]
+
+    world.table.disturb = stolen
+    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert world.handler.batches == []
+
+
 def test_what_is_too_old_is_set_aside_without_a_call() -> None:
     world, _ = world_with(replace(NO_WAITING, on_failure=QUEUE, maximum_record_age=timedelta(hours=1)), "old")
     world.clock.advance(timedelta(hours=2))

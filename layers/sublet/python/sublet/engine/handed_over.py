@@ -43,6 +43,8 @@ class HandedOver:
                 return None
             if is_noted_before(run, handling.held.lease.crashes, handling.settings):
                 handling.note_attempts(run.attempts + 1, self.tried(run))
+                if handling.held.is_lost:
+                    return None
             called = records if run.size == len(records) else records[run.start : run.end]
             self.last = handling.call(called, self.millis_behind_latest, run.attempts + 1)
         handling.handled += self.last.finished
