@@ -92,6 +92,7 @@ class Dealings:
             self.world.fail(f"{write.kind} of {write.lease_key} is needless: {problem}")
         dealing.sent_at, dealing.is_answered, dealing.is_applied = now, False, False
         dealing.is_new = write.kind is WriteKind.ACQUIRE
+        dealing.answered.pop(write.kind, None)
         if write.kind is WriteKind.CHECKPOINT:
             dealing.is_checkpoint_answered = False
 
