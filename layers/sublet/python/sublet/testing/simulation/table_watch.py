@@ -46,6 +46,8 @@ class Tenancy:
     last_write: int = 0
     is_recreated: bool = False
     """Its row was once deleted by hand: then a claim on the old row may meet the new one at the same counter."""
+    is_second: bool = False
+    """There was a row before it that was cleaned up: where a parent's is deleted by hand, its children begin anew too."""
     is_spoilt: bool = False
     """Since the owner's last write an operator has made the row unreadable, or Java has written under the owner's name."""
     moves: list[tuple[int, str]] = field(default_factory=list)
@@ -156,6 +158,7 @@ class TableWatch:
             return
         if columns.CHECKPOINT not in after or columns.LEASE_COUNTER not in after:
             self.world.fail(f"half a row: {sorted(after)}")
+        self.tenancies[key].is_second = key in self.ever_leased
         self.ever_leased.add(key)
         sentinel = after[columns.CHECKPOINT]["S"]
         # Two first syncs at once, with a reshard between their listings, may both create at LATEST: none has begun yet, and the
@@ -250,7 +253,8 @@ class TableWatch:
 def _is_javas_own_slip(process: Process, tenancy: Tenancy, after: Row) -> bool:
     """Java knows its own write by worker id and counter alone: not on a row made anew, nor when a lease that it lost, one
     count ago, is being handed back to it."""
-    return process.is_java and (tenancy.is_recreated or columns.CHECKPOINT_OWNER in after)
+    is_anew = tenancy.is_recreated or tenancy.is_second
+    return process.is_java and (is_anew or columns.CHECKPOINT_OWNER in after)
 
 
 def _is_unfenced(process: Process, write: LeaseWrite) -> bool:
