@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.liveness import Sighting, idle_time, is_expired, looked_at, next_expiry, observe
+from sublet.decisions.liveness import Sighting, ahead_by, idle_time, is_expired, next_expiry, observe
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
 
@@ -20,12 +20,10 @@ NOW = moment("2026-01-31T08:00:00")
 @pytest.mark.parametrize(
     ("ahead", "is_right"), [(0, True), (2, True), (-2, True), (2.1, False), (-40, False)]
 )
-def test_a_look_is_at_our_clocks_moment_unless_the_service_s_shows_that_it_is_wrong(
-    ahead: float, is_right: bool
-) -> None:
+def test_our_clock_is_right_unless_the_service_s_shows_that_it_is_wrong(ahead: float, is_right: bool) -> None:
     by_us = NOW + timedelta(seconds=ahead)
-    assert looked_at(NOW, by_us) == (by_us if is_right else NOW)
-    assert looked_at(None, by_us) == by_us
+    assert ahead_by(by_us, NOW) == timedelta(seconds=0 if is_right else ahead)
+    assert ahead_by(by_us, None) == timedelta(0)
 
 
 def test_what_was_seen_in_the_future_is_seen_now() -> None:

@@ -37,15 +37,15 @@ class Sighting(Struct, frozen=True):
     """When the lease was first seen with another owner than the one before; None if that is longer ago than LATELY."""
 
 
-def looked_at(by_the_service: datetime | None, by_us: datetime) -> datetime:
-    """The moment of a look that others will compare theirs with: our clock's, unless the service's shows that it is wrong.
+def ahead_by(by_us: datetime, by_the_service: datetime | None) -> timedelta:
+    """How wrong our clock is, as the service's shows; none if it cannot be told. What one process has seen another one reads.
 
-    Two processes whose clocks differ by a failover time would otherwise take each other's sightings for that old, and rob each
-    other of leases that are heartbeaten.
+    Two whose clocks differ by a failover time would otherwise take each other's sightings for that old, and rob each other of
+    leases that are heartbeaten.
     """
     if by_the_service is None or abs(by_us - by_the_service) <= CLOCK_RIGHT_WITHIN:
-        return by_us
-    return by_the_service
+        return timedelta(0)
+    return by_us - by_the_service
 
 
 def observe(

@@ -30,7 +30,7 @@ from sublet.ports import Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_writes import heartbeat, release
+from sublet.protocol.lease_writes import hand_over, heartbeat, release
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.settings import HashRangeFilter
 
@@ -294,7 +294,9 @@ class LeaseSession:
             if self.progress.write_last(shared.ports.table, shared.ports.log):
                 shared.ports.metrics.put(Metric.LATE_CHECKPOINTS, 1)
             self.handling.note_attempts(self.handling.attempts, self.handling.tried)
-            if not keep:
+            if self.held.tenure is Tenure.DRAINING:  # it was asked for in the meantime
+                self.held.write(hand_over)
+            elif not keep:
                 self._release()
             if self.handling.is_hung:
                 outcome = Outcome.HANDLER_HUNG

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from sublet.decisions.lease_cleanup import DeleteReason, Deletion
-from sublet.decisions.liveness import looked_at
+from sublet.decisions.liveness import ahead_by
 from sublet.decisions.read_position import needs_pin
 from sublet.decisions.shard_end import Blocked, EndShard, may_begin, other_parents, plan_shard_end
 from sublet.decisions.shard_sync import NewLease
@@ -32,14 +32,14 @@ def look(ports: Ports, settings: Settings) -> Look:
     Raises StreamNotAdopted: on another stream's shards every lease looks like one.
     """
     scan = ports.table.scan()
-    at = looked_at(scan.at, ports.clock.now())
+    ahead = ahead_by(ports.clock.now(), scan.at)
     is_empty = not scan.leases and not scan.malformed
     shards = ports.stream.list_shards(at=settings.start_position if is_empty else None)
     remembered = ports.sightings.load()
     check_stream(ports, settings.application, remembered.stream, scan, shards)
     reports = look_at_reports(scan, ports, settings)
     return Look(
-        scan, shards, remembered.sightings, at, remembered.dispatched, remembered.unread, remembered.round,
+        scan, shards, remembered.sightings, ports.clock.now() - ahead, remembered.dispatched, remembered.unread, remembered.round,
         remembered.announced, *reports,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from random import Random
 
 from sublet.decisions.dispatching import Dispatched
-from sublet.decisions.liveness import Sighting
+from sublet.decisions.liveness import CLOCK_RIGHT_WITHIN, Sighting
 from sublet.decisions.packing import WorkerItem
 from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.protocol.lease import AttributeValue
@@ -22,6 +22,8 @@ from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Crashed, Pr
 from sublet.testing.simulation.table_watch import TableWatch
 from sublet.testing.simulation.weather import Fault, Weather
 
+MANAGERS_AHEAD_BY = CLOCK_RIGHT_WITHIN // MICROSECOND
+"""At most: so much too early a moment to start at has come for one, and what arrives from then on is handled."""
 ACROSS_A_FENCE = "handler calls at once across a fence"
 
 
@@ -177,7 +179,8 @@ class World:
                 if start.at is not None:
                     since = (start.at - self.scheduler.now()) // MICROSECOND + self.scheduler.now_us
                 truth = self.ledger.shards[log.shard_id] = ShardTruth(log.shard_id, log.parents, since)
-                truth.wanted_from = since if start.at is not None and self.starts_alone else None
+                if start.at is not None and self.starts_alone:
+                    truth.wanted_from = since - MANAGERS_AHEAD_BY
             truth.is_closed, truth.children = not log.is_open, tuple(child.shard_id for child in log.children)
         for truth in tuple(self.ledger.shards.values()):
             for child in truth.children:
