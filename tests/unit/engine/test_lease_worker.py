@@ -463,8 +463,12 @@ def test_a_stop_ends_the_window_early_and_releases_everything(settings: Settings
     assert all(world.table.lease(shard_id).checkpoint.is_sequence_number for shard_id in handled)
 
 
-def test_a_fault_that_nobody_planned_is_raised_when_every_lease_has_been_given_back() -> None:
-    world = EngineWorld(shards=3)
+@pytest.mark.parametrize("settings", [NO_WAITING, CONTINUOUS], ids=["catch_up", "continuous"])
+def test_a_fault_that_nobody_planned_is_raised_when_every_lease_has_been_given_back(
+    settings: Settings,
+) -> None:
+    """Those too that were to be kept: whoever would go on with them is told nothing."""
+    world = EngineWorld(settings, shards=3)
     world.put("a", shard=1, of=3)
     world.stream.disturb_open = lambda shard_id: raising(ZeroDivisionError())() if shard_id == SHARD else None
     with pytest.raises(ZeroDivisionError):

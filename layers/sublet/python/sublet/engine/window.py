@@ -132,7 +132,7 @@ class Window:
             raise
 
     def _reports(self) -> list[LeaseReport]:
-        """Of every lease, in the order of their start. One that failed unplanned is raised only when all have ended."""
+        """Of every lease, in the order of their start. One that failed unplanned is raised only when all have been given back."""
         reports, faults = [], []
         for task in self.started:  # may grow while we wait; a task adds to it only before it ends itself
             try:
@@ -140,8 +140,16 @@ class Window:
             except BaseException as fault:  # noqa: BLE001 - raised below, when the others have ended
                 faults.append(fault)
         if faults:
+            self._give_back_kept()
             raise faults[0]
         return reports
+
+    def _give_back_kept(self) -> None:
+        """No window goes on with them: nobody is told what was kept."""
+        for session in self.kept.values():
+            session.stop_early()
+            with suppress(StreamError, LeaseTableError):
+                session.settle()
 
     def _keep_showing(self, done: Signal) -> None:
         """A window may last for many minutes, and an alarm looks at each of them; one that is shorter shows at its end."""
