@@ -8,9 +8,9 @@ act      consume until caught up, ended, lost or out of time; one more task hear
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -18,9 +18,9 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.instant import Instant
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.process_report import ShardState
-from sublet.decisions.shard_end import may_begin
 from sublet.decisions.window import LeaseReport, Outcome, keeps_leases
 from sublet.engine.acquiring import Acquiring
+from sublet.engine.children import Children
 from sublet.engine.handler_calls import HandlerCall
 from sublet.engine.heartbeats import keep_heartbeating
 from sublet.engine.held_lease import HeldLease
@@ -33,9 +33,8 @@ from sublet.engine.reporting import keep_reporting
 from sublet.errors import LeaseTableError, StreamError, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Signal, Task, Tasks
-from sublet.protocol.lease import Lease, LeaseFence, lease_key_of, shard_id_of
+from sublet.protocol.lease import Lease, LeaseFence, shard_id_of
 from sublet.protocol.lease_writes import release
-from sublet.protocol.shard import Shard
 from sublet.settings import Mode
 
 
@@ -84,6 +83,7 @@ class Window:
     stopping: Signal = field(init=False)
     acquiring: Acquiring = field(init=False)
     under_way: Rendezvous = field(init=False)
+    children: Children = field(init=False)
 
     def __post_init__(self) -> None:
         ports, settings = self.shared.ports, self.shared.settings
@@ -91,6 +91,7 @@ class Window:
         self.acquiring = Acquiring(
             ports, settings, self.item, self.holder, self.deadline, self.stopping, self.shared.asks
         )
+        self.children = Children(ports, self.acquiring, self._start_child)
 
     def run(self) -> list[LeaseReport]:
         tasks, done = self.shared.ports.tasks, self.shared.ports.tasks.signal()
@@ -216,8 +217,8 @@ class Window:
             self.consuming.give_back(seen.lease_key)
             self.under_way.leave(seen.lease_key)
         if seen.lease_key in self.vanished:
-            return self._below(report)
-        return self._ended(report, lease) if lease is not None and lease.is_ended else report
+            return self.children.of_vanished(report)
+        return self.children.of_ended(report, lease) if lease is not None and lease.is_ended else report
 
     def _consume(self, seen: LeaseFence, why: ClaimReason) -> tuple[LeaseReport, Lease | None]:
         """The report, and the lease as we left it (None: not acquired)."""
@@ -330,55 +331,6 @@ class Window:
             session.stop_early()
         return session
 
-    def _below(self, report: LeaseReport) -> LeaseReport:
-        """There is no such row any more. An earlier attempt at this item, which then crashed, may have ended the shard and
-        gone on with its children: once they are under way the row is cleaned up, and only the listing names its children.
-        """
-        try:
-            unstarted = self._take_over_below(report.lease_key, self.shared.ports.stream.list_shards())
-            return replace(report, unstarted_children=unstarted)
-        except (LeaseTableError, StreamError) as unavailable:
-            self.shared.ports.log.warning(
-                "could not look for children", lease_key=report.lease_key, problem=str(unavailable)
-            )
-            return report
-
-    def _take_over_below(self, parent: str, shards: Sequence[Shard]) -> int:
-        """What this item held of the children, and of those whose rows are gone too. Free children are the next tick's."""
-        unstarted = 0
-        for shard in shards:
-            if parent not in shard.parent_shard_ids:
-                continue
-            child = self.shared.ports.table.get(lease_key_of(shard.shard_id))
-            if child is None:
-                unstarted += self._take_over_below(shard.shard_id, shards)
-            elif isinstance(child, Lease) and child.is_ended:
-                unstarted += self._start_children(child)
-            elif isinstance(child, Lease) and self.acquiring.is_of_this_item(child):
-                unstarted += not self._start_child(child)
-        return unstarted
-
-    def _ended(self, report: LeaseReport, parent: Lease) -> LeaseReport:
-        """Start with those children that may begin, as far as there is room and time; the rest is for the next tick."""
-        try:
-            return replace(report, unstarted_children=self._start_children(parent))
-        except LeaseTableError as unavailable:
-            self.shared.ports.log.warning(
-                "lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable)
-            )
-            return replace(report, unstarted_children=len(parent.child_shard_ids))
-
-    def _start_children(self, parent: Lease) -> int:
-        """How many could begin, were there room. Those that an earlier attempt at this item ended are gone through to theirs."""
-        unstarted = 0
-        for child_shard_id in sorted(parent.child_shard_ids):
-            child = self.shared.ports.table.get(lease_key_of(child_shard_id))
-            if isinstance(child, Lease) and child.is_ended:
-                unstarted += self._start_children(child)
-            elif isinstance(child, Lease) and self._may_begin(child):
-                unstarted += not self._start_child(child)
-        return unstarted
-
     def _start_child(self, child: Lease) -> bool:
         with self.lock:
             if child.lease_key not in self.claimed:
@@ -394,11 +346,3 @@ class Window:
     def _leases_max(self) -> int:
         at_once = self.shared.settings.leases_per_worker
         return at_once if self.item.leases_max is None else min(at_once, self.item.leases_max)
-
-    def _may_begin(self, child: Lease) -> bool:
-        if child.lease_owner is not None and not self.acquiring.is_of_this_item(child):
-            return False
-        return may_begin(
-            child,
-            [self.shared.ports.table.get(lease_key_of(parent)) for parent in sorted(child.parent_shard_ids)],
-        )
