@@ -58,6 +58,7 @@ def test_each_setting_of_a_process_is_an_option(
         "checkpointing": "manual",
         "handler_timeout": "5m",
         "maximum_record_age": "5m",
+        "poll_bytes": "1000000",
         "filter_criteria": '{"Filters": [{"Pattern": {"data": ["x"]}}]}',
         "health": "127.0.0.1:8080",
         "on_failure": "arn:aws:s3:::given-up/orders",
