@@ -58,7 +58,7 @@ def test_each_setting_of_a_process_is_an_option(
         "checkpointing": "manual",
         "handler_timeout": "5m",
         "maximum_record_age": "5m",
-        "poll_bytes": "1000000",
+        "poll_bytes": str(2**20),
         "filter_criteria": '{"Filters": [{"Pattern": {"data": ["x"]}}]}',
         "health": "127.0.0.1:8080",
         "on_failure": "arn:aws:s3:::given-up/orders",
@@ -70,7 +70,7 @@ def test_each_setting_of_a_process_is_an_option(
         with pytest.raises(SystemExit):
             settings(*arguments)
     else:
-        expected = (setting.default, "events", "m:f", text, timedelta(minutes=5))
+        expected = (setting.default, "events", "m:f", text, timedelta(minutes=5), 2**20)
         assert getattr(settings(*arguments), setting.name) in expected
 
 
