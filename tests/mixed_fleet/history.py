@@ -42,6 +42,7 @@ class TableHistory:
     _rows: dict[str, Row] = field(default_factory=dict)
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+    _scanned_at: int = 0
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -58,12 +59,16 @@ class TableHistory:
 
     def _run(self) -> None:
         dynamodb, streams = self.aws.client("dynamodb"), self.aws.client("dynamodbstreams")
+        before = time.time_ns()
         while self.table not in dynamodb.list_tables()["TableNames"]:
+            before = time.time_ns()
             if self._over.wait(INTERVAL):
                 return
         iterator = _stream_of(dynamodb, streams, self.table)
-        for item in dynamodb.scan(TableName=self.table, ConsistentRead=True)["Items"]:
-            self._note(RowWritten(time.time_ns(), item["leaseKey"]["S"], item))
+        scanned = dynamodb.scan(TableName=self.table, ConsistentRead=True)["Items"]
+        self._scanned_at = time.time_ns()
+        for item in scanned:
+            self._note(RowWritten(before, item["leaseKey"]["S"], item))
         over = False
         while not over:
             over = self._over.wait(INTERVAL)  # once more, when it is over
@@ -75,7 +80,7 @@ class TableHistory:
     def _note(self, written: RowWritten) -> None:
         before = self._rows.get(written.key)
         is_older = before and written.row and _counter(written.row) < _counter(before)
-        if is_older and written.at < self.writes[0].at:
+        if is_older and written.at < self._scanned_at:
             return  # the scan has it already
         self.writes.append(written)
         if written.row is None:
