@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace as replaced
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.read_position import ReadPosition
@@ -67,10 +68,12 @@ class ObservedTable:
         self.looks: list[str] = []
         self.disturb: Callable[[LeaseWrite, Callable[[], Result]], Result] = lambda _, apply: apply()
         self.disturb_get: Callable[[str], None] = lambda _: None
+        self.scanned_at: Callable[[], datetime | None] = lambda: None
+        """By the service's own clock, where it tells."""
 
     def scan(self) -> LeaseScan:
         self.looks.append("leases")
-        return self.real.scan()
+        return replaced(self.real.scan(), at=self.scanned_at())
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
         self.disturb_get(lease_key)

@@ -62,6 +62,11 @@ ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
         replace(HELD, holder="item/2", lease_counter=8, holder_counter=8),
     ),
     (writes.heartbeat(HELD), HELD, replace(HELD, lease_counter=8, holder_counter=8)),
+    (  # at the tip nothing is left that owners could have died of
+        writes.heartbeat(HELD, caught_up_at=BEGINNING + timedelta(minutes=1)),
+        replace(HELD, crashes=3),
+        replace(HELD, lease_counter=8, holder_counter=8, caught_up_at=BEGINNING + timedelta(minutes=1)),
+    ),
     (
         writes.prepare(HELD, FURTHER, b"state"),
         HELD,
@@ -115,7 +120,7 @@ ACCEPTED: list[tuple[LeaseWrite, Lease | None, Lease | None]] = [
     ),
     (
         writes.release(HELD, BEGINNING + timedelta(minutes=1)),
-        HELD,
+        replace(HELD, crashes=3),
         replace(
             HELD,
             lease_owner=None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from datetime import timedelta
 from itertools import count
@@ -248,7 +248,20 @@ def test_stop_from_the_callback_begins_no_other_call(world: World) -> None:
     assert world.handled() == "a0"
 
 
-def test_a_callback_that_raises_has_its_record_again_and_an_event_tells_on_the_loop(world: World) -> None:
+async def raises() -> None:
+    raise ValueError("not now")
+
+
+async def awaits_what_is_cancelled() -> None:
+    other = asyncio.create_task(asyncio.sleep(PATIENCE))
+    asyncio.get_running_loop().call_soon(other.cancel)
+    await other
+
+
+@pytest.mark.parametrize("fails", [raises, awaits_what_is_cancelled])
+def test_a_callback_that_fails_has_its_record_again_and_an_event_tells_on_the_loop(
+    world: World, fails: Callable[[], Awaitable[None]]
+) -> None:
     async def main() -> None:
         world.put("a0")
         seen: list[int] = []
@@ -256,29 +269,7 @@ def test_a_callback_that_raises_has_its_record_again_and_an_event_tells_on_the_l
         async def callback(record: Record) -> None:
             seen.append(record.attempt)
             if record.attempt == 1:
-                raise ValueError("not now")
-
-        consuming = await world.consumer(handler_backoff=timedelta(0)).consume(callback, auto_ack=True)
-        await until(lambda: len(seen) == 2)
-        consuming.drain()
-        await consuming.wait()
-        assert seen == [1, 2]
-        assert EventKind.CALLBACK_FAILED in [event.kind for event in world.events]
-
-    run(main())
-
-
-def test_a_callback_that_awaits_what_is_cancelled_has_failed(world: World) -> None:
-    async def main() -> None:
-        world.put("a0")
-        seen: list[int] = []
-
-        async def callback(record: Record) -> None:
-            seen.append(record.attempt)
-            if record.attempt == 1:
-                other = asyncio.create_task(asyncio.sleep(PATIENCE))
-                asyncio.get_running_loop().call_soon(other.cancel)
-                await other
+                await fails()
 
         consuming = await world.consumer(handler_backoff=timedelta(0)).consume(callback, auto_ack=True)
         await until(lambda: len(seen) == 2)

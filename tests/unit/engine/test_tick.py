@@ -305,6 +305,17 @@ def test_a_lease_whose_shard_is_not_listed_is_deleted_only_after_the_service_has
     assert world.table.get(gone.lease_key) is None
 
 
+@pytest.mark.parametrize("ahead", [HOUR, -HOUR, SECOND])
+def test_what_is_seen_is_remembered_at_the_tables_moment_where_ours_is_wrong(ahead: timedelta) -> None:
+    """Another process, whose clock is right, would take it for an hour old, or for unseen until then."""
+    world = EngineWorld(CONTINUOUS)
+    world.change_lease(lease_owner="somebody else", lease_counter=7)
+    world.table.scanned_at = lambda: world.clock.now() - ahead
+    world.manager().tick()
+    wrong = timedelta(0) if ahead == SECOND else ahead
+    assert world.sightings.load().sightings[SHARD].seen_at == world.clock.now() - wrong
+
+
 def test_what_cannot_be_deleted_keeps_no_other_lease_from_being_dispatched() -> None:
     world = EngineWorld(shards=2)
     adopt_stream(world.ports)
