@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -13,8 +14,8 @@ from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import AttributeValue
-from sublet.protocol.lease_row import CHECKPOINT, LEASE_COUNTER, encode_row
-from sublet.protocol.lease_writes import WriteKind, late_checkpoint
+from sublet.protocol.lease_row import ATTEMPTS, CHECKPOINT, LEASE_COUNTER, encode_row
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, late_checkpoint
 
 from tests.doubles.engine_world import (
     CONTINUOUS,
@@ -23,6 +24,7 @@ from tests.doubles.engine_world import (
     SECOND,
     SHARD,
     EngineWorld,
+    Result,
     only,
     outcomes,
     raising,
@@ -167,6 +169,25 @@ def test_a_kcl_3_handoff_stops_reading_checkpoints_as_owner_and_hands_over() -> 
     (line,) = [line for line in world.log.lines if line.message == "asked to hand the lease over"]
     assert line.fields["to"] == "java-2"
     assert "lease lost" not in world.log.messages("warning")
+
+
+def test_a_lease_that_is_asked_for_as_its_attempts_are_noted_is_handed_over_and_not_released() -> None:
+    """A release would be refused, and a lease that is kept nobody would hand over."""
+    world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
+    world.put("bad")
+    world.handler.script = raising(RuntimeError("not now"))
+    works = world.table.disturb
+
+    def asked_for(write: LeaseWrite, apply: Callable[[], Result]) -> Result:
+        if ATTEMPTS in write.sets and world.table.lease().checkpoint_owner is None:
+            world.change_lease(lease_owner="java-2", checkpoint_owner="orders-lambda-0")
+        return works(write, apply)
+
+    world.table.disturb = asked_for
+    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    row = world.table.lease()
+    assert (row.lease_owner, row.checkpoint_owner) == ("java-2", None)
+    assert WriteKind.RELEASE not in [write.kind for write in world.table.writes], "not even refused"
 
 
 def test_a_slow_lease_lost_does_not_write_to_the_lease_of_the_new_owner() -> None:
