@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from sublet.aws.attribute_values import decode_binary
 from sublet.aws.faults import CONDITION_FAILED, code_of
 from sublet.aws.raw_json import RAW, keep_raw_json
+from sublet.aws.service_date import service_date
 from sublet.aws.table_errors import named_table_errors, other_key
 from sublet.aws.write_request import write_request
 from sublet.errors import LeaseTableKeyUnexpected
@@ -91,13 +91,13 @@ class DynamoDbLeaseTable:
                 return updated
 
     def _items(self, dates: list[datetime]) -> Iterator[Mapping[str, AttributeValue]]:
-        """HTTP's Date of each page goes to `dates`."""
+        """The service's moment of each page goes to `dates`."""
         start: dict[str, Any] = {}
         while True:
             response = self._client.scan(TableName=self._table, **start)
             reply = response.get(RAW, response)
-            if date := response["ResponseMetadata"]["HTTPHeaders"].get("date"):
-                dates.append(parsedate_to_datetime(date))
+            if (date := service_date(response)) is not None:
+                dates.append(date)
             yield from map(decode_binary, reply["Items"]) if RAW in response else reply["Items"]
             if "LastEvaluatedKey" not in reply:
                 return

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -23,6 +22,7 @@ from sublet.aws.kinesis_errors import (
 )
 from sublet.aws.kinesis_shapes import child_of, child_shards, decode_records_reply, records_reply, shard_of
 from sublet.aws.raw_json import keep_raw_json
+from sublet.aws.service_date import service_date
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError
 from sublet.polling import PollingReader
@@ -82,11 +82,13 @@ class KinesisStream:
         return True
 
     def service_time(self) -> datetime:
-        """HTTP's Date, in whole seconds."""
         with self._named_errors():
             reply = self._client.list_shards(**self._stream, MaxResults=1)
-        date: str = reply["ResponseMetadata"]["HTTPHeaders"]["date"]
-        return parsedate_to_datetime(date)
+        if (date := service_date(reply)) is None:
+            raise StreamError(
+                f"Kinesis' answers about stream {self._name} come without their Date: a proxy in between has to leave that"
+            )
+        return date
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
         return PollingReader(self, shard_id, position)
