@@ -112,8 +112,8 @@ alarms: setup ## what stands still has an alarm in time, and a healthy month has
 	@PYTHONPATH=.:infra $(PY) -m tests.alarms
 
 .PHONY: mutants
-mutants: setup ## small mistakes in the rules against their tests and the simulation (FILES="refusal tick"; SAMPLE=20 SEED=7 for twenty)
-	@PYTHONPATH=layers/sublet/python:infra:. $(PY) -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE),--warm) $(if $(SEED),--seed $(SEED)) $(if $(FILES),--files $(FILES))
+mutants: setup ## small mistakes in the rules against their tests and the simulation (FILES="refusal tick"; SAMPLE=20 SEED=7 for twenty; RESUME=1 goes on)
+	@PYTHONPATH=layers/sublet/python:infra:. $(PY) -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE),--warm) $(if $(SEED),--seed $(SEED)) $(if $(FILES),--files $(FILES)) $(if $(RESUME),--resume)
 
 .PHONY: chaos
 chaos: setup ## the deployed stack for 15 minutes under kills, suspensions, a bad network and reshards (CHAOS="--minutes 2 --seed 7")

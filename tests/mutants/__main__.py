@@ -2,6 +2,7 @@
 
 make mutants FILES="refusal shard_end"      all mutants of two files
 make mutants SAMPLE=20 SEED=7               twenty of all, for continuous integration
+make mutants RESUME=1                       those that nobody has noticed yet, or whose file has changed since
 """
 
 from __future__ import annotations
@@ -9,18 +10,23 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random, SystemRandom
 
 from tests.mutants.known import known_mutants
 from tests.mutants.mutate import Mutant, mutants_of
+from tests.mutants.record import Record
 from tests.mutants.report import enough, written
 from tests.mutants.trial import LIBRARY, ROOT, Trials, Verdict
 from tests.mutants.warm import WarmTrials, judge_warm
 
 WHERE = ("decisions/*.py", "engine/*.py", "protocol/lease_writes.py")
 REPORT = ROOT / ".local" / "mutants.md"
+RECORD = ROOT / ".local" / "mutants.tsv"
+
+Tell = Callable[[Verdict], bool]
+"""Whether to go on."""
 
 
 def main() -> int:
@@ -34,18 +40,33 @@ def main() -> int:
         "--warm", action="store_true", help="in forks of one process: for more than some dozens"
     )
     parser.add_argument("--seconds", type=float, help="stop after about so long")
+    parser.add_argument("--resume", action="store_true", help="but for what the record says was noticed")
+    parser.add_argument("--record", type=Path, default=RECORD, help="each verdict is appended")
     parser.add_argument("--report", type=Path, default=REPORT)
     arguments = parser.parse_args()
     seed = SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
     chosen = mutants(arguments.files, arguments.sample, seed)
-    print(f"{len(chosen)} mutants, seed {seed}", flush=True)
-    until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
-    judge = warmed if arguments.warm else judged
-    verdicts = judge(chosen, arguments.worlds, arguments.both, until)
     arguments.report.parent.mkdir(exist_ok=True)
-    arguments.report.write_text(written(verdicts))
+    record = Record(arguments.record)
+    known = record.verdicts(chosen) if arguments.resume else []
+    noticed = {verdict.mutant for verdict in known if verdict.is_noticed}
+    asked = [mutant for mutant in chosen if mutant not in noticed]
+    print(f"{len(asked)} mutants of {len(chosen)}, seed {seed}", flush=True)
+    until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
+    verdicts: list[Verdict] = []
+
+    def tell(verdict: Verdict) -> bool:
+        verdicts.append(verdict)
+        record.note(verdict)
+        print(f"{verdict.said}: {verdict.mutant.name}", flush=True)
+        return until is None or time.monotonic() < until
+
+    judge = warmed if arguments.warm else judged
+    judge(asked, arguments.worlds, arguments.both, tell)
+    found = record.verdicts(chosen) if arguments.resume else verdicts
+    arguments.report.write_text(written(found))
     print(f"the report: {arguments.report}")
-    return 0 if enough(verdicts) else 1
+    return 0 if enough(found) else 1
 
 
 def mutants(files: list[str] | None, sample: int | None, seed: int) -> list[Mutant]:
@@ -61,34 +82,22 @@ def all_mutants() -> Iterator[Mutant]:
         yield from mutants_of(path)
 
 
-def warmed(chosen: list[Mutant], worlds: int, both: bool, until: float | None) -> list[Verdict]:
+def warmed(chosen: list[Mutant], worlds: int, both: bool, tell: Tell) -> None:
     """Those in functions, and then, anew for each, those that are not."""
-    verdicts: list[Verdict] = []
-
-    def tell(verdict: Verdict) -> bool:
-        verdicts.append(verdict)
-        print(f"{verdict.said}: {verdict.mutant.name}", flush=True)
-        return until is None or time.monotonic() < until
-
     trials = WarmTrials(chosen, worlds, both, tell)
-    judge_warm(trials)
-    return verdicts + judged(trials.skipped, worlds, both, until)
+    if judge_warm(trials):
+        judged(trials.skipped, worlds, both, tell)
 
 
-def judged(chosen: list[Mutant], worlds: int, both: bool, until: float | None) -> list[Verdict]:
+def judged(chosen: list[Mutant], worlds: int, both: bool, tell: Tell) -> None:
     """Raises RuntimeError if the tests fail as it is: then nothing could be told."""
-    verdicts: list[Verdict] = []
     if not chosen:
-        return verdicts
+        return
     with Trials(worlds) as trials:
         trials.check(chosen)
         for mutant in chosen:
-            if until is not None and time.monotonic() > until:
+            if not tell(trials.judge(mutant, both=both)):
                 break
-            verdict = trials.judge(mutant, both=both)
-            verdicts.append(verdict)
-            print(f"{verdict.said}: {mutant.name}", flush=True)
-    return verdicts
 
 
 if __name__ == "__main__":

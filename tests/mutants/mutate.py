@@ -30,9 +30,10 @@ Change = tuple[str, Callable[[], ast.AST]]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One changed place of a file. `statement`: the first line of the one that it is in."""
+    """One changed place of a file, the `number`th. `statement`: the first line of the one that it is in."""
 
     file: Path
+    number: int
     line: int
     kind: str
     was: str
@@ -58,13 +59,13 @@ class Mutant:
 def mutants_of(file: Path) -> Iterator[Mutant]:
     """In the file's order, always the same ones."""
     tree = ast.parse(file.read_text())
-    for node, statement in _code(tree):
-        for kind, make in changes(node):
-            was = " ".join(ast.unparse(node).split())[:110]
-            within = ast.unparse(statement).split("\n", 1)[0][:110]
-            yield Mutant(
-                file, getattr(node, "lineno", 0), kind, was, within, partial(_with, tree, node, make)
-            )
+    made = [(node, within, *change) for node, within in _code(tree) for change in changes(node)]
+    for number, (node, statement, kind, make) in enumerate(made):
+        was = " ".join(ast.unparse(node).split())[:110]
+        within = ast.unparse(statement).split("\n", 1)[0][:110]
+        yield Mutant(
+            file, number, getattr(node, "lineno", 0), kind, was, within, partial(_with, tree, node, make)
+        )
 
 
 def changes(node: ast.AST) -> Iterator[Change]:

@@ -11,6 +11,7 @@ import pytest
 from tests.mutants.__main__ import all_mutants
 from tests.mutants.known import known_mutants
 from tests.mutants.mutate import mutants_of
+from tests.mutants.record import Record
 from tests.mutants.report import enough
 from tests.mutants.swap import Swaps
 from tests.mutants.touched import Touched
@@ -99,6 +100,25 @@ def test_a_statement_is_put_to_the_tests_that_run_it(tmp_path: Path) -> None:
     assert tests[2, "branches swapped"] == {"yes", "no"}
     assert tests[4, "flipped"] == {"yes"}
     assert tests[6, "turned"] == {"no"}
+
+
+def test_a_run_that_is_cut_off_is_gone_on_with_as_long_as_the_file_is_the_same(tmp_path: Path) -> None:
+    file, record = tmp_path / "rule.py", Record(tmp_path / "record.tsv")
+    file.write_text("x = (3, 3)")
+    assert record.verdicts(mutants_of(file)) == []
+    for mutant in mutants_of(file):
+        record.note(Verdict(mutant, Outcome.SURVIVED, Outcome.NOT_ASKED))
+    *_, last = mutants_of(file)
+    record.note(Verdict(last, Outcome.NOTICED, Outcome.NOT_ASKED))
+    assert [verdict.is_noticed for verdict in record.verdicts(mutants_of(file))] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    changed = tmp_path / "changed.py"
+    changed.write_text("x = (3, 3, 3)")
+    assert record.verdicts(mutants_of(changed)) == []
 
 
 @pytest.mark.parametrize(

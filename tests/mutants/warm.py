@@ -54,6 +54,7 @@ class WarmTrials:
     tell: Judged
     skipped: list[Mutant] = field(default_factory=list)
     """Not in a function: for who lays the library out anew."""
+    is_done: bool = False
     _items: dict[str, pytest.Item] = field(default_factory=dict)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -70,7 +71,8 @@ class WarmTrials:
             if swap is None:
                 self.skipped.append(mutant)
             elif not self.tell(self._judge(mutant, swap, touched)):
-                break
+                return True
+        self.is_done = True
         return True
 
     def _watch(self, name: str, touched: Touched) -> None:
@@ -100,13 +102,15 @@ class WarmTrials:
         return all(simulate(FIRST_WORLD + seed).violation is None for seed in range(self.worlds))
 
 
-def judge_warm(trials: WarmTrials, tests: Sequence[str] = TESTS) -> None:
+def judge_warm(trials: WarmTrials, tests: Sequence[str] = TESTS) -> bool:
+    """Whether to go on: all that can be judged so were."""
     given = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:terminalreporter", "--hypothesis-profile=quick"]
     given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what this process has imported
     os.chdir(ROOT)
     for slow in SLOW:
         given += ["--deselect", slow]
     pytest.main([*given, *tests], plugins=[trials])
+    return trials.is_done
 
 
 def _forked(swap: Swap, is_fine: Callable[[], bool], limit: float) -> Outcome:
