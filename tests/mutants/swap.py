@@ -42,6 +42,7 @@ class Swaps:
     @classmethod
     def of(cls, files: Iterable[Path]) -> Swaps:
         wanted, found = {str(file) for file in files}, dict[Name, list[FunctionType]]()
+        gc.unfreeze()  # what a test has frozen, as a runtime does, is not among the objects
         for each in gc.get_objects():
             if isinstance(each, FunctionType) and each.__code__.co_filename in wanted:
                 found.setdefault((each.__code__.co_filename, each.__code__.co_qualname), []).append(each)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ def test_a_mutant_of_a_live_function_takes_its_place_and_one_outside_of_function
     )
     module: dict[str, Any] = {"__name__": "rule"}
     exec(compile(file.read_text(), str(file), "exec"), module)  # noqa: S102 -- what was just written
+    gc.freeze()
     swaps = Swaps.of([file])
     found = {
         mutant.kind: swaps.of_mutant(mutant) for mutant in mutants_of(file) if mutant.was in ("3", "a < b")

@@ -103,7 +103,7 @@ class LeaseSession:
         except BaseException:  # a fault that nobody planned: give the lease back, and let it be seen
             self._finish(Outcome.SERVICE_FAILED, None)
             raise
-        return self._finish(outcome, problem)
+        return self._finish(outcome, problem, keep=self._keeps and outcome is Outcome.WINDOW_ENDED)
 
     def stop_early(self) -> None:
         """End the window early, and keep nothing for a next one."""
@@ -284,10 +284,9 @@ class LeaseSession:
                 "checkpoint the last of them in shard_ended, and the shard ends"
             )
 
-    def _finish(self, outcome: Outcome, problem: str | None) -> LeaseReport:
+    def _finish(self, outcome: Outcome, problem: str | None, keep: bool = False) -> LeaseReport:
         """The handler's flush and the last checkpoint; then release or keep the lease, or tell the handler that it is gone."""
         shared = self.shared
-        keep = self._keeps and outcome is Outcome.WINDOW_ENDED
         if outcome not in (Outcome.SHARD_ENDED, Outcome.MOVED):
             if not keep or shared.settings.is_checkpointed_by_hand:
                 self._tell_releasing()
@@ -340,7 +339,6 @@ class LeaseSession:
         if self.is_kept:
             return replace(self.count, kept=self.held.lease.fence)
         if self.held.tenure is Tenure.HELD:
-            self.keep = False
             self.handling.is_over = self.is_told_of_leaving
             return self._finish(Outcome.WINDOW_ENDED, self.count.problem)
         self.progress.write_last(self.shared.ports.table, self.shared.ports.log)
