@@ -169,6 +169,11 @@ def test_asked_to_leave_while_it_releases_it_hands_over_instead() -> None:
     assert after_write(HELD, release(LEASE), ASKED, applied=False, sent_at=NOW).then is Then.HAND_OVER
 
 
+def test_a_release_that_a_write_of_ours_refused_is_made_again_for_that_row() -> None:
+    """Nobody has asked for the lease: there is nobody to hand it over to."""
+    assert after_write(HELD, release(LEASE), BEATEN, applied=False, sent_at=NOW).then is Then.WRITE_AGAIN
+
+
 @pytest.mark.parametrize("row", [STOLEN, None, MalformedRow("shardId-0", "no checkpoint")])
 def test_refused_by_anything_else_it_is_lost(row: Lease | MalformedRow | None) -> None:
     reply = after_write(HELD, heartbeat(LEASE), row, applied=False, sent_at=NOW)

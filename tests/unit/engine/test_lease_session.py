@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sublet.decisions.process_end import Ending
 from sublet.decisions.window import Next, Outcome
 from sublet.engine.user_records import slices
-from sublet.errors import LeaseTableUnavailable, ShardNotFound, StreamKeyUnavailable
+from sublet.errors import LeaseTableUnavailable, ShardNotFound, StreamKeyUnavailable, StreamUnavailable
 from sublet.handler import Batch
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
@@ -125,6 +127,20 @@ def test_what_the_stream_refuses_in_mid_window_is_an_outcome_and_what_was_finish
     assert report.problem == str(error)
     row = world.table.lease()
     assert (row.checkpoint, row.lease_owner) == (Checkpoint(number), None)
+
+
+def test_a_stream_that_cannot_be_asked_for_want_of_descriptors_ends_the_process_and_a_refusal_does_not() -> (
+    None
+):
+    """The next process has them again; a refusal would come to it too."""
+    exhausted = StreamUnavailable("could not connect")
+    exhausted.__cause__ = OSError(errno.EMFILE, "Too many open files")
+    for error, ending in ((exhausted, Ending.NO_DESCRIPTORS), (ShardNotFound("no such shard"), None)):
+        world = EngineWorld()
+        worker = world.worker()
+        world.stream.disturb = raising(error)
+        assert only(world.window(worker=worker)).outcome is Outcome.SERVICE_FAILED
+        assert worker.health.ends_now is ending
 
 
 def test_a_lease_table_out_of_reach_for_less_than_failover_time_changes_nothing() -> None:

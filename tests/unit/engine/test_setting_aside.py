@@ -203,6 +203,17 @@ def test_of_attempts_of_an_earlier_version_only_the_first_record_is_known() -> N
     assert world.handler.data() == [b"b"]
 
 
+def test_attempts_in_the_row_are_those_of_what_follows_its_checkpoint_and_of_no_later_batch() -> None:
+    """Though the first batch's checkpoint is not written yet."""
+    settings = replace(RETRY_TWICE, batch_size=1, checkpoint_interval=60 * MINUTE)
+    world, _ = world_with(settings, "a", "bad")
+    row: dict[str, Any] = {**(world.table.real.row(world.table.lease().lease_key) or {})}
+    row["subletAttempts"] = {"S": "2@TRIM_HORIZON"}
+    world.table.real.put_row(row)
+    world.window()
+    assert [batch.attempt for batch in world.handler.batches] == [3, 1, 2, 3]
+
+
 def test_attempts_of_records_that_are_gone_are_not_those_of_what_follows() -> None:
     """Trimmed, or no longer wanted by a filter."""
     world, numbers = world_with(RETRY_TWICE, "bad")
