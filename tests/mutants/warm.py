@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import ceil
 from pathlib import Path
 
@@ -35,7 +36,7 @@ SLOW = (
 """What smaller ones show too, in a fraction of the time."""
 
 SLOWER_AT_MOST, AT_LEAST = 2, 5
-"""A fork's tests have twice the seconds of CPU that they took while they were watched, and five more: what loops takes longer."""
+"""In a fork each test has twice the seconds of CPU that it took while it was watched, and five more: what loops takes longer."""
 
 STANDS_STILL = 20.0
 """Seconds in which a fork has used no CPU at all: it waits for what never comes."""
@@ -86,10 +87,16 @@ class WarmTrials:
 
     def _judge(self, mutant: Mutant, swap: Swap, touched: Touched) -> Verdict:
         names = [name for name in touched.tests_of(mutant) if name in self._items]
-        limit = SLOWER_AT_MOST * sum(touched.seconds[name] for name in names) + AT_LEAST
-        tests = _forked(swap, lambda: all(map(self._passes, names)), limit) if names else Outcome.SURVIVED
+
+        def pass_in_time() -> bool:
+            return all(
+                _within(SLOWER_AT_MOST * touched.seconds[name] + AT_LEAST, partial(self._passes, name))
+                for name in names
+            )
+
+        tests = _forked(swap, pass_in_time) if names else Outcome.SURVIVED
         is_asked = self.worlds and (self.both or tests is Outcome.SURVIVED)
-        simulation = _forked(swap, self._simulate, LIMIT) if is_asked else Outcome.NOT_ASKED
+        simulation = _forked(swap, partial(_within, LIMIT, self._simulate)) if is_asked else Outcome.NOT_ASKED
         return Verdict(mutant, tests, simulation)
 
     def _passes(self, name: str) -> bool:
@@ -113,11 +120,11 @@ def judge_warm(trials: WarmTrials, tests: Sequence[str] = TESTS) -> bool:
     return trials.is_done
 
 
-def _forked(swap: Swap, is_fine: Callable[[], bool], limit: float) -> Outcome:
+def _forked(swap: Swap, is_fine: Callable[[], bool]) -> Outcome:
     """Whatever ends the fork but a clean end is a notice: a wrong answer, an exception, its own death, or a limit."""
     child = os.fork()
     if child == 0:
-        _in_fork(swap, is_fine, ceil(limit))
+        _in_fork(swap, is_fine)
     began = moved = time.monotonic()
     used = 0.0
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
@@ -134,8 +141,13 @@ def _cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _in_fork(swap: Swap, is_fine: Callable[[], bool], limit: int) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+def _within(seconds: float, is_fine: Callable[[], bool]) -> bool:
+    """Of CPU; then this process ends."""
+    resource.setrlimit(resource.RLIMIT_CPU, (ceil(time.process_time() + seconds), resource.RLIM_INFINITY))
+    return is_fine()
+
+
+def _in_fork(swap: Swap, is_fine: Callable[[], bool]) -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)

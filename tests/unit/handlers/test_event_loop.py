@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,6 +32,32 @@ def test_all_calls_share_one_loop_in_a_thread_of_its_own() -> None:
     assert first == second
     assert isinstance(first, tuple)
     assert first[1] != threading.get_ident()
+
+
+AFTER_A_FORK = """
+import asyncio, os
+from sublet.handlers.contract import finished
+
+async def value():
+    await asyncio.sleep(0)
+    return 7
+
+assert finished(value()) == 7
+child = os.fork()
+if not child:
+    os._exit(finished(value()))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert finished(value()) == 7
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_has_a_loop_of_its_own() -> None:
+    """The parent's thread is not there: a call would wait for ever."""
+    ended = subprocess.run(
+        [sys.executable, "-c", AFTER_A_FORK], timeout=60, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_a_plain_value_is_passed_on() -> None:

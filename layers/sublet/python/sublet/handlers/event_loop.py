@@ -6,6 +6,7 @@ A client that a coroutine opens belongs to the loop that it was opened on, and o
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable
 from typing import NamedTuple
@@ -24,6 +25,7 @@ class EventLoop:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = os.getpid()
 
     def result_of(self, awaitable: Awaitable[object]) -> object:
         """Wait for it in the caller's thread, which must not be the loop's; its value, or the exception that it raised."""
@@ -34,8 +36,8 @@ class EventLoop:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+            if self._loop is None or self._process != os.getpid():  # forked: the thread is the parent's
+                self._loop, self._process = asyncio.new_event_loop(), os.getpid()
                 threading.Thread(
                     target=_run_for_ever, args=(self._loop,), daemon=True, name="sublet-event-loop"
                 ).start()
