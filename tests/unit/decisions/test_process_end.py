@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import pytest
-from sublet.decisions.process_end import Ending, Health, lacking, nothing_works
+from sublet.decisions.process_end import Ending, Health, is_stuck, lacking, nothing_works
 from sublet.decisions.window import LeaseReport, Outcome
 from sublet.errors import StreamUnavailable
 
@@ -30,6 +30,25 @@ BEFORE, WITHIN = BEGAN - timedelta(minutes=1), BEGAN + timedelta(minutes=1)
 def test_each_slot_is_replaced_once(slots: int, hung: int, now: Ending | None, soon: Ending | None) -> None:
     health = Health(slots, hung)
     assert (health.ends_now, health.ends_soon) == (now, soon)
+
+
+@pytest.mark.parametrize(
+    ("because", "chosen", "is_at_work", "expected"),
+    [
+        ("all that is free hangs here", {"a", "b"}, False, True),
+        ("another is free as well", {"a", "c"}, False, False),
+        ("healthy ones are under way", {"a"}, True, False),
+        ("others have it all, or it is left alone for a while", set(), False, False),
+    ],
+)
+def test_a_process_is_stuck_if_calls_hang_for_all_that_it_could_work_on(
+    because: str, chosen: set[str], is_at_work: bool, expected: bool
+) -> None:
+    assert is_stuck(chosen, {"a", "b"}, is_at_work=is_at_work) is expected, because
+
+
+def test_one_that_is_stuck_ends_however_many_slots_it_has_left() -> None:
+    assert Health(8, hung=1, is_stuck=True).ends_now is Ending.ALL_LEASES_HANG
 
 
 def test_what_the_system_has_no_more_of_ends_a_process_whatever_else() -> None:

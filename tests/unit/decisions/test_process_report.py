@@ -70,3 +70,10 @@ def test_a_shard_that_stalls_is_named_and_no_reason_to_replace_the_process(stall
     assert (report.shards, report.stalls) == (2, (stalled,))
     assert report.is_live
     assert report.is_ready
+
+
+def test_a_call_that_was_given_up_is_named_for_as_long_as_it_hangs_though_its_lease_is_held_no_more() -> None:
+    hung = BUSY._replace(shard_id="shardId-1")
+    report = process_report(WELL._replace(shards=(BUSY,), hung=(hung,)), NOW, SETTINGS)
+    assert (report.shards, report.stalls) == (1, (hung,))
+    assert report.is_live

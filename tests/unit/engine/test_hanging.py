@@ -328,6 +328,18 @@ def test_when_calls_hang_in_all_slots_and_in_those_that_replaced_them_the_window
     assert "this process ends" in world.log.messages("error")
 
 
+def test_a_process_that_ends_does_so_though_what_hung_comes_back_meanwhile() -> None:
+    world = hung_world(replace(CONTINUOUS, handler_timeout=20 * SECOND), shards=1)
+    world.handler.script = hanging(world, b"poison", lasts=MINUTE)
+    worker = world.worker()
+    world.window(lasts=5 * MINUTE, worker=worker)
+    worker.health.has_chosen({SHARD}, is_at_work=False)
+    world.tasks.sleep(2 * MINUTE)
+    assert worker.health.hung == 0
+    assert worker.health.hung_calls() == ()
+    assert worker.health.ends_now is Ending.ALL_LEASES_HANG
+
+
 def test_a_second_attempt_at_an_item_that_holds_nothing_any_more_does_nothing() -> None:
     """The process was ended after it had given everything back, which Step Functions sees as a crash."""
     world = hung_world(replace(CONTINUOUS, handler_timeout=20 * SECOND))

@@ -232,3 +232,21 @@ def test_one_whose_handler_hangs_can_be_stopped(consume: Consume) -> None:
     assert consumer.process.has_hung_calls
     assert consumer.lease().lease_owner is None
     goes_on.set()
+
+
+def test_one_that_has_nothing_but_calls_that_hang_ends_so_that_another_goes_on(consume: Consume) -> None:
+    """One shard, and two calls at once: it would never hang in all of its slots, and reads nothing."""
+    goes_on = threading.Event()
+    consumer = consume(
+        script=goes_on.wait,
+        settings=replace(SETTINGS, handler_timeout=timedelta(seconds=1), handler_concurrency=2),
+    )
+    with pytest.raises(ProcessSpent, match="for every lease that it could work on"):
+        consumer.result()
+    report = consumer.process.report()
+    assert (report.is_live, report.shards) == (False, 0)
+    assert [(stall.shard_id, stall.call) for stall in report.stalls] == [
+        (consumer.lease().shard_id, "handle")
+    ]
+    assert consumer.lease().lease_owner is None
+    goes_on.set()

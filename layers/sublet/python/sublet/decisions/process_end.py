@@ -7,7 +7,7 @@ they come to the next one too.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -24,6 +24,7 @@ class Ending(StrEnum):
 
     CALL_HANGS = "a call of the handler hangs, and a thread cannot be ended"
     ALL_SLOTS_HANG = "calls of the handler hang in all of its slots"
+    ALL_LEASES_HANG = "calls of the handler hang for every lease that it could work on"
     NO_DESCRIPTORS = "it can have no more file descriptors"
     NO_THREADS = "it can have no more threads"
     NOTHING_WORKS = "the handler fails wherever it is called, where it has worked before"
@@ -35,17 +36,23 @@ class Health:
     hung           calls that hang now
     lacking        what the system would not give it
     is_exclusive   no call may overlap with another, not with one that hangs either: none is replaced
+    is_stuck       a look has found nothing for it but what hangs here: see `is_stuck`
     """
 
     slots: int
     hung: int = 0
     lacking: Ending | None = None
     is_exclusive: bool = False
+    is_stuck: bool = False
 
     @property
     def ends_now(self) -> Ending | None:
         """Nothing more can be done here: whatever is held is to be given back at once."""
-        return self.lacking or (Ending.ALL_SLOTS_HANG if self.hung >= self._most else None)
+        if self.lacking is not None:
+            return self.lacking
+        if self.hung >= self._most:
+            return Ending.ALL_SLOTS_HANG
+        return Ending.ALL_LEASES_HANG if self.is_stuck else None
 
     @property
     def _most(self) -> int:
@@ -55,6 +62,16 @@ class Health:
     def ends_soon(self) -> Ending | None:
         """The other leases can go on, and the next process need not have this one's thread and memory."""
         return self.ends_now or (Ending.CALL_HANGS if self.hung else None)
+
+
+def is_stuck(chosen: Collection[str], hung: Collection[str], *, is_at_work: bool) -> bool:
+    """Whether a process that is at work on no other lease has chosen none but such as a call hangs for here (by lease key): it
+    may not begin with them, and with fewer leases than slots these never hang in all.
+
+    One that has healthy leases goes on with them. One that has chosen nothing has nothing to do, which is no reason either:
+    others have it all, or what kept hanging is left alone for a while.
+    """
+    return bool(chosen) and not is_at_work and set(chosen) <= set(hung)
 
 
 def lacking(failure: BaseException) -> Ending | None:

@@ -43,6 +43,9 @@ class ProcessState(NamedTuple):
     is_leaving: bool
     ending: Ending | None
     shards: Sequence[ShardState]
+    """Whose leases it holds."""
+    hung: Sequence[ShardState] = ()
+    """Calls that were given up, whose leases it holds no more, and that have not come back."""
 
 
 class ProcessReport(NamedTuple):
@@ -60,10 +63,14 @@ class ProcessReport(NamedTuple):
 def process_report(state: ProcessState, now: datetime, settings: Settings) -> ProcessReport:
     hangs_after = max(LOOP_HANGS_AFTER, 3 * tick_interval(settings))
     is_hung = now - state.tried_at > hangs_after
-    stalls = tuple(sorted(shard for shard in state.shards if shard.stalls))
+    stalls = tuple(sorted([*(shard for shard in state.shards if shard.stalls), *state.hung], key=_by_shard))
     is_live = state.ending is None and not is_hung
     is_ready = is_live and state.looked_at is not None and not state.is_leaving
     return ProcessReport(is_live, is_ready, _because(state, is_hung), len(state.shards), stalls)
+
+
+def _by_shard(shard: ShardState) -> tuple[str, timedelta]:
+    return shard.shard_id, -shard.call_lasts
 
 
 def _because(state: ProcessState, is_hung: bool) -> str:

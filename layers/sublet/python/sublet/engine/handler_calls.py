@@ -15,7 +15,7 @@ from functools import partial
 
 from sublet.decisions.window import overdue_at
 from sublet.engine.exception_fields import exception_fields
-from sublet.engine.process_health import ProcessHealth
+from sublet.engine.process_health import HungCall, ProcessHealth
 from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
 from sublet.protocol.checkpoint import Checkpoint
@@ -119,7 +119,7 @@ class HandlerCalls:
     def _note(self, call: HandlerCall) -> None:
         """What the call says of the process."""
         if call.is_given_up:
-            self.health.hangs(call.lease_key)
+            self.health.hangs(self._as_hung(call))
             self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
             self._ports.log.error(
                 "handler call hangs: its lease is given up", **self._fields(call), seconds=self._seconds(call)
@@ -139,7 +139,7 @@ class HandlerCalls:
         try:
             late()
         finally:
-            self.health.hangs_no_more(call.lease_key)
+            self.health.hangs_no_more(self._as_hung(call))
 
     @staticmethod
     def _fields(call: HandlerCall) -> dict[str, object]:
@@ -152,5 +152,10 @@ class HandlerCalls:
         return fields | span
 
     def _seconds(self, call: HandlerCall) -> float:
-        since = call.began_at or self._ports.clock.steady()
-        return (self._ports.clock.steady() - since).total_seconds()
+        return (self._ports.clock.steady() - self._since(call)).total_seconds()
+
+    def _since(self, call: HandlerCall) -> datetime:
+        return call.began_at or self._ports.clock.steady()
+
+    def _as_hung(self, call: HandlerCall) -> HungCall:
+        return HungCall(call.lease_key, call.shard_id, call.what, self._since(call))

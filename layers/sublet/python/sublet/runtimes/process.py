@@ -97,6 +97,7 @@ class ConsumerProcess:
             self._is_to_end,
             self._worker.health.ends_now,
             self._worker.states(),
+            self._worker.health.hung_calls(),
         )
         return process_report(state, self.ports.clock.steady(), self.settings)
 
@@ -191,6 +192,8 @@ class ConsumerProcess:
 
     def dispatch(self, items: Sequence[WorkerItem]) -> None:
         """This process is its own dispatcher: each item's windows run in a thread of their own."""
+        chosen = {claim.lease_key for item in items for claim in item.claims}
+        self._worker.health.has_chosen(chosen, is_at_work=bool(self._windows))
         for item in items:
             self._windows[item.item_id] = self.ports.tasks.spawn(partial(self._consume, item))
 
