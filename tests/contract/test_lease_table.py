@@ -24,7 +24,7 @@ from sublet.protocol.shard import FULL_RANGE
 
 from tests.contract.dynamodb_tables import create_table
 from tests.contract.scripted_service import ScriptedService
-from tests.doubles.lease_write_cases import ACCEPTED, FREE, HELD, ME, OTHER, REFUSED
+from tests.doubles.lease_write_cases import ACCEPTED, ACCEPTED_KINDS, FREE, HELD, ME, OTHER, REFUSED
 
 
 @dataclass(frozen=True)
@@ -91,31 +91,32 @@ def test_a_lease_is_read_as_it_was_created(bench: Bench) -> None:
     assert bench.table.scan().leases == (WHOLE,)
 
 
-@pytest.mark.parametrize(
-    ("write", "before", "expected"), ACCEPTED, ids=[case[0].kind.value for case in ACCEPTED]
-)
+@pytest.mark.parametrize(("make", "before", "expected"), ACCEPTED, ids=ACCEPTED_KINDS)
 def test_an_accepted_write_returns_the_row_as_it_is_now(
-    bench: Bench, write: LeaseWrite, before: Lease | None, expected: Lease | None
+    bench: Bench, make: Callable[[], LeaseWrite], before: Lease | None, expected: Lease | None
 ) -> None:
+    write = make()
     if before is not None:
         bench.put_row(encode_row(before))
     assert bench.table.apply(write) == Applied(expected or before or HELD)
     assert bench.table.get(write.lease_key) == expected
 
 
-@pytest.mark.parametrize(("write", "stands", "clause"), REFUSED)
+@pytest.mark.parametrize(("make", "stands", "clause"), REFUSED)
 def test_a_refused_write_returns_what_stands_there(
-    bench: Bench, write: LeaseWrite, stands: Lease, clause: str
+    bench: Bench, make: Callable[[], LeaseWrite], stands: Lease, clause: str
 ) -> None:
+    write = make()
     bench.put_row(encode_row(stands))
     assert bench.table.apply(write) == Refused(stands), clause
     assert bench.table.get(write.lease_key) == stands
 
 
 @pytest.mark.parametrize(
-    "write", [case[0] for case in ACCEPTED if case[1]], ids=lambda write: write.kind.value
+    "make", [make for make, before, _ in ACCEPTED if before], ids=lambda make: make.func.__name__
 )
-def test_no_write_but_create_makes_a_row(bench: Bench, write: LeaseWrite) -> None:
+def test_no_write_but_create_makes_a_row(bench: Bench, make: Callable[[], LeaseWrite]) -> None:
+    write = make()
     assert bench.table.apply(write) == Refused(None)
     assert bench.table.get(write.lease_key) is None
 

@@ -6,6 +6,7 @@ tenth of a second where a process that begins anew takes some.
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -67,6 +68,7 @@ class WarmTrials:
         if self.worlds and not self._simulate():
             raise RuntimeError("the simulation finds something without any mutant")
         swaps = Swaps.of(files)
+        gc.freeze()  # or each fork's collections would copy all that is loaded
         for mutant in self.chosen:
             swap = swaps.of_mutant(mutant)
             if swap is None:

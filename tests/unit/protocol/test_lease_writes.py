@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from sublet.protocol import lease_writes as writes
@@ -14,7 +15,7 @@ from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 
-from tests.doubles.lease_write_cases import ACCEPTED, FREE, HELD, ME, OTHER, REFUSED
+from tests.doubles.lease_write_cases import ACCEPTED, ACCEPTED_KINDS, FREE, HELD, ME, OTHER, REFUSED
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -26,30 +27,32 @@ def after(write: LeaseWrite, lease: Lease | None) -> Lease | None:
     return result
 
 
-@pytest.mark.parametrize(
-    ("write", "before", "expected"), ACCEPTED, ids=[case[0].kind.value for case in ACCEPTED]
-)
-def test_an_accepted_write(write: LeaseWrite, before: Lease | None, expected: Lease | None) -> None:
+@pytest.mark.parametrize(("make", "before", "expected"), ACCEPTED, ids=ACCEPTED_KINDS)
+def test_an_accepted_write(
+    make: Callable[[], LeaseWrite], before: Lease | None, expected: Lease | None
+) -> None:
+    write = make()
     assert apply_to(write, None if before is None else encode_row(before)) is not None
     assert after(write, before) == expected
 
 
 def test_every_kind_of_write_is_shown_above() -> None:
-    assert {write.kind for write, _, _ in ACCEPTED} == set(WriteKind)
+    assert {make().kind for make, _, _ in ACCEPTED} == set(WriteKind)
 
 
-@pytest.mark.parametrize(("write", "stands", "clause"), REFUSED)
+@pytest.mark.parametrize(("make", "stands", "clause"), REFUSED)
 def test_a_refused_write_names_its_clause_and_changes_nothing(
-    write: LeaseWrite, stands: Lease, clause: str
+    make: Callable[[], LeaseWrite], stands: Lease, clause: str
 ) -> None:
-    row = encode_row(stands)
+    write, row = make(), encode_row(stands)
     assert apply_to(write, row) is None
     assert clause in broken_clauses(write.condition, row)
 
 
-@pytest.mark.parametrize(("write", "before", "_"), ACCEPTED, ids=[case[0].kind.value for case in ACCEPTED])
-def test_no_update_makes_a_row(write: LeaseWrite, before: Lease | None, _: Lease | None) -> None:
+@pytest.mark.parametrize(("make", "before", "_"), ACCEPTED, ids=ACCEPTED_KINDS)
+def test_no_update_makes_a_row(make: Callable[[], LeaseWrite], before: Lease | None, _: Lease | None) -> None:
     """Half a row stops every KCL."""
+    write = make()
     if write.kind is not WriteKind.CREATE:
         assert apply_to(write, None) is None
 
@@ -106,27 +109,25 @@ def test_crashes_are_counted_from_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "write",
+    "make",
     [
-        writes.checkpoint(HELD, Checkpoint("9" * 60)),
-        writes.late_checkpoint(HELD, Checkpoint("9" * 60)),
-        writes.end(HELD),
-        writes.heartbeat(HELD, caught_up_at=NOON),
-        writes.release(HELD, caught_up_at=NOON),
+        partial(writes.checkpoint, HELD, Checkpoint("9" * 60)),
+        partial(writes.late_checkpoint, HELD, Checkpoint("9" * 60)),
+        partial(writes.end, HELD),
+        partial(writes.heartbeat, HELD, caught_up_at=NOON),
+        partial(writes.release, HELD, caught_up_at=NOON),
     ],
-    ids=lambda write: write.kind.value,
+    ids=lambda make: make.func.__name__,
 )
-def test_progress_forgets_crashes(write: LeaseWrite) -> None:
-    wrote = after(write, replace(HELD, crashes=3))
+def test_progress_forgets_crashes(make: Callable[[], LeaseWrite]) -> None:
+    wrote = after(make(), replace(HELD, crashes=3))
     assert wrote is not None
     assert wrote.crashes == 0
 
 
-@pytest.mark.parametrize(
-    "write", [writes.heartbeat(HELD), writes.release(HELD)], ids=["heartbeat", "release"]
-)
-def test_what_says_nothing_of_the_tip_leaves_crashes_as_they_are(write: LeaseWrite) -> None:
-    wrote = after(write, replace(HELD, crashes=3))
+@pytest.mark.parametrize("make", [writes.heartbeat, writes.release], ids=["heartbeat", "release"])
+def test_what_says_nothing_of_the_tip_leaves_crashes_as_they_are(make: Callable[[Lease], LeaseWrite]) -> None:
+    wrote = after(make(HELD), replace(HELD, crashes=3))
     assert wrote is not None
     assert wrote.crashes == 3
 
