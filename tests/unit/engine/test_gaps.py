@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sublet.decisions.read_position import IteratorType
+from sublet.engine.gaps import GapWatch
 from sublet.handler import Batch
 from sublet.metric_names import Metric
-from sublet.ports import PollRefusal
-from sublet.protocol.records import Polled
+from sublet.ports import PollRefusal, Signal
+from sublet.protocol.records import Page, Polled, StreamRecord
 
 from tests.doubles.engine_world import NO_WAITING, SECOND, EngineWorld
 
@@ -76,3 +77,35 @@ def test_a_question_that_is_not_answered_is_asked_again() -> None:
     held_up(world, 25 * HOUR, retention=24 * HOUR)
     assert refused == 1
     assert world.metrics.values(Metric.DATA_GAP) == [1]
+
+
+def asked_after(world: EngineWorld, answers: list[Polled | PollRefusal], stop: Signal) -> list[float]:
+    """Seconds from a page that comes a day after the one before, whose record is past retention: when it is asked for that.
+    `answers`: the first ones.
+    """
+    watch = GapWatch(world.ports, world.table.lease(), stop)
+    for hour, data in ((0, "a"), (25, "b")):
+        world.clock.advance(hour * HOUR)
+        world.shards.trim(before=world.clock.now() - HOUR)
+        (number,) = world.put(data)
+        page = Page((StreamRecord(number, data.encode(), "k", world.clock.now()),), 1, 0)
+        began = world.clock.steady()
+        world.stream.disturb = lambda poll: answers.pop(0) if answers else poll()
+        watch.look_at(page, began, world.clock.now())
+    return [(at - began).total_seconds() for at, _ in world.stream.polls]
+
+
+def test_it_is_asked_at_once_and_then_by_the_second_until_the_answer_says_what_follows() -> None:
+    """An empty page far behind the tip says nothing."""
+    world = EngineWorld()
+    says_nothing = Polled(Page((), 0, 60_000), "next")
+    assert asked_after(world, [PollRefusal.THROTTLED, says_nothing], world.tasks.signal()) == [0, 1, 2]
+    assert world.metrics.values(Metric.DATA_GAP) == [1]
+
+
+def test_who_is_told_to_stop_asks_no_more_and_tells_of_nothing() -> None:
+    world = EngineWorld()
+    stop = world.tasks.signal()
+    world.at(25 * HOUR + 1.5 * SECOND, stop.set)
+    assert asked_after(world, [PollRefusal.THROTTLED] * 9, stop) == [0, 1]
+    assert world.metrics.values(Metric.DATA_GAP) == []
