@@ -25,6 +25,9 @@ SENT = {FREE.lease_key: Dispatched(FREE.fence, "app-lambda-0", is_steal=False, a
 OWNED = replace(FREE, lease_owner="java")
 BEATEN = replace(OWNED, lease_counter=9)
 STEAL = {FREE.lease_key: Dispatched(OWNED.fence, "app-lambda-0", is_steal=True, at=NOW)}
+TO_CONTINUE = {FREE.lease_key: Dispatched(OWNED.fence, "app-lambda-0", is_steal=False, at=NOW)}
+OURS = replace(OWNED, lease_owner="app-lambda-0")
+FROM_ITSELF = {FREE.lease_key: Dispatched(OURS.fence, "app-lambda-0", is_steal=True, at=NOW)}
 FREE_TOO = replace(FREE, lease_key="shardId-1")
 
 
@@ -86,11 +89,23 @@ def test_a_lease_is_stolen_as_it_stands_from_the_owner_that_was_seen(
         ("other", STEAL, BEATEN, NOW, False),
         ("java", {}, BEATEN, NOW, False),
         ("java", SENT, BEATEN, NOW, False),
+        ("java", TO_CONTINUE, BEATEN, NOW, False),
         ("app-lambda-0", STEAL, replace(BEATEN, lease_owner="app-lambda-0"), NOW, False),
+        ("app-lambda-0", FROM_ITSELF, OURS, NOW, False),
         ("other", STEAL, replace(BEATEN, lease_owner="other"), NOW, False),
         ("java", STEAL, BEATEN, NOW + WORKER_STARTS_WITHIN, False),
     ],
-    ids=["asked", "another's", "nobody is sent", "no steal", "its own", "it has changed hands", "long ago"],
+    ids=[
+        "asked",
+        "another's",
+        "nobody is sent",
+        "no steal",
+        "of it as it is",
+        "its own",
+        "to itself",
+        "it has changed hands",
+        "long ago",
+    ],
 )
 def test_an_owner_is_asked_for_what_another_is_on_its_way_to_steal(
     own: str, sent: dict[str, Dispatched], row: Lease, now: datetime, is_asked: bool

@@ -166,6 +166,39 @@ def test_of_what_may_not_be_stolen_nothing_is_planned() -> None:
     assert moves_between_groups(held, held, groups, ("a:0",), 3, 9, rank) == ()
 
 
+def _fixed_order(_: str) -> bytes:
+    return b""
+
+
+def _moves(held: dict[str, int], stealable: dict[str, int], thieves: list[str], target: int) -> list[Move]:
+    groups = {worker: worker[0] for worker in held}
+    return list(moves_between_groups(held, stealable, groups, thieves, target, 9, _fixed_order))
+
+
+def test_nothing_goes_to_a_group_that_has_its_share_or_from_one_that_has_too_little_itself() -> None:
+    """Though another has more, or less, and cannot give or take."""
+    assert _moves({"a:0": 4, "b:0": 2, "c:0": 0}, {"a:0": 4}, ["b:0"], 3) == []
+    short = {"a:0": 10, "b:0": 4, "b:1": 1, "c:0": 0}
+    assert _moves(short, {"b:0": 4, "b:1": 1}, ["c:0"], 4) == []
+
+
+def test_in_a_group_who_has_the_most_gives_and_who_has_the_fewest_takes_one_by_one() -> None:
+    held = {"a:0": 9, "a:1": 7, "b:0": 1, "b:1": 3}
+    after = Counter(held)
+    for move in _moves(held, held, ["b:0", "b:1"], 5):
+        assert after[move.victim] == max(after["a:0"], after["a:1"])
+        assert after[move.thief] == min(after["b:0"], after["b:1"])
+        after.update({move.victim: -1, move.thief: 1})
+    assert set(after.values()) == {5}
+
+
+def test_the_plan_is_the_same_in_whatever_order_the_workers_are_seen() -> None:
+    """Of groups that have equally much too: each worker makes those moves that are its own."""
+    held = {"a:0": 6, "b:0": 6, "c:0": 0, "d:0": 0}
+    backwards = dict(reversed(held.items()))
+    assert _moves(held, held, list(held), 3) == _moves(backwards, backwards, list(backwards), 3) != []
+
+
 def test_none_goes_of_a_worker_below_the_target_though_its_group_has_too_many() -> None:
     held = {"a:0": 6, "a:1": 2, "b:0": 2, "b:1": 2}
     groups = {worker: worker[0] for worker in held}

@@ -89,6 +89,8 @@ def test_a_kcl_table_of_this_stream_is_adopted() -> None:
     world.stream.unlisted.add("shardId-000000000007")
     world.manager().tick()
     assert world.sightings.load().stream == world.shards.identity()
+    (line,) = [line for line in world.log.lines if "are of this stream from now on" in line.message]
+    assert line.fields == {"stream": str(world.shards.identity())}
 
 
 def test_a_role_that_may_not_ask_goes_on_and_says_so() -> None:

@@ -66,7 +66,6 @@ class Call(NamedTuple):
     """Call the handler with these records."""
 
     run: Run
-    why: str
 
 
 class SetAside(NamedTuple):
@@ -167,7 +166,7 @@ def next_step(
         return _rest(course, time_left, settings)
     if aside is not None:
         return aside
-    return Call(first, f"attempt {first.attempts + 1} of records {first.start} to {first.end - 1}")
+    return Call(first)
 
 
 def _to_set_aside(first: Run, arrived: ArrivedAt, now: datetime, settings: Settings) -> SetAside | None:
