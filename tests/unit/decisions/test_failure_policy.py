@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from sublet.decisions.crash_caution import Caution
-from sublet.decisions.failure_policy import FOR_EVER, Course, Run, is_noted_before
+from sublet.decisions.failure_policy import FOR_EVER, Answer, Course, Run, after_call, is_noted_before
 from sublet.settings import Settings
 
 ONE, TWO = Run(0, 1), Run(0, 2)
@@ -39,3 +39,8 @@ def test_an_attempt_is_noted_before_a_call_whose_crash_would_be_its_own(
 
 def test_where_nothing_is_left_nothing_was_tried_in_vain() -> None:
     assert Course(()).attempts == 0
+
+
+def test_what_follows_on_a_run_that_was_finished_in_part_is_still_to_be_called() -> None:
+    settings = Settings(application="orders", stream="events")
+    assert after_call(Course((Run(0, 4), Run(4, 8))), Answer(1), settings).runs == (Run(1, 4), Run(4, 8))

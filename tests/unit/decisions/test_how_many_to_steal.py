@@ -50,6 +50,7 @@ def stolen(
         ("without a fair share, to the middle", {"a": 3, "b": 2}, {"fair_share": False}, {"a": 1}),
         ("the victim keeps its own fair share", {"a": 6, "b": 6}, {}, {"a": 2}),
         ("one of a victim at its share, if we are two short", {"a": 3, "b": 3, "c": 3, "us": 1}, {}, {"a": 1}),
+        ("and one alone, however short we are", {"a": 4, "b": 4, "c": 4, "d": 4, "us": 0}, {}, {"a": 1}),
         ("none if we have our share", {"a": 6, "us": 4, "b": 1, "c": 1}, {}, {}),
     ],
 )  # fmt: skip

@@ -92,4 +92,5 @@ def test_the_first_owner_that_is_silent_by_now_counts_as_lost_a_failover_time_af
     assert expiry(HELD, 0) is None, "it has just been heard"
     assert expiry(HELD, -5) is None, "by a clock that was ahead"
     assert expiry(replace(HELD, lease_owner=None), 10) is None
+    assert next_expiry([HELD], {}, NOW, timedelta(seconds=30)) is None, "nobody has looked at it before"
     assert expiry(replace(HELD, checkpoint=SHARD_END), 10) is None

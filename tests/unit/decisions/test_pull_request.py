@@ -18,6 +18,7 @@ from sublet.decisions.pull_request import (
     patience_of,
     together,
 )
+from sublet.decisions.read_position import LONGEST_RETENTION
 from sublet.errors import SettingsError
 
 TENS = tuple(range(0, 110, 10))
@@ -128,6 +129,7 @@ def test_a_buffer_is_low_at_its_threshold_of_records_or_of_bytes() -> None:
     assert [by_records.is_low(Size(n, 1000)) for n in (5, 6)] == [True, False]
     by_bytes = consume_of(max_bytes=100, threshold_bytes=50)
     assert [by_bytes.is_low(Size(7, n)) for n in (50, 51)] == [True, False]
+    assert not by_records.is_low(Size(6, 0)), "of records without data"
 
 
 def test_a_buffer_of_one_record_is_filled_up_when_it_is_empty() -> None:
@@ -143,12 +145,15 @@ def test_bytes_are_bounded_but_for_one_record() -> None:
     assert demand.takes((0, 1000, 2000), 0, Size()) == 1
     assert demand.takes((0, 10, 50, 90), 1, Size(1, 60)) == 1
     assert demand.takes((0, 10, 51), 1, Size(1, 60)) == 0
+    assert Demand(1, 5).takes(TENS, 0, Size()) == 1, "one in records too"
 
 
 def test_so_many_are_taken_out_before_a_buffer_is_low() -> None:
     assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, Size(10, 100)) == 5
     assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, Size(4, 40)) == 0
     assert consume_of(max_bytes=100, threshold_bytes=40).before_low(TENS, 2, Size(8, 80)) == 3
+    bytewise = tuple(range(101))
+    assert consume_of(max_bytes=100, threshold_bytes=40).before_low(bytewise, 0, Size(100, 100)) == 59
 
 
 def test_of_two_who_pull_in_records_and_bytes_fewer_count() -> None:
@@ -183,6 +188,12 @@ def test_a_duration_is_a_number_of_seconds_that_there_may_be(expires: Any) -> No
         SettingsError, match=r"expires = .*: a number of seconds|expires = .*: at most 365 days"
     ):
         patience_of(expires)
+
+
+def test_a_duration_is_at_most_as_long_as_kinesis_keeps_any_record() -> None:
+    assert patience_of(LONGEST_RETENTION).expires == LONGEST_RETENTION
+    with pytest.raises(SettingsError, match="at most 365 days"):
+        patience_of(LONGEST_RETENTION + SECOND)
 
 
 @pytest.mark.parametrize("heartbeat", [0.4, 31])

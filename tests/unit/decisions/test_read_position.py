@@ -18,6 +18,7 @@ from sublet.decisions.read_position import (
     needs_pin,
     not_yet_handled,
     read_position,
+    shows_what_follows,
 )
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
@@ -204,3 +205,17 @@ def test_what_is_still_there_proves_for_a_minute_that_nothing_is_missing() -> No
     assert proved.in_doubt(NOW + timedelta(seconds=59)) is None, "it is asked for once a minute"
     assert proved.in_doubt(NOW + timedelta(minutes=1)) == "100"
     assert after_page(proved, Page((), 0, 0), NOW).last == "100"
+
+
+@pytest.mark.parametrize(
+    ("page", "shows"),
+    [
+        (Page((), 0, 0), True),
+        (Page((), 0, 1), False),
+        (Page((), 0, 1, is_shard_end=True), True),
+        (Page((StreamRecord("1", b"", "k", NOW),), 0, 1), True),
+    ],
+    ids=["at the tip", "far behind", "at the shard's end", "records"],
+)
+def test_a_page_shows_what_follows_unless_it_is_empty_and_more_is_to_come(page: Page, shows: bool) -> None:
+    assert shows_what_follows(page) is shows

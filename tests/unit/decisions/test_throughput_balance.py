@@ -48,14 +48,17 @@ def planned(
     ("because", "rates", "moves"),
     [
         ("all within a tenth of the mean", {"a": [11], "b": [9]}, []),
+        ("exactly a tenth from it", {"a": [1, 10], "b": [9]}, []),
         ("one beyond it, and the other short of it", {"a": [6, 6], "b": [4, 4]}, []),
         ("three fifths of what is too much", {"a": [5] * 6, "b": [5] * 2}, [("a", "b", 5)]),
         ("the heavier of those that fit", {"a": [1, 2, 5, 22], "b": [10]}, [("a", "b", 1), ("a", "b", 5)]),
         ("all too heavy: the lightest", {"a": [20, 24], "b": [4]}, [("a", "b", 20)]),
+        ("if that makes a difference of a tenth", {"a": [5, 8], "b": [7]}, [("a", "b", 5)]),
         ("which would only change places", {"a": [20, 14], "b": [18]}, []),
         ("no others for one that cannot be helped", {"a": [50], "b": [10, 1], "c": [9, 1]}, []),
         ("a single lease stays where it is", {"a": [50], "b": [1]}, []),
         ("nor little for little", {"a": [26], "b": [20.9, 0.1], "c": [19], "d": [19], "e": [19]}, []),
+        ("an idle lease helps nobody", {"a": [0, 50], "b": [1]}, []),
         ("nothing flows", {"a": [0, 0, 0], "b": []}, []),
         ("nothing is measured: leases count alike", {"a": [None] * 4, "b": []}, [("a", "b", None)]),
         ("one not measured counts as the mean", {"a": [4, None, 4, 4], "b": []}, [("a", "b", 4)]),
@@ -74,6 +77,45 @@ def test_no_thief_takes_more_than_it_may() -> None:
         "b": 2,
         "c": 2,
     }
+
+
+@pytest.mark.parametrize(
+    ("because", "rates", "most", "moves"),
+    [
+        ("from whoever is busiest by then", {"a": [2] * 15, "c": [2.9] * 10, "b": []}, 2, [("a", "b", 2), ("c", "b", 2.9)]),
+        ("none that would take the taker across the mean", {"a": [6] * 10, "b": [25], "c": [5]}, 1, [("a", "c", 6)]),
+    ],
+)  # fmt: skip
+def test_one_after_the_other(
+    because: str, rates: dict[str, list[float | None]], most: int, moves: list[tuple[str, str, float | None]]
+) -> None:
+    assert planned(rates, most) == moves, because
+
+
+def test_of_those_that_fit_it_may_be_any_that_has_half_of_the_heaviest() -> None:
+    live = fleet({"a": [4, 5, 10, 40], "b": [1]})
+    first = [
+        next(iter(moves_by_throughput(live, live, live, 1, rank))).lease.throughput_kbps
+        for rank in (str.encode, lambda name: str.encode(name)[::-1].translate(bytes(range(255, -1, -1))))
+    ]
+    assert first == [5, 10]
+
+
+def test_who_has_come_to_the_mean_takes_no_more() -> None:
+    live = fleet({"a": [6, 24], "b": [8], "c": [2, 29], "d": [1], "e": [], "f": [], "g": []})
+    assert [move.lease.lease_owner for move in moves_by_throughput(live, live, ["b"], 2, RANK)] == ["c"]
+
+
+@pytest.mark.parametrize(
+    "rates", [{"a": [5] * 8, "b": [5] * 8, "c": [5], "d": [5]}, {"a": [20, 20], "b": [4]}]
+)
+def test_the_plan_is_the_same_in_whatever_order_the_leases_are_seen(rates: dict[str, list[float]]) -> None:
+    """Of workers and leases that are equally busy: each worker makes those moves that are its own."""
+    live = fleet(rates)
+    backwards = {worker: leases[::-1] for worker, leases in reversed(live.items())}
+    assert moves_by_throughput(live, live, live, 1, RANK) == moves_by_throughput(
+        backwards, backwards, list(backwards), 1, RANK
+    )
 
 
 def skewed(leases: int, hot: float, chance: Random) -> dict[str, float]:

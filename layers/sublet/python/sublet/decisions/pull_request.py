@@ -161,11 +161,12 @@ def consume_of(
         raise SettingsError("threshold_bytes", threshold_bytes, "given with max_bytes")
     _check_positive(max_records=max_records, max_bytes=max_bytes)
     records = max_records or (MAX_RECORDS if max_bytes is None else ANY_NUMBER)
+    in_bytes = max_bytes or 0
     return Demand(
         records,
         max_bytes,
-        _threshold("threshold_records", threshold_records, records if max_bytes is None else 0, records),
-        _threshold("threshold_bytes", threshold_bytes, max_bytes or 0, max_bytes or 0),
+        _threshold("threshold_records", threshold_records, 0 if in_bytes else records, records),
+        _threshold("threshold_bytes", threshold_bytes, in_bytes, in_bytes),
     )
 
 

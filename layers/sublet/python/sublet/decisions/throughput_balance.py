@@ -67,8 +67,6 @@ def moves_by_throughput(
     weighed = _weighed(live)
     loads = {owner: sum(weighed[lease.lease_key].kbps for lease in leases) for owner, leases in live.items()}
     mean = fmean(loads.values()) if loads else 0.0
-    if all(abs(load - mean) <= THRESHOLD * mean for load in loads.values()):
-        return ()
     workers = {
         owner: _Worker(
             owner,
