@@ -72,3 +72,20 @@ def test_a_hole_of_one_key_leaves_its_shard_without_a_lease() -> None:
             [replace(FREE[0], hash_key_range=lower), replace(FREE[1], hash_key_range=upper)], LISTED
         )
         assert (plan.total_leases, plan.total_shards) == (1, 2)
+
+
+def test_children_of_an_ended_lease_that_goes_wait_for_nothing() -> None:
+    """Its children have gone on: that the service has forgotten the shard is what lets the lease go."""
+    parent = Lease(
+        "shardId-8", SHARD_END, hash_key_range=FULL_RANGE, child_shard_ids=frozenset({"shardId-9"})
+    )
+    child = Lease(
+        "shardId-9",
+        Checkpoint("100"),
+        7,
+        parent_shard_ids=frozenset({"shardId-8"}),
+        hash_key_range=FULL_RANGE,
+    )
+    plan = planned([parent, child], [Shard("shardId-9", FULL_RANGE)])
+    assert [deletion.lease.lease_key for deletion in plan.deletions] == ["shardId-8"]
+    assert [choice.lease.lease_key for choice in plan.choices] == ["shardId-9"]

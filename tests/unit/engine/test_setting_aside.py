@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.window import Outcome
-from sublet.errors import HandlerContractBroken
+from sublet.errors import BatchItemsFailed, HandlerContractBroken
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.protocol.failure_document import SetAsideBatch
@@ -289,3 +289,48 @@ def test_a_stop_while_a_batch_fails_keeps_its_attempts() -> None:
     world.at(5 * SECOND, stop.set)
     world.window(stop=stop, lasts=5 * MINUTE)
     assert world.table.lease().attempts == 1
+
+
+def test_who_gave_them_up_is_told_and_what_raised_in_a_window_before_has_raised() -> None:
+    """The destination's refusals outlast a window: the next one asks it first, with no call of its own to tell of."""
+    world, _ = world_with(RETRY_TWICE, "bad")
+    world.destination.refusals = 5
+    world.window()
+    world.window()
+    (kept,) = world.destination.taken
+    assert (kept.has_raised, kept.failure, kept.holder) == (True, None, "item/invocation-2")
+
+
+def test_what_is_named_as_failed_has_not_raised() -> None:
+    world, _ = world_with(RETRY_TWICE, "bad")
+
+    def name_it(batch: Batch) -> None:
+        raise BatchItemsFailed("one record", [])
+
+    world.handler.script = name_it
+    world.window()
+    (kept,) = world.destination.taken
+    assert not kept.has_raised
+
+
+def test_an_attempt_is_noted_before_a_call_that_may_kill_and_counts_it() -> None:
+    world, _ = world_with(RETRY_TWICE, "bad")
+    world.change_lease(crashes=2)
+    noted: list[int] = []
+    world.handler.script = lambda _: noted.append(world.table.lease().attempts)
+    world.window()
+    assert noted == [1]
+
+
+def test_a_part_of_a_batch_that_is_done_is_checkpointed_before_the_next_is_called() -> None:
+    world, numbers = world_with(replace(BISECT, checkpoint_interval=timedelta(0)), "a", "bad")
+    stored: list[str] = []
+    fails = world.handler.script
+
+    def script(batch: Batch) -> None:
+        stored.append(str(world.table.lease().checkpoint))
+        fails(batch)
+
+    world.handler.script = script
+    world.window()
+    assert stored[:3] == ["TRIM_HORIZON", "TRIM_HORIZON", numbers[0]]
