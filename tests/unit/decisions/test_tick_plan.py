@@ -35,7 +35,9 @@ def planned(leases: list[Lease], shards: list[Shard], settings: Settings = SETTI
 def test_a_worker_may_go_on_with_children_where_all_may_be_split_and_none_has_too_many(
     most: int, leases_max: int | None
 ) -> None:
-    (item,) = planned(FREE, LISTED, replace(SETTINGS, max_leases_for_worker=most)).items
+    plan = planned(FREE, LISTED, replace(SETTINGS, max_leases_for_worker=most))
+    assert not plan.announces
+    (item,) = plan.items
     assert (len(item.claims), item.leases_max) == (2, leases_max)
 
 
@@ -89,3 +91,11 @@ def test_children_of_an_ended_lease_that_goes_wait_for_nothing() -> None:
     plan = planned([parent, child], [Shard("shardId-9", FULL_RANGE)])
     assert [deletion.lease.lease_key for deletion in plan.deletions] == ["shardId-8"]
     assert [choice.lease.lease_key for choice in plan.choices] == ["shardId-9"]
+
+
+def test_a_closed_shard_counts_until_its_lease_has_ended() -> None:
+    closed = [replace(LISTED[0], is_open=False), LISTED[1]]
+    plan = planned(FREE, closed)
+    assert (plan.total_shards, plan.total_leases) == (2, 2)
+    ended = planned([replace(FREE[0], checkpoint=SHARD_END, child_shard_ids=frozenset("c")), FREE[1]], closed)
+    assert ended.total_shards == 1

@@ -119,6 +119,8 @@ def test_a_merge_whose_other_parent_has_no_lease_yet_waits_for_it() -> None:
     report = world.window()
     assert only(report).outcome is Outcome.SHARD_END_BLOCKED
     assert report.next is Next.PROMPT
+    (line,) = [line for line in world.log.lines if "waits for a merge's other parent" in line.message]
+    assert line.fields == {"lease_key": SHARD, "parents": ["shardId-000000000001"]}
     row = world.table.lease()
     assert not row.is_ended
     assert row.lease_owner is None

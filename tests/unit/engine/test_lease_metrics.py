@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from sublet.decisions.process_report import ShardState
 from sublet.decisions.window import LeaseReport, Outcome
+from sublet.engine.handler_calls import HandlerCall
 from sublet.engine.held_lease import HeldLease, instant
 from sublet.engine.lease_metrics import LeaseMetrics
 from sublet.engine.progress import Progress
@@ -18,13 +20,17 @@ EMPTY_AT_TIP = Page((), 0, 0)
 MILLISECOND = timedelta(milliseconds=1)
 
 
+def metrics_of(world: EngineWorld) -> LeaseMetrics:
+    stop = world.tasks.signal()
+    held = HeldLease(world.table.lease(), instant(world.clock), world.ports, CONTINUOUS.failover_time, stop)
+    return LeaseMetrics(SHARD, world.ports, Progress(held, CONTINUOUS, world.clock, stop))
+
+
 def shown(*, polled: bool, after: timedelta, throttled: int = 0) -> EngineWorld:
     """A lease of which nothing has been handled, `after` its window began or its last page was polled. `throttled`: polls since,
     and a call of the handler is under way all the while."""
     world = EngineWorld(CONTINUOUS)
-    stop = world.tasks.signal()
-    held = HeldLease(world.table.lease(), instant(world.clock), world.ports, CONTINUOUS.failover_time, stop)
-    metrics = LeaseMetrics(SHARD, world.ports, Progress(held, CONTINUOUS, world.clock, stop))
+    metrics = metrics_of(world)
     if polled:
         metrics.polled(EMPTY_AT_TIP)
         metrics.handled()
@@ -73,3 +79,15 @@ def test_a_shard_is_named_with_a_figure_once_that_is_trouble() -> None:
 def test_what_was_handled_is_shown_once_and_nothing_before_the_first_page() -> None:
     assert shown(polled=True, after=MINUTE).metrics.values(Metric.RECORDS) == [7, 0]
     assert shown(polled=False, after=MINUTE).metrics.values(Metric.RECORDS) == []
+
+
+def test_the_state_of_a_shard_tells_of_the_call_under_way_and_how_far_behind_it_is() -> None:
+    world = EngineWorld(CONTINUOUS)
+    metrics = metrics_of(world)
+    assert metrics.state(0, None) == ShardState(SHARD, timedelta(0), None, timedelta(0), None)
+    metrics.polled(Page((), 0, 5_000))
+    call = HandlerCall(SHARD, SHARD, "handle")
+    assert metrics.state(0, call).call_lasts == timedelta(0), "it waits for its slot"
+    call.began_at = world.clock.steady()
+    world.clock.advance(MINUTE)
+    assert metrics.state(0, call) == ShardState(SHARD, MINUTE, "handle", MINUTE, 5_000)

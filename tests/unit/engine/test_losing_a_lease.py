@@ -239,6 +239,20 @@ def test_a_process_that_was_paused_and_asked_for_its_lease_meanwhile_hands_it_ov
     assert world.table.kinds()[-1] is WriteKind.HAND_OVER
 
 
+def test_a_process_that_was_paused_makes_no_call_with_what_an_operator_has_gone_past_meanwhile() -> None:
+    world = EngineWorld(replace(NO_WAITING, batch_size=1, checkpoint_interval=timedelta(days=1)))
+    _, second, _ = world.put("a", "b", "c")
+
+    def freeze(batch: Batch) -> None:
+        if batch.records[0].data == b"a":
+            world.clock.advance(HOUR)
+            world.change_lease(checkpoint=Checkpoint(second))
+
+    world.handler.script = freeze
+    world.window(lasts=2 * HOUR)
+    assert world.handler.data() == [b"a", b"c"]
+
+
 def test_a_process_that_was_paused_goes_on_if_nobody_took_its_lease() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=1))
     world.put("a", "b")

@@ -113,6 +113,12 @@ def test_who_leaves_takes_its_report_along() -> None:
     assert (reports.get("orders-lambda-0"), reports.get("java-1")) == (None, JAVA)
 
 
+def test_a_tick_takes_back_what_it_no_longer_is_to_report() -> None:
+    world, reports = world_with(JAVA, OURS)
+    make_reports(ReportPlan(remove=(OURS,)), world.ports)
+    assert (reports.get("orders-lambda-0"), reports.get("java-1")) == (None, JAVA)
+
+
 def test_without_the_port_nobody_is_told() -> None:
     world, reports = world_with()
     world.reports = None

@@ -98,6 +98,15 @@ def test_with_one_there_is_one_at_a_time() -> None:
     assert world.data() == list(range(400))
 
 
+@pytest.mark.parametrize(("crashes", "most_at_once"), [(0, 4), (1, 4), (2, 1), (3, 1)])
+def test_where_owners_have_crashed_often_there_is_one_call_at_a_time(crashes: int, most_at_once: int) -> None:
+    side = SideBySide(replace(NO_WAITING, parallelization_factor=4, batch_size=5), records=100)
+    side.world.change_lease(crashes=crashes)
+    side.world.window()
+    assert side.most_at_once == most_at_once
+    assert side.data() == list(range(100))
+
+
 def test_ten_are_at_least_eight_times_as_fast() -> None:
     """With a handler that takes 10 ms, by the clock that it takes them from."""
     took = {}

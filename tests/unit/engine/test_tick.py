@@ -59,6 +59,10 @@ def test_the_first_tick_creates_a_lease_for_each_shard_and_sends_workers_for_all
     world.put("a", "b", "c")
     report = world.manager().tick()
     assert (report.created, report.total_leases, report.total_shards) == (3, 3, 3)
+    told = [line.fields for line in world.log.lines if line.message == "lease created"]
+    assert [(line["lease_key"], line["checkpoint"]) for line in told] == [
+        (shard, "TRIM_HORIZON") for shard in (SHARD, SHARD_1, SHARD_2)
+    ]
     assert claimed(world) == [SHARD, SHARD_1, SHARD_2]
     run_dispatched(world)
     assert world.handler.data() == [b"a", b"b", b"c"]

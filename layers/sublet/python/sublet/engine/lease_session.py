@@ -68,6 +68,8 @@ class LeaseSession:
     """When the last poll was made that reached the tip and was handled whole: what arrived before is handled."""
     is_announced: bool = field(default=False, init=False)
     """The handler has taken note of the lease: lease_acquired has returned."""
+    is_told_to_end: bool = field(default=False, init=False)
+    """By `stop_early`."""
     is_told_of_leaving: bool = field(default=False, init=False)
     """lease_releasing has been called: of a lease that is kept too, where the handler checkpoints by hand."""
     count: LeaseReport = field(init=False)
@@ -107,7 +109,7 @@ class LeaseSession:
 
     def stop_early(self) -> None:
         """End the window early, and keep nothing for a next one."""
-        self.keep = False
+        self.keep, self.is_told_to_end = False, True
         self.stop.set()
 
     @property

@@ -319,7 +319,7 @@ class Window:
         )
         session.is_announced = before.is_announced
         self._under_way(session)
-        if not before.keep:  # it was told so just now
+        if before.is_told_to_end:  # just now
             session.stop_early()
         if deadline > self.deadline:
             self.under_way.go_on(held.lease.lease_key, stop)
