@@ -16,6 +16,7 @@ from sublet.protocol.aggregation import aggregate
 from sublet.spark import apply_handler, drain, lag
 
 from infra.local import EmbeddedAws
+from tests.contract.scripted_service import error, scripted_service
 from tests.spark.kinesis_stream import BusyStream
 from tests.spark.local_session import local_session
 
@@ -145,11 +146,17 @@ def test_aggregates_of_the_other_shard_are_dropped_as_in_kcl(
     assert numbers(read(spark, busy, hashRangeFilter="off")) == [b"1", b"2"]
 
 
-def test_a_wrong_option_is_refused_at_load(spark: SparkSession) -> None:
-    with pytest.raises(PySparkException, match="did you mean startPosition"):
-        spark.readStream.format("sublet").option("stream", "orders").option(
-            "startingPosition", "LATEST"
-        ).load()
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("startingPosition", "LATEST", "did you mean startPosition"),
+        ("kinesis.startingPosition", "LATEST", r'here \.option\("startPosition", "LATEST"\)'),
+        ("endpointUrl", "localhost:4567", "a URL with its scheme"),
+    ],
+)
+def test_a_wrong_option_is_refused_at_load(spark: SparkSession, name: str, value: str, words: str) -> None:
+    with pytest.raises(PySparkException, match=words):
+        spark.readStream.format("sublet").options(**{"stream": "orders", name: value}).load()
 
 
 def test_a_stream_that_is_not_there_is_named_at_load_in_the_first_line(spark: SparkSession) -> None:
@@ -160,6 +167,15 @@ def test_a_stream_that_is_not_there_is_named_at_load_in_the_first_line(spark: Sp
             "sublet.errors.StreamNotFound: there is no stream nowhere" in str(refused.value).splitlines()[0]
         )
         assert "Traceback" not in str(refused.value)
+
+
+def test_a_permission_that_is_denied_is_named_at_load_in_the_first_line(spark: SparkSession) -> None:
+    with scripted_service() as service:
+        service.will("DescribeStreamSummary", error("AccessDeniedException"))
+        with pytest.raises(PySparkException) as refused:
+            spark.readStream.format("sublet").options(stream="orders", endpointUrl=service.url).load()
+    assert "sublet.errors.StreamAccessDenied: " in str(refused.value).splitlines()[0]
+    assert "Traceback" not in str(refused.value)
 
 
 def test_what_is_wrong_for_a_stream_is_in_the_first_line_of_the_query_s_exception(
