@@ -76,7 +76,8 @@ ROWS_AT_ONCE = 10_000
 
 ONE_BATCH_ALONE = (
     "this Spark reads one batch alone with trigger(availableNow=True) or trigger(once=True), and more than that is there. If "
-    "that is this query's trigger: leave it out, give the source the option availableNow, and end with sublet.spark.drain(query)"
+    "that is this query's trigger: leave it out, give the source the option availableNow, and end with "
+    "sublet.spark.drain(query). In a declarative pipeline: run it again"
 )
 
 
