@@ -1,8 +1,8 @@
 """How long an event loop is held while it pulls: by how much a timer is late, in milliseconds, beside a replay of KPL aggregates.
 
 Four shards that are far behind, at the pace that Kinesis allows (2 MB a second each: some 60,000 user records a second), with
-pages as a pulled consumer asks for them and as large as Kinesis gives; and a timer with nothing beside it, in the same minutes:
-what a busy machine does to that is not ours.
+pages as a pulled consumer asks for them and as large as Kinesis gives; and a timer with nothing beside it, in the same minutes.
+Their processes come before all others, where the system lets us: what a busy machine does to a timer is not ours.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from benchmarks.replay_server import AGGREGATED
 from benchmarks.runs import Bench, Consumer, bench
 
 RECORDS = 500_000
-ROUNDS = 2
+ROUNDS = 3
 PATIENCE = 180.0
 SHARES = (0.5, 0.99, 0.999)
 GOAL = 0.002
 """Seconds: p99.9 beyond that of a timer with nothing beside it."""
+
+
+ALONE = "nothing"
+OURS = "pages as it asks for them"
 
 
 class Kind(NamedTuple):
@@ -35,8 +39,8 @@ KINDS = tuple(
     Kind(loop, beside, {"LOOP": loop, **environment})
     for loop in ("asyncio", "uvloop")
     for beside, environment in (
-        ("nothing", {"BESIDE": "nothing"}),
-        ("pages of 1 MB", {}),
+        (ALONE, {"BESIDE": "nothing"}),
+        (OURS, {}),
         ("pages of 10 MB", {"POLL_BYTES": "0"}),
     )
 )
@@ -74,7 +78,7 @@ def report(found: Found) -> bool:
     console.print(table)
     met = True
     for loop in ("asyncio", "uvloop"):
-        ours, alone = (at(found[loop, beside], SHARES[-1]) for beside in ("pages of 1 MB", "nothing"))
+        ours, alone = (at(found[loop, beside], SHARES[-1]) for beside in (OURS, ALONE))
         fast = ours - alone <= GOAL
         console.print(f"  {loop}: {1000 * (ours - alone):.2f} ms later: {'met' if fast else 'MISSED'}")
         met &= fast

@@ -41,7 +41,7 @@ async def main(order: Order) -> None:
         processor=Aggregated() if order.stream == "aggregated" else Plain(),
     ) as consumer:
         async for _ in consumer:
-            tally.add(1)
+            tally.add_one()
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ from benchmarks.consumers.tally import Order, Tally
 async def on_a_loop(order: Order, tally: Tally) -> None:
     async with Consumer(order.application, order.stream, poll_bytes=None) as consumer:
         async for _ in consumer.messages(auto_ack=True):
-            tally.add(1)
+            tally.add_one()
 
 
 def plain(order: Order, tally: Tally) -> None:
     with sublet.Consumer(order.application, order.stream, poll_bytes=None) as consumer:
         for _ in consumer.messages(auto_ack=True):
-            tally.add(1)
+            tally.add_one()
 
 
 if __name__ == "__main__":

@@ -31,21 +31,32 @@ class Order(NamedTuple):
 
 
 class Tally:
-    """Safe for threads. Prints one line of JSON at the last record: when, CPU seconds, peak memory in bytes."""
+    """Prints one line of JSON at the last record: when, CPU seconds, peak memory in bytes."""
 
     def __init__(self, expected: int) -> None:
         self._missing = expected or float("inf")
         self._lock = threading.Lock()
 
     def add(self, number: int) -> None:
+        """Safe for threads."""
         with self._lock:
             self._missing -= number
             if self._missing <= 0:
-                used = resource.getrusage(resource.RUSAGE_SELF)
-                cpu_seconds = used.ru_utime + used.ru_stime
-                found = {"last_at": time.time(), "cpu_seconds": cpu_seconds, "peak_bytes": _peak_bytes(used)}
-                print(json.dumps(found), flush=True)
-                os._exit(0)
+                _end()
+
+    def add_one(self) -> None:
+        """Not safe for threads: a lock for each record would be a tenth of what is measured."""
+        self._missing -= 1
+        if self._missing <= 0:
+            _end()
+
+
+def _end() -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_seconds = used.ru_utime + used.ru_stime
+    found = {"last_at": time.time(), "cpu_seconds": cpu_seconds, "peak_bytes": _peak_bytes(used)}
+    print(json.dumps(found), flush=True)
+    os._exit(0)
 
 
 def _peak_bytes(used: resource.struct_rusage) -> int:

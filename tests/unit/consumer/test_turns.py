@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import islice
 
@@ -238,6 +238,45 @@ def test_offers_have_the_same_room() -> None:
     pull = table.messages(max_records=12)
     admitted = [table.ask(pull).record.data[:1] for _ in range(6)]
     assert sorted(admitted) == [b"f", b"f", b"s", b"s", b"t", b"t"]
+
+
+def test_who_takes_many_in_a_turn_gets_as_many_of_a_shard_at_once() -> None:
+    table = Table()
+    for shard in ("first", "second", "third"):
+        table.offer(shard, *(f"{shard[0]}{number}" for number in range(100)))
+    table.tasks.sleep(timedelta(0))
+    pull = table.messages(acks=True, max_records=60)
+    runs: list[list[bytes]] = []
+    for _ in range(8):
+        taken = [table.ask(pull), *iter_taken(pull)]
+        runs.append([one.record.data[:1] for one in taken])
+        assert table.buffer.ack(taken[-1])
+        assert table.buffer.buffered.records <= 60
+    assert all(len(set(run)) == 1 for run in runs)
+    assert max(map(len, runs[:3])) <= 20  # a third of the room for each shard
+    assert max(map(len, runs[3:])) > 20
+    assert {shard for [shard, *_] in runs[3:]} == {b"f", b"s", b"t"}
+
+
+def iter_taken(pull: Pull) -> Iterator[Delivery]:
+    while pull.ahead:
+        yield pull.ahead.popleft()
+
+
+def test_a_turn_that_is_cut_short_makes_the_next_ones_shorter() -> None:
+    table = Table()
+    table.offer("shard", *(f"a{number}" for number in range(400)))
+    pull = table.messages(acks=True)
+    sizes = []
+    for taken_whole in (True, True, True, False, False, False):
+        last = table.ask(pull)
+        sizes.append(len(pull.ahead))
+        for last in iter_taken(pull) if taken_whole else ():  # noqa: B007
+            pass
+        assert table.buffer.ack(last)
+    table.ask(pull)
+    assert sizes == [8, 24, 56, 120, 64, 36]
+    assert len(pull.ahead) == 22
 
 
 def test_when_nothing_is_there_it_is_looked_again() -> None:

@@ -15,7 +15,7 @@ from sublet.consumer.puller import Puller
 from sublet.consumer.turn import Delivery
 from sublet.decisions.pull_events import Event
 
-HOLDS_LOOP = 0.0009
+HOLDS_LOOP = 0.0005
 """Seconds: records that are there already are handed out for so long before other tasks have their turn. Less than a millisecond:
 uvloop's clock has whole ones."""
 

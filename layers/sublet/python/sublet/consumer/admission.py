@@ -52,9 +52,11 @@ class Admission:
         """Whether something may be admitted."""
         return bool(self.offers) and (self._is_filling or demand.is_low(self._totals))
 
-    def admit(self, demand: Demand, limits: BufferLimits) -> list[ShardQueue]:
+    def admit(self, demand: Demand, limits: BufferLimits, a_turn: int) -> list[ShardQueue]:
         """Records of all offers in turn, as long as they are wanted: a hot shard gets no more of the room than any other. The
         queues that got some.
+
+        a_turn  so many of one shard at least: they are taken within a moment, and it costs no less to hand over a few
         """
         self._is_filling = self._is_filling or demand.is_low(self._totals)
         blocked = in_round = 0
@@ -66,7 +68,7 @@ class Admission:
                 self._is_filling = False
                 break
             in_round = in_round or len(self.offers)
-            count = min(max(wanted // in_round, 1), self._may_admit(offer, limits))
+            count = min(max(wanted // in_round, min(a_turn, wanted)), self._may_admit(offer, limits))
             in_round -= 1
             if count:
                 offer.queue.admit(offer.batch, offer.ends, offer.at, count)

@@ -74,8 +74,10 @@ class Admitted:
         """Bytes of the records from `start` up to `end`."""
         if start >= end:
             return 0
-        pieces = self._pieces[self._index(start) : self._index(end - 1) + 1]
-        return sum(piece.size(start, end) for piece in pieces)
+        first = self._index(start)
+        if end <= self._pieces[first].end:
+            return self._pieces[first].size(start, end)
+        return sum(piece.size(start, end) for piece in self._pieces[first : self._index(end - 1) + 1])
 
     def forget(self, before: int) -> None:
         """Pieces that end before this number."""

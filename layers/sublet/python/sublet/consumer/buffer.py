@@ -51,8 +51,8 @@ class Buffer:
         self._waiters: list[Waiter] = []
         self._turn: Turn | None = None
         """Of the only one who pulls."""
-        self._taken = 0
-        """Of the turn before."""
+        self._in_a_turn = 0
+        """So many records were taken in a turn, lately: in one that is cut short half as many at least."""
         self._demand: Demand | None = None
         self._is_closed = False
         self._fault: BaseException | None = None
@@ -219,7 +219,7 @@ class Buffer:
         """
         if isinstance(pull.wants, FetchProgress) or self._pulls != [pull] or not queue.has_next:
             return
-        at_most = min(turn.RECORDS, turn.FIRST_RECORDS + 2 * self._taken)
+        at_most = min(turn.RECORDS, turn.FIRST_RECORDS + 2 * self._in_a_turn)
         if self._admission.offers:
             piece = queue.admitted.piece(queue.upcoming)
             at = piece.place(queue.upcoming)
@@ -236,7 +236,8 @@ class Buffer:
         """Before anything is done that may change what comes next."""
         if self._turn is not None:
             self._turn.end()
-            self._taken = self._turn.noted
+            known = self._in_a_turn // 2 if self._turn.is_cut else self._in_a_turn
+            self._in_a_turn = max(self._turn.noted, known)
             self._turn = None
 
     def _stand_in_line(self, queue: ShardQueue) -> None:
@@ -362,7 +363,7 @@ class Buffer:
         return demand
 
     def _admit(self) -> None:
-        got = self._admission.admit(self._wanted(), self.limits)
+        got = self._admission.admit(self._wanted(), self.limits, self._in_a_turn)
         for queue in got:
             self._stand_in_line(queue)
         if got:

@@ -107,12 +107,12 @@ class ShardQueue:
     def hand_out_row(self, start: int, end: int, until: datetime, *, acks: bool) -> None:
         """Those from `start` on, which come next, up to `end`. `acks`: all but the last of them are done, and the one before."""
         self._unbuffer(end)
-        keys = [record.partition_key for record in self.admitted.piece(start).records(start, end)]
-        done = len(keys) - 1 if acks else 0
+        done = end - 1 if acks else start
         if acks:
             self.ack(start - 1, 1)
-        self.acknowledging = self.acknowledging.hand_out_row(start, keys, until, done)
-        self._finish(start, start + done)
+        keys = [record.partition_key for record in self.admitted.piece(done).records(done, end)]
+        self.acknowledging = self.acknowledging.hand_out_row(start, done, keys, until)
+        self._finish(start, done)
 
     def _unbuffer(self, end: int) -> None:
         """Those up to `end`."""

@@ -58,6 +58,8 @@ class Turn:
     left: deque[Delivery]
     noted: int = 0
     """Of so many the queue knows that they were taken."""
+    is_cut: bool = False
+    """It ended with some left: no more were taken because it was over, not because there were none."""
 
     def note(self) -> None:
         """Have the queue know what was taken up to now."""
@@ -73,6 +75,7 @@ class Turn:
             while True:
                 self.left.pop()
                 self.size -= 1
+                self.is_cut = True
         except IndexError:
             self.note()
 

@@ -62,10 +62,11 @@ class Acknowledging(Struct, frozen=True):
         out = {**self.out, number: Out(key, attempt, until)}
         return Acknowledging(self.finished, out, self.held, attempts)
 
-    def hand_out_row(self, start: int, keys: Sequence[str], until: datetime, done: int) -> Acknowledging:
-        """Records that have never been out, one after the other, while no key is held; and the first so many are done already."""
-        out = {start + place: Out(keys[place], 1, until) for place in range(done, len(keys))}
-        finished = self.finished.finish(start, start + done)
+    def hand_out_row(self, start: int, done: int, keys: Sequence[str], until: datetime) -> Acknowledging:
+        """Records that have never been out, one after the other, while no key is held: those up to `done` are done already, and
+        of the rest these are the keys."""
+        out = {number: Out(key, 1, until) for number, key in enumerate(keys, done)}
+        finished = self.finished.finish(start, done)
         return Acknowledging(finished, {**self.out, **out}, self.held, self.attempts)
 
     def hold(self, number: int, key: str) -> Acknowledging:

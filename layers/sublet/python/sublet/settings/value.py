@@ -210,7 +210,7 @@ class Settings:
     poll_bytes: Annotated[int | None, between(2**16, 10 * 2**20)] = None
     """About so many bytes are asked for in one poll, as stream records of the size that the shard brought last; behind the tip
     the next one comes when Kinesis' 2 MB a second have paid for it. None: as much as Kinesis gives, 10 MB at once, and then
-    nothing for five seconds. 1 MiB for a consumer that is pulled from.
+    nothing for five seconds. 512 KiB for a consumer that is pulled from.
     """
 
     batch_size: Annotated[
