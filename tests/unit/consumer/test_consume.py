@@ -63,7 +63,7 @@ def test_leaving_the_loop_outside_of_with_gives_the_leases_back() -> None:
 def test_the_buffer_never_holds_more_than_its_maximum_and_is_filled_up_at_its_threshold() -> None:
     world = PulledWorld()
     world.put(numbered("a", 100))
-    with world.consumer() as consumer:
+    with world.consumer(poll_bytes=None) as consumer:  # all of it in the first page
         messages = consumer.messages(max_records=10, threshold_records=4, auto_ack=True)
         assert consumer._group.lasting is not None
         buffer = consumer._group.lasting.buffer

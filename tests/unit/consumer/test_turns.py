@@ -240,6 +240,16 @@ def test_offers_have_the_same_room() -> None:
     assert sorted(admitted) == [b"f", b"f", b"s", b"s", b"t", b"t"]
 
 
+def test_each_offer_has_some_of_the_room_though_there_are_more_of_them_than_places() -> None:
+    table = Table()
+    for shard in ("first", "second", "third"):
+        table.offer(shard, *(f"{shard[0]}{number}" for number in range(5)))
+    table.tasks.sleep(timedelta(0))
+    assert table.rest(table.messages(max_records=2)) == [
+        *("f0", "s0", "t0", "f1", "s1", "t1", "f2", "s2", "t2", "f3", "s3", "t3", "f4", "s4", "t4")
+    ]
+
+
 def test_who_takes_many_in_a_turn_gets_as_many_of_a_shard_at_once() -> None:
     table = Table()
     for shard in ("first", "second", "third"):

@@ -68,7 +68,8 @@ class Admission:
                 self._is_filling = False
                 break
             in_round = in_round or len(self.offers)
-            count = min(max(wanted // in_round, min(a_turn, wanted)), self._may_admit(offer, limits))
+            share = max(wanted // in_round, a_turn, 1)
+            count = min(share, wanted, self._may_admit(offer, limits))
             in_round -= 1
             if count:
                 offer.queue.admit(offer.batch, offer.ends, offer.at, count)
