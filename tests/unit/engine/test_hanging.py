@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sublet.call_turn import TURN
 from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.process_end import Ending
 from sublet.decisions.window import Next, Outcome
@@ -231,6 +232,45 @@ def test_a_call_that_hangs_when_all_of_its_records_are_done_gives_its_lease_up_a
     world.handler.script = script
     assert only(world.window(lasts=5 * MINUTE)).outcome is Outcome.HANDLER_HUNG
     assert world.seconds() < 40
+
+
+# Calls that share a thread, as coroutines do
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+@pytest.mark.parametrize("factor", [1, 2])
+def test_what_another_call_held_up_is_no_attempt_and_no_crash(has_begun: bool, factor: int) -> None:
+    """So a handler that is well in the next window gets it, though no call of it may be repeated."""
+    settings = replace(
+        NO_WAITING,
+        handler_timeout=20 * SECOND,
+        handler_concurrency=3,
+        maximum_retry_attempts=0,
+        on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up",
+        parallelization_factor=factor,
+    )
+    world = EngineWorld(settings, shards=2)
+    world.put("poison", shard=0, of=2)
+    world.put("good", shard=1, of=2)
+
+    def script(batch: Batch) -> None:
+        turn = TURN.get()
+        assert turn is not None
+        if batch.shard_id == OTHER:
+            turn.wait(lambda: True)
+            if has_begun:
+                assert turn.begin()
+        world.tasks.sleep(HOUR)
+
+    world.handler.script = script
+    assert set(outcomes(world.window(lasts=5 * MINUTE)).values()) == {Outcome.HANDLER_HUNG}
+    assert [world.table.lease(shard).crashes for shard in (SHARD, OTHER)] == [2, 0]
+    assert world.table.lease(OTHER).attempts == 0
+    assert "handler call is held up by another: its lease is given up" in world.log.messages("error")
+    world.handler.script = lambda _: None
+    world.window()
+    assert [kept.shard_id for kept in world.destination.taken] == [SHARD]
+    assert world.handler.data() == [b"good"]
 
 
 # When the runtime ends the process

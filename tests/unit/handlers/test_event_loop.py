@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import pytest
+from sublet.call_turn import TURN, Turn
 from sublet.decisions.window import Outcome
+from sublet.errors import HandlerOverdue
 from sublet.handler import Batch
 from sublet.handlers.contract import finished
 from sublet.handlers.event_loop import EventLoop
@@ -237,3 +240,85 @@ def test_its_optional_functions_may_be_async_too() -> None:
 
     consume(Kept(), [b"a"])
     assert calls == ["acquired 0 at TRIM_HORIZON", "handle 1", "releasing 0"]
+
+
+class Waiting(Turn):
+    """Tells when it waits for the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = threading.Event()
+
+    def wait(self, is_held_up: Callable[[], bool]) -> None:
+        super().wait(is_held_up)
+        self.waits.set()
+
+
+class Calls:
+    """Calls on one loop, each from a thread and with a turn of its own."""
+
+    def __init__(self) -> None:
+        self.loop = EventLoop()
+        self._threads: list[threading.Thread] = []
+
+    def make(self, coroutine: Coroutine[object, object, None]) -> Turn:
+        turn = Waiting()
+
+        def call() -> None:
+            TURN.set(turn)
+            with suppress(HandlerOverdue):
+                self.loop.result_of(coroutine)
+
+        self._threads.append(threading.Thread(target=call))
+        self._threads[-1].start()
+        assert turn.waits.wait(10)
+        return turn
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(10)
+
+
+async def awaits(began: threading.Event, until: asyncio.Event) -> None:
+    began.set()
+    await until.wait()
+
+
+async def blocks(began: threading.Event, until: threading.Event) -> None:
+    began.set()
+    until.wait(30)
+
+
+def test_of_calls_that_take_too_long_only_the_one_that_blocks_the_loop_is_to_blame() -> None:
+    calls, goes_on, ends = Calls(), threading.Event(), asyncio.Event()
+    began, blocked, late = threading.Event(), threading.Event(), threading.Event()
+    waiting = calls.make(awaits(began, ends))
+    assert began.wait(10)
+    blocking = calls.make(blocks(blocked, goes_on))
+    assert blocked.wait(10)
+    never_begun = calls.make(awaits(late, ends))
+
+    assert not blocking.give_up()
+    assert waiting.give_up()
+    assert never_begun.give_up()
+    goes_on.set()
+
+    async def end() -> None:
+        ends.set()
+
+    calls.loop.result_of(end())
+    calls.join()
+    assert not late.is_set(), "what was given up before it began never begins"
+
+
+def test_a_call_that_awaits_too_long_while_the_loop_goes_round_is_to_blame_itself() -> None:
+    calls, began, ends = Calls(), threading.Event(), asyncio.Event()
+    waiting = calls.make(awaits(began, ends))
+    assert began.wait(10)
+    assert not waiting.give_up()
+
+    async def end() -> None:
+        ends.set()
+
+    calls.loop.result_of(end())
+    calls.join()

@@ -50,6 +50,8 @@ class HandedOver:
         handling.handled += self.last.finished
         if run.size < len(records):
             handling.progress.write_if_due()
+        if self.last.is_held_up and not self.last.finished:
+            return None  # no attempt of its own
         return Answer(self.last.finished, has_raised=_has_raised(self.last))
 
     def set_aside(self, step: SetAside) -> bool | None:

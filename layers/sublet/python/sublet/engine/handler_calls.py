@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+from sublet.call_turn import TURN, Turn
 from sublet.decisions.window import overdue_at
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.process_health import HungCall, ProcessHealth
@@ -38,9 +39,12 @@ class HandlerCall:
     is_over: bool = False
     is_given_up: bool = False
     """It took too long, and nobody waits for it any more: what comes of it counts for nothing."""
+    is_held_up: bool = False
+    """It was given up, and another is to blame: that one blocks the event loop that it runs on, or waits for."""
     failure: BaseException | None = None
     work: Callable[[], None] | None = None
     """Until it is done: then nothing here holds the batch, whose memory the next one is to have."""
+    turn: Turn = field(default_factory=Turn)
 
     @property
     def has_returned(self) -> bool:
@@ -98,16 +102,19 @@ class HandlerCalls:
                     now = self._ports.clock.steady()
         with self._lock:
             call.is_given_up = not call.is_over
+        call.is_held_up = call.is_given_up and call.turn.give_up()
         if call.has_returned:
             call.finished = call.count
         self._note(call)
 
     def _do(self, call: HandlerCall, late: Callable[[], None], over: Signal | None = None) -> None:
+        before = TURN.set(call.turn)
         try:
             if call.work is not None:
                 call.work()
         except BaseException as failure:  # noqa: BLE001 - whatever the user's code raises: CancelledError and SystemExit too
             call.failure = failure
+        TURN.reset(before)
         call.work = None
         with self._lock:
             call.is_over = True
@@ -121,8 +128,12 @@ class HandlerCalls:
         if call.is_given_up:
             self.health.hangs(self._as_hung(call))
             self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
+            held_up, hangs = (
+                "handler call is held up by another: its lease is given up",
+                "handler call hangs: its lease is given up",
+            )
             self._ports.log.error(
-                "handler call hangs: its lease is given up", **self._fields(call), seconds=self._seconds(call)
+                held_up if call.is_held_up else hangs, **self._fields(call), seconds=self._seconds(call)
             )
         elif call.failure is not None:
             self.health.note(call.failure)

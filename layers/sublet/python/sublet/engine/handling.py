@@ -52,6 +52,8 @@ class Handling:
     """The lease has been left, or is kept for another window: what the handler says of its batches comes too late."""
     is_hung: bool = field(default=False, init=False)
     """A call was given up. It may still be under way, so that no other may be made for this lease."""
+    is_to_blame: bool = field(default=False, init=False)
+    """Such a call was not merely held up by another."""
     under_way: HandlerCall | None = field(default=None, init=False)
     attempts: int = field(default=0, init=False)
     """How often what follows on what is finished has been tried in vain, in windows before this one too."""
@@ -95,6 +97,7 @@ class Handling:
             self.problem = lane.problem or self.problem
             self.retries_exhausted = self.retries_exhausted or lane.retries_exhausted
             self.is_hung = self.is_hung or lane.is_hung
+            self.is_to_blame = self.is_to_blame or lane.is_to_blame
             if isinstance(lane.progress, LaneProgress) and lane.progress.is_next:
                 self.attempts, self.tried = lane.attempts, lane.tried
         self.lanes = ()
@@ -220,7 +223,9 @@ class Handling:
             return True
         self.failures += 1
         self.is_hung = self.is_hung or call.is_given_up
-        self.problem = f"hung in {call}" if self.is_hung else f"{type(call.failure).__name__} in {call}"
+        self.is_to_blame = self.is_to_blame or (call.is_given_up and not call.is_held_up)
+        hung = "held up" if call.is_held_up else "hung"
+        self.problem = f"{hung} in {call}" if self.is_hung else f"{type(call.failure).__name__} in {call}"
         return False
 
     def _forget(self) -> None:

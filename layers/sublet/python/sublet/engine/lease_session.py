@@ -326,7 +326,7 @@ class LeaseSession:
         return self.keep and self.shared.calls.health.ending is None
 
     def _release(self) -> None:
-        hung = crashes_by_hanging(self.held.lease) if self.handling.is_hung else 0
+        hung = crashes_by_hanging(self.held.lease) if self.handling.is_to_blame else 0
         knows = self.progress.is_all_finished and not self.progress.has_been_moved()
         caught_up_at = self.caught_up_at if knows else None
         self.held.write(partial(release, caught_up_at=caught_up_at, crashes=hung))
