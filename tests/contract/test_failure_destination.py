@@ -18,7 +18,8 @@ from sublet.aws.failure_destinations import (
 from sublet.errors import DestinationRefused
 from sublet.memory import MemoryDestination
 from sublet.ports import FailureDestination, SetAsideStore
-from sublet.protocol.failure_document import SetAsideBatch, batch_of_message
+from sublet.protocol.failure_document import SetAsideBatch
+from sublet.protocol.failure_document_read import batch_of_message
 from sublet.protocol.records import StreamRecord, UserRecord
 
 AT = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)

@@ -13,14 +13,12 @@ from sublet.handlers.kinesis_event import identifier
 from sublet.protocol.failure_document import (
     NOT_KEPT,
     Failure,
-    NotADocument,
     SetAsideBatch,
-    batch_of_message,
-    batch_of_object,
     messages,
     object_bytes,
     object_key,
 )
+from sublet.protocol.failure_document_read import NotADocument, batch_of_message, batch_of_object
 from sublet.protocol.records import StreamRecord, UserRecord
 
 AT = datetime(2026, 1, 31, 8, 0, 0, 123000, tzinfo=UTC)

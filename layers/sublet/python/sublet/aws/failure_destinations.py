@@ -22,14 +22,13 @@ from sublet.ports import Counted, FailureDestination, KeptBatch, SetAsideStore
 from sublet.protocol.failure_document import (
     OBJECT_SUFFIX,
     Message,
-    NotADocument,
     SetAsideBatch,
-    batch_of_object,
     messages,
     object_bytes,
     object_key,
     place_of_key,
 )
+from sublet.protocol.failure_document_read import NotADocument, batch_of_object
 
 if TYPE_CHECKING:
     from boto3.session import Session

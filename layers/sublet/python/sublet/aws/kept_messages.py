@@ -11,7 +11,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from sublet.errors import DestinationRefused
 from sublet.ports import GIVEN_FOR, KeptBatch
-from sublet.protocol.failure_document import NotADocument, Place, batch_of_message
+from sublet.protocol.failure_document import Place
+from sublet.protocol.failure_document_read import NotADocument, batch_of_message
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import gzip
 import json
-from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from sublet.errors import DestinationRefused
 from sublet.protocol.json_text import shortened
-from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.protocol.records import UserRecord
 
 MESSAGE_BYTES_MAX = 256 * 1024
 """What a topic takes, and a queue that nobody has told to take more."""
@@ -81,10 +81,6 @@ class SetAsideBatch:
     def place(self) -> Place:
         first = self.records[0]
         return Place(self.shard_id, int(first.sequence_number), first.sub_sequence_number, len(self.records))
-
-
-class NotADocument(ValueError):
-    """A message or an object that was not written by this module. Says what is wrong with it."""
 
 
 class Message(NamedTuple):
@@ -163,23 +159,6 @@ def object_bytes(batch: SetAsideBatch) -> bytes:
     return gzip.compress("\n".join(lines).encode(), mtime=0)
 
 
-def batch_of_message(body: str) -> SetAsideBatch:
-    """Raises NotADocument. A topic's envelope around it is taken off, as a queue that subscribes to one gets it."""
-    document = _json(body)
-    if OURS not in document and isinstance(document.get("Message"), str):
-        document = _json(document["Message"])
-    return _batch(document, None)
-
-
-def batch_of_object(data: bytes) -> SetAsideBatch:
-    """Raises NotADocument."""
-    try:
-        first, *lines = gzip.decompress(data).decode().splitlines()
-    except (OSError, EOFError, ValueError) as problem:
-        raise NotADocument(f"no gzip'd JSON lines: {problem}") from problem
-    return _batch(_json(first), [_json(line) for line in lines])
-
-
 def _document(batch: SetAsideBatch) -> Json:
     """Field for field as ESM's, and a field of ours."""
     first, last = batch.records[0], batch.records[-1]
@@ -241,49 +220,6 @@ def _record(record: UserRecord) -> Json:
     }
 
 
-def _batch(document: Mapping[str, Any], lines: Sequence[Mapping[str, Any]] | None) -> SetAsideBatch:
-    """`lines`: the records, where they do not stand in the document."""
-    try:
-        records = tuple(_user_records(document[OURS]["records"] if lines is None else lines))
-        if not records:
-            raise NotADocument("it has no records")
-        ours, request, info = document[OURS], document["requestContext"], document["KinesisBatchInfo"]
-        error = ours["error"]
-        return SetAsideBatch(
-            ours["application"],
-            ours["stream"],
-            info["streamArn"],
-            info["shardId"],
-            records,
-            request["condition"],
-            ours["attempts"],
-            datetime.fromisoformat(document["timestamp"]),
-            request["requestId"],
-            request["functionArn"],
-            error and Failure(error["type"], error["frames"], error.get("text")),
-            document.get("responseContext", {}).get("functionError") is not None,
-        )
-    except (KeyError, TypeError, AttributeError) as problem:
-        raise NotADocument(f"no document of sublet's: {type(problem).__name__} {problem}") from problem
-
-
-def _user_records(lines: Sequence[Mapping[str, Any]]) -> Iterator[UserRecord]:
-    """As they were: a handler that is to do them again knows them by the same names. User records of one stream record share it
-    again, without its data.
-    """
-    shared: dict[str, StreamRecord] = {}
-    for line in lines:
-        number, key, text = line["sequenceNumber"], line["partitionKey"], line["data"]
-        if text is None:
-            raise NotADocument(f"record {number} is only named in it: an earlier version left its data out")
-        data, arrived = b64decode(text), datetime.fromisoformat(line["approximateArrivalTimestamp"])
-        if line["isAggregated"]:
-            stream_record = shared.setdefault(number, StreamRecord(number, NOT_KEPT, key, arrived))
-        else:
-            stream_record = StreamRecord(number, data, key, arrived)
-        yield UserRecord(data, key, line["subSequenceNumber"], stream_record, line["explicitHashKey"])
-
-
 def _moment(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -291,13 +227,3 @@ def _moment(at: datetime) -> str:
 def _text(value: Json) -> str:
     """In ASCII, so that its length is its bytes."""
     return json.dumps(value, separators=(",", ":"))
-
-
-def _json(text: str) -> Json:
-    try:
-        value = json.loads(text)
-    except ValueError as problem:
-        raise NotADocument(f"no JSON: {problem}") from problem
-    if not isinstance(value, dict):
-        raise NotADocument(f"a {type(value).__name__}, no JSON object")
-    return value

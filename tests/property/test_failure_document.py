@@ -1,0 +1,99 @@
+"""Whatever stands in a queue or a bucket: it is read whole, or it is no document."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sublet.protocol.failure_document import Failure, SetAsideBatch, messages, object_bytes
+from sublet.protocol.failure_document_read import NotADocument, batch_of_message, batch_of_object
+from sublet.protocol.records import StreamRecord, UserRecord
+
+AT = datetime(2026, 1, 31, 8, tzinfo=UTC)
+RECORDS = (
+    UserRecord(plain := b"data", "key", 0, StreamRecord("101", plain, "key", AT)),
+    UserRecord(b"in an aggregate", "other", 3, StreamRecord("102", b"whole", "key", AT), "7"),
+)
+BATCH = SetAsideBatch(
+    "orders", "events", None, "shardId-0", RECORDS, "RetryAttemptsExhausted", 3, AT, "item/invocation", "orders:handle",
+    Failure("ValueError", "orders.py:7", "text"),
+)  # fmt: skip
+DOCUMENT = json.loads(messages(BATCH)[0].body)
+LINES = [json.loads(line) for line in gzip.decompress(object_bytes(BATCH)).splitlines()]
+
+Path = tuple[str | int, ...]
+
+
+def paths(value: object, path: Path = ()) -> Iterator[Path]:
+    """Of all that stands in it."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from paths(inner, (*path, key))
+
+
+def changed(value: Any, path: Path, to: object) -> Any:
+    value = deepcopy(value)
+    *above, last = path
+    inside = value
+    for key in above:
+        inside = inside[key]
+    inside[last] = to
+    return value
+
+
+ODD = [
+    None, True, -1, 2**70, 1e400, 0.5, "", "abc", "-7", "\ud800", "9" * 5_000, "SHARD_END", "YWJj=", "2026-13-45T00:00:00Z",
+    "2026-01-31T08:00:00", "0001-01-01T00:00:00+14:00", [], ["abc"], {}, {"a": None},
+]  # fmt: skip
+
+
+def check(read: SetAsideBatch) -> None:
+    """It can be put in order, dated, handed over in any contract, and kept again."""
+    assert read.place.size == len(read.records) > 0
+    assert all(isinstance(AT - record.approximate_arrival_timestamp, timedelta) for record in read.records)
+    assert all(record.checkpoint.is_sequence_number for record in read.records)
+    assert batch_of_message(messages(read)[0].body) == read
+
+
+@pytest.mark.parametrize("path", list(paths(DOCUMENT)), ids=str)
+def test_a_message_with_any_field_changed_is_read_whole_or_not_at_all(path: Path) -> None:
+    for odd in ODD:
+        with suppress(NotADocument):
+            check(batch_of_message(json.dumps(changed(DOCUMENT, path, odd))))
+
+
+@pytest.mark.parametrize("path", list(paths(LINES)), ids=str)
+def test_an_object_with_any_field_changed_is_read_whole_or_not_at_all(path: Path) -> None:
+    for odd in ODD:
+        lines = changed(LINES, path, odd)
+        with suppress(NotADocument):
+            check(batch_of_object(gzip.compress("\n".join(map(json.dumps, lines)).encode())))
+
+
+@given(st.data())
+def test_bytes_that_were_changed_on_the_way_are_read_whole_or_not_at_all(data: st.DataObject) -> None:
+    whole = bytearray(object_bytes(BATCH))
+    place = data.draw(st.integers(0, len(whole) - 1))
+    whole[place] = data.draw(st.integers(0, 255))
+    with suppress(NotADocument):
+        check(batch_of_object(bytes(whole[: data.draw(st.integers(0, len(whole)))])))
+
+
+def test_what_has_no_end_of_brackets_is_no_document() -> None:
+    with pytest.raises(NotADocument, match="no JSON"):
+        batch_of_message("[" * 100_000)
+
+
+def test_what_was_set_aside_for_a_text_that_is_no_unicode_is_read_back() -> None:
+    """An exception may quote a file's name of which the bytes are none."""
+    body = json.dumps(changed(DOCUMENT, ("sublet", "error", "text"), "\udcff"))
+    assert batch_of_message(body).failure == Failure("ValueError", "orders.py:7", "\udcff")
