@@ -7,6 +7,7 @@ from datetime import timedelta
 from random import Random
 
 from sublet.decisions.choose_leases import Chosen, Standing, choose_leases
+from sublet.decisions.fleet_kind import Fleet, FleetKind
 from sublet.decisions.liveness import Sighting
 from sublet.memory.clock import BEGINNING
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON
@@ -30,6 +31,18 @@ def chosen(*leases: Lease, chance: Random, settings: Settings = SETTINGS) -> Cho
 def test_how_the_fleet_stood_before_is_told_with_the_choice() -> None:
     standing = chosen(*FREE, *OWNED, ENDED, chance=Random(0)).standing
     assert standing == Standing(leases=4, available=2, workers=2, target=2, held=1)
+
+
+LED = Fleet(FleetKind.LED, frozenset({"another"}))
+NAMED = Lease("shardId-8", TRIM_HORIZON, lease_owner="me")
+"""By a leader, and no window of ours has it yet."""
+
+
+def test_what_a_leader_gives_counts_as_held_and_what_nobody_has_looked_at_before_is_another_s() -> None:
+    found = choose_leases([NAMED, *OWNED], {}, BEGINNING, Random(0), SETTINGS, ["me"], fleet=LED)
+    assert [choice.lease for choice in found.choices] == [NAMED, OWNED[0]]
+    assert found.standing.held == 2
+    assert found.standing.leases == 3
 
 
 def test_which_of_the_free_leases_is_taken_is_up_to_chance() -> None:

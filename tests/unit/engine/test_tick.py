@@ -16,7 +16,7 @@ from sublet.engine.lease_steps import look
 from sublet.errors import LeaseTableAccessDenied, LeaseTableUnavailable, SettingsError, StreamNotFound
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
 from sublet.settings import StartKind, StartPosition
@@ -252,6 +252,22 @@ def test_a_malformed_row_is_reported_and_left_untouched_and_its_shard_alone_wait
     assert world.table.real.rows()[SHARD_1] == broken
 
 
+@pytest.mark.parametrize(
+    ("row", "at"), [(None, NO_WAITING.start_position), ({"leaseKey": {"S": SHARD}}, None)]
+)
+def test_a_listing_begins_where_reading_does_only_for_a_table_without_any_row(
+    row: dict[str, AttributeValue] | None, at: StartPosition | None
+) -> None:
+    """Of a lease that cannot be read there are shards before that, which are not to be taken for gone."""
+    world = EngineWorld(leases=False)
+    if row is not None:
+        world.table.real.put_row(row)
+    asked: list[StartPosition | None] = []
+    world.stream.disturb_listing = asked.append
+    world.manager().tick()
+    assert asked == [at]
+
+
 def test_leases_of_a_multi_stream_kcl_are_left_alone_and_told_of() -> None:
     world = EngineWorld(leases=False)
     world.put("a")
@@ -373,6 +389,8 @@ def test_an_ended_lease_goes_when_its_children_are_under_way() -> None:
     assert world.table.lease(SHARD).is_ended
     world.manager().tick()
     assert world.table.get(SHARD) is None
+    (line,) = [line for line in world.log.lines if line.message == "lease deleted"]
+    assert line.fields["lease_key"] == SHARD
     tick_until_done(world)
     assert sorted(world.handler.data()) == [b"high", b"low", b"parent"]
     assert world.table.get(SHARD) is None, "and it is not created anew"
