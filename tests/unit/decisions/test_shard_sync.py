@@ -1,9 +1,10 @@
 """What scenario files are too small for."""
 
+import pytest
 from sublet.decisions.shard_sync import CreateReason, plan_shard_sync
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
-from sublet.protocol.shard import FULL_RANGE, Shard
+from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 from sublet.settings import StartKind, StartPosition
 
 
@@ -16,3 +17,24 @@ def test_ten_thousand_generations_are_walked_without_recursion() -> None:
     other = Lease("another-stream", Checkpoint("5"))
     plan = plan_shard_sync([other], [], shards, StartPosition(StartKind.TRIM_HORIZON))
     assert [(new.lease.lease_key, new.why) for new in plan.create] == [("0", CreateReason.ANCESTOR)]
+
+
+@pytest.mark.parametrize(
+    ("shard_id", "keys", "is_read_whole"),
+    [
+        ("shardId-9", (10, 20), True),
+        ("shardId-9", (0, 10), True),
+        ("shardId-9", (0, 9), False),
+        ("shardId-9", (20, 30), True),
+        ("shardId-9", (21, 30), False),
+        ("shardId-3", (10, 20), False),
+    ],
+    ids=["its keys", "its first", "up to it", "its last", "after it", "made earlier"],
+)
+def test_what_follows_on_a_lease_whose_shard_is_forgotten_is_read_whole_though_reading_starts_at_latest(
+    shard_id: str, keys: tuple[int, int], is_read_whole: bool
+) -> None:
+    forgotten = Lease("shardId-5", Checkpoint("5"), hash_key_range=HashKeyRange(10, 20))
+    listed = [Shard(shard_id, HashKeyRange(*keys), starting_sequence_number="7")]
+    (new,) = plan_shard_sync([forgotten], [], listed, StartPosition(StartKind.LATEST)).create
+    assert new.lease.checkpoint == (TRIM_HORIZON if is_read_whole else LATEST)

@@ -224,6 +224,14 @@ def test_a_large_aggregate_as_it_was_put_is_one_record() -> None:
     assert world.table.lease().checkpoint == Checkpoint(numbers[1], 2_099)
 
 
+def test_a_report_counts_what_came_in_all_pages() -> None:
+    world = EngineWorld(replace(NO_WAITING, poll_limit=1))
+    world.put("a", "bc", "d")
+    world.clock.advance(MINUTE)
+    report = only(world.window())
+    assert (report.stream_records, report.user_records, report.bytes) == (3, 3, 4)
+
+
 def test_a_hash_key_range_comes_from_the_row() -> None:
     world = EngineWorld(shards=2)
     assert world.table.lease().hash_key_range == HashKeyRange(0, 2**127 - 1)
