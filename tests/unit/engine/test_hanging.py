@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 import pytest
 from sublet.call_turn import TURN
@@ -291,6 +293,22 @@ def test_how_long_a_call_has_taken_is_shown_where_only_the_cut_off_limits_it() -
     world = hung_world(NO_WAITING, shards=1)
     world.window(lasts=3 * MINUTE, margin=30 * SECOND)
     assert world.metrics.values(Metric.HANDLER_CALL_AGE)[:2] == [60_000, 120_000]
+
+
+def test_a_thread_that_cannot_be_had_for_a_call_fails_it_and_ends_the_process() -> None:
+    world = hung_world(shards=1)
+    worker, spawn = world.worker(), world.tasks.spawn
+
+    def exhausted(work: Any) -> Any:
+        if isinstance(work, partial):  # a call of the handler
+            raise RuntimeError("can't start new thread")
+        return spawn(work)
+
+    world.tasks.spawn = exhausted  # type: ignore[method-assign]
+    report = only(world.window(lasts=5 * MINUTE, worker=worker))
+    assert report.problem == "RuntimeError in lease_acquired"
+    assert worker.health.ends_now is Ending.NO_THREADS
+    assert world.table.lease().lease_owner is None
 
 
 def test_a_handler_timeout_does_not_outlast_the_process() -> None:

@@ -53,6 +53,14 @@ def test_at_the_deadline_the_last_checkpoint_and_the_release_happen_within_the_m
     assert report.next is Next.PROMPT
 
 
+def test_no_call_begins_in_the_very_moment_of_the_deadline() -> None:
+    world = EngineWorld(replace(NO_WAITING, batch_size=1))
+    world.put("a", "b", "c")
+    world.handler.script = lambda _: world.tasks.sleep(7 * SECOND)
+    assert only(world.window(lasts=14 * SECOND)).outcome is Outcome.WINDOW_ENDED
+    assert world.handler.data() == [b"a", b"b"]
+
+
 def test_the_next_window_goes_on_after_the_last_finished_record() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=1))
     world.put(*map(str, range(30)))

@@ -206,6 +206,15 @@ def test_a_refusal_while_children_are_looked_for_costs_the_other_leases_nothing(
     assert found == {SHARD: Outcome.SHARD_ENDED, "shardId-000000000001": Outcome.WINDOW_ENDED}
 
 
+def test_a_lease_table_that_refuses_fails_the_lease_and_is_no_refusal_to_read() -> None:
+    world = EngineWorld(shards=2)
+    world.shards.merge(SHARD, CHILD_1)
+    world.table.disturb_get = raising(LeaseTableAccessDenied("denied"))
+    assert only(world.window(world.item(SHARD))).outcome is Outcome.SERVICE_FAILED
+    assert sum(world.metrics.values(Metric.LEASES_FAILED)) == 1
+    assert sum(world.metrics.values(Metric.READS_REFUSED)) == 0
+
+
 def test_a_lease_table_that_does_not_exist_is_an_error_with_its_name() -> None:
     """Nobody planned that: the invocation fails, and says why."""
     world = EngineWorld()

@@ -241,7 +241,7 @@ def test_a_process_that_was_paused_and_asked_for_its_lease_meanwhile_hands_it_ov
 
 def test_a_process_that_was_paused_makes_no_call_with_what_an_operator_has_gone_past_meanwhile() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=1, checkpoint_interval=timedelta(days=1)))
-    _, second, _ = world.put("a", "b", "c")
+    first, second, _ = world.put("a", "b", "c")
 
     def freeze(batch: Batch) -> None:
         if batch.records[0].data == b"a":
@@ -251,6 +251,8 @@ def test_a_process_that_was_paused_makes_no_call_with_what_an_operator_has_gone_
     world.handler.script = freeze
     world.window(lasts=2 * HOUR)
     assert world.handler.data() == [b"a", b"c"]
+    (line,) = [line for line in world.log.lines if "moved by another hand" in line.message]
+    assert (line.fields["checkpoint"], line.fields["finished"]) == (second, first)
 
 
 def test_a_process_that_was_paused_goes_on_if_nobody_took_its_lease() -> None:
@@ -300,6 +302,7 @@ def test_a_kept_lease_that_is_taken_between_two_windows_is_told_of_as_lost() -> 
     world.steal()
     assert only(world.window(report.item)).outcome is Outcome.COULD_NOT_ACQUIRE
     assert world.handler.calls[-1] == ("lease_lost", SHARD)
+    assert world.metrics.values(Metric.LOST_LEASES) == [1]
 
 
 def test_no_second_call_for_a_shard_while_an_earlier_window_of_the_process_is_still_in_one() -> None:

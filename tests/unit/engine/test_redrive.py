@@ -218,6 +218,7 @@ def test_what_other_applications_put_there_is_left_alone() -> None:
     redriving = Redriving(batch(100, application="audit"), batch(200))
     done = redriving.run()
     assert (done.done, done.foreign) == (1, 1)
+    assert replace(done, failed=2).stays == 3
     assert redriving.called == [("shard-a", "200")]
     assert [each.batch for each in redriving.store.kept()] == [batch(100, application="audit")]
 
