@@ -13,7 +13,7 @@ from sublet.decisions.choose_leases import choose_leases
 from sublet.decisions.liveness import Sighting
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
-from sublet.settings import Mode, Settings
+from sublet.settings import Balance, Mode, Settings
 
 NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 MANY = Settings(
@@ -77,3 +77,9 @@ def test_a_victim_that_nothing_is_left_of_makes_way_for_the_next() -> None:
 def test_each_of_ours_counts_what_the_one_before_it_stole_once() -> None:
     one = replace(MANY, max_leases_to_steal_at_one_time=1)
     assert stolen({"z": 8, "b": 6}, one, ("us-0", "us-1")) == [("z", "us-0"), ("z", "us-1")]
+
+
+def test_who_is_given_a_lease_of_another_group_takes_none_of_its_own_as_well() -> None:
+    one = replace(MANY, max_leases_to_steal_at_one_time=1, balance=Balance.GROUP)
+    held = {"a:0": 8, "b:us": 0, "b:1": 4}
+    assert stolen(held, one, ("b:us",)) == [("a:0", "b:us")]

@@ -334,3 +334,14 @@ def test_a_part_of_a_batch_that_is_done_is_checkpointed_before_the_next_is_calle
     world.handler.script = script
     world.window()
     assert stored[:3] == ["TRIM_HORIZON", "TRIM_HORIZON", numbers[0]]
+
+
+def test_where_there_is_no_destination_records_wait_and_it_is_told_why() -> None:
+    world, _ = world_with(RETRY_TWICE, "bad")
+    world.destination = None  # type: ignore[assignment]
+    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    refused = [line.fields for line in world.log.lines if "failure destination refused" in line.message]
+    assert {str(line["problem"]) for line in refused} == {
+        "there is none: the setting on_failure is not given"
+    }
+    assert "tried 3 times" in str(refused[0]["why"])
