@@ -28,7 +28,8 @@ def is_there() -> bool:
 def measured_on_spark(module: str, environment: Mapping[str, str] | None = None) -> Any:
     """What `python -m <module>` prints as its last line, as JSON; None where there is no Spark.
 
-    In a session of its own, so that it can tell the CPU time of all its processes, the JVM and Spark's Python workers.
+    In a session of its own, so that it can tell the CPU time of all its processes, the JVM and Spark's Python workers. They keep
+    bytecode, as installed packages do, also where the machine has forbidden it: or each worker would compile sublet at its start.
     """
     if not is_there():
         return None
@@ -40,7 +41,7 @@ def measured_on_spark(module: str, environment: Mapping[str, str] | None = None)
         text=True,
         start_new_session=True,
         env={
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
             **(environment or {}),
             "PYTHONPATH": os.pathsep.join(paths),
             "PYSPARK_PYTHON": str(PYTHON),

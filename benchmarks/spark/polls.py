@@ -19,12 +19,13 @@ from sublet.protocol.kpl_format import MAGIC
 from sublet.spark.read.rows import SCHEMA_DDL
 
 from benchmarks.peers import PYTHON as PEERS
-from benchmarks.replay_server import USER_RECORDS
+from benchmarks.replay_server import IDLE, USER_RECORDS
 from benchmarks.spark.names import AGG, SUBLET
 from benchmarks.spark.rows_sources import agg_rows
-from benchmarks.spark.session import cpu_seconds
+from benchmarks.spark.session import cpu_seconds, session
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
+CORES = 4
 NOOP, PARQUET = "noop", "parquet"
 UNTIL = "AT_TIMESTAMP:2026-06-01T00:00:00Z"
 """After everything that is there, so that the tip is not looked for, at which the server's iterators cannot start."""
@@ -90,8 +91,8 @@ def rows_of(spark: SparkSession, way: str, stream: str) -> DataFrame:
 def run(spark: SparkSession, way: str, stream: str, sink: str) -> float:
     """CPU seconds of the JVM and the Python workers."""
     folder = mkdtemp()
-    writer = rows_of(spark, way, stream).write.mode("overwrite")
     before = cpu_seconds()
+    writer = rows_of(spark, way, stream).write.mode("overwrite")
     (writer.format("noop").save if sink == NOOP else partial(writer.parquet, folder))()
     took = cpu_seconds() - before
     if sink == PARQUET and (found := spark.read.parquet(folder).count()) != USER_RECORDS[stream]:
@@ -100,31 +101,38 @@ def run(spark: SparkSession, way: str, stream: str, sink: str) -> float:
     return took
 
 
-def main() -> None:
-    spark = (
-        SparkSession.builder.master("local[4]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "2g")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    spark.dataSource.register(Peer)
-    ways = [SUBLET, *([AGG] if PEERS.exists() else [])]
+def measured(spark: SparkSession, ways: Sequence[str]) -> dict[str, dict[str, dict[str, float]]]:
+    """Medians by stream, sink and way, of runs in turns."""
     taken: dict[str, dict[str, dict[str, list[float]]]] = {}
     for number in range(ROUNDS + 1):  # the first warms up
         for stream in USER_RECORDS:
-            for sink in (NOOP, PARQUET):
+            for sink in (NOOP, PARQUET) if number else (NOOP,):
                 for way in ways:
                     of = taken.setdefault(stream, {}).setdefault(sink, {}).setdefault(way, [])
                     seconds = run(spark, way, stream, sink)
                     of += [seconds] if number else []
+    return {s: {k: {w: median(t) for w, t in v.items()} for k, v in of.items()} for s, of in taken.items()}
+
+
+def empty_reads(spark: SparkSession, ways: Sequence[str]) -> dict[str, float]:
+    """The same of a stream without records: what a read takes whatever it reads."""
+    taken: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(ROUNDS + 1):
+        for way in ways:
+            taken[way].append(run(spark, way, IDLE, NOOP))
+    return {way: median(seconds[1:]) for way, seconds in taken.items()}
+
+
+def main() -> None:
+    ways = [SUBLET, *([AGG] if PEERS.exists() else [])]
+    spark = session(CORES, "2g")
+    spark.dataSource.register(Peer)
+    reads, kept = measured(spark, ways), empty_reads(spark, ways)
     spark.stop()
-    print(
-        json.dumps(
-            {s: {k: {w: median(t) for w, t in v.items()} for k, v in of.items()} for s, of in taken.items()}
-        )
-    )
+    spark = session(CORES, "2g", keeps_workers=False)
+    spark.dataSource.register(Peer)
+    print(json.dumps({"reads": reads, "kept": kept, "new": empty_reads(spark, ways)}))
+    spark.stop()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A quiet local Spark of one core, and the CPU time of its processes."""
+"""A quiet local Spark, and the CPU time of its processes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Thread, get_ident
 
 from pyspark.sql import SparkSession
 
 
-def session() -> SparkSession:
+def session(cores: int = 1, memory: str = "1g", *, keeps_workers: bool = True) -> SparkSession:
+    """`keeps_workers`: from task to task, as Spark does; else each task has a Python worker of its own."""
     spark = (
-        SparkSession.builder.master("local[1]")
+        SparkSession.builder.master(f"local[{cores}]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "1g")
+        .config("spark.driver.memory", memory)
+        .config("spark.python.worker.reuse", str(keeps_workers).lower())
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
@@ -24,18 +26,21 @@ def session() -> SparkSession:
 
 
 def cpu_seconds() -> float:
-    """Of this session's processes until now, those that have ended too: the JVM, Spark's Python workers, and this program. As
-    Linux tells it. A worker that ends is not always waited for by its parent, who would have its time: so all are looked at
-    a few times a second, and what each had last stays.
+    """Of this session's processes until now, those that have ended too: the JVM, Spark's Python workers, and this program, but
+    for what it takes to look. As Linux tells it. A worker that ends is not always waited for by its parent, who would have its
+    time: so all are looked at a few times a second, and what each had last stays.
     """
     if not _taken:
         Thread(target=_watch, daemon=True).start()
     _look()
-    return sum(list(_taken.values())) / os.sysconf("SC_CLK_TCK")
+    return sum(list(_taken.values())) / os.sysconf("SC_CLK_TCK") - sum(list(_looks.values()))
 
 
 _taken: dict[tuple[str, str], int] = {}
 """Ticks, by process: its number and when it began."""
+
+_looks: dict[int, float] = {}
+"""CPU seconds of the looks themselves, by thread: else whoever reads for longer by the clock would seem to have worked for it."""
 
 
 def _watch() -> None:
@@ -45,10 +50,11 @@ def _watch() -> None:
 
 
 def _look() -> None:
-    own = os.getsid(0)
+    since, own = time.thread_time(), os.getsid(0)
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with suppress(OSError):
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 if int(fields[3]) == own:
                     _taken[entry.name, fields[19]] = int(fields[11]) + int(fields[12])
+    _looks[get_ident()] = _looks.get(get_ident(), 0.0) + time.thread_time() - since

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
@@ -67,6 +67,30 @@ def test_rows_agree_with_deaggregate(hash_key_range: HashKeyRange | None, seed: 
     ]
     assert rows.dropped_out_of_range == expected.dropped_out_of_range
     assert rows.delivered_whole == expected.delivered_whole
+
+
+def test_rows_of_plain_records_alone_agree_too() -> None:
+    """They take a way of their own. What only begins like an aggregate does not."""
+    looks_like_one = aggregate([("k", None, b"data")])[:-1]
+    for data in ([b"", b"one", b"\xff\x00", b"one"], [b"one", looks_like_one]):
+        records = [
+            StreamRecord(str(10**60 + n), each, f"key-{n % 2}", NOW + timedelta(milliseconds=n))
+            for n, each in enumerate(data)
+        ]
+        [batch] = Rows("orders", "shardId-0", keys_inside(HALF)).batches(records)
+        assert batch.to_pylist() == [
+            {
+                "data": r.data,
+                "partitionKey": r.partition_key,
+                "explicitHashKey": None,
+                "sequenceNumber": r.sequence_number,
+                "subSequenceNumber": 0,
+                "approximateArrivalTimestamp": r.approximate_arrival_timestamp,
+                "shardId": "shardId-0",
+                "stream": "orders",
+            }
+            for r in records
+        ]
 
 
 def test_batches_are_of_a_size_that_a_cache_holds_and_never_empty() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
 from sublet.decisions.pace import throttled_until
 from sublet.decisions.read_position import ReadPosition
@@ -11,6 +12,8 @@ from sublet.errors import StreamUnavailable
 from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.records import Page
 from sublet.spark.read.connection import Connection
+
+_key_of = attrgetter("partition_key")
 
 
 def read_pages(
@@ -74,4 +77,4 @@ class _Reader:
 
 def page_bytes(page: Page) -> int:
     """What the page counts against the read limit: data and partition keys."""
-    return sum(len(record.data) + len(record.partition_key) for record in page.records)
+    return page.data_bytes + sum(map(len, map(_key_of, page.records)))

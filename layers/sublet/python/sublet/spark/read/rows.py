@@ -5,14 +5,18 @@ No Python object is made for a row, only for its data and its partition key's te
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import attrgetter, methodcaller
 
 import numpy as np
 import pyarrow as pa
 
 from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns
 from sublet.protocol.hash_keys import KeysInside
+from sublet.protocol.kpl_format import MAGIC
 from sublet.protocol.records import StreamRecord
 
 SCHEMA_DDL = (
@@ -36,6 +40,12 @@ ARROW_SCHEMA = pa.schema(
 
 BATCH_BYTES = 2**20
 """Of stream records' data that one RecordBatch is made of: what stays in a core's cache from the first step to Spark."""
+
+_data_of = attrgetter("data")
+_key_of = attrgetter("partition_key")
+_number_of = attrgetter("sequence_number")
+_arrival_of = attrgetter("approximate_arrival_timestamp")
+_may_be_aggregate = methodcaller("startswith", MAGIC)
 
 
 @dataclass(slots=True)
@@ -64,13 +74,30 @@ class Rows:
         records after the one, and up to the other
         """
         for some in _portions(records):
-            batch = self._batch(some)
+            data = list(map(_data_of, some))
+            is_plain = not any(map(_may_be_aggregate, data))
+            batch = self._plain_batch(some, data) if is_plain else self._batch(some)
             if after is not None:
                 batch = _cut(batch, after[0], lambda sub: sub > after[1])
             if up_to is not None:
                 batch = _cut(batch, up_to[0], lambda sub: sub <= up_to[1])
             if batch.num_rows:
                 yield batch
+
+    def _plain_batch(self, records: Sequence[StreamRecord], data: Sequence[bytes]) -> pa.RecordBatch:
+        """What `_batch` makes of records none of which is an aggregate, in half the time: a row each."""
+        rows = len(records)
+        arrays = [
+            _binary(data),
+            pa.array(list(map(_key_of, records)), pa.string()),
+            pa.nulls(rows, pa.string()),
+            _numbers(records),
+            pa.array(np.zeros(rows, np.int64)),
+            _arrivals(records),
+            pa.repeat(pa.scalar(self.shard_id), rows),
+            pa.repeat(pa.scalar(self.stream), rows),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
 
     def _batch(self, records: Sequence[StreamRecord]) -> pa.RecordBatch:
         columns = _Columns()
@@ -89,14 +116,13 @@ class Rows:
 
 def _portions(records: Sequence[StreamRecord]) -> Iterator[Sequence[StreamRecord]]:
     """At least one record each, and no more than BATCH_BYTES of data unless one alone has more."""
-    first = size = 0
-    for number, record in enumerate(records):
-        size += len(record.data)
-        if size > BATCH_BYTES and number > first:
-            yield records[first:number]
-            first, size = number, len(record.data)
-    if records:
-        yield records[first:]
+    ends = list(accumulate(map(len, map(_data_of, records)), initial=0))
+    first = 0
+    while first < len(records):
+        fits = bisect_right(ends, ends[first] + BATCH_BYTES) - 1
+        last = max(fits, first + 1)
+        yield records[first:last]
+        first = last
 
 
 @dataclass(slots=True)
@@ -141,15 +167,13 @@ class _Columns:
         record_of = np.repeat(np.arange(len(records)), counts)
         first_row_of = (np.cumsum(counts) - counts)[record_of]
         key_of = np.array(self.key_indexes, np.int64) + np.array(self.first_keys, np.int64)[record_of]
-        arrivals = [record.approximate_arrival_timestamp for record in records]
-        numbers = [record.sequence_number for record in records]
         arrays = [
             _binary(self.data),
             pa.array(self.keys, pa.string()).take(pa.array(key_of)),
             self._explicit_hash_keys(),
-            pa.array(numbers, pa.string()).take(pa.array(record_of)),
+            _numbers(records).take(pa.array(record_of)),
             pa.array(np.arange(rows) - first_row_of),
-            pa.array(arrivals, pa.timestamp("us", tz="UTC")).take(pa.array(record_of)),
+            _arrivals(records).take(pa.array(record_of)),
             pa.repeat(pa.scalar(shard_id), rows),
             pa.repeat(pa.scalar(stream), rows),
         ]
@@ -163,6 +187,14 @@ class _Columns:
         for first, some in self.explicit.items():
             column[first : first + len(some)] = some
         return pa.array(column, pa.string())
+
+
+def _numbers(records: Sequence[StreamRecord]) -> pa.Array:
+    return pa.array(list(map(_number_of, records)), pa.string())
+
+
+def _arrivals(records: Sequence[StreamRecord]) -> pa.Array:
+    return pa.array(list(map(_arrival_of, records)), pa.timestamp("us", tz="UTC"))
 
 
 def _binary(values: Sequence[bytes]) -> pa.Array:
