@@ -106,7 +106,7 @@ def measured(spark: SparkSession, ways: Sequence[str]) -> dict[str, dict[str, di
     taken: dict[str, dict[str, dict[str, list[float]]]] = {}
     for number in range(ROUNDS + 1):  # the first warms up
         for stream in USER_RECORDS:
-            for sink in (NOOP, PARQUET) if number else (NOOP,):
+            for sink in (NOOP, PARQUET):
                 for way in ways:
                     of = taken.setdefault(stream, {}).setdefault(sink, {}).setdefault(way, [])
                     seconds = run(spark, way, stream, sink)
