@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from datetime import timedelta
@@ -10,7 +11,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from sublet import StreamError
+from sublet import SettingsError, StreamError
 from sublet.aio import Consumer, Record
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream, memory_ports
@@ -258,7 +259,15 @@ async def awaits_what_is_cancelled() -> None:
     await other
 
 
-@pytest.mark.parametrize("fails", [raises, awaits_what_is_cancelled])
+async def exits() -> None:
+    sys.exit(4)
+
+
+async def raises_a_group() -> None:
+    raise BaseExceptionGroup("two", [KeyboardInterrupt(), ValueError()])
+
+
+@pytest.mark.parametrize("fails", [raises, awaits_what_is_cancelled, exits, raises_a_group])
 def test_a_callback_that_fails_has_its_record_again_and_an_event_tells_on_the_loop(
     world: World, fails: Callable[[], Awaitable[None]]
 ) -> None:
@@ -277,6 +286,35 @@ def test_a_callback_that_fails_has_its_record_again_and_an_event_tells_on_the_lo
         await consuming.wait()
         assert seen == [1, 2]
         assert EventKind.CALLBACK_FAILED in [event.kind for event in world.events]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("callback", "why"),
+    [
+        ("text", "is a str"),
+        (None, "is a NoneType"),
+        (print, "is not async"),
+        (lambda _: None, "is not async"),
+    ],
+)
+def test_a_callback_that_cannot_be_awaited_is_refused(world: World, callback: Any, why: str) -> None:
+    async def main() -> None:
+        with pytest.raises(SettingsError, match=f"callback = .* {why}"):
+            await world.consumer().consume(callback)
+
+    run(main())
+
+
+def test_who_is_cancelled_while_it_waits_leaves_nothing_behind(world: World) -> None:
+    async def main() -> None:
+        async with world.consumer() as consumer:
+            messages = consumer.messages()
+            for _ in range(20):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(anext(messages), 0.001)
+            assert not messages.membership.buffer._waiters
 
     run(main())
 

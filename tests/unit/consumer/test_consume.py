@@ -174,6 +174,21 @@ def test_a_callback_that_raises_has_its_record_again_and_an_event_tells() -> Non
     consuming.wait()
     assert seen == ["a0 1", "b0 1", "a0 2", "a0 3", "a1 1"]
     assert world.told(EventKind.CALLBACK_FAILED) == 2
+    logged = [line.fields for line in world.log.lines if line.message == "callback failed"]
+    assert [line["error"] for line in logged] == ["ValueError", "ValueError"]
+    assert "not now" in str(logged[0]["traceback"])
+
+
+def test_who_listens_to_a_consume_is_told_nothing_after_it() -> None:
+    world = PulledWorld()
+    told: list[Event] = []
+    with world.consumer() as consumer:
+        for _ in range(3):
+            consuming = consumer.consume(lambda _: None, on_event=told.append)
+            consuming.stop()
+            consuming.wait()
+        assert consumer._group.lasting is not None
+        assert len(consumer._group.lasting.listeners) == 1  # the consumer's own
 
 
 async def is_async(record: Record) -> None: ...

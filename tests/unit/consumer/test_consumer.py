@@ -14,6 +14,7 @@ import pytest
 from sublet import Batch, Consumer, HandlerNotLoadable, Mode, SettingsError
 from sublet.aio import Consumer as AsyncConsumer
 from sublet.aws.ports import with_stream_arn
+from sublet.consumer.context import Context
 from sublet.memory import MemoryAccount, MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease
@@ -52,6 +53,31 @@ def in_background() -> Iterator[Callable[[Consumer], threading.Thread]]:
     for consumer, thread in started:
         consumer.stop()
         thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"stream": None}, "stream = None: a stream's name, or its ARN"),
+        ({"stream": b"orders"}, "stream = b'orders': a stream's name, or its ARN"),
+        (
+            {"stream": "arn:aws:sqs:eu-west-1:123456789012:orders"},
+            "stream = 'arn:aws:sqs.*: the ARN of a stream",
+        ),
+        ({"ports": MemoryAccount()}, "ports = .*: Ports"),
+        ({"account": Context(MemoryAccount())}, "account = .*context.account"),
+        ({"on_event": 5}, "on_event = 5: a function"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
+def test_what_it_cannot_be_made_of_is_named(kind: type, given: dict[str, Any], why: str) -> None:
+    with pytest.raises(SettingsError, match=why):
+        kind("audit", **{"stream": "orders", **given})
+
+
+def test_on_a_loop_there_is_no_handler() -> None:
+    with pytest.raises(SettingsError, match=r"handler = .*: left out to pull records"):
+        AsyncConsumer("audit", "orders", handler=print)
 
 
 def test_a_handler_may_stop_it_and_everything_is_checkpointed_and_released(ports: Ports) -> None:

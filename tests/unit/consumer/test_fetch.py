@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
-from sublet import SettingsError
+from sublet import Consumer, SettingsError
+from sublet.consumer.group import Group
 from sublet.consumer.record import Record
 from sublet.decisions.fleet_status import ShardState
 from sublet.decisions.work_distribution import GroupLoad, WorkerLoad
+from sublet.memory import MemoryStream, memory_ports
 from sublet.memory.failure_destination import MemoryDestination
 
 from tests.doubles.pulled import SECOND, PulledWorld
@@ -159,6 +163,29 @@ def test_a_fetch_needs_a_maximum_and_a_consumer_with_a_handler_is_not_pulled_fro
         world.consumer(handler=lambda _batch: None).fetch(1)
     with pytest.raises(SettingsError, match="handler"):
         world.consumer().run()
+
+
+def test_who_waits_again_and_again_is_told_once() -> None:
+    world = PulledWorld()
+    with world.consumer(ack_wait=SECOND) as consumer:
+        world.put(["a0"])
+        assert consumer.next(expires=1) is not None
+        for _ in range(5):
+            consumer.next(expires=1)  # comes again, is forgotten again
+        assert consumer._group.lasting is not None
+        assert not consumer._group.lasting.buffer._waiters
+
+
+def test_threads_that_use_a_consumer_first_share_it() -> None:
+    consumer = Consumer("orders", "events", ports=memory_ports(MemoryStream(1, name="events")))
+    together = Barrier(8)
+
+    def group(_: int) -> Group:
+        together.wait()
+        return consumer._group
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(map(id, threads.map(group, range(8))))) == 1
 
 
 def test_a_nakked_record_comes_again_after_its_delay_and_what_followed_of_its_key_after_it() -> None:

@@ -121,6 +121,13 @@ def test_in_progress_begins_ack_wait_anew() -> None:
     assert after.is_out(0, 1)
 
 
+def test_a_nak_of_an_earlier_record_brings_none_of_its_key_sooner() -> None:
+    """What comes later of a key comes after it: so the latest of their moments is that of all."""
+    state = naked(naked(handed_out("a", "a"), 1, at=NOW + 9 * SECOND), 0, at=NOW)
+    assert state.come_again(NOW + 8 * SECOND)[1] == ()
+    assert state.come_again(NOW + 9 * SECOND)[1] == (0, 1)
+
+
 def test_a_void_delivery_can_neither_be_nakked_nor_kept_in_progress() -> None:
     state = naked(handed_out("a"), 0)
     assert state.nak(0, 1, NOW) is None

@@ -11,6 +11,7 @@ from sublet.decisions.pull_request import (
     Demand,
     FetchProgress,
     Size,
+    as_duration,
     buffering_of,
     consume_of,
     fetch_of,
@@ -188,6 +189,19 @@ def test_a_duration_is_a_number_of_seconds_that_there_may_be(expires: Any) -> No
         SettingsError, match=r"expires = .*: a number of seconds|expires = .*: at most 365 days"
     ):
         patience_of(expires)
+
+
+@pytest.mark.parametrize(
+    ("expires", "why"), [(True, "a number"), (-1, "not negative"), (-SECOND, "not negative")]
+)
+def test_a_duration_is_a_number_and_not_negative(expires: Any, why: str) -> None:
+    with pytest.raises(SettingsError, match=f"delay = .*: {why}"):
+        as_duration("delay", expires)
+
+
+def test_what_no_buffer_takes_is_told_with_what_it_takes() -> None:
+    with pytest.raises(TypeError, match="'batch': messages and consume take max_records, max_bytes"):
+        buffering_of(batch=5)
 
 
 def test_a_duration_is_at_most_as_long_as_kinesis_keeps_any_record() -> None:

@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from sublet.account import Account
-from sublet.aio.consuming import Callback, Consuming
+from sublet.aio.consuming import Callback, Consuming, check_callback
 from sublet.aio.record import Record
 from sublet.aio.records import Records
-from sublet.consumer.defaults import of_this_process, pull_settings
+from sublet.consumer.defaults import check_given, of_this_process, pull_settings
 from sublet.consumer.group import Group
 from sublet.consumer.world import World, world_of
 from sublet.decisions.consumer_definition import checked_terms
@@ -50,6 +50,7 @@ class Consumer:
         on_event: Callable[[Event], object] | None = None,
         **settings: Any,
     ) -> None:
+        check_given(ports, account, on_event)
         self.settings = pull_settings(application, stream, settings)
         checked_terms(self.settings, ack_wait, max_ack_pending)
 
@@ -145,7 +146,11 @@ class Consumer:
         on_event: Callable[[Event], object] | None = None,
         **buffering: Unpack[Buffering],
     ) -> Consuming:
-        """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks."""
+        """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks.
+
+        Raises SettingsError for any other.
+        """
+        check_callback(callback)
         demand, patience = buffering_of(**buffering)
         lanes = lanes_of(partition_by_key)
         records = self._pull(demand, patience, on_event=on_event)

@@ -8,12 +8,21 @@ from collections.abc import Awaitable, Callable
 
 from sublet.aio.record import Record
 from sublet.aio.records import Records
-from sublet.consumer.consuming import failed
-from sublet.errors import SubletError
-from sublet.handlers.contract import check_ran
+from sublet.consumer.consuming import come_again
+from sublet.errors import SettingsError, SubletError
+from sublet.handlers.contract import check_ran, is_async, misfit
 from sublet.settings import Settings
 
 Callback = Callable[[Record], Awaitable[object]]
+
+
+def check_callback(callback: object) -> None:
+    """Raises SettingsError for one that cannot be awaited: it would be called, and called again."""
+    problem = misfit(callback, ("record",))
+    if problem is None and callable(callback) and not is_async(callback):
+        problem = "is not async: make it `async def`, or use sublet.Consumer"
+    if problem is not None:
+        raise SettingsError("callback", callback, f"it {problem}")
 
 
 class Consuming:
@@ -93,11 +102,10 @@ class Consuming:
             returned = await self._callback(record)
             if self._auto_ack:
                 check_ran(returned)
-        except (Exception, asyncio.CancelledError) as failure:
+        except (Exception, BaseExceptionGroup, SystemExit, asyncio.CancelledError) as failure:
             if isinstance(failure, asyncio.CancelledError) and _is_cancelled():
                 raise
-            if (event := failed(record.plain, failure, self._settings)) is not None:
-                self._records.tell(event)
+            come_again(record.plain, failure, self._settings, self._records.membership)
         else:
             if self._auto_ack:
                 await record.ack()

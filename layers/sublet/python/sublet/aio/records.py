@@ -11,9 +11,9 @@ from typing import Self
 
 from sublet.aio.record import Record
 from sublet.aio.waiter import LoopWaiter
+from sublet.consumer.membership import Membership
 from sublet.consumer.puller import Puller
 from sublet.consumer.turn import Delivery
-from sublet.decisions.pull_events import Event
 
 HOLDS_LOOP = 0.0005
 """Seconds: records that are there already are handed out for so long before other tasks have their turn. Less than a millisecond:
@@ -58,10 +58,13 @@ class Records:
         found = self._puller.look()
         while isinstance(found, timedelta):
             changed = LoopWaiter()
-            found = self._puller.look(changed)
-            if isinstance(found, timedelta):
-                await changed.wait(found)
-                self._turn_ends = self._time() + HOLDS_LOOP
+            try:
+                found = self._puller.look(changed)
+                if isinstance(found, timedelta):
+                    await changed.wait(found)
+                    self._turn_ends = self._time() + HOLDS_LOOP
+            finally:
+                self._buffer.leave(changed)
         if found is None:
             raise StopAsyncIteration
         self._last, self._taken = found, self._puller.pull.ahead.popleft
@@ -76,9 +79,9 @@ class Records:
     def closed(self) -> bool:
         return self._puller.is_over
 
-    def tell(self, event: Event) -> None:
-        """To who listens to events."""
-        self._puller.membership.tell(event)
+    @property
+    def membership(self) -> Membership:
+        return self._puller.membership
 
     def stop(self) -> None:
         """At once: nothing more comes, and what is buffered goes back."""

@@ -48,7 +48,8 @@ class Buffer:
         """Nothing is to come again before."""
         self._admission = Admission(self._totals)
         self._pulls: list[Pull] = []
-        self._waiters: list[Waiter] = []
+        self._waiters: dict[Waiter, None] = {}
+        """In the order in which they began."""
         self._turn: Turn | None = None
         """Of the only one who pulls."""
         self._in_a_turn = 0
@@ -94,11 +95,14 @@ class Buffer:
                 if queue is None or queue.is_idle or self._is_closed:
                     return queue is None or queue.is_idle
                 changed = self.tasks.signal()
-                self._waiters.append(changed)
+                self._waiters[changed] = None
                 batch = queue.batch
-            if batch is not None and batch.remaining_time_in_millis() == 0:
+            is_to_be_left = batch is not None and batch.remaining_time_in_millis() == 0
+            if not is_to_be_left:
+                changed.wait(LOOKS_AGAIN)
+            self.leave(changed)
+            if is_to_be_left:
                 return False
-            changed.wait(LOOKS_AGAIN)
 
     def close_shard(self, shard_id: str) -> None:
         """Its lease is gone: what is buffered or out comes again to whoever has it next."""
@@ -146,7 +150,7 @@ class Buffer:
         """The next record, which is out from now on; those that follow may be taken from `pull.ahead`, while their turn lasts.
         None: it is over. Raises what has ended the membership.
 
-        LookAgain: nothing yet. The waiter, if there is one, is told once when something has changed.
+        LookAgain: nothing yet. The waiter, if there is one, is told once when something has changed, unless it leaves.
         """
         forgotten: list[ShardQueue] = []
         with self._lock:
@@ -154,7 +158,7 @@ class Buffer:
             if (
                 waiter is not None
             ):  # before it looks: who tells it without the lock has changed something by then
-                self._waiters.append(waiter)
+                self._waiters[waiter] = None
             found = self._take(pull, forgotten)
         for queue in forgotten:
             self.tell(Event(EventKind.ACK_WAIT_OVER, queue.shard_id))
@@ -322,8 +326,12 @@ class Buffer:
             self._note_turn()
             if self._is_closed or not any(queue.acknowledging.out for queue in self._queues.values()):
                 return True
-            self._waiters.append(waiter)
+            self._waiters[waiter] = None
             return False
+
+    def leave(self, waiter: Waiter) -> None:
+        """It waits no more, told or not. Without the lock, which a forked child has not."""
+        self._waiters.pop(waiter, None)
 
     def stop(self) -> None:
         """Hand out nothing any more, and let go of whoever waits. What is finished can still be checkpointed."""
@@ -347,8 +355,8 @@ class Buffer:
     def _changed(self) -> None:
         if not self._waiters:
             return
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
+        waiters, self._waiters = self._waiters, {}
+        for waiter in list(waiters):
             waiter.set()
 
     def _admit_if_low(self) -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from sublet.consumer.defaults import of_this_process, process_defaults, pull_settings
+from sublet.consumer.defaults import check_given, of_this_process, process_defaults, pull_settings
 from sublet.errors import SettingsError
 from sublet.handler import UserHandler
 from sublet.handlers.load import handler_of
@@ -72,6 +72,7 @@ class Consumer:
         from sublet.decisions.consumer_definition import checked_terms
         from sublet.system.threads import ThreadTasks
 
+        check_given(ports, account, on_event)
         if handler is None:
             self.settings = pull_settings(application, stream, settings)
         else:
@@ -99,6 +100,7 @@ class Consumer:
 
         self._world = world
         self._known_group: Group | None = None
+        self._first_use = self._tasks.lock()
 
     def run(self, *, until_signalled: bool = False, create_tables: bool = True) -> None:
         """Consume until `stop`; then checkpoint and release every lease, so that others go on at once, and return.
@@ -137,11 +139,12 @@ class Consumer:
 
     @property
     def _group(self) -> Group:
-        if self._known_group is None:
-            from sublet.consumer.group import Group
+        with self._first_use:
+            if self._known_group is None:
+                from sublet.consumer.group import Group
 
-            self._known_group = Group(self._world())
-        return self._known_group
+                self._known_group = Group(self._world())
+            return self._known_group
 
     @property
     def _pulled(self) -> Group:
@@ -249,7 +252,7 @@ class Consumer:
         lanes = None if partition_by_key is None else lanes_of(partition_by_key)
         group, records = self._pulled, self._pull(demand, patience, on_event=on_event)
         return Consuming(
-            records, callback, tasks=group.world.tasks, settings=self.settings, tell=records.tell, auto_ack=auto_ack,
+            records, callback, tasks=group.world.tasks, settings=self.settings, auto_ack=auto_ack,
             lanes=lanes, bound=demand.max_records,
         )  # fmt: skip
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sublet.consumer.lanes import Lanes
+from sublet.consumer.membership import Membership
 from sublet.consumer.pulling import Records
 from sublet.consumer.record import Record
-from sublet.decisions.pull_events import Event, EventKind
 from sublet.decisions.window import handler_backoff
 from sublet.errors import SettingsError
 from sublet.handlers.contract import check_ran, misfit
@@ -27,7 +27,8 @@ def check_callback(callback: object) -> None:
 class Consuming:
     """A consume under way.
 
-    A callback that raises leaves its record to come again after `handler_backoff`, longer with each time, and an event tells it.
+    A callback that raises leaves its record to come again after `handler_backoff`, longer with each time; the log and an event
+    tell it.
     With `auto_ack` a record is done when its call has returned.
     """
 
@@ -38,7 +39,6 @@ class Consuming:
         *,
         tasks: Tasks,
         settings: Settings,
-        tell: Callable[[Event], None],
         auto_ack: bool,
         lanes: int | None,
         bound: int,
@@ -46,7 +46,6 @@ class Consuming:
         self._records = records
         self._callback = callback
         self._settings = settings
-        self._tell = tell
         self._auto_ack = auto_ack
         self._is_stopped = False
         self._lanes = None if lanes is None else Lanes(self._call, lanes, bound, tasks)
@@ -93,17 +92,15 @@ class Consuming:
             ):  # who acknowledges by hand may well have left it to others, and return their Future
                 check_ran(returned)
         except BaseException as failure:  # noqa: BLE001 - whatever the user's code raises, SystemExit too: the others go on
-            if (event := failed(record, failure, self._settings)) is not None:
-                self._tell(event)
+            come_again(record, failure, self._settings, self._records.membership)
         else:
             if self._auto_ack:
                 record.ack()
 
 
-def failed(record: Record, failure: BaseException, settings: Settings) -> Event | None:
-    """Have a record come again whose callback raised, and what is to be told of it; None if nothing hangs on it any more."""
+def come_again(record: Record, failure: BaseException, settings: Settings, membership: Membership) -> None:
+    """Have a record come again whose callback raised, unless nothing hangs on it any more."""
     again_after = handler_backoff(record.attempt, settings)
-    if not record.nak(again_after):
-        return None
-    what = f"{type(failure).__name__}; {record!r} comes again after {again_after}"
-    return Event(EventKind.CALLBACK_FAILED, record.shard_id, what)
+    if record.nak(again_after):
+        what = f"{type(failure).__name__}; {record!r} comes again after {again_after}"
+        membership.tell_callback_failed(record.shard_id, what, failure)

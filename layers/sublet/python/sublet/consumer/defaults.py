@@ -10,6 +10,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from sublet.errors import SettingsError
+from sublet.ports import Ports
 from sublet.protocol.stream_identity import stream_settings
 from sublet.settings import Checkpointing, Mode, Settings
 
@@ -23,6 +25,16 @@ def process_defaults(application: str, start: str | None = None) -> dict[str, An
     return {"mode": Mode.CONTINUOUS, "worker_id": worker_id, "handler_timeout": timedelta(minutes=15)}
 
 
+def check_given(ports: object, account: object, on_event: object) -> None:
+    """Raises SettingsError for what is none, before the first use of it does in its own words."""
+    if ports is not None and not isinstance(ports, Ports):
+        raise SettingsError("ports", ports, "Ports: sublet.memory.memory_ports(stream), or left out")
+    if account is not None and not hasattr(account, "compose"):
+        raise SettingsError("account", account, "an account: of a context, `context.account`; or left out")
+    if on_event is not None and not callable(on_event):
+        raise SettingsError("on_event", on_event, "a function that takes an event")
+
+
 def of_this_process(settings: Settings, given: Mapping[str, Any], made_in: int) -> Settings:
     """Of a consumer that was `made_in` a process from which this one may have been forked: two children are two workers."""
     if os.getpid() == made_in or "worker_id" in given:
@@ -32,6 +44,10 @@ def of_this_process(settings: Settings, given: Mapping[str, Any], made_in: int) 
 
 def pull_settings(application: str, stream: str, given: Mapping[str, Any]) -> Settings:
     """Of a consumer that is pulled from. Raises SettingsError."""
+    if "handler" in given:
+        raise SettingsError(
+            "handler", given["handler"], "left out to pull records; sublet.Consumer has one called"
+        )
     defaults = process_defaults(application) | _PULLED
     return Settings(**{**defaults, **given, "application": application, **stream_settings(stream)})
 

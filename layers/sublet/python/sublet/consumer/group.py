@@ -129,8 +129,8 @@ class Group:
         hold = Hold() if self.lasting is None else None
         membership = self.lasting or self._held(hold or Hold(), steals=not expires)
         membership.idle_heartbeat = max(membership.idle_heartbeat, patience.idle_heartbeat)
-        if on_event is not None:
-            membership.listeners.append(on_event)
         now = self.world.clock.steady()
         pull = Pull(wants, now + patience.expires if expires else None, acks)
-        return Puller(membership, pull, self.world.clock, hold, patience.expires if expires else None)
+        return Puller(
+            membership, pull, self.world.clock, hold, patience.expires if expires else None, on_event
+        )

@@ -128,6 +128,7 @@ class Membership:
             if self.buffer.has_none_out(said):
                 break
             said.wait(left)
+            self.buffer.leave(said)
         self.let_go(hold)
 
     def _run(self, after: Signal | None) -> None:
@@ -185,6 +186,13 @@ class Membership:
     def _fail(self, fault: BaseException) -> None:
         self.buffer.fail(fault)
         self._stop.set()
+
+    def tell_callback_failed(self, shard_id: str, what: str, failure: BaseException) -> None:
+        """To the log, with its traceback if that is wanted, and to all who listen."""
+        if self._log is not None:
+            how = self._world.settings.log_exceptions
+            self._log.error("callback failed", shard_id=shard_id, what=what, **exception_fields(failure, how))
+        self.tell(Event(EventKind.CALLBACK_FAILED, shard_id, what))
 
     def tell(self, event: Event) -> None:
         """To all who listen. What one of them raises is logged: it may be the thread of a lease that tells it."""

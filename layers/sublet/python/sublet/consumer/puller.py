@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
 from sublet.consumer.delivery import LookAgain, Pull, Waiter
 from sublet.consumer.membership import Hold, Membership
 from sublet.consumer.turn import Delivery
+from sublet.decisions.pull_events import Event
 from sublet.ports import Clock
 
 LONG = timedelta(days=1)
@@ -18,6 +20,7 @@ LONG = timedelta(days=1)
 class Puller:
     """hold     on the membership, for this one; None inside of a `with` block, which has one
     lingers  how long it is held after this one is over, if something is still out (None: not at all)
+    on_event told of events until it is closed
     """
 
     membership: Membership
@@ -25,9 +28,12 @@ class Puller:
     clock: Clock
     hold: Hold | None = None
     lingers: timedelta | None = None
+    on_event: Callable[[Event], object] | None = None
     is_over: bool = False
 
     def __post_init__(self) -> None:
+        if self.on_event is not None:
+            self.membership.listeners.append(self.on_event)
         self.membership.buffer.begin(self.pull)
         if self.hold is not None and self.lingers is not None and self.pull.expires_at is not None:
             self.hold.until = self.pull.expires_at + self.lingers  # though nobody asks any more
@@ -84,3 +90,5 @@ class Puller:
         self.finish()
         if self.hold is not None and not self.membership.is_inherited:
             self.membership.let_go_and_wait(self.hold)
+        if self.on_event in self.membership.listeners:
+            self.membership.listeners.remove(self.on_event)

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
+from sublet.consumer.membership import Membership
 from sublet.consumer.puller import Puller
 from sublet.consumer.record import Record
 from sublet.consumer.turn import LASTS, Delivery
-from sublet.decisions.pull_events import Event
 from sublet.ports import Tasks
 
 
@@ -53,9 +53,12 @@ class Records:
         found = self._puller.look()
         while isinstance(found, timedelta):
             changed = self._tasks.signal()
-            found = self._puller.look(changed)
-            if isinstance(found, timedelta):
-                changed.wait(found)
+            try:
+                found = self._puller.look(changed)
+                if isinstance(found, timedelta):
+                    changed.wait(found)
+            finally:
+                self._buffer.leave(changed)
         if found is None:
             raise StopIteration
         self._last, self._turn_ends = found, self._steady() + LASTS
@@ -66,9 +69,9 @@ class Records:
     def closed(self) -> bool:
         return self._puller.is_over
 
-    def tell(self, event: Event) -> None:
-        """To who listens to events."""
-        self._puller.membership.tell(event)
+    @property
+    def membership(self) -> Membership:
+        return self._puller.membership
 
     def stop(self) -> None:
         """At once: nothing more comes, and what is buffered goes back. From a signal handler too."""

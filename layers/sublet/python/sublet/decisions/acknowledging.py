@@ -90,16 +90,20 @@ class Acknowledging(Struct, frozen=True):
         return Acknowledging(self.finished.finish(number, number + 1), out, self.held, self.attempts)
 
     def nak(self, number: int, attempt: int, again_at: datetime) -> Acknowledging | None:
-        """It comes again, not before the moment; what is out of its key and later is void, and comes again after it."""
+        """It comes again, not before the moment, nor that of another of its key that waits; what is out of its key and later is
+        void, and comes again after it.
+        """
         if not self.is_out(number, attempt):
             return None
         key = self.out[number].key
         again = {n: o for n, o in self.out.items() if n >= number and o.key == key}
-        waiting = self.held[key].numbers if key in self.held else ()
+        known = self.held.get(key)
+        waiting = () if known is None else known.numbers
+        until = again_at if known is None else max(again_at, known.until)
         return replace(
             self,
             out={n: o for n, o in self.out.items() if n not in again},
-            held={**self.held, key: Held(again_at, tuple(sorted((*again, *waiting))))},
+            held={**self.held, key: Held(until, tuple(sorted((*again, *waiting))))},
             attempts={**self.attempts, **{n: o.attempt for n, o in again.items()}},
         )
 

@@ -187,7 +187,11 @@ def buffering_of(
     idle_heartbeat: timedelta | float | None = None,
     **maxima: int | None,
 ) -> tuple[Demand, Patience]:
-    """Of `Buffering`."""
+    """Of `Buffering`. Raises TypeError for what is none of it."""
+    unknown = maxima.keys() - Buffering.__annotations__.keys()
+    if unknown:
+        known = ", ".join(Buffering.__annotations__)
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}: messages and consume take {known}")
     return consume_of(**maxima), patience_of(expires, idle_heartbeat)
 
 
@@ -244,9 +248,17 @@ def patience_of(
 def as_duration(name: str, given: timedelta | float) -> timedelta:
     """Seconds, or a timedelta as it is. Raises SettingsError for what is neither, or longer than Kinesis keeps any record."""
     try:
-        lasts = given if isinstance(given, timedelta) else timedelta(seconds=given)
+        lasts = given if isinstance(given, timedelta) else timedelta(seconds=_number(given))
     except (TypeError, ValueError, OverflowError):  # text; no number; and more than there is time
         raise SettingsError(name, given, "a number of seconds, or a timedelta") from None
+    if lasts < timedelta(0):
+        raise SettingsError(name, str(lasts), "not negative")
     if lasts > LONGEST_RETENTION:
         raise SettingsError(name, str(lasts), f"at most {LONGEST_RETENTION.days} days")
     return lasts
+
+
+def _number(given: float) -> float:
+    if isinstance(given, bool):
+        raise TypeError(given)
+    return given

@@ -45,7 +45,7 @@ def misfit(function: object, called_with: Sequence[str], *, is_awaited: bool = T
             "is a generator: calling it runs nothing of it, and its records would count as done; "
             "make it a plain function, or async def without yield"
         )
-    if not is_awaited and inspect.iscoroutinefunction(_called(function)):
+    if not is_awaited and is_async(function):
         return "is async, and is called where nobody awaits it: use sublet.aio, or make it a plain function"
     return _wrong_arguments(function, called_with)
 
@@ -93,6 +93,11 @@ def check_returned(returned: object) -> None:
         f"the handler returned {_a(returned)}, which is ignored: a call that returns has handled its whole batch",
         stacklevel=2,
     )
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Whether a call of it makes a coroutine: of a function, a partial of one, or an object's `__call__`."""
+    return inspect.iscoroutinefunction(_called(function))
 
 
 def _called(function: Callable[..., object]) -> object:

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from sublet.errors import SettingsError
+
 
 class StreamIdentity(Struct, frozen=True):
     """`created_at` is Kinesis' own, UTC-aware, to the millisecond at best."""
@@ -38,7 +40,14 @@ class StreamArn(Struct, frozen=True):
 
 
 def stream_settings(stream: str) -> dict[str, str]:
-    """The settings that say which stream, by its name or its ARN."""
+    """The settings that say which stream, by its name or its ARN. Raises SettingsError for what is neither."""
+    if not isinstance(stream, str):
+        raise SettingsError("stream", stream, "a stream's name, or its ARN, as text")
     if stream.startswith("arn:"):
-        return {"stream": StreamArn.parse(stream).stream, "stream_arn": stream}
+        name = StreamArn.parse(stream).stream
+        if not name:
+            raise SettingsError(
+                "stream", stream, "the ARN of a stream: arn:aws:kinesis:REGION:ACCOUNT:stream/NAME"
+            )
+        return {"stream": name, "stream_arn": stream}
     return {"stream": stream}
