@@ -248,6 +248,32 @@ def test_what_is_too_old_is_set_aside_without_a_call() -> None:
     assert (data_of(kept), kept.condition, kept.has_raised) == ([b"old"], "RecordAgeExceeded", False)
 
 
+def test_what_is_set_aside_bears_the_failure_of_the_last_call_that_it_was_in_itself() -> None:
+    """The first record alone is called until the others behind it are too old: they were in larger calls."""
+    settings = replace(
+        NO_WAITING, on_failure=QUEUE, on_failure_details=FailureDetails.FULL, bisect_batch_on_function_error=True,
+        maximum_record_age=timedelta(hours=1), handler_attempts=1_000, handler_backoff_max=MINUTE,
+    )  # fmt: skip
+    world = EngineWorld(settings)
+    world.put("1", "2", "3", "4")
+
+    def script(batch: Batch) -> None:
+        raise ValueError(f"{len(batch.records)} records")
+
+    world.handler.script = script
+    world.window(lasts=3 * 60 * MINUTE)
+    told = [
+        (data_of(kept), kept.failure and kept.failure.text, kept.attempts) for kept in world.destination.taken
+    ]
+    assert [data for data, *_ in told] == [[b"1"], [b"2"], [b"3", b"4"]]
+    assert ["ValueError: 1 records" in str(told[0][1]), "ValueError: 2 records" in str(told[1][1])] == [
+        True,
+        True,
+    ]
+    assert "ValueError: 4 records" in str(told[2][1])
+    assert [attempts for *_, attempts in told][1:] == [1, 1]
+
+
 def test_no_text_of_an_exception_reaches_the_destination_unless_asked_for() -> None:
     for details in FailureDetails:
         world, _ = world_with(replace(RETRY_TWICE, on_failure_details=details), "bad")

@@ -16,7 +16,7 @@ from sublet.consumer.turn import Delivery
 from sublet.consumer.watched_ports import Signs, watched
 from sublet.consumer.world import World, limits_of
 from sublet.decisions.consumer_definition import Options, by_definition
-from sublet.decisions.failure_policy import Condition, Run, SetAside
+from sublet.decisions.failure_policy import Answer, Condition, Run, SetAside
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.setting_aside import SettingAside
@@ -224,4 +224,4 @@ def _set_aside(ports: Ports, settings: Settings, delivery: Delivery, reason: str
         delivery.queue.shard_id, settings.worker_id or settings.application,
     )  # fmt: skip
     step = SetAside(Run(0, 1, delivery.attempt), Condition.TERMINATED, reason)
-    return given.put([delivery.record], step, None, has_raised=False)
+    return given.put([delivery.record], step, Answer(0))

@@ -9,7 +9,7 @@ A batch's `Course` is a value. Whoever carries it out asks `next_step`, does wha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -56,10 +56,12 @@ class Answer(NamedTuple):
 
     done       records, from the run's first, that are finished: all of them when it succeeded
     has_raised it raised, or was cut off. Otherwise it returned, and named what it could not do
+    failure    what it raised, for whoever is told of the records
     """
 
     done: int
     has_raised: bool = False
+    failure: BaseException | None = None
 
 
 class Call(NamedTuple):
@@ -74,6 +76,27 @@ class SetAside(NamedTuple):
     run: Run
     condition: Condition
     why: str
+
+
+class Called(NamedTuple):
+    """A call that did not do all of its run."""
+
+    run: Run
+    answer: Answer
+
+
+def after_answer(called: Sequence[Called], run: Run, answer: Answer) -> tuple[Called, ...]:
+    """Of the calls so far the one that each of the records left was in last: a run is called whole, and split into runs of its
+    own, so the last of those that it lies in."""
+    around = (each for each in called if each.run.end > run.end)
+    return (*around, Called(run, answer)) if answer.done < run.size else tuple(around)
+
+
+def last_answer(called: Sequence[Called], run: Run) -> Answer | None:
+    """None: these records have been in no call in this window."""
+    return next(
+        (each.answer for each in reversed(called) if each.run.start <= run.start < each.run.end), None
+    )
 
 
 class Wait(NamedTuple):

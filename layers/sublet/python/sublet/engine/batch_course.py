@@ -10,16 +10,19 @@ from sublet.decisions.failure_policy import (
     Answer,
     ArrivedAt,
     Call,
+    Called,
     Course,
     Done,
     GiveUp,
     Run,
     SetAside,
     Wait,
+    after_answer,
     after_call,
     after_refusal,
     after_setting_aside,
     after_waiting,
+    last_answer,
     next_step,
 )
 from sublet.settings import Settings
@@ -34,8 +37,11 @@ class Acts(Protocol):
     def call(self, run: Run) -> Answer | None:
         """Hand these records over; None: no call may be made any more."""
 
-    def set_aside(self, step: SetAside) -> bool | None:
-        """Whether the destination has them. If so they have been gone past when this returns. None: this is not the time."""
+    def set_aside(self, step: SetAside, last: Answer | None) -> bool | None:
+        """Whether the destination has them. If so they have been gone past when this returns. None: this is not the time.
+
+        `last`: the handler's to the last call that they were in; None if they were in none in this window.
+        """
 
     def wait(self, lasts: timedelta) -> bool:
         """Whether to go on afterwards."""
@@ -48,15 +54,17 @@ def carry_out(
     course: Course, acts: Acts, arrived: ArrivedAt, now: Callable[[], datetime], settings: Settings
 ) -> Course:
     """What is left of it: nothing, or what was given up or not called any more."""
+    called: tuple[Called, ...] = ()
     while True:
         match next_step(course, arrived, now(), acts.time_left(), settings):
             case Call(run):
                 answer = acts.call(run)
                 if answer is None:
                     return course
+                called = after_answer(called, run, answer)
                 course = after_call(course, answer, settings)
             case SetAside(run) as step:
-                is_taken = acts.set_aside(step)
+                is_taken = acts.set_aside(step, last_answer(called, run))
                 if is_taken is None:
                     return course
                 course = after_setting_aside(course, run) if is_taken else after_refusal(course)

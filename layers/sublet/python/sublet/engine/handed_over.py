@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class HandedOver:
-    """The acts of a batch's course. `last` is the last call."""
+    """The acts of a batch's course."""
 
     handling: Handling
     records: Sequence[UserRecord]
     millis_behind_latest: int
-    last: HandlerCall | None = field(default=None, init=False)
 
     def arrived(self, place: int) -> datetime:
         return self.records[place].approximate_arrival_timestamp
@@ -46,23 +45,21 @@ class HandedOver:
                 if handling.held.is_lost:
                     return None
             called = records if run.size == len(records) else records[run.start : run.end]
-            self.last = handling.call(called, self.millis_behind_latest, run.attempts + 1)
-        handling.handled += self.last.finished
+            made = handling.call(called, self.millis_behind_latest, run.attempts + 1)
+        handling.handled += made.finished
         if run.size < len(records):
             handling.progress.write_if_due()
-        if self.last.is_held_up and not self.last.finished:
+        if made.is_held_up and not made.finished:
             return None  # no attempt of its own
-        return Answer(self.last.finished, has_raised=_has_raised(self.last))
+        return Answer(made.finished, _has_raised(made), made.failure)
 
-    def set_aside(self, step: SetAside) -> bool | None:
+    def set_aside(self, step: SetAside, last: Answer | None) -> bool | None:
         """Set aside first, then checkpoint past: a crash in between sets aside twice, and loses nothing."""
         handling, run = self.handling, step.run
         if not handling.may_call():
             return None
         records = self.records[run.start : run.end]
-        failure = None if self.last is None else self.last.failure
-        has_raised = run.attempts > 0 if self.last is None else _has_raised(self.last)
-        if not self._setting_aside().put(records, step, failure, has_raised):
+        if not self._setting_aside().put(records, step, last):
             return False
         handling.progress.finish(records[-1].checkpoint)
         handling.progress.write()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sublet.decisions.failure_policy import SetAside
+from sublet.decisions.failure_policy import Answer, SetAside
 from sublet.engine.exception_fields import exception_text, frames_of
 from sublet.errors import DestinationRefused
 from sublet.metric_names import Metric
@@ -29,13 +29,17 @@ class SettingAside:
     shard_id: str
     holder: str
 
-    def put(
-        self, records: Sequence[UserRecord], step: SetAside, failure: BaseException | None, has_raised: bool
-    ) -> bool:
-        """Whether the destination has them all. Its refusal is seen in the log, a metric and an alarm."""
+    def put(self, records: Sequence[UserRecord], step: SetAside, last: Answer | None) -> bool:
+        """Whether the destination has them all. Its refusal is seen in the log, a metric and an alarm.
+
+        `last`: the handler's answer to the last call that they were in, perhaps with others that have been split off since.
+        """
+        attempts = max(step.run.attempts, 0 if last is None else 1)
+        failure = None if last is None else last.failure
+        has_raised = attempts > 0 if last is None else last.has_raised
         batch = SetAsideBatch(
             self.settings.application, self.stream, self.settings.stream_arn, self.shard_id, tuple(records),
-            step.condition, step.run.attempts, self.now(), self.holder, self.settings.handler,
+            step.condition, attempts, self.now(), self.holder, self.settings.handler,
             told(failure, self.settings), has_raised,
         )  # fmt: skip
         fields = {

@@ -59,7 +59,7 @@ class SetAsideBatch:
 
     condition   in ESM's words
     attempts    calls of the handler, and crashes, with the first of them
-    failure     the last one; None where it was never called, or died, or only named what it could not do
+    failure     of the last call that they were in; None where there was none, or it died, or only named what it could not do
     has_raised  it raised or died, and did not just say so
     holder      of the lease: which worker item and invocation
     """

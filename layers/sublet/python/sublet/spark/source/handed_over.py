@@ -72,14 +72,12 @@ class TaskBatch:
             )
             self.failure = failure
             self.handled += done
-            return Answer(done, has_raised=not isinstance(failure, BatchItemsFailed))
+            return Answer(done, not isinstance(failure, BatchItemsFailed), failure)
         self.handled += run.size
         return Answer(run.size)
 
-    def set_aside(self, step: SetAside) -> bool:
-        has_raised = self.failure is not None and not isinstance(self.failure, BatchItemsFailed)
-        records = self.records[step.run.start : step.run.end]
-        return self.aside.put(records, step, self.failure, has_raised)
+    def set_aside(self, step: SetAside, last: Answer | None) -> bool:
+        return self.aside.put(self.records[step.run.start : step.run.end], step, last)
 
     def wait(self, lasts: timedelta) -> bool:
         self.sleep(lasts)
