@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from sublet import Consumer, Context, SettingsError, SettingsInConflict, Stream, StreamMode
+from sublet import Consumer, Context, SettingsError, SettingsInConflict, Stream, StreamError, StreamMode
 from sublet.decisions.fleet_status import Position
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.errors import LeaseTableNotFound, StreamNotAdopted
@@ -29,6 +31,41 @@ def context() -> Context:
 @pytest.fixture
 def orders(context: Context) -> Stream:
     return context.stream("orders")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a" * 129, "with a space", "arn:aws:kinesis:us-east-1:000000000000:stream/x"]
+)
+def test_what_can_be_no_stream_s_name_is_refused_over_memory_too(context: Context, name: str) -> None:
+    with pytest.raises(SettingsError, match="1 to 128 of A-Z"):
+        context.create_stream(name)
+    assert context.streams() == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "hash_key", "named"),
+    [
+        ("", b"data", None, "partitionKey is ''; 1 to 256 characters"),
+        ("k" * 257, b"data", None, "1 to 256 characters"),
+        (7, b"data", None, "partitionKey is 7"),
+        ("key", "text", None, "data is a str; bytes"),
+        ("key", None, None, "data is null"),
+        ("key", bytes(10 * 2**20 + 1), None, "at most 10485760 bytes"),
+        ("key", b"data", "abc", "a decimal number below"),
+        ("key", b"data", str(2**128), "a decimal number below"),
+        ("key", b"data", 7, "explicitHashKey is 7"),
+    ],
+)
+def test_a_record_that_kinesis_would_refuse_is_refused_over_memory_too(
+    context: Context, orders: Stream, key: Any, data: Any, hash_key: Any, named: str
+) -> None:
+    with pytest.raises(StreamError, match=re.escape(named)):
+        orders.put(key, data, explicit_hash_key=hash_key)
+
+
+def test_a_record_within_all_limits_is_put(orders: Stream) -> None:
+    put = orders.put("k" * 256, bytes(10 * 2**20), explicit_hash_key=str(2**128 - 1))
+    assert len(orders.get(put.shard_id, put.sequence_number)) == 1
 
 
 def test_limits_and_use(context: Context, orders: Stream) -> None:

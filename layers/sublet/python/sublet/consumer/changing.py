@@ -9,6 +9,7 @@ from sublet.account import Account
 from sublet.decisions.stream_changes import Wanted, changes, check_wanted
 from sublet.errors import StreamNotFound, StreamUnavailable
 from sublet.protocol.stream_info import ACTIVE, StreamInfo, StreamMode
+from sublet.settings import DEFINITIONS
 
 LOOKS_AGAIN = timedelta(seconds=1)
 CHANGES_WITHIN = timedelta(minutes=30)
@@ -16,6 +17,7 @@ CHANGES_WITHIN = timedelta(minutes=30)
 
 
 def create_stream(account: Account, stream: str, wanted: Wanted) -> None:
+    DEFINITIONS["stream"].check(stream)
     check_wanted(wanted)
     is_provisioned = wanted.mode is StreamMode.PROVISIONED
     account.create(stream, 1 if wanted.shards is None and is_provisioned else wanted.shards)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sublet.account import Account
 from sublet.consumer.consumer import Consumer
-from sublet.protocol.records import NewRecord, UserRecord
+from sublet.errors import StreamError
+from sublet.protocol.records import NewRecord, UserRecord, why_not_put
 
 if TYPE_CHECKING:  # what `import sublet` does without
     from sublet.protocol.stream_info import PutRecord, StreamInfo
@@ -69,5 +70,10 @@ class Stream:
         return user_records_at(self._account, self.name, shard_id, sequence_number)
 
     def put(self, partition_key: str, data: bytes, *, explicit_hash_key: str | None = None) -> PutRecord:
-        """One record, as it is; where it was put. If a response is lost on the way, it may be there twice."""
+        """One record, as it is; where it was put. If a response is lost on the way, it may be there twice.
+
+        Raises StreamError for one that no stream takes.
+        """
+        if (why := why_not_put(data, partition_key, explicit_hash_key)) is not None:
+            raise StreamError(f"{self.name} takes no such record: {why}")
         return self._account.put(self.name, NewRecord(data, partition_key, explicit_hash_key))

@@ -13,7 +13,11 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.shard import ChildShard
+from sublet.protocol.shard import HASH_KEY_MAX, ChildShard
+
+DATA_MAX = 10 * 2**20
+KEY_MAX = 256
+"""Kinesis' limits: bytes of a record (where the stream allows so much), characters of a partition key."""
 
 
 class StreamRecord(Struct, frozen=True, gc=False, rename="pascal"):
@@ -78,6 +82,24 @@ class NewRecord(NamedTuple):
     data: bytes
     partition_key: str
     explicit_hash_key: str | None = None
+
+
+def why_not_put(data: object, partition_key: object, explicit_hash_key: object) -> str | None:
+    """What Kinesis would refuse for ever, by its own names; None: it may be put, as far as the record alone tells."""
+    if not isinstance(data, bytes):
+        return f"data is {'null' if data is None else f'a {type(data).__name__}'}; bytes"
+    if len(data) > DATA_MAX:
+        return f"data is {len(data)} bytes; at most {DATA_MAX} bytes"
+    if not isinstance(partition_key, str) or not 1 <= len(partition_key) <= KEY_MAX:
+        return f"partitionKey is {partition_key!r:.300}; 1 to {KEY_MAX} characters"
+    if explicit_hash_key is not None and not _is_hash_key(explicit_hash_key):
+        return f"explicitHashKey is {explicit_hash_key!r:.300}; a decimal number below 2**128, or null"
+    return None
+
+
+def _is_hash_key(text: object) -> bool:
+    is_number = isinstance(text, str) and text.isascii() and text.isdecimal()
+    return is_number and len(str(text)) < 40 and int(str(text)) <= HASH_KEY_MAX
 
 
 class Page(NamedTuple):

@@ -11,17 +11,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from sublet.errors import RowNotWritable, SettingsError
-from sublet.protocol.records import NewRecord
+from sublet.protocol.records import NewRecord, why_not_put
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plainly
 from sublet.spark.read.connection import Connection
 from sublet.spark.release import StreamArrowWriter, arrow_batches
 from sublet.spark.write.putting import AggregatingPutter, Putter, Writer
-
-DATA_MAX = 10 * 2**20
-KEY_MAX = 256
-HASH_KEY_LIMIT = 2**128
-"""Kinesis' limits: bytes of a record (where the stream allows so much), characters of a partition key, hash keys."""
 
 COLUMNS = {
     "data": (BinaryType(), StringType()),
@@ -99,17 +94,9 @@ def new_records(batches: Iterator[pa.RecordBatch]) -> Iterator[NewRecord]:
             yield _checked(*values)
 
 
-def _checked(data: bytes | None, key: str | None, hash_key: str | None) -> NewRecord:
-    if data is None or len(data) > DATA_MAX:
-        raise RowNotWritable(
-            f"data is {'null' if data is None else f'{len(data)} bytes'}; at most {DATA_MAX} bytes"
-        )
-    if not key or len(key) > KEY_MAX:
-        raise RowNotWritable(f"partitionKey is {key!r}; 1 to {KEY_MAX} characters")
-    if hash_key is not None and not (
-        hash_key.isascii() and hash_key.isdecimal() and int(hash_key) < HASH_KEY_LIMIT
-    ):
-        raise RowNotWritable(f"explicitHashKey is {hash_key!r}; a decimal number below 2**128, or null")
+def _checked(data: Any, key: Any, hash_key: Any) -> NewRecord:
+    if (why := why_not_put(data, key, hash_key)) is not None:
+        raise RowNotWritable(why)
     return NewRecord(data, key, hash_key)
 
 
