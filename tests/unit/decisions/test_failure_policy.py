@@ -1,4 +1,5 @@
-"""What the stories of failing batches (tests/scenarios/failure_policy) do not say: what is noted before a call that may kill."""
+"""What the stories of failing batches (tests/scenarios/failure_policy) do not say: what is noted before a call that may kill, and
+which call it was that records failed in last."""
 
 from __future__ import annotations
 
@@ -6,7 +7,17 @@ from dataclasses import replace
 
 import pytest
 from sublet.decisions.crash_caution import Caution
-from sublet.decisions.failure_policy import FOR_EVER, Answer, Course, Run, after_call, is_noted_before
+from sublet.decisions.failure_policy import (
+    FOR_EVER,
+    Answer,
+    Called,
+    Course,
+    Run,
+    after_answer,
+    after_call,
+    is_noted_before,
+    last_answer,
+)
 from sublet.settings import Settings
 
 ONE, TWO = Run(0, 1), Run(0, 2)
@@ -44,3 +55,28 @@ def test_where_nothing_is_left_nothing_was_tried_in_vain() -> None:
 def test_what_follows_on_a_run_that_was_finished_in_part_is_still_to_be_called() -> None:
     settings = Settings(application="orders", stream="events")
     assert after_call(Course((Run(0, 4), Run(4, 8))), Answer(1), settings).runs == (Run(1, 4), Run(4, 8))
+
+
+WHOLE, HALF, FIRST = (
+    Answer(0, has_raised=True, failure=ValueError(text)) for text in ("whole", "half", "first")
+)
+
+
+def test_records_have_the_answer_to_the_smallest_call_that_they_were_in() -> None:
+    called: tuple[Called, ...] = ()
+    for run, answer in ((Run(0, 4), WHOLE), (Run(0, 2), HALF), (Run(0, 1), FIRST), (Run(0, 1, 1), FIRST)):
+        called = after_answer(called, run, answer)
+    found = [last_answer(called, run) for run in (Run(0, 1, 2), Run(1, 2), Run(2, 4), Run(4, 5))]
+    assert found == [FIRST, HALF, WHOLE, None]
+    assert len(called) == 3, "one for each size"
+
+
+def test_a_call_that_did_all_of_its_run_says_nothing_of_what_is_left() -> None:
+    called = after_answer((), Run(0, 4), WHOLE)
+    called = after_answer(called, Run(0, 2), Answer(2))
+    assert last_answer(called, Run(2, 4)) is WHOLE
+
+
+def test_what_follows_on_progress_was_in_that_very_call() -> None:
+    named = Answer(1)
+    assert last_answer(after_answer((), Run(0, 4), named), Run(1, 4)) is named
