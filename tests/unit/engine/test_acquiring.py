@@ -11,6 +11,7 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import Outcome, WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.errors import LeaseTableUnavailable
+from sublet.metric_names import Metric
 from sublet.protocol.lease_writes import WriteKind, delete
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, SHARD, EngineWorld, only, outcomes, raising
@@ -38,6 +39,7 @@ def test_a_table_out_of_reach_is_asked_again_ever_more_seldom_while_there_is_tim
     assert asked == asked_at
     told = [line.fields for line in world.log.lines if line.message == "lease table unavailable"]
     assert told == [{"lease_key": SHARD, "problem": "timed out"}] * len(asked_at)
+    assert sum(world.metrics.values(Metric.LEASES_FAILED, SHARD)) == 1
 
 
 def asking(world: EngineWorld) -> WindowReport:

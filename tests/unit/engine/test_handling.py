@@ -421,6 +421,14 @@ def test_a_lease_acquired_that_fails_is_called_again_like_handle(failures: int, 
     assert world.handler.data() == ([b"a"] if outcome is Outcome.CAUGHT_UP else [])
 
 
+def test_a_lease_acquired_that_fails_is_not_called_again_after_the_deadline() -> None:
+    world = EngineWorld(replace(NO_WAITING, handler_backoff=10 * SECOND))
+    world.handler.on_acquired = raising(ValueError())
+    assert only(world.window(lasts=15 * SECOND)).outcome is Outcome.HANDLER_FAILED
+    assert world.handler.calls == [("lease_acquired", SHARD)] * 2
+    assert world.seconds() == 10
+
+
 def test_what_was_checkpointed_before_a_failure_counts_as_handled() -> None:
     world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
     world.put(*"abcde")
