@@ -4,6 +4,7 @@ which call it was that records failed in last."""
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sublet.decisions.crash_caution import Caution
@@ -12,14 +13,18 @@ from sublet.decisions.failure_policy import (
     Answer,
     Called,
     Course,
+    GiveUp,
     Run,
+    Wait,
     after_answer,
     after_call,
     is_noted_before,
     last_answer,
+    next_step,
 )
 from sublet.settings import Settings
 
+NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 ONE, TWO = Run(0, 1), Run(0, 2)
 
 
@@ -80,3 +85,10 @@ def test_a_call_that_did_all_of_its_run_says_nothing_of_what_is_left() -> None:
 def test_what_follows_on_progress_was_in_that_very_call() -> None:
     named = Answer(1)
     assert last_answer(after_answer((), Run(0, 4), named), Run(1, 4)) is named
+
+
+def test_a_wait_that_would_last_until_the_end_is_not_begun() -> None:
+    settings = Settings(application="orders", stream="events", handler_backoff=timedelta(seconds=10))
+    tired = Course((ONE,), in_a_row=1, is_tired=True)
+    for left, step in ((10, GiveUp), (10.001, Wait)):
+        assert isinstance(next_step(tired, lambda _: NOW, NOW, timedelta(seconds=left), settings), step)
