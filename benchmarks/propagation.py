@@ -2,6 +2,7 @@
 
 Records arrive by chance (Poisson), where each shard gets ten a second and where it gets one in five seconds. Each consumer has
 streams of its own, and the records are put to all of them at the same moments: they share whatever slows the machine.
+Where Java is there, the KCL takes part.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import ExitStack
 from random import Random
 from typing import Any, NamedTuple
 
-from benchmarks import peers
+from benchmarks import java_arrivals, peers
 from benchmarks.consumers.arrivals import stamped
 from benchmarks.runs import Bench, Consumer
 from infra.local.embedded import embedded_aws
@@ -75,7 +76,8 @@ def report(found: Found) -> bool:
 def _measured(bench: Bench, load: Load, consumers: Sequence[Consumer]) -> dict[str, list[float]]:
     kinesis = bench.aws.client("kinesis")
     streams = [f"{each.module}-{load.records}" for each in consumers]
-    for stream in streams:
+    java = {f"{profile}-{load.records}": profile for profile in java_arrivals.profiles()}
+    for stream in (*streams, *java):
         kinesis.create_stream(StreamName=stream, ShardCount=SHARDS)
         kinesis.get_waiter("stream_exists").wait(StreamName=stream, WaiterConfig={"Delay": 1})
     with ExitStack() as stack:
@@ -83,15 +85,26 @@ def _measured(bench: Bench, load: Load, consumers: Sequence[Consumer]) -> dict[s
             each.name: stack.enter_context(bench.started(each, stream, WARM_UP + load.records))
             for each, stream in zip(consumers, streams, strict=True)
         }
+        workers = {
+            java_arrivals.NAMES[profile]: stack.enter_context(java_arrivals.started(bench, profile, stream))
+            for stream, profile in java.items()
+        }
         counted_from: list[float] = []
-        threading.Thread(target=_put_all, args=(kinesis, streams, load, counted_from), daemon=True).start()
+        puts = threading.Thread(
+            target=_put_all, args=(kinesis, (*streams, *java), load, counted_from), daemon=True
+        )
+        puts.start()
         lasts = WARM_UP + 1.5 * load.records / load.rate + PATIENCE
-        told = {name: process.communicate(timeout=lasts)[0] for name, process in started.items()}
-    return {name: _counted(output, counted_from[0]) for name, output in told.items()}
+        told = {
+            name: json.loads(process.communicate(timeout=lasts)[0].splitlines()[-1])
+            for name, process in started.items()
+        }
+        told |= {name: worker.arrivals(WARM_UP + load.records, PATIENCE) for name, worker in workers.items()}
+    return {name: _counted(arrivals, counted_from[0]) for name, arrivals in told.items()}
 
 
-def _counted(output: str, since: float) -> list[float]:
-    return sorted(seconds for put, seconds in json.loads(output.splitlines()[-1]) if put >= since)
+def _counted(arrivals: java_arrivals.Arrivals, since: float) -> list[float]:
+    return sorted(seconds for put, seconds in arrivals if put >= since)
 
 
 def _put_all(kinesis: Any, streams: Sequence[str], load: Load, counted_from: list[float]) -> None:
