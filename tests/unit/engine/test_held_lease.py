@@ -231,6 +231,17 @@ def test_a_release_during_a_handoff_becomes_the_hand_over() -> None:
     assert (row.lease_owner, row.checkpoint_owner) == ("java-2", None)
 
 
+def test_who_knows_that_it_is_asked_for_the_lease_does_not_try_to_release_it() -> None:
+    """A release that waited for the answer that told so."""
+    world = EngineWorld()
+    held, _ = hold(world)
+    world.change_lease(lease_owner="java-2", checkpoint_owner="orders-lambda-0")
+    assert held.write(heartbeat)
+    before = len(world.table.writes)
+    assert held.write(release)
+    assert [write.kind for write in world.table.writes[before:]] == [WriteKind.HAND_OVER]
+
+
 @pytest.mark.parametrize("leave", [release, end])
 def test_a_lease_given_back_is_not_heartbeat_any_more(leave: Callable[[Lease], LeaseWrite]) -> None:
     """The next owner's fence is the counter: one more heartbeat of ours, sent for our last state, would break it."""

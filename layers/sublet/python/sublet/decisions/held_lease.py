@@ -102,6 +102,10 @@ class Holding:
     def may_write(self) -> bool:
         return self.tenure in MAY_WRITE
 
+    def is_asked_for(self, write: LeaseWrite) -> bool:
+        """It is not to be released like that: its next owner is named already."""
+        return self.tenure is Tenure.DRAINING and write.kind is WriteKind.RELEASE
+
     def is_unconfirmed(self, now: Instant, failover_time: timedelta) -> bool:
         """So long without a write of ours that another may have taken it by now: not to be acted on until one succeeds."""
         return now.at_most_since(self.written_at) > failover_time
@@ -134,9 +138,8 @@ def after_write(
     if verdict in _WRITTEN:
         tenure = TENURE_AFTER.get(write.kind, holding.tenure)
         return AfterWrite(replace(after, written_at=sent_at, tenure=tenure), verdict, to.is_done, to.then)
-    is_asked_for_it = to.tenure is Tenure.DRAINING and write.kind is WriteKind.RELEASE
-    then = Then.HAND_OVER if is_asked_for_it else to.then
-    return AfterWrite(replace(after, tenure=to.tenure or holding.tenure), verdict, to.is_done, then)
+    after = replace(after, tenure=to.tenure or holding.tenure)
+    return AfterWrite(after, verdict, to.is_done, Then.HAND_OVER if after.is_asked_for(write) else to.then)
 
 
 def _at(holding: Holding, write: LeaseWrite, row: Lease, applied: bool) -> Holding:

@@ -108,6 +108,10 @@ class HeldLease:
                 write = make(self.lease)
                 if write is None:
                     return True
+                if self._holding.is_asked_for(
+                    write
+                ):  # since it was decided: it has waited for another write's answer
+                    write, make = hand_over(self.lease), hand_over
                 after = self._write(write)
                 if after is None or after.then is Then.NOTHING:
                     return after is not None and after.is_done
