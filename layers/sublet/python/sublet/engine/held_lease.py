@@ -108,9 +108,8 @@ class HeldLease:
                 write = make(self.lease)
                 if write is None:
                     return True
-                if self._holding.is_asked_for(
-                    write
-                ):  # since it was decided: it has waited for another write's answer
+                # A release that was decided before another write's answer told so.
+                if self._holding.is_asked_for(write):
                     write, make = hand_over(self.lease), hand_over
                 after = self._write(write)
                 if after is None or after.then is Then.NOTHING:
