@@ -15,6 +15,7 @@ from sublet.ports import Applied, Refused
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint, PendingCheckpoint
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import Checkpointing, Settings
 
 from tests.doubles.engine_world import (
@@ -353,6 +354,26 @@ def test_the_first_phase_is_written_and_given_back_to_whoever_comes_before_the_s
     world.window()
     assert world.handler.pending == [None, PendingCheckpoint(Checkpoint(second), b"transaction 7")]
     assert world.table.lease().pending is None, "the next checkpoint takes it away"
+
+
+def test_nothing_is_prepared_with_a_record_of_another_batch() -> None:
+    world = EngineWorld(MANUAL)
+    world.put("a", "b")
+    foreign = UserRecord(b"a", "k", 0, StreamRecord("9" * 56, b"a", "k", world.began))
+    refused: list[str] = []
+
+    def script(batch: Batch) -> None:
+        try:
+            batch.prepare_checkpoint(foreign, b"state")
+        except ValueError as problem:
+            refused.append(str(problem))
+
+    world.handler.script = script
+    world.window()
+    assert refused == [
+        "batch.prepare_checkpoint(record, state): the record is not one of this batch's records"
+    ]
+    assert world.table.lease().pending is None
 
 
 def test_there_is_nothing_to_prepare_of_what_is_checkpointed() -> None:

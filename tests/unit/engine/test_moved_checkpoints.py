@@ -98,6 +98,22 @@ def test_moved_forward_what_lies_between_is_not_read() -> None:
     assert world.table.lease().checkpoint == Checkpoint(numbers[3])
 
 
+def test_moved_forward_into_the_batch_that_is_being_handled_both_are_true_once_it_is() -> None:
+    world = EngineWorld(replace(AT_ONCE, batch_size=3))
+    numbers = world.put("a", "b", "c")
+
+    def skip(batch: Batch) -> None:
+        if batch.records[0].data == b"a":
+            world.change_lease(checkpoint=Checkpoint(numbers[1]))
+            world.tasks.sleep(MINUTE)  # heartbeats find it out meanwhile
+
+    world.handler.script = skip
+    world.at(2 * MINUTE, lambda: world.put("d"))
+    world.window(lasts=3 * MINUTE)
+    assert world.handler.data() == [b"a", b"b", b"c", b"d"]
+    assert told(world) == ["lease_acquired"]
+
+
 def test_moved_forward_to_what_is_handled_already_both_are_true_and_nothing_comes_again() -> None:
     world = EngineWorld(SELDOM)
     numbers = world.put("a", "b", "c")
