@@ -223,6 +223,36 @@ def test_what_other_applications_put_there_is_left_alone() -> None:
     assert [each.batch for each in redriving.store.kept()] == [batch(100, application="audit")]
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_whatever_stays_can_be_had_again_at_once(dry_run: bool) -> None:
+    redriving, left = Redriving(), list[str]()
+    given = [
+        KeptBatch("bad", batch(100)), KeptBatch("good", batch(200)), KeptBatch("other", batch(300, application="audit")),
+    ]  # fmt: skip
+    redriving.bad = {"100"}
+    redriving.store.kept = lambda: (each for each in given)  # type: ignore[method-assign]
+    redriving.store.leave = left.append  # type: ignore[method-assign, assignment]
+    redriving.run(dry_run=dry_run)
+    assert left == (["bad", "good", "other"] if dry_run else ["bad", "other"])
+    why = [line.fields["problem"] for line in redriving.log.lines if line.message == "left alone"]
+    assert why == ["of the application audit"]
+
+
+@pytest.mark.parametrize(
+    ("raises", "what"), [(True, "failed again, and stays"), (False, "was not checkpointed, and stays")]
+)
+def test_why_a_batch_stays_is_told(raises: bool, what: str) -> None:
+    def handle(_: Batch) -> None:
+        if raises:
+            raise ValueError("still bad")
+
+    redriving = Redriving(batch(100))
+    redriving.run(
+        handler=HandlerFunctions(handle), settings=replace(SETTINGS, checkpointing=Checkpointing.MANUAL)
+    )
+    assert [line.message for line in redriving.log.lines] == [what]
+
+
 def test_what_was_set_aside_twice_is_handled_once_and_removed_twice() -> None:
     redriving, removed = Redriving(), list[str]()
     twice = [KeptBatch("one", batch(100)), KeptBatch("two", batch(100)), KeptBatch("three", None, "no JSON")]
