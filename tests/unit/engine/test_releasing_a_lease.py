@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from sublet.decisions.window import Outcome
 from sublet.handler import Batch
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
 
 from tests.doubles.engine_world import (
@@ -148,3 +148,14 @@ def test_one_that_raises_does_not_keep_the_lease(fault: BaseException) -> None:
     assert calls(world).count("lease_releasing") == 1
     row = world.table.lease()
     assert (row.checkpoint, row.lease_owner) == (Checkpoint(numbers[0]), None)
+
+
+def test_nor_is_it_called_again_where_an_operator_has_ended_the_shard_by_hand() -> None:
+    """Nothing else keeps it from being: there was nothing to read, and nobody has told the lease to be left."""
+    world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=timedelta(0)))
+    world.put("a")
+    world.at(20 * SECOND, lambda: world.change_lease(checkpoint=SHARD_END))
+    fail: Callable[[str], None] = raising(ValueError())
+    world.handler.on_releasing = fail
+    world.window()
+    assert calls(world).count("lease_releasing") == 1
