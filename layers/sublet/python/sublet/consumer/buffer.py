@@ -97,12 +97,11 @@ class Buffer:
                 changed = self.tasks.signal()
                 self._waiters[changed] = None
                 batch = queue.batch
-            is_to_be_left = batch is not None and batch.remaining_time_in_millis() == 0
-            if not is_to_be_left:
-                changed.wait(LOOKS_AGAIN)
-            self.leave(changed)
-            if is_to_be_left:
+            if batch is not None and batch.remaining_time_in_millis() == 0:
+                self.leave(changed)
                 return False
+            changed.wait(LOOKS_AGAIN)
+            self.leave(changed)
 
     def close_shard(self, shard_id: str) -> None:
         """Its lease is gone: what is buffered or out comes again to whoever has it next."""

@@ -90,5 +90,6 @@ class Puller:
         self.finish()
         if self.hold is not None and not self.membership.is_inherited:
             self.membership.let_go_and_wait(self.hold)
-        if self.on_event in self.membership.listeners:
-            self.membership.listeners.remove(self.on_event)
+        told, self.on_event = self.on_event, None
+        if told is not None:
+            self.membership.listeners.remove(told)
