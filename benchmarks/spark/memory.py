@@ -11,6 +11,7 @@ from functools import cache
 from itertools import count, cycle, islice
 from random import Random
 
+from msgspec.structs import replace
 from sublet.decisions.read_position import ReadPosition
 from sublet.memory import FakeClock, MemoryLog, MemoryStream
 from sublet.polling import PollingReader
@@ -20,6 +21,7 @@ from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import StartPosition
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.pace import Pace
@@ -54,9 +56,9 @@ class Identified:
         self.calls: Counter[str] = Counter()
         self._latency = latency.total_seconds()
 
-    def identity(self) -> StreamIdentity:
+    def describe(self) -> StreamDescription:
         self._count("DescribeStreamSummary")
-        return StreamIdentity(ARN, FakeClock().now())
+        return replace(self.inner.describe(), identity=StreamIdentity(ARN, FakeClock().now()))
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         self._count("ListShards")

@@ -30,7 +30,7 @@ from benchmarks.peers import PYTHON as PEERS
 from benchmarks.spark.memory import SHARD_ID, STREAM, aggregated
 from benchmarks.spark.names import AGG, CEILING, NOTHING, PROVEN, SUBLET, SUBLET_UNFILTERED, TUPLES
 
-Row = tuple[bytes, str, str | None, str, int, datetime, str, str]
+Row = tuple[bytes, str | None, str | None, str, int, datetime, str, str]
 
 
 class RowsSource(DataSource):
@@ -79,7 +79,7 @@ class OtherReader(DataSourceReader):
 def _stream_records(size: int, records: int) -> Iterator[tuple[StreamRecord, ...]]:
     """A page at a time."""
     at = ReadPosition(IteratorType.TRIM_HORIZON)
-    for page in read_pages(aggregated(size, records), SHARD_ID, at, POLL_LIMIT_MAX):
+    for page in read_pages(aggregated(size, records), SHARD_ID, at, lambda: POLL_LIMIT_MAX):
         if not page.records:
             return
         yield page.records

@@ -14,7 +14,9 @@ MISFITS = {
     b'{"key": "N1"': "not JSON: Expecting ',' delimiter: line 1 column 13 (char 12)",
     b"[]": "the record: an object is wanted, [] is there",
     b"{}": "key: a value is wanted, null is there",
-    b'{"key": "N1", "number": "7"}': 'number: a whole number of 32 bits is wanted, "7" is there',
+    b'{"key": "N1", "number": %s}' % (b"[" * 900 + b"]" * 900): (
+        f"number: a whole number of 32 bits is wanted, {'[' * 59}… is there"
+    ),
 }
 
 

@@ -11,20 +11,21 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
-from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.read_position import SHORTEST_RETENTION, ReadPosition
 from sublet.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemoryStream
 from sublet.polling import PollingReader
 from sublet.ports import Clock, PollRefusal, ShardReader
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import StartPosition
 from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.options import Options, Use, parse_options
 from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
 from sublet.spark.read.connection import Connection
+from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.pace import Pace
-from sublet.spark.read.peeks import NO_LIMIT, Share
 from sublet.spark.read.reading import Task, read_range
 from sublet.spark.source.driver import Portion, QueryDriver
 from sublet.spark.source.leased_shards import LeasedShards
@@ -66,19 +67,21 @@ class SleepingClock(FakeClock):
 
 
 class WatchedStream:
-    """A MemoryStream with an identity; counts calls and refusals, and refuses polls when told to."""
+    """A MemoryStream that describes itself; counts calls and refusals, and refuses polls when told to."""
 
     def __init__(self, inner: MemoryStream, clock: Clock) -> None:
         self.inner = inner
         self.created_at = clock.now()
         self.calls: Counter[str] = Counter()
+        self.fetched_bytes = 0
         self.refusals: list[PollRefusal] = []
         self.refuse: Callable[[str], PollRefusal | None] = lambda _: None
         self.never_shows: str | None = None
 
-    def identity(self) -> StreamIdentity:
-        self.calls["identity"] += 1
-        return StreamIdentity(ARN, self.created_at)
+    def describe(self) -> StreamDescription:
+        self.calls["describe"] += 1
+        identity = StreamIdentity(ARN, self.created_at)
+        return StreamDescription(identity, self.service_time(), SHORTEST_RETENTION, self.inner.distribution)
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         self.calls["list_shards"] += 1
@@ -102,7 +105,9 @@ class WatchedStream:
         reply = self.refuse(iterator) or self.inner.poll(iterator, limit)
         if isinstance(reply, PollRefusal):
             self.refusals.append(reply)
-        elif self.never_shows is not None:
+            return reply
+        self.fetched_bytes += reply.page.data_bytes
+        if self.never_shows is not None:
             kept = tuple(r for r in reply.page.records if r.sequence_number != self.never_shows)
             reply = reply._replace(page=reply.page._replace(records=kept))
         return reply

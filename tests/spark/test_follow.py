@@ -186,3 +186,27 @@ def test_a_checkpoint_past_retention_is_a_loss_unless_the_shard_was_caught_up(ca
     else:
         with pytest.raises(DataGap):
             query.run()
+
+
+def test_a_lease_s_shard_that_is_gone_is_told_of_also_where_only_what_is_there_is_wanted() -> None:
+    query = memory_query(1, **FOLLOW)
+    number = query.stream.inner.put("k", b"read")
+    query.stream.inner.put("k", b"unread")
+    query.stream.inner.split(shard_id(0))
+    query.clock.sleep(timedelta(hours=30))
+    query.stream.inner.trim(query.clock.now() - timedelta(hours=24))
+    follow(query, Lease(shard_id(0), Checkpoint(number)))
+    query.driver.set_targets()
+    with pytest.raises(DataGap, match="is gone"):
+        query.run_all()
+
+
+def test_children_that_have_no_leases_yet_begin_after_their_parents_end() -> None:
+    """Whoever ended the parent was killed before it created them."""
+    query = memory_query(1, **FOLLOW)
+    query.stream.inner.put("k", b"handled")
+    query.stream.inner.split(shard_id(0))
+    query.stream.inner.put("k", b"new")
+    query.clock.sleep(5 * SECOND)
+    follow(query, Lease(shard_id(0), SHARD_END))
+    assert [row.data for row in query.run_all()] == [b"new"]

@@ -72,7 +72,7 @@ def rows_of(stream: MemoryStream, shard_id: str) -> pa.RecordBatch:
     return batch
 
 
-def _alone(record: UserRecord) -> tuple[bytes, str, str | None, int]:
+def _alone(record: UserRecord) -> tuple[bytes, str | None, str | None, int]:
     """Without its stream record, whose data Spark's rows do not have."""
     return record.data, record.partition_key, record.explicit_hash_key, record.sub_sequence_number
 
@@ -233,3 +233,23 @@ def test_a_handler_of_lambda_s_event_gets_its_event(stream: MemoryStream) -> Non
     assert plain["eventID"] == f"{shard.shard_id}:{number}"
     assert second["eventID"].endswith(":1")
     assert len({plain["eventID"], first["eventID"], second["eventID"]}) == 3
+
+
+def test_a_record_that_filter_criteria_cannot_be_applied_to_is_set_aside_alone() -> None:
+    """JSON nested too deep to be read: without this the task would fail for ever."""
+    stream, destination = MemoryStream(1, clock=SleepingClock(), name="orders"), MemoryDestination()
+    deep = b'{"kind": "order", "n": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    for data in (b'{"kind": "order"}', deep, b'{"kind": "order", "n": 2}', b'{"kind": "visit"}'):
+        stream.put("k", data)
+    criteria = '{"Filters": [{"Pattern": "{\\"data\\": {\\"kind\\": [\\"order\\"]}}"}]}'
+    settings = replace(SETTINGS, on_failure=QUEUE, maximum_retry_attempts=1, filter_criteria=criteria)
+    seen: list[bytes] = []
+    [shard] = stream.list_shards()
+    run(
+        lambda batch: seen.extend(record.data for record in batch.records),
+        rows_of(stream, shard.shard_id),
+        settings=settings,
+        destination=destination,
+    )
+    assert seen == [b'{"kind": "order"}', b'{"kind": "order", "n": 2}']
+    assert [[record.data for record in kept.records] for kept in destination.taken] == [[deep]]

@@ -210,6 +210,22 @@ def test_the_last_batch_counts_exactly_if_spark_has_committed_it(committed: bool
     assert lease.checkpoint == Checkpoint(second[-1] if committed and is_readable else first[-1])
 
 
+def test_killed_between_the_sinks_commit_and_sparks_a_query_that_starts_first_repeats_nothing() -> None:
+    """The sink has the batch, and Spark's folder does not say so. Done again it has the same number and the same rows; whoever
+    takes the leases afterwards begins after it."""
+    held = held_query()
+    put(held, 10)
+    held.batch()
+    second = put(held, 10, first=10)
+    held.query.plan()
+    in_the_sink = held.query.run()
+    held.end()
+    held.start()
+    assert held.run() == in_the_sink
+    held.end()
+    assert row(held.table, shard_id(0)).checkpoint == Checkpoint(second[-1])
+
+
 def test_a_batch_that_failed_is_done_again_only_as_far_as_nobody_else_has_handled_it() -> None:
     """Spark has fixed its range for ever; meanwhile the fleet handled a part of it, gave the lease back, and Spark goes on."""
     held = held_query(2)

@@ -12,7 +12,7 @@ from sublet.errors import LeaseKeeperGone, LeaseTableUnavailable, StreamUnavaila
 from sublet.memory import MemoryLeaseTable, MemoryStream
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan
-from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import StreamDescription
 from sublet.spark.keeper.keeper_thread import KeeperThread
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.pace import Pace
@@ -151,20 +151,20 @@ class Source:
 def test_a_query_that_fails_while_it_is_prepared_leaves_its_leases_free_and_the_next_run_reads() -> None:
     held = held_query(2)
     held.query.stream.inner.put_all((str(n), b"%d" % n) for n in range(100))
-    identity = held.query.stream.identity
+    describe = held.query.stream.describe
 
-    def denied() -> StreamIdentity:
+    def denied() -> StreamDescription:
         if any(lease.lease_owner for lease in held.table.scan().leases):
             raise StreamUnavailable("not authorized to perform: kinesis:DescribeStreamSummary")
-        return identity()
+        return describe()
 
-    held.query.stream.identity = denied  # type: ignore[method-assign]
+    held.query.stream.describe = denied  # type: ignore[method-assign]
     with pytest.raises(StreamUnavailable, match="not authorized"):
         Source(held).run_what_is_there()
     leases = held.table.scan().leases
     assert len(leases) == 2
     assert [lease.lease_owner for lease in leases] == [None, None]
-    held.query.stream.identity = identity  # type: ignore[method-assign]
+    held.query.stream.describe = describe  # type: ignore[method-assign]
     assert Source(held).run_what_is_there() == 2
 
 

@@ -196,7 +196,7 @@ def test_a_transform_that_fails_once_leaves_nothing_behind(
         (lambda df: df, "a dict of table names and DataFrames"),
         (lambda df: {"raw": df}, "table name 'raw'"),
         (lambda df: {"Ünï": df}, "table name 'Ünï'"),
-        (lambda _: {"a": 5}, "table a is a int"),
+        (lambda _: {"a": 5}, "table a is of type int"),
         (lambda df: {"a": df.selectExpr("1 as batch")}, "has a column batch"),
         (lambda df: {"a": df.selectExpr("1 as shardId")}, "shardId is int"),
     ],

@@ -14,11 +14,13 @@ from sublet.errors import RowNotWritable, SettingsError, StreamUnavailable
 from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
-from sublet.protocol.records import NewRecord, Polled
+from sublet.protocol.records import NewRecord, Polled, Refused
 from sublet.spark.write.putting import AggregatingPutter, Putter, full_calls
 from sublet.spark.write.sink import check_columns, new_records
 
 from tests.spark.memory_query import SleepingClock
+
+THROTTLED = Refused("ProvisionedThroughputExceededException", "Rate exceeded", passes=True)
 
 
 class MemoryWriter:
@@ -27,13 +29,17 @@ class MemoryWriter:
     def __init__(self, stream: MemoryStream) -> None:
         self.stream = stream
         self.calls: list[Sequence[NewRecord]] = []
-        self.refuse: Callable[[NewRecord], bool] = lambda _: False
+        self.refuse: Callable[[NewRecord], Refused | bool] = lambda _: False
         self.before_call: Callable[[int], None] = lambda _: None
 
-    def put(self, records: Sequence[NewRecord]) -> list[str | None]:
+    def put(self, records: Sequence[NewRecord]) -> list[str | Refused]:
         self.before_call(len(self.calls))
         self.calls.append(records)
-        return [None if self.refuse(record) else self._put(record) for record in records]
+        return [self._refusal(record) or self._put(record) for record in records]
+
+    def _refusal(self, record: NewRecord) -> Refused | None:
+        refused = self.refuse(record)
+        return (THROTTLED if refused is True else refused) or None
 
     def _put(self, record: NewRecord) -> str:
         hash_key = None if record.explicit_hash_key is None else int(record.explicit_hash_key)
@@ -85,8 +91,29 @@ def test_only_the_refused_are_put_again() -> None:
 def test_a_stream_that_takes_nothing_fails_the_task() -> None:
     writer = MemoryWriter(MemoryStream(1))
     writer.refuse = lambda _: True
-    with pytest.raises(StreamUnavailable, match="needs more shards"):
+    with pytest.raises(
+        StreamUnavailable,
+        match=r"ProvisionedThroughputExceededException \(Rate exceeded\).*needs more shards",
+    ):
         list(putter(writer).put_all(records(3)))
+
+
+def test_a_service_that_fails_is_not_blamed_on_the_shards() -> None:
+    writer = MemoryWriter(MemoryStream(1))
+    writer.refuse = lambda _: Refused("InternalFailure", "Internal service failure.", passes=True)
+    with pytest.raises(StreamUnavailable, match=r"InternalFailure .*: Kinesis is failing"):
+        list(putter(writer).put_all(records(3)))
+
+
+def test_a_record_that_is_refused_for_good_fails_the_task_at_once_with_the_services_reason() -> None:
+    writer = MemoryWriter(MemoryStream(1))
+    too_long = Refused("InvalidArgumentException", "exceeds the stream's max record size", passes=False)
+    writer.refuse = lambda record: too_long if record.partition_key == "key-1" else False
+    with pytest.raises(
+        RowNotWritable, match=r"partitionKey 'key-1' and 3 bytes .*exceeds the stream's max record size"
+    ):
+        list(putter(writer).put_all(records(3)))
+    assert len(writer.calls) == 1
 
 
 def test_records_of_one_shard_share_aggregates() -> None:
@@ -150,6 +177,7 @@ def test_a_merge_needs_nothing_sent_again() -> None:
         (b"x", "k" * 257, None, "partitionKey is"),
         (b"x", "k", "-1", "explicitHashKey is '-1'"),
         (b"x", "k", str(2**128), "explicitHashKey is"),
+        (b"x", "k", "007", "without leading zeros"),
     ],
 )
 def test_a_row_that_kinesis_would_refuse_is_named(

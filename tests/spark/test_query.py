@@ -10,11 +10,11 @@ import pytest
 from sublet.errors import DataGap, StreamRecreated, StreamUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.spark.options import Use
 from sublet.spark.plan.offsets import Unread
+from sublet.spark.read.counting import Share
 from sublet.spark.read.pace import Pace
-from sublet.spark.read.peeks import Share
 from sublet.spark.source.batch_read_plan import Wanted, plan_batch
 
 from tests.spark.memory_query import MemoryQuery, Row, memory_query, options, rows_of
@@ -410,6 +410,19 @@ def test_batch_between_two_checkpoints_in_mid_aggregate() -> None:
     assert between(f"{second}:1", f"{second}:2") == [b"12"]
     assert between(f"{second}:2", f"{second}:2") == []
     assert between("TRIM_HORIZON", f"{first}:0") == [b"00"]
+
+
+@pytest.mark.parametrize("name", ["startCheckpoints", "endCheckpoints"])
+def test_checkpoints_of_a_shard_that_there_is_not_are_a_gap(name: str) -> None:
+    query = memory_query(1)
+    put(query, 5)
+    given = {name: f'{{"shardId-000000000000": "{TRIM_HORIZON}", "shardId-000000000077": "49"}}'}
+    with pytest.raises(DataGap, match=r"no shard shardId-000000000077, of which .*49.*failOnDataLoss"):
+        batch_rows(query, **given)
+    assert len(batch_rows(query, **given, failOnDataLoss="false")) == (5 if name == "startCheckpoints" else 0)
+    assert [line.message for line in query.memory_log.lines] == ["data gap"]
+    handled = {"startCheckpoints": '{"shardId-000000000077": "SHARD_END"}'}
+    assert len(batch_rows(query, **handled)) == 5
 
 
 def test_batch_between_two_moments_and_from_horizon_to_tip() -> None:

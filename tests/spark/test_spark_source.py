@@ -112,6 +112,28 @@ def test_available_now_and_again(spark: SparkSession, stream: BusyStream, tmp_pa
     assert {each.stream for each in lag(query)} == {stream.name}
 
 
+@pytest.mark.parametrize("damage", ["half a line", "no shards"])
+def test_a_damaged_offset_is_named_in_the_first_line(
+    spark: SparkSession, stream: BusyStream, tmp_path: Path, damage: str
+) -> None:
+    """PySpark reads the JSON itself, before we see it."""
+    run_available(spark, stream, tmp_path)
+    offsets = tmp_path / "checkpoint" / "offsets"
+    last = max((file for file in offsets.iterdir() if file.name.isdecimal()), key=lambda file: int(file.name))
+    text = last.read_text()
+    cut = (
+        text[: len(text) - 40]
+        if damage == "half a line"
+        else text[: text.index('"shards"')] + '"shards": {}}'
+    )
+    last.write_text(cut)
+    (offsets / f".{last.name}.crc").unlink()
+    with pytest.raises(PySparkException) as refused:
+        run_available(spark, stream, tmp_path)
+    assert "sublet.errors.OffsetMalformed: the checkpoint's offset " in str(refused.value).splitlines()[0]
+    assert "Traceback" not in str(refused.value)
+
+
 def test_an_empty_stream(spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     empty = BusyStream(embedded_aws.client("kinesis"), f"empty-{os.getpid()}", 1)
     assert read(spark, empty).count() == 0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.errors import SettingsError
-from sublet.pipeline.json_fit import fit_of, reader_of
+from sublet.pipeline.json_fit import _read, fit_of, reader_of
 
 INT, LONG = "integer", "long"
 
@@ -44,7 +44,15 @@ def mapping(kind: Any) -> dict[str, Any]:
         (LONG, "-9223372036854775808", -(2**63)),
         ("double", "1", 1.0),
         ("double", "-1.5e300", -1.5e300),
+        ("double", "0.10000000000000001", 0.1),
+        ("double", "0.1000000000000000055511151231257827", 0.1),
+        ("double", "123456789012345680000", 1.2345678901234568e20),
+        ("double", "9007199254740992.0", 2.0**53),
+        ("double", "5e-324", 5e-324),
+        ("double", "0e999999999999999999999", 0.0),
         ("float", "0.5", 0.5),
+        ("float", "0.1", 0.10000000149011612),
+        ("float", "3.4028235e38", 3.4028234663852886e38),
         ("decimal(5,2)", "999.99", Decimal("999.99")),
         ("decimal(5,2)", '"1.5"', Decimal("1.50")),
         ("decimal(5, 2)", "1e2", Decimal("100.00")),
@@ -52,6 +60,7 @@ def mapping(kind: Any) -> dict[str, Any]:
         ("date", '"2026-02-28"', date(2026, 2, 28)),
         ("timestamp", '"2026-01-31T08:00:00+02:00"', datetime(2026, 1, 31, 6, tzinfo=UTC)),
         ("timestamp", '"2026-01-31T08:00:00.123456Z"', datetime(2026, 1, 31, 8, 0, 0, 123456, UTC)),
+        ("timestamp", '"2026-01-31 08:00:00.123456000+0200"', datetime(2026, 1, 31, 6, 0, 0, 123456, UTC)),
         ("timestamp_ntz", '"2013-01-01T05:15"', datetime(2013, 1, 1, 5, 15)),  # noqa: DTZ001 - it has no zone
         ("binary", '"AP8="', b"\x00\xff"),
         (array(INT), "[1, null]", [1, None]),
@@ -73,19 +82,33 @@ def test_what_fits(kind: Any, text: str, value: Any) -> None:
         (INT, "true", "a: a whole number of 32 bits is wanted, true is there"),
         (INT, "1.0", "a: a whole number of 32 bits is wanted, 1.0 is there"),
         (INT, '"1"', 'a: a whole number of 32 bits is wanted, "1" is there'),
-        ("double", "1e999", "a: a number is wanted, Infinity is there"),
-        ("double", "1" + "0" * 400, "a: a number is wanted, 1" + "0" * 58 + "… is there"),
-        ("float", "1e39", "a: a number of 32 bits is wanted, 1e+39 is there"),
+        ("double", "1e999", "a: a number that 64 bits hold is wanted, 1e999 is there"),
+        ("double", "1" + "0" * 400, "a: a number that 64 bits hold is wanted, 1" + "0" * 58 + "… is there"),
+        ("float", "1e39", "a: a number that 32 bits hold is wanted, 1e39 is there"),
         ("decimal(5,2)", "1.234", "a: a number of 5 digits (2 of them decimals) is wanted, 1.234 is there"),
         ("decimal(5,2)", "1000", "a: a number of 5 digits (2 of them decimals) is wanted, 1000 is there"),
         ("decimal(5,2)", '"NaN"', 'a: a number of 5 digits (2 of them decimals) is wanted, "NaN" is there'),
         ("decimal(5,2)", '"1_0"', 'a: a number of 5 digits (2 of them decimals) is wanted, "1_0" is there'),
+        ("double", "9007199254740993", "a: a number that 64 bits hold is wanted, 9007199254740993 is there"),
+        ("double", "0.12345678901234567890", "a: a number that 64 bits hold is wanted, 0.12345678901234567890 is there"),
+        ("double", "1e-400", "a: a number that 64 bits hold is wanted, 1e-400 is there"),
+        ("double", "1e-9999999999999999999", "a: a number that 64 bits hold is wanted, 1e-9999999999999999999 is there"),
+        ("float", "16777217", "a: a number that 32 bits hold is wanted, 16777217 is there"),
+        ("float", "1e-60", "a: a number that 32 bits hold is wanted, 1e-60 is there"),
+        ("string", "1.50", "a: text is wanted, 1.50 is there"),
+        ("decimal(5,2)", "1E+99999999999999999999",
+         "a: a number of 5 digits (2 of them decimals) is wanted, 1E+99999999999999999999 is there"),
+        ("string", "[" * 900 + "]" * 900, "a: text is wanted, " + "[" * 59 + "… is there"),
         ("date", '"2026-02-30"', 'a: a date such as 2026-01-31 is wanted, "2026-02-30" is there'),
         ("date", '"2026-W05-1"', 'a: a date such as 2026-01-31 is wanted, "2026-W05-1" is there'),
         ("timestamp", '"2026-01-31T08:00"',
          'a: a moment such as 2026-01-31T08:00:00Z is wanted, "2026-01-31T08:00" is there'),
         ("timestamp", '"0001-01-01T00:00:00+05:00"',
          'a: a moment such as 2026-01-31T08:00:00Z is wanted, "0001-01-01T00:00:00+05:00" is there'),
+        *(
+            ("timestamp", f'"{moment}"', f'a: a moment such as 2026-01-31T08:00:00Z is wanted, "{moment}" is there')
+            for moment in ("2026-01-31T08:00:00.123456789Z", "2026-W05-6T08:00:00Z", "20260131T080000Z", "2026-01-31x08:00:00Z")
+        ),
         ("timestamp_ntz", '"2026-01-31T08:00Z"',
          'a: a moment such as 2026-01-31T08:00:00 (no zone) is wanted, "2026-01-31T08:00Z" is there'),
         ("binary", '"AP8"', 'a: base64 is wanted, "AP8" is there'),
@@ -142,6 +165,7 @@ EVERYTHING = struct(
     b=INT,
     c="double",
     d="decimal(9,2)",
+    k="float",
     e="date",
     f="timestamp",
     g="binary",
@@ -155,7 +179,7 @@ _ANY_JSON = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from("abcdefghj"), _ANY_JSON))
+@given(st.dictionaries(st.sampled_from("abcdefghjk"), _ANY_JSON))
 def test_whatever_the_fields_hold_there_is_a_value_or_a_reason(value: dict[str, Any]) -> None:
     found = reader_of(EVERYTHING)(json.dumps(value).encode())
     assert isinstance(found, (dict, str))
@@ -167,3 +191,53 @@ def test_whatever_the_fields_hold_there_is_a_value_or_a_reason(value: dict[str, 
 @given(st.binary(max_size=60))
 def test_whatever_the_bytes_are_there_is_a_value_or_a_reason(data: bytes) -> None:
     assert isinstance(reader_of(EVERYTHING)(data), (dict, str))
+
+
+_NUMERAL = st.from_regex(r"-?(0|[1-9][0-9]{0,40})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,25})?", fullmatch=True)
+_TEXT = st.from_regex(r"[-0-9TZ:. +WeE]{0,35}", fullmatch=True).map(json.dumps)
+_NESTED = st.tuples(st.sampled_from([("[", "]"), ('{"a":', "}")]), st.integers(0, 1100), _NUMERAL).map(
+    lambda drawn: drawn[0][0] * drawn[1] + drawn[2] + drawn[0][1] * drawn[1]
+)
+_FIELD = st.tuples(st.sampled_from("abcdefghjkx"), _NUMERAL | _TEXT | _NESTED)
+
+
+@given(st.lists(_FIELD, max_size=4), st.integers(0, 200))
+def test_whatever_the_numbers_and_moments_are_and_however_deep(
+    fields: list[tuple[str, str]], depth: int
+) -> None:
+    """Also in a worker whose stack is deep already."""
+    data = "{" + ",".join(f'"{name}":{text}' for name, text in fields) + "}"
+
+    def read(frames: int) -> dict[str, Any] | str:
+        return read(frames - 1) if frames else reader_of(EVERYTHING)(data.encode())
+
+    found = read(depth)
+    assert isinstance(found, (dict, str))
+    assert not isinstance(found, str) or "is wanted" in found or "not JSON" in found
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(
+        [float.__repr__, "{:.17g}".format, "{:.30e}".format, lambda number: str(Decimal(number))]
+    ),
+)
+def test_a_float_fits_however_its_writer_prints_it(number: float, write: Any) -> None:
+    assert reader_of(struct(a="double"))(b'{"a": %s}' % write(number).encode()) == {"a": number}
+
+
+@given(_NUMERAL)
+def test_a_number_that_fits_is_the_one_that_was_written(text: str) -> None:
+    found = reader_of(struct(a="double", b="decimal(38,10)"))(
+        b'{"a": %s, "b": %s}' % (text.encode(), text.encode())
+    )
+    if isinstance(found, dict):
+        assert found["b"] == Decimal(text)
+        assert float(text) == found["a"]
+
+
+def test_what_nobody_has_thought_of_is_a_reason_too() -> None:
+    def fails(value: object) -> object:
+        raise KeyError(value)
+
+    assert _read(json.loads, fails, b"7") == "cannot be read: KeyError: 7"

@@ -76,6 +76,7 @@ def test_format_of_a_query_that_holds_leases() -> None:
         ("arn", ...),
         ("created", "x"),
         ("shards", []),
+        ("initial", ...),
         ("shards", {"s": {"a": "x"}}),
         ("shards", {"s": {"p": "LATEST"}}),
         ("shards", {"s": {"e": 1, "f": {"e": 1}}}),

@@ -122,6 +122,20 @@ def test_refused_for_a_batch(given: dict[str, str], named: str, why: str) -> Non
     assert refused.value.name == named
 
 
+def test_what_fits_no_use_is_refused_before_it_is_known_what_the_options_are_for() -> None:
+    """`load()` asks for the schema alone."""
+    with pytest.raises(
+        SettingsError, match="only for read, and maxSpanPerTrigger is for readStream"
+    ) as refused:
+        parse_options({"stream": "orders", "maxSpanPerTrigger": "5m", "endCheckpoints": "{}"}, None)
+    assert refused.value.name == "endCheckpoints"
+
+
+def test_values_are_shown_as_the_user_writes_them() -> None:
+    with pytest.raises(SettingsError, match="setting leases = 'none': "):
+        parse_options({"stream": "orders", "application": "audit"}, Use.STREAM)
+
+
 @pytest.mark.parametrize("seconds", [3, 5, 10, 20])
 def test_any_failover_time_has_its_heartbeats(seconds: int) -> None:
     """A third of five seconds, rounded up to a microsecond, is more than a third."""

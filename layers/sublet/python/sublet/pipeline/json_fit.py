@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from sublet.errors import SettingsError
+from sublet.pipeline.numerals import Numeral, as_float
 
 SHOWN_MAX = 60
 """Characters of a value in a reason."""
@@ -32,13 +33,23 @@ class Misfit:
     found: object
 
     def __str__(self) -> str:
-        shown = str(self.found) if type(self.found) is Decimal else json.dumps(self.found, default=str)
-        shown = shown if len(shown) <= SHOWN_MAX else shown[: SHOWN_MAX - 1] + "…"
-        return f"{self.path or 'the record'}: {self.wanted} is wanted, {shown} is there"
+        return f"{self.path or 'the record'}: {self.wanted} is wanted, {_shown(self.found)} is there"
 
     def within(self, outer: str) -> Misfit:
         return Misfit(outer + self.path, self.wanted, self.found)
 
+
+def _shown(found: object) -> str:
+    """Its beginning as JSON, made only as far as it is shown: a value may be large, or nested deep."""
+    shown = ""
+    for piece in [found] if type(found) is Numeral else _TEXT_OF.iterencode(found):
+        shown += piece
+        if len(shown) > SHOWN_MAX:
+            return shown[: SHOWN_MAX - 1] + "…"
+    return shown
+
+
+_TEXT_OF = json.JSONEncoder()
 
 Fit = Callable[[Any], Any]
 """From a JSON value, never None, to what Arrow takes for the type, or a Misfit."""
@@ -55,11 +66,6 @@ def fit_of(kind: Any, path: str = "schema") -> Fit:
     if fit is None:
         raise SettingsError(path, kind, f"one of {', '.join(_SIMPLE)}, decimal, struct, array, map")
     return fit
-
-
-def has_decimals(kind: Any) -> bool:
-    """Whether numbers have to be read as decimals: a float would lose their digits."""
-    return "decimal(" in json.dumps(kind)
 
 
 def _text(value: Any) -> Any:
@@ -84,14 +90,11 @@ def _whole(bits: int) -> Fit:
     return fit
 
 
-def _floating(most: float, wanted: str) -> Fit:
+def _floating(size: str, wanted: str) -> Fit:
     def fit(value: Any) -> Any:
-        if type(value) is float or type(value) is int or type(value) is Decimal:
-            try:
-                number = float(value)
-            except OverflowError:
-                return Misfit("", wanted, value)
-            if -most <= number <= most:
+        if type(value) is Numeral or type(value) is int:
+            number = as_float(value, size)
+            if number is not None:
                 return number
         return Misfit("", wanted, value)
 
@@ -105,7 +108,7 @@ def _decimal(precision: int, scale: int) -> Fit:
     wanted = f"a number of {precision} digits ({scale} of them decimals)"
 
     def fit(value: Any) -> Any:
-        if type(value) in (int, Decimal) or (type(value) is str and _NUMBER.fullmatch(value)):
+        if type(value) in (int, Numeral) or (type(value) is str and _NUMBER.fullmatch(value)):
             try:
                 return Decimal(value).quantize(unit, context=context)
             except (Inexact, InvalidOperation):
@@ -136,16 +139,28 @@ def _moment(zoned: bool) -> Fit:
     wanted = f"a moment such as {example}"
 
     def fit(value: Any) -> Any:
-        if type(value) is str and len(value) > len("2026-01-31"):
+        found = _MOMENT.fullmatch(value) if type(value) is str else None
+        if found is not None and zoned == (found["zone"] is not None) and _is_in_microseconds(found):
             try:
                 moment = datetime.fromisoformat(value)
-                if zoned == (moment.tzinfo is not None):
-                    return moment.astimezone(UTC) if zoned else moment
+                return moment.astimezone(UTC) if zoned else moment
             except (ValueError, OverflowError):
                 pass
         return Misfit("", wanted, value)
 
     return fit
+
+
+_MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]([01]\d|2[0-3]):\d\d(:\d\d(\.(?P<fraction>\d+))?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?",
+    re.ASCII,
+)
+"""RFC 3339, without seconds too, and with the short forms of a zone."""
+
+
+def _is_in_microseconds(moment: re.Match[str]) -> bool:
+    """Spark has no finer ones."""
+    return not (moment["fraction"] or "")[6:].strip("0")
 
 
 def _bytes(value: Any) -> Any:
@@ -230,8 +245,8 @@ _SIMPLE: dict[str, Fit] = {
     "short": _whole(16),
     "integer": _whole(32),
     "long": _whole(64),
-    "float": _floating(3.4028234663852886e38, "a number of 32 bits"),
-    "double": _floating(1.7976931348623157e308, "a number"),
+    "float": _floating("f", "a number that 32 bits hold"),
+    "double": _floating("d", "a number that 64 bits hold"),
     "date": _day,
     "timestamp": _moment(zoned=True),
     "timestamp_ntz": _moment(zoned=False),
@@ -246,13 +261,28 @@ _NESTED: dict[Any, Callable[[Mapping[str, Any], str], Fit]] = {
 
 def reader_of(schema: Mapping[str, Any]) -> Callable[[bytes], dict[str, Any] | str]:
     """From a record's data to its fitted fields, or to the reason why it does not fit."""
-    decode = json.JSONDecoder(
-        parse_constant=_refuse, parse_float=Decimal if has_decimals(schema) else None
-    ).decode
+    decode = json.JSONDecoder(parse_constant=_refuse, parse_float=Numeral).decode
     return partial(_read, decode, fit_of(schema))
 
 
 def _read(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, Any] | str:
+    """Whatever is wrong is about this record, and stays with it."""
+    try:
+        return _fitted(decode, fit, data)
+    except MemoryError:
+        raise  # of the process
+    except Exception as fault:  # noqa: BLE001 - of a value that nobody has thought of
+        return unreadable(fault)
+
+
+def unreadable(fault: Exception) -> str:
+    """The reason for a record that failed in a way that has no reason of its own."""
+    return f"cannot be read: {type(fault).__name__}: {str(fault)[:SHOWN_MAX]}".encode(
+        "utf-8", "replace"
+    ).decode()
+
+
+def _fitted(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, Any] | str:
     try:
         value = decode(data.decode("utf-8"))
     except UnicodeDecodeError as fault:

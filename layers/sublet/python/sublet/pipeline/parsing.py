@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sublet.pipeline.json_fit import reader_of
+from sublet.pipeline.json_fit import reader_of, unreadable
 
 PARSED, REASON = "parsed", "reason"
 
@@ -22,9 +22,30 @@ def parse_array(schema: str, kind: pa.StructType, data: pa.Array) -> pa.Array:
     """
     read = _reader(schema)
     rows = [read(each) for each in data.to_pylist()]
-    parsed = pa.array([None if type(row) is str else row for row in rows], kind.field(PARSED).type)
+    try:
+        parsed = _structs(rows, kind)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        rows = [_or_why_not(row, kind) for row in rows]
+        parsed = _structs(rows, kind)
     reasons = pa.array([row if type(row) is str else None for row in rows], pa.string())
     return pa.StructArray.from_arrays([parsed, reasons], fields=[kind.field(PARSED), kind.field(REASON)])
+
+
+Row = dict[str, Any] | str
+"""Fitted fields, or the reason why there are none."""
+
+
+def _structs(rows: list[Row], kind: pa.StructType) -> pa.Array:
+    return pa.array([None if type(row) is str else row for row in rows], kind.field(PARSED).type)
+
+
+def _or_why_not(row: Row, kind: pa.StructType) -> Row:
+    """What Arrow does not take keeps only its own record out."""
+    try:
+        _structs([row], kind)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as fault:
+        return unreadable(fault)
+    return row
 
 
 @cache

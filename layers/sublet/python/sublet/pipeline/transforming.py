@@ -44,7 +44,7 @@ def transformed(transform: Transform, reference: str, frame: DataFrame) -> dict[
             allowed = f"a-z, 0-9 and _, and none of {', '.join(OWN_TABLES)}"
             raise SettingsError("transform", reference, f"table name {name!r}: {allowed}")
         if not isinstance(table, DataFrame):
-            raise SettingsError("transform", reference, f"table {name} is a {type(table).__name__}")
+            raise SettingsError("transform", reference, f"table {name} is of type {type(table).__name__}")
         _check_columns(reference, name, table)
     return dict(made)
 

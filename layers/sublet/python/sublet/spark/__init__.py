@@ -3,7 +3,7 @@
 What a user imports is listed here, and loads PySpark with its first use. The rooms, each of which knows those above it:
 
     options   every option, validated by name; other_connectors: theirs, and what to write here
-    python_log   where messages go in Spark's workers; plain_errors: how our errors are shown
+    plain_errors how our errors are shown
     plan/     pure: what Spark's offset log holds, where the next batch ends, what its tasks read; leases and offsets reconciled
     release   what this release of PySpark lacks, made up for
     read/     a shard's pages at its pace: the driver's looks ahead, and a task's exact range as Arrow RecordBatches

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,6 +18,7 @@ from sublet.settings import (
     StartKind,
     StartPosition,
     parse_setting,
+    unknown,
 )
 from sublet.spark import option_values as values
 from sublet.spark.other_connectors import instead_of
@@ -150,7 +150,7 @@ OPTIONS = (
     Option("stream", values.not_empty, None, _ALL, "The stream's name. Required."),
     Option("streamArn", values.not_empty, None, _ALL, "Its ARN, sent with every call: for policies scoped to one stream."),
     Option("region", values.not_empty, None, _ALL,
-           "Its region; without it boto3's own (`AWS_REGION`, profile) on driver and executors."),
+           "Its region; without it boto3's own (`AWS_DEFAULT_REGION`, profile) on driver and executors."),
     Option("endpointUrl", values.url, None, _ALL, "Another Kinesis endpoint: a VPC endpoint, or an emulator."),
     Option("profile", values.not_empty, None, _ALL,
            "A named profile of `~/.aws`, on driver and executors. Without it boto3's own credentials: a role of the machine, "
@@ -201,7 +201,7 @@ OPTIONS = (
            "without a trigger: what `trigger(availableNow=True)` is for, also on Spark 4.0 and 4.1, where that is one batch."),
     Option("listInterval", values.duration, "10s", (Use.STREAM,), "How often the shards are listed while none is seen to end."),
     Option("patience", values.duration, "60s", _ALL,
-           "How long a task waits for a record that is there, or for a shard that throttles or refuses, before it fails."),
+           "How long driver and tasks wait for a record that is there, or while Kinesis throttles or refuses, before they fail."),
 )  # fmt: skip
 
 _BY_KEY = {option.name.lower(): option for option in OPTIONS}
@@ -226,6 +226,7 @@ def parse_options(given: Mapping[str, str], use: Use | None) -> Options:
     for one, other in _EXCLUSIVE:
         if one.lower() in texts and other.lower() in texts:
             raise SettingsError(other, texts[other.lower()], f"cannot go with {one}: give one of the two")
+    _check_uses(texts)
     if "stream" not in texts:
         raise SettingsError("stream", None, 'required: .option("stream", "<name>")')
     values = {option.name: _value(option, texts) for option in OPTIONS}
@@ -278,13 +279,21 @@ def _check_name(key: str, text: str, use: Use | None) -> None:
     if option is None:
         if (instead := instead_of(key, text)) is not None:
             raise SettingsError(key, "...", instead)
-        close = difflib.get_close_matches(key, _BY_KEY, n=1)
-        hint = f"did you mean {_BY_KEY[close[0]].name}? " if close else ""
-        raise SettingsError(
-            key, text, f"no such option; {hint}the options are {', '.join(o.name for o in OPTIONS)}"
-        )
+        raise unknown(key, text, "option", [option.name for option in OPTIONS])
     if use is not None and use not in option.uses:
         raise SettingsError(option.name, text, f"not for {use}, only for {', '.join(option.uses)}")
+
+
+def _check_uses(texts: Mapping[str, str]) -> None:
+    """Also before it is known what the options are for: each allows something, and together they must."""
+    first, uses = next(iter(texts), ""), frozenset(Use)
+    for key in texts:
+        option = _BY_KEY[key]
+        if not uses & frozenset(option.uses):
+            allowed = f"only for {', '.join(option.uses)}, and {_BY_KEY[first].name} is for {', '.join(_BY_KEY[first].uses)}"
+            raise SettingsError(option.name, texts[key], allowed)
+        if frozenset(option.uses) < uses:
+            first, uses = key, uses & frozenset(option.uses)
 
 
 def _value(option: Option, texts: Mapping[str, str]) -> object:

@@ -19,7 +19,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from sublet.errors import SettingsError
 from sublet.spark.plain_errors import plainly
-from sublet.spark.python_log import PythonLog
+from sublet.system.python_log import PythonLog
 
 HAS_READ_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 """4.2: Spark tells a source where a batch begins, how much it may hold, and that a run is to end with what is there."""

@@ -40,8 +40,8 @@ from sublet.spark.keeper.checkpoint_folder import commits_in
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.options import Leases, Options
 from sublet.spark.plan.offsets import Offset
-from sublet.spark.python_log import PythonLog
 from sublet.system.clock import SystemClock
+from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
 
 CHECKS_PER_INTERVAL = 10
@@ -168,7 +168,7 @@ def _ports(options: Options) -> Ports:
     way, leases = connection_of(options.access), connection_of(options.lease_access)
     stream = KinesisStream(kinesis_client(*way), kinesis_poll_client(*way), settings)
     table, log, clock = dynamodb_client(*leases), PythonLog("sublet.spark.keeper"), SystemClock()
-    stream.identity()  # no table is made for a stream that is not there
+    stream.describe()  # no table is made for a stream that is not there
     create_tables(table, settings, tasks.signal(), log.info)
     return Ports(
         table=DynamoDbLeaseTable(table, settings.lease_table),

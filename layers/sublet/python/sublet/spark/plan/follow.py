@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from sublet.decisions.hash_range_audit import holes
 from sublet.decisions.read_position import LONGEST_RETENTION, needs_pin
 from sublet.decisions.shard_sync import plan_shard_sync
 from sublet.errors import MalformedCheckpoint, StreamUnavailable
@@ -35,9 +36,9 @@ def followed_positions(
             f"lease {row.lease_key} cannot be followed: {row.problem}; mend the row first"
         )
     plan = plan_shard_sync(scan.leases, (), listed, start)
-    if plan.holes:
-        raise StreamUnavailable(f"the listing of shards leaves out hash keys {plan.holes}; list again")
     leases = {lease.lease_key: lease for lease in (*(new.lease for new in plan.create), *scan.leases)}
+    if left_out := holes(leases.values(), listed):
+        raise StreamUnavailable(f"the listing of shards leaves out hash keys {left_out}; list again")
     unfinished = {shard_id for shard_id, lease in leases.items() if not lease.is_ended}
     waiting = descendants(unfinished, listed)
     shards = {s.shard_id: ShardOffset(Ended()) for s in listed if s.shard_id not in unfinished | waiting}

@@ -8,7 +8,9 @@
 `e`: read to its end. `a`: the last stream record read, by sequence number; `t`: when it arrived; `i`: of that record only
 the user records up to this sub-sequence number. `p`: nothing read yet, from the trim horizon or from the moment `t`.
 `f`: where this offset's batch began, for a shard that the offset before lacks: a batch can be planned again from the log
-alone, and LATEST is a moment from the first plan on. `c`: when nothing was unread. Moments are milliseconds of the epoch.
+alone, and LATEST is a moment from the first plan on. `c`: a moment before which nothing arrived that is unread, of the shard or,
+beside `e`, of its children. Moments are milliseconds of the epoch. `initial`: of a query that has planned nothing yet; an offset
+that names no shard and does not say so is damaged, and would have everything read from the start.
 """
 
 from __future__ import annotations
@@ -99,6 +101,7 @@ def offset_to_json(offset: Offset) -> dict[str, Any]:
         "arn": offset.identity.arn,
         "created": to_millis(offset.identity.created_at),
         **holds,
+        **({} if offset.shards else {"initial": 1}),
         "shards": {shard_id: _shard_to_json(offset.shards[shard_id]) for shard_id in sorted(offset.shards)},
     }
 
@@ -111,17 +114,25 @@ def offset_from_json(data: Mapping[str, Any]) -> Offset:
                 f"the checkpoint's offsets have version {data['v']!r}; this sublet reads {VERSION}: "
                 "use the sublet that wrote them"
             )
-        return Offset(
+        offset = Offset(
             data["stream"],
             StreamIdentity(data["arn"], from_millis(data["created"])),
             {shard_id: _shard_from_json(part) for shard_id, part in data["shards"].items()},
             data.get("application"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as damage:
-        raise OffsetMalformed(
-            f"the checkpoint's offset {str(data)[:200]!r} is not sublet's ({type(damage).__name__}: {damage}): "
-            "give the query a new checkpointLocation"
-        ) from damage
+        raise damaged_offset(str(data), damage) from damage
+    if not offset.shards and "initial" not in data and offset.application is None:
+        raise damaged_offset(str(data), ValueError("it names no shard"))
+    return offset
+
+
+def damaged_offset(text: str, damage: Exception) -> OffsetMalformed:
+    """For what Spark's log holds in an offset's place."""
+    return OffsetMalformed(
+        f"the checkpoint's offset {text[:200]!r} is not sublet's, or is damaged ({type(damage).__name__}: {damage}): "
+        "put the file in `offsets` below the checkpointLocation back from a copy, or give the query a new checkpointLocation"
+    )
 
 
 def _shard_to_json(shard: ShardOffset) -> dict[str, Any]:

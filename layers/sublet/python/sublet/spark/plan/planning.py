@@ -16,10 +16,13 @@ from sublet.errors import OffsetMalformed, StreamRecreated, StreamUnavailable
 from sublet.protocol.shard import HashKeyRange, Shard, children_by_parent
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import StartKind, StartPosition
+from sublet.spark.plan.gaps import (
+    has_ended,
+    may_be_trimmed,
+    parents_known,
+    unread_since,
+)
 from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset, Unread
-
-NEVER_TRIMMED = SHORTEST_RETENTION - timedelta(hours=1)
-"""Nothing as young as this is ever past retention. The hour is for clocks that differ and tasks that wait."""
 
 CONFIRM_AFTER = SHORTEST_RETENTION / 2
 """An idle shard's offset says at least this often that nothing is unread, so that a restart after a quiet day knows it."""
@@ -32,20 +35,23 @@ class Peek:
     """What a look into a shard found.
 
     end   a record beyond the position, or the end of the closed shard; None: nothing to read now
-    caught_up   nothing is unread: the look went on to the tip
+    caught_up   nothing is unread, or nothing beyond the end: the look went on to the tip
     lag   of the end behind the shard's tip, as far as known
+    records   how many stream records there are up to the end, at least; None: not known, and to be read in large pages
     """
 
     end: ReadTo | Ended | None
     caught_up: bool = False
     lag: timedelta = timedelta(0)
+    records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ShardRange:
     """What one task reads: everything beyond `begin` up to and including `end` (None: to the end of the shard).
 
-    verify    the record at `begin` may be past retention by now, and unread ones after it: look whether it is there
+    verify    what comes after `begin` may be past retention by now: look for what would show that it is not
+    end_arrived   when the record at `end` did, as far as known
     end_sub_sequence_number   of the record at `end` only the user records up to this one (None: all)
     since, until   only what arrived from the one moment on and before the other; with `until`, `end` may be the tip
     """
@@ -55,6 +61,7 @@ class ShardRange:
     begin: Begin
     end: str | None
     verify: bool = False
+    end_arrived: datetime | None = None
     end_sub_sequence_number: int | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -100,7 +107,9 @@ def first_positions(
     first = {new.lease.shard_id for new in plan.create}
     later = descendants(first, listed)
     ended = {s.shard_id: ShardOffset(Ended()) for s in listed if s.shard_id not in first | later}
-    return ended | {shard_id: ShardOffset(Unread(at), began=Unread(at)) for shard_id in first}
+    nothing_before = now if start.kind is StartKind.LATEST else None
+    begins = ShardOffset(Unread(at), began=Unread(at), caught_up_at=nothing_before)
+    return ended | dict.fromkeys(first, begins)
 
 
 def descendants(of: Collection[str], listed: Iterable[Shard]) -> set[str]:
@@ -121,23 +130,23 @@ def other_listed_parents(shard_id: str, listed: Iterable[Shard]) -> frozenset[st
     return frozenset[str]().union(*(child.parent_shard_ids for child in children)) - {shard_id}
 
 
-def beginning_shards(start: Offset, listed: Sequence[Shard]) -> dict[str, ShardOffset]:
-    """Shards that are not in the offset yet and whose every parent, listed or in the offset, has ended in it.
+def beginning_shards(
+    start: Offset, listed: Sequence[Shard], denied: Collection[str]
+) -> dict[str, ShardOffset]:
+    """Shards that are not in the offset yet and whose every parent has ended in it, or is denied and was never in it.
 
     In the offset that the batch starts from, not in the one being planned: so a child's first batch comes after its
     parents' last one.
     """
-    ids = {shard.shard_id for shard in listed}
     return {
-        shard.shard_id: ShardOffset(Unread(), began=Unread())
+        shard.shard_id: ShardOffset(Unread(), began=Unread(), caught_up_at=parents_known(start, shard))
         for shard in listed
         if shard.shard_id not in start.shards
-        and all(_has_ended(start, parent) for parent in shard.parent_shard_ids & (ids | start.shards.keys()))
+        and all(
+            parent in denied if parent not in start.shards else has_ended(start, parent)
+            for parent in shard.parent_shard_ids
+        )
     }
-
-
-def _has_ended(offset: Offset, shard_id: str) -> bool:
-    return shard_id in offset.shards and isinstance(offset.shards[shard_id].position, Ended)
 
 
 def next_offset(
@@ -145,43 +154,45 @@ def next_offset(
     beginning: Mapping[str, ShardOffset],
     peeks: Mapping[str, Peek],
     gone: Collection[str],
-    now: datetime,
+    looked_at: datetime,
 ) -> Offset:
     """The offset at which the next batch ends. `start` itself, unchanged, when there is nothing to say.
 
-    gone   shards of `start` that the stream does not have any more: unread ones count as ended, ended ones are dropped
+    gone        shards of `start` that the stream does not have any more: unread ones count as ended, ended ones are dropped
+    looked_at   the moment that a peek's `caught_up` is of
     """
     moved = not start.shards or bool(beginning) or bool(gone)
     shards: dict[str, ShardOffset] = {}
     for shard_id, before in {**start.shards, **beginning}.items():
-        after = _after(before, shard_id in beginning, peeks.get(shard_id), now)
-        moved = moved or after.position != before.position or _needs_confirming(before, after, now)
+        after = _after(before, shard_id in beginning, peeks.get(shard_id), looked_at)
+        moved = moved or after.position != before.position or _needs_confirming(before, after, looked_at)
         shards[shard_id] = after
     for shard_id in gone:
         if isinstance(shards[shard_id].position, Ended):
             del shards[shard_id]
         else:
-            shards[shard_id] = ShardOffset(Ended())
+            shards[shard_id] = ShardOffset(Ended(), caught_up_at=unread_since(start.shards[shard_id]))
     return replace(start, shards=shards) if moved else start
 
 
-def _after(before: ShardOffset, begins: bool, peek: Peek | None, now: datetime) -> ShardOffset:
-    caught_up_at = now if peek is not None and peek.caught_up else before.caught_up_at
+def _after(before: ShardOffset, begins: bool, peek: Peek | None, looked_at: datetime) -> ShardOffset:
+    """Where the batch begins the shard, `c` stays that of its beginning: it says whether the batch can be read again whole."""
+    caught_up_at = looked_at if peek is not None and peek.caught_up else before.caught_up_at
     began = before.began if begins else None
     if isinstance(before.position, Ended):
-        return ShardOffset(Ended())
+        return replace(before, began=None)
     if peek is None or peek.end is None:
         return ShardOffset(before.position, began, caught_up_at)
     if isinstance(peek.end, Ended):
-        return ShardOffset(peek.end, began)
-    return ShardOffset(peek.end, began, caught_up_at)
+        return ShardOffset(peek.end, began, unread_since(before))
+    return ShardOffset(peek.end, began, before.caught_up_at if begins else caught_up_at)
 
 
-def _needs_confirming(before: ShardOffset, after: ShardOffset, now: datetime) -> bool:
-    if after.caught_up_at != now or isinstance(before.position, Ended | Unread):
+def _needs_confirming(before: ShardOffset, after: ShardOffset, looked_at: datetime) -> bool:
+    if after.caught_up_at != looked_at or isinstance(before.position, Ended):
         return False
-    known = before.caught_up_at or before.position.arrived
-    return known is None or now - known >= CONFIRM_AFTER
+    known = unread_since(before)
+    return known is None or looked_at - known >= CONFIRM_AFTER
 
 
 def plan_ranges(
@@ -190,22 +201,34 @@ def plan_ranges(
     """What the batch from `start` to `end` reads: the same for the same offsets, but for the caution of `verify`."""
     ranges = []
     for shard_id, after in sorted(end.shards.items()):
-        before = start.shards.get(shard_id)
-        begin = after.began if before is None else after.began or before.position
-        if begin is None or isinstance(begin, Ended) or isinstance(after.position, Unread):
+        begin = begin_of(shard_id, start, end)
+        if begin is None or isinstance(begin.position, Ended) or isinstance(after.position, Unread):
             continue
-        if begin == after.position:
+        if begin.position == after.position:
             continue  # perhaps in mid-aggregate, and the rest of it is not this batch's
-        to = None if isinstance(after.position, Ended) else after.position.sequence_number
-        if to is not None and isinstance(begin, ReadTo) and not begin.is_before(to):
+        last = after.position if isinstance(after.position, ReadTo) else None
+        if last is not None and _has_read(begin.position, last.sequence_number):
             continue
-        known = before if before is not None and after.began is None else after
-        verify = isinstance(begin, ReadTo) and _may_be_trimmed(begin, known.caught_up_at, now)
-        ranges.append(ShardRange(shard_id, hash_key_ranges.get(shard_id), begin, to, verify))
+        ranges.append(
+            ShardRange(
+                shard_id,
+                hash_key_ranges.get(shard_id),
+                begin.position,
+                last.sequence_number if last is not None else None,
+                may_be_trimmed(begin, now),
+                last.arrived if last is not None else None,
+            )
+        )
     return ranges
 
 
-def _may_be_trimmed(begin: ReadTo, caught_up_at: datetime | None, now: datetime) -> bool:
-    """Whether what came after `begin` may be past retention. Nothing that arrives after the shard was caught up is older."""
-    known = max((moment for moment in (begin.arrived, caught_up_at) if moment is not None), default=None)
-    return known is None or now - known >= NEVER_TRIMMED
+def begin_of(shard_id: str, start: Offset, end: Offset) -> ShardOffset | None:
+    """Where the batch begins the shard, and what is known of that place."""
+    before, after = start.shards.get(shard_id), end.shards[shard_id]
+    if after.began is not None:
+        return ShardOffset(after.began, caught_up_at=after.caught_up_at)
+    return before
+
+
+def _has_read(position: Begin, sequence_number: str) -> bool:
+    return isinstance(position, ReadTo) and not position.is_before(sequence_number)

@@ -6,34 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
-from typing import Protocol
 
 from sublet.aws.access import Access
 from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
 from sublet.aws.kinesis import KinesisStream
 from sublet.ports import Clock, Log, Stream
-from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import Settings
 from sublet.spark.options import Options
-from sublet.spark.python_log import PythonLog
 from sublet.spark.read.pace import Pace, Sleep
+from sublet.spark.read.patient import PatientStream
 from sublet.system.clock import SystemClock
+from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
-
-
-class IdentifiedStream(Stream, Protocol):
-    """A stream that tells itself from another of its name."""
-
-    def identity(self) -> StreamIdentity:
-        """Raises what Stream raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One process's way to a stream. `patience`: how long refusals of one poll are waited out."""
+    """One process's way to a stream. `patience`: how long refusals of one call are waited out."""
 
-    stream: IdentifiedStream
+    stream: Stream
     pace: Pace
     clock: Clock
     sleep: Sleep
@@ -51,10 +43,21 @@ def connect_task(options: Options) -> Connection:
     return _connection(options.settings, options.access, options.patience, Pace.of_task)
 
 
+def connect_once(options: Options) -> KinesisStream:
+    """For a question that need not be answered: nothing is waited out."""
+    return _kinesis(options.settings, options.access)
+
+
+@cache
+def _kinesis(settings: Settings, access: Access) -> KinesisStream:
+    way = connection_of(access)
+    return KinesisStream(kinesis_client(*way), kinesis_poll_client(*way), settings)
+
+
 @cache
 def _connection(
     settings: Settings, access: Access, patience: timedelta, pace: Callable[[Clock, Sleep], Pace]
 ) -> Connection:
-    clock, sleep, way = SystemClock(), ThreadTasks().signal().wait, connection_of(access)
-    stream = KinesisStream(kinesis_client(*way), kinesis_poll_client(*way), settings)
+    clock, sleep = SystemClock(), ThreadTasks().signal().wait
+    stream = PatientStream(_kinesis(settings, access), clock, sleep, patience)
     return Connection(stream, pace(clock, sleep), clock, sleep, PythonLog("sublet.spark"), patience)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -13,6 +13,9 @@ from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.records import Page
 from sublet.spark.read.connection import Connection
 
+Limit = Callable[[], int]
+"""GetRecords' Limit, asked before each poll."""
+
 _key_of = attrgetter("partition_key")
 
 
@@ -20,7 +23,7 @@ def read_pages(
     connection: Connection,
     shard_id: str,
     position: ReadPosition,
-    limit: int,
+    limit: Limit,
     *,
     first_call_waited: bool = False,
 ) -> Iterator[Page]:
@@ -31,11 +34,8 @@ def read_pages(
     """
     pages = connection.stream.reader(shard_id, position)
     reader = _Reader(connection, shard_id, pages, limit, first_call_waited)
-    page = reader.next_page()
-    yield page
-    while not page.is_shard_end:
-        page = reader.next_page()
-        yield page
+    while not reader.is_ended:
+        yield reader.next_page()  # and keeps no page: this may stand still for as long as the query runs
 
 
 @dataclass(slots=True)
@@ -45,8 +45,9 @@ class _Reader:
     connection: Connection
     shard_id: str
     pages: ShardReader
-    limit: int
+    limit: Limit
     call_waited: bool
+    is_ended: bool = False
 
     def next_page(self) -> Page:
         connection = self.connection
@@ -58,10 +59,11 @@ class _Reader:
                     f"polls of shard {self.shard_id} were refused ({reply}) {refusals} times in {connection.patience}: "
                     "too many consumers on its 2 MB a second, or Kinesis is failing; a longer `patience` waits longer"
                 )
-            if reply is PollRefusal.THROTTLED:
+            if reply is not PollRefusal.ITERATOR_EXPIRED:
                 now = connection.clock.steady()
                 connection.sleep(throttled_until(now, refusals) - now)
         connection.pace.count_bytes(self.shard_id, page_bytes(reply))
+        self.is_ended = reply.is_shard_end
         return reply
 
     def _poll(self) -> Page | PollRefusal:
@@ -72,7 +74,7 @@ class _Reader:
         else:
             pace.wait_for_call(self.shard_id)
         self.call_waited = False
-        return self.pages.read(self.limit)
+        return self.pages.read(self.limit())
 
 
 def page_bytes(page: Page) -> int:

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.protocol.kpl_format import read_aggregate
 from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import Shard
 from sublet.settings import POLL_LIMIT_MAX
-from sublet.spark.plan.offsets import Ended, ReadTo, Unread
+from sublet.spark.plan.offsets import Ended, ReadTo
 from sublet.spark.plan.planning import Begin, Peek
 from sublet.spark.read.connection import Connection
+from sublet.spark.read.counting import NO_LIMIT, ShardCount, Share, read_to
 from sublet.spark.read.pages import read_pages
+from sublet.spark.read.positions import is_at_tip, is_beyond, open_at
 
 LOOKBACK = timedelta(seconds=1)
 """A batch ends about this far before the tip of a busy shard; an idle shard's batch ends at its tip."""
@@ -29,26 +30,13 @@ WIDEN = 16
 BUSY_LIMIT = 100
 """Records of a look into the last second: a fraction of what a task will read again."""
 
+FIRST_OF_A_SPAN = 500
+"""Records of a task's first page, where it is not known how many the batch has: more than that follow."""
+
 OLDEST = timedelta(days=400)
 """Longer than any retention."""
 
 _NO_LAG = timedelta(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A shard's part of the limits of one batch. None: no limit of the kind."""
-
-    records: int | None = None
-    bytes: int | None = None
-    span: timedelta | None = None
-
-    @property
-    def counts(self) -> bool:
-        return self.records is not None or self.bytes is not None
-
-
-NO_LIMIT = Share()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +53,7 @@ class _Found:
     def peek(self) -> Peek:
         lag = timedelta(milliseconds=self.page.millis_behind_latest) if self.page is not None else _NO_LAG
         if self.record is not None:
-            return Peek(_read_to(self.record), lag=lag)
+            return Peek(read_to(self.record), lag=lag)
         return Peek(Ended()) if self.is_end else Peek(None, caught_up=lag == _NO_LAG, lag=lag)
 
 
@@ -78,6 +66,7 @@ class Peeker:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._at_tip: dict[str, tuple[Begin, Iterator[Page]]] = {}
+        self._counts: dict[str, ShardCount] = {}
 
     def look(self, shard: Shard, position: Begin, share: Share = NO_LIMIT) -> Peek:
         """Where a batch from `position` may end."""
@@ -99,9 +88,9 @@ class Peeker:
         for page in self._pages(shard.shard_id, at):
             if page.records:
                 last = page.records[-1]
-            if last.approximate_arrival_timestamp >= now or _at_tip(page):
+            if last.approximate_arrival_timestamp >= now or is_at_tip(page):
                 break
-        return Peek(_read_to(last))
+        return Peek(read_to(last))
 
     def _search(self, shard_id: str, position: Begin) -> Peek:
         remembered = self._at_tip.pop(shard_id, None)
@@ -122,7 +111,7 @@ class Peeker:
             if found.page is not None and found.page.records:
                 break  # all of it read already: whatever is new is just after the position
             back, limit = back * WIDEN, POLL_LIMIT_MAX
-        return self._first(shard_id, position, self._pages(shard_id, _open_at(position), limit))
+        return self._first(shard_id, position, self._pages(shard_id, open_at(position), limit))
 
     def _first(
         self, shard_id: str, position: Begin, pages: Iterator[Page], *, look_only: bool = False
@@ -130,35 +119,24 @@ class Peeker:
         """The last record of the first page that has something beyond the position; nothing if the tip comes first."""
         page: Page | None = None
         for page in pages:
-            if page.records and (look_only or _is_beyond(page.records[-1], position)):
+            if page.records and (look_only or is_beyond(page.records[-1], position)):
                 break
-            if _at_tip(page):
+            if is_at_tip(page):
                 if not look_only and not page.is_shard_end:
                     self._at_tip[shard_id] = (position, pages)
                 return _Found(None, page)
         last = page.records[-1] if page is not None and page.records else None
-        return _Found(last if last is not None and _is_beyond(last, position) else None, page)
+        return _Found(last if last is not None and is_beyond(last, position) else None, page)
 
     def _count(self, shard_id: str, position: Begin, share: Share) -> Peek:
-        """Count from the position on until the share is used up. One stream record is always admitted."""
-        rows = size = 0
-        last: StreamRecord | None = None
-        limit = min(share.records or POLL_LIMIT_MAX, POLL_LIMIT_MAX)
-        for page in self._pages(shard_id, _open_at(position), limit):
-            for record in page.records:
-                if not _is_beyond(record, position):
-                    continue
-                rows, size = rows + _user_records(record), size + len(record.data)
-                if last is not None and (rows > (share.records or rows) or size > (share.bytes or size)):
-                    return Peek(_read_to(last), lag=self._age(last))
-                last = record
-                if rows == share.records or size == share.bytes:
-                    return Peek(_read_to(last), lag=self._age(last))
-            if page.is_shard_end:
-                return Peek(Ended())
-            if _at_tip(page):
-                break
-        return Peek(None, caught_up=True) if last is None else Peek(_read_to(last))
+        """Goes on where the last count ended, if the batch begins there."""
+        count = self._counts.pop(shard_id, None)
+        if count is None or not count.is_at(position):
+            count = ShardCount(position, lambda at, limit: read_pages(self._connection, shard_id, at, limit))
+        peek = count.admit(share, self._connection.clock.now())
+        if not isinstance(peek.end, Ended):
+            self._counts[shard_id] = count
+        return peek
 
     def _span(self, shard: Shard, position: Begin, span: timedelta) -> Peek | None:
         """The first record that arrived `span` after the position; None when all that is unread is younger."""
@@ -169,17 +147,32 @@ class Peeker:
         found = self._first(shard.shard_id, position, self._pages(shard.shard_id, at, 1), look_only=True)
         if found.record is None:
             return None
-        return Peek(_read_to(found.record), lag=self._age(found.record))
+        return Peek(read_to(found.record), lag=self._age(found.record), records=FIRST_OF_A_SPAN)
 
     def _begins_at(self, shard_id: str, position: Begin) -> datetime | None:
         """When the position's record arrived, or else the first unread one; None when there is none."""
         known = position.arrived if isinstance(position, ReadTo) else position.at
         if known is not None:
             return known
-        for page in self._pages(shard_id, _open_at(position), 1):
+        first = self._first_record(shard_id, open_at(position))
+        return None if first is None else first.approximate_arrival_timestamp
+
+    def holds(self, shard_id: str, record: ReadTo) -> bool:
+        """Whether the record is still there: then all that came after it is."""
+        first = self._first_record(
+            shard_id, ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, record.sequence_number)
+        )
+        return first is not None and int(first.sequence_number) == int(record.sequence_number)
+
+    def holds_any(self, shard_id: str) -> bool:
+        """Whether any record of the shard is still there: then all of its children's are."""
+        return self._first_record(shard_id, ReadPosition(IteratorType.TRIM_HORIZON)) is not None
+
+    def _first_record(self, shard_id: str, at: ReadPosition) -> StreamRecord | None:
+        for page in self._pages(shard_id, at, 1):
             if page.records:
-                return page.records[0].approximate_arrival_timestamp
-            if _at_tip(page):
+                return page.records[0]
+            if is_at_tip(page):
                 break
         return None
 
@@ -187,42 +180,10 @@ class Peeker:
         return max(self._connection.clock.now() - record.approximate_arrival_timestamp, _NO_LAG)
 
     def _pages(self, shard_id: str, at: ReadPosition, limit: int = POLL_LIMIT_MAX) -> Iterator[Page]:
-        return read_pages(self._connection, shard_id, at, limit)
-
-
-def _open_at(position: Begin) -> ReadPosition:
-    """A record read in part comes again."""
-    match position:
-        case ReadTo(sequence_number, sub_sequence_number=None):
-            return ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, sequence_number)
-        case ReadTo(sequence_number):
-            return ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number)
-        case Unread(None):
-            return ReadPosition(IteratorType.TRIM_HORIZON)
-        case Unread(at):
-            return ReadPosition(IteratorType.AT_TIMESTAMP, at=at)
+        return read_pages(self._connection, shard_id, at, lambda: limit)
 
 
 def _moment_of(position: Begin) -> datetime:
     """No record beyond the position arrived much earlier."""
     moment = position.arrived if isinstance(position, ReadTo) else position.at
     return moment or datetime.min.replace(tzinfo=UTC)
-
-
-def _is_beyond(record: StreamRecord, position: Begin) -> bool:
-    return not isinstance(position, ReadTo) or position.is_before(record.sequence_number)
-
-
-def _at_tip(page: Page) -> bool:
-    """A page with records and no lag is not yet the tip: records of the same millisecond may follow."""
-    return page.is_shard_end or (not page.records and page.millis_behind_latest == 0)
-
-
-def _read_to(record: StreamRecord) -> ReadTo:
-    last = max(_user_records(record) - 1, 0)
-    return ReadTo(record.sequence_number, record.approximate_arrival_timestamp, last_sub_sequence_number=last)
-
-
-def _user_records(record: StreamRecord) -> int:
-    contents = read_aggregate(record.data)
-    return 1 if contents is None else len(contents.data)

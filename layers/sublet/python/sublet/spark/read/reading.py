@@ -13,6 +13,7 @@ from sublet.errors import DataGap, ShardNotFound, StreamUnavailable
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import POLL_LIMIT_MAX
+from sublet.spark.plan.gaps import NEVER_TRIMMED, named
 from sublet.spark.plan.offsets import ReadTo, Unread
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.read.connection import Connection
@@ -31,6 +32,7 @@ class Task:
 
     debt   for how long the driver's looks still use the shard's read limit up
     first_call_waited   the driver has waited for the first call
+    expected   how many stream records the range has, at least; None: not known, and read in the largest pages
     """
 
     stream: str
@@ -38,6 +40,7 @@ class Task:
     fail_on_data_loss: bool
     debt: timedelta = timedelta(0)
     first_call_waited: bool = False
+    expected: int | None = None
 
 
 def read_range(connection: Connection, task: Task) -> Iterator[pa.RecordBatch]:
@@ -72,12 +75,13 @@ def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamReco
         connection,
         wanted.shard_id,
         _open_at(wanted),
-        POLL_LIMIT_MAX,
+        lambda: _limit(task, fetched),
         first_call_waited=task.first_call_waited,
     )
-    verify = wanted.verify
+    verify, fetched = wanted.verify, 0
     progress_at = connection.clock.steady()
     for page in pages:
+        fetched += len(page.records)
         records: Sequence[StreamRecord] = page.records
         if verify and records:
             records = _after_begin(connection, task, records)
@@ -85,19 +89,42 @@ def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamReco
         records, is_done = _up_to_end(connection, task, records)
         if records:
             yield _within(records, wanted)
-        if is_done or _is_past(page, wanted, connection):
-            return
-        if page.is_shard_end:
+        is_past = _is_past(page, wanted, connection)
+        if is_done or is_past or page.is_shard_end:
             break
         if page.records or page.millis_behind_latest > 0:
             progress_at = connection.clock.steady()
         elif connection.clock.steady() - progress_at > connection.patience:
-            raise StreamUnavailable(
-                f"shard {wanted.shard_id} is at its tip and record {wanted.end} has not come for {connection.patience}, "
-                "though it is there: the task fails rather than finish short, and Spark does it again"
-            )
-    if wanted.end is not None:
+            _tell_of_trimmed_end(connection, task)
+            return
+    if verify and isinstance(wanted.begin, ReadTo):
+        _lost(
+            connection,
+            task,
+            f"{named(wanted.begin)} is past retention, and unread ones after it may be; none is left",
+        )
+    elif wanted.end is not None and not is_done and not is_past:
         _lost(connection, task, f"the shard ended before record {wanted.end}, the last of this batch")
+
+
+def _limit(task: Task, fetched: int) -> int:
+    """No more than is wanted, while that is known; then as much again as there was, so that at most half is read in vain."""
+    if task.expected is None:
+        return POLL_LIMIT_MAX
+    opened_at_one_read = _open_at(task.range).type is IteratorType.AT_SEQUENCE_NUMBER
+    expected = task.expected + opened_at_one_read
+    return min(expected - fetched if fetched < expected else fetched, POLL_LIMIT_MAX)
+
+
+def _tell_of_trimmed_end(connection: Connection, task: Task) -> None:
+    """At the shard's tip, and the range's end has not come. Raises StreamUnavailable where it must be there all the same."""
+    wanted = task.range
+    if wanted.end_arrived is None or connection.clock.now() - wanted.end_arrived < NEVER_TRIMMED:
+        raise StreamUnavailable(
+            f"shard {wanted.shard_id} is at its tip and record {wanted.end} has not come for {connection.patience}, "
+            "though it is there: the task fails rather than finish short, and Spark does it again"
+        )
+    _lost(connection, task, f"record {wanted.end}, the last of this batch, is past retention; none is left")
 
 
 def _open_at(wanted: ShardRange) -> ReadPosition:
@@ -130,14 +157,13 @@ def _after_begin(
 ) -> Sequence[StreamRecord]:
     """Opened at the record before the range, Kinesis gives it again, unless it is past retention."""
     begin = task.range.begin
-    assert isinstance(begin, ReadTo), "verify goes with a record"
+    assert isinstance(begin, ReadTo), "a task verifies by a record"
     first = records[0]
     if int(first.sequence_number) != int(begin.sequence_number):
-        moment = f", arrived {begin.arrived.isoformat()}," if begin.arrived else ""
         _lost(
             connection,
             task,
-            f"record {begin.sequence_number}{moment} is past retention, and unread ones after it may be; the first one left "
+            f"{named(begin)} is past retention, and unread ones after it may be; the first one left "
             f"is {first.sequence_number}, arrived {first.approximate_arrival_timestamp.isoformat()}",
         )
         return records

@@ -134,7 +134,7 @@ class _Columns:
     """
 
     data: list[bytes] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
     key_indexes: list[int] = field(default_factory=list)
     explicit: dict[int, Sequence[str | None]] = field(default_factory=dict)
     counts: list[int] = field(default_factory=list)

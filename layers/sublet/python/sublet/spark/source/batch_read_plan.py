@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
-from sublet.errors import SettingsError
+from sublet.errors import SettingsError, StreamUnavailable
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.shard import Shard
 from sublet.settings import HashRangeFilter
@@ -16,6 +17,7 @@ from sublet.spark.plan.planning import Begin, ShardRange
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.peeks import Peeker
 from sublet.spark.read.reading import Task
+from sublet.spark.source.losses import tell_of_gap
 
 LOOKS_AT_ONCE = 32
 
@@ -28,21 +30,42 @@ class Wanted:
     since: datetime | None = None
     until: datetime | None = None
 
+    def has(self, shard_id: str) -> bool:
+        return self.shard_ids is None or shard_id in self.shard_ids
+
 
 def plan_batch(connection: Connection, options: Options, wanted: Wanted) -> list[Task]:
-    """A task for each shard that may have rows, in order of shard ids. Raises what Stream raises."""
-    shards = sorted(
-        (
-            s
-            for s in connection.stream.list_shards()
-            if wanted.shard_ids is None or s.shard_id in wanted.shard_ids
-        ),
-        key=lambda shard: shard.shard_id,
-    )
+    """A task for each shard that may have rows, in order of shard ids. Raises DataGap, and what Stream raises."""
+    listed = connection.stream.list_shards()
+    _check_named_shards(connection, options, wanted, {shard.shard_id for shard in listed})
+    shards = sorted((s for s in listed if wanted.has(s.shard_id)), key=lambda shard: shard.shard_id)
     peeker = Peeker(connection)
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
         ranges = list(pool.map(lambda shard: _range(connection, peeker, options, wanted, shard), shards))
     return [Task(options.stream, each, options.fail_on_data_loss) for each in ranges if each is not None]
+
+
+def _check_named_shards(
+    connection: Connection, options: Options, wanted: Wanted, listed: Collection[str]
+) -> None:
+    """Raises DataGap for a shard of which checkpoints want something, and that the stream does not have."""
+    starts, ends = options.start_checkpoints or {}, options.end_checkpoints
+    for shard_id in sorted(starts.keys() if ends is None else ends.keys()):
+        start, end = starts.get(shard_id), None if ends is None else ends[shard_id]
+        is_handled = start is not None and start.is_shard_end
+        is_nothing_wanted = end is not None and not end.is_sequence_number and not end.is_shard_end
+        if shard_id in listed or not wanted.has(shard_id) or is_handled or is_nothing_wanted:
+            continue
+        if connection.stream.has_shard(shard_id):
+            raise StreamUnavailable(
+                f"the listing of shards leaves out {shard_id}, which is there; list again"
+            )
+        tell_of_gap(
+            connection,
+            options,
+            f"there is no shard {shard_id}, of which {start or 'the beginning'} to {end or 'the end'} is wanted: that is past "
+            "retention, or the shard is another stream's",
+        )
 
 
 def _range(
@@ -71,7 +94,7 @@ def _range(
             return None
         end = None if isinstance(tip, Ended) else tip.sequence_number
     verify = isinstance(begin, ReadTo)
-    return ShardRange(shard.shard_id, hash_key_range, begin, end, verify, sub, since, until)
+    return ShardRange(shard.shard_id, hash_key_range, begin, end, verify, None, sub, since, until)
 
 
 def _begin(options: Options, wanted: Wanted, shard: Shard) -> Begin | None:

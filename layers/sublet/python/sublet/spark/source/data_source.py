@@ -16,7 +16,7 @@ from sublet.ports import LeaseTable
 from sublet.spark.keeper.keeper_thread import connect_keeper
 from sublet.spark.options import Leases, Options, Use, parse_options
 from sublet.spark.plain_errors import plainly
-from sublet.spark.read.connection import Connection, connect_driver, connect_task
+from sublet.spark.read.connection import Connection, connect_driver, connect_once, connect_task
 from sublet.spark.read.rows import ARROW_SCHEMA, SCHEMA_DDL
 from sublet.spark.release import arrow_schema, for_this_release
 from sublet.spark.source.batch_read import BatchReader
@@ -40,7 +40,7 @@ class SubletDataSource(DataSource):
         What may pass by itself is for the query."""
         options = parse_options(self.options, None)
         with suppress(TransientError):
-            connect_driver(options).stream.identity()
+            connect_once(options).describe()
         return SCHEMA_DDL
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802

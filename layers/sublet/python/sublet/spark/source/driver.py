@@ -6,21 +6,20 @@ available-now run: Spark asks for those once at each start of the query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from sublet.errors import DataGap
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.settings import HashRangeFilter
 from sublet.spark.options import Options
+from sublet.spark.plan.gaps import may_be_trimmed, never_read, shards_to_ask_about
 from sublet.spark.plan.offsets import (
     Ended,
     Offset,
-    Position,
     ReadTo,
     ShardOffset,
     Unread,
@@ -29,14 +28,17 @@ from sublet.spark.plan.planning import (
     Begin,
     Peek,
     ShardRange,
+    begin_of,
     check_application,
     check_identity,
     next_offset,
     plan_ranges,
 )
 from sublet.spark.read.connection import Connection
-from sublet.spark.read.peeks import LOOKBACK, NO_LIMIT, Peeker, Share
+from sublet.spark.read.counting import NO_LIMIT, Share
+from sublet.spark.read.peeks import LOOKBACK, Peeker
 from sublet.spark.read.reading import Task
+from sublet.spark.source.losses import Losses
 
 LOOKS_AT_ONCE = 32
 
@@ -68,10 +70,11 @@ class Portion(Protocol):
         self,
         start: Offset,
         listed: Mapping[str, Shard],
+        denied: Collection[str],
         list_again: Callable[[], Iterable[Shard]],
         now: datetime,
     ) -> Mapping[str, ShardOffset]:
-        """The shards that a batch from `start` begins with anew, and where."""
+        """The shards that a batch from `start` begins to read, and where. `denied`: unlisted ones that are gone."""
 
     def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
         """Those of the closed shards that may not be read to their end yet, only to their last record."""
@@ -92,7 +95,11 @@ class QueryDriver:
         self._shards: dict[str, Shard] = {}
         self._list_at = connection.clock.steady()
         self._identity: StreamIdentity | None = None
-        self._targets: Mapping[str, ReadTo | Ended | None] | None = None
+        self._targets: Mapping[str, Peek] | None = None
+        self._targets_at = connection.clock.now()
+        self._losses = Losses(connection, options, self._peeker)
+        self._counted: Mapping[tuple[str, str | None], int] = {}
+        """How many stream records the last plan found, by shard and the batch's end in it."""
         self._called: Sequence[str] = ()
         """Shards whose tasks' first calls were counted when they were planned."""
         self.lag: Mapping[str, timedelta] = {}
@@ -102,7 +109,9 @@ class QueryDriver:
 
     def initial_offset(self) -> Offset:
         """Before the first plan. Spark asks again when it plans batch 0 again."""
-        return Offset(self._options.stream, self._stream.identity(), application=self._portion.application)
+        return Offset(
+            self._options.stream, self._stream.describe().identity, application=self._portion.application
+        )
 
     @property
     def has_targets(self) -> bool:
@@ -113,8 +122,9 @@ class QueryDriver:
         self._portion.settle()
         self._list()
         shards = list(self._shards.values())
+        self._targets_at = self._connection.clock.now()
         with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
-            tips = pool.map(lambda shard: self._peeker.tip(shard, Unread()).end, shards)
+            tips = pool.map(lambda shard: self._peeker.tip(shard, Unread()), shards)
             self._targets = {shard.shard_id: tip for shard, tip in zip(shards, tips, strict=True)}
 
     def latest_offset(self, start: Offset, limit: Share = NO_LIMIT) -> Offset:
@@ -129,23 +139,30 @@ class QueryDriver:
         self._portion.committed(start)
         clock = self._connection.clock
         is_due = clock.steady() >= self._list_at
-        listed_now = is_due or not start.shards or self._portion.is_unlisted(self._shards)
-        if listed_now:
+        if is_due or not start.shards or self._portion.is_unlisted(self._shards):
             self._list()
             self._check(start)
         now = clock.now()
-        beginning = self._beginning(start, now)
+        denied = self._denied(start)
+        beginning = self._beginning(start, denied, now)
         if not start.shards and not beginning:
             return start
-        gone = self._gone(start) if listed_now else []
-        peeks = self._peek_all(
-            _unfinished(start, gone) | _unfinished(replace(start, shards=beginning)), limit
-        )
+        self._tell_of_unread_shards(start, beginning, denied)
+        gone = start.shards.keys() & denied
+        unfinished = _unfinished(start, gone) | _unfinished(replace(start, shards=beginning))
+        peeks = self._peek_all(unfinished, limit)
+        self._tell_of_idle_shards({**start.shards, **beginning}, peeks, now)
         if any(isinstance(peek.end, Ended) for peek in peeks.values()):
             self._list_at = clock.steady()  # its children are wanted next
+        self._counted = {
+            (shard_id, peek.end.sequence_number if isinstance(peek.end, ReadTo) else None): peek.records
+            for shard_id, peek in peeks.items()
+            if peek.records is not None
+        }
         self.lag = {shard_id: peek.lag for shard_id, peek in peeks.items()}
         self.leaves_more = any(isinstance(p.end, Ended) or p.lag > LOOKBACK for p in peeks.values())
-        end = next_offset(start, beginning, peeks, gone, now)
+        looked_at = now if self._targets is None else self._targets_at
+        end = next_offset(start, beginning, peeks, gone, looked_at)
         if end is not start:
             self._portion.planned(end)
         return end
@@ -158,51 +175,74 @@ class QueryDriver:
         ranges = {}
         if self._options.hash_range_filter is HashRangeFilter.KCL:
             ranges = {shard_id: shard.hash_key_range for shard_id, shard in self._shards.items()}
-        whole = plan_ranges(start, end, ranges, self._connection.clock.now())
-        planned = self._portion.resume(whole, start, end)
+        now = self._connection.clock.now()
+        whole = plan_ranges(start, end, ranges, now)
+        planned = [self._verified(each, start, end, now) for each in self._portion.resume(whole, start, end)]
         pace = self._connection.pace
         for each in planned:
             pace.wait_for_call(each.shard_id)
         self._called = [each.shard_id for each in planned]
-        loss = self._options.fail_on_data_loss
+        loss, counted = self._options.fail_on_data_loss, self._counted
         return [
-            Task(end.stream, each, loss, pace.debt(each.shard_id), first_call_waited=True) for each in planned
+            Task(
+                end.stream, each, loss, pace.debt(each.shard_id), True, counted.get((each.shard_id, each.end))
+            )
+            for each in planned
         ]
 
     def _list(self) -> Iterable[Shard]:
         self._shards = {shard.shard_id: shard for shard in self._stream.list_shards()}
-        self._identity = self._stream.identity()
+        self._identity = self._stream.describe().identity
         self._list_at = self._connection.clock.steady() + self._options.list_interval
         return self._shards.values()
 
     def _check(self, offset: Offset) -> None:
         if self._identity is None:
-            self._identity = self._stream.identity()
+            self._identity = self._stream.describe().identity
         check_identity(offset, self._options.stream, self._identity)
         check_application(offset, self._portion.application)
 
-    def _beginning(self, start: Offset, now: datetime) -> dict[str, ShardOffset]:
-        fresh = self._portion.beginning(start, self._shards, self._list, now)
-        return {s: o for s, o in fresh.items() if self._targets is None or s in self._targets}
+    def _denied(self, start: Offset) -> frozenset[str]:
+        """The unlisted shards that matter to this plan, and that the service does not know either."""
+        return frozenset(
+            shard_id
+            for shard_id in shards_to_ask_about(start, self._shards)
+            if (shard_id in start.shards or self._portion.is_ours(shard_id))
+            and not self._stream.has_shard(shard_id)
+        )
 
-    def _gone(self, start: Offset) -> list[str]:
-        """Shards of the offset that the service denies. Unread ones are lost records, unless they are another's to read."""
-        unlisted = sorted(start.shards.keys() - self._shards.keys())
-        gone = [shard_id for shard_id in unlisted if not self._stream.has_shard(shard_id)]
-        for shard_id in gone:
+    def _beginning(self, start: Offset, denied: Collection[str], now: datetime) -> dict[str, ShardOffset]:
+        """Until the targets are read: of the shards that were listed then, and of those that were gone already."""
+        fresh = self._portion.beginning(start, self._shards, denied, self._list, now)
+        later = frozenset[str]() if self._targets is None else self._shards.keys() - self._targets.keys()
+        return {shard_id: shard for shard_id, shard in fresh.items() if shard_id not in later}
+
+    def _tell_of_unread_shards(
+        self, start: Offset, beginning: Mapping[str, ShardOffset], denied: Collection[str]
+    ) -> None:
+        for shard_id in sorted(start.shards.keys() & denied):
             position = start.shards[shard_id].position
             if not isinstance(position, Ended) and self._portion.is_ours(shard_id):
-                self._lost(shard_id, position)
-        return gone
+                self._losses.gone(shard_id, position)
+        for child, parents in never_read(beginning, start, self._shards).items():
+            if all(map(self._portion.is_ours, parents)):
+                self._losses.never_read(parents, child)
 
-    def _lost(self, shard_id: str, position: Position) -> None:
-        message = (
-            f"stream {self._options.stream}: shard {shard_id}, read up to {position}, is gone: it was closed, and what was left "
-            "of it is past retention"
-        )
-        if self._options.fail_on_data_loss:
-            raise DataGap(f"{message}. Set failOnDataLoss to false to go on with the shards that are left")
-        self._connection.log.warning("data gap", what=message)
+    def _tell_of_idle_shards(
+        self, shards: Mapping[str, ShardOffset], peeks: Mapping[str, Peek], now: datetime
+    ) -> None:
+        """Those in which there is nothing to read now, though there may have been something."""
+        for shard_id, peek in peeks.items():
+            if peek.end is None and peek.caught_up and may_be_trimmed(shards[shard_id], now):
+                self._losses.look(shard_id, shards[shard_id], self._shards, now)
+
+    def _verified(self, one: ShardRange, start: Offset, end: Offset, now: datetime) -> ShardRange:
+        """A range from a shard's beginning; of others the task itself sees whether the record that it begins after is there."""
+        if not one.verify or isinstance(one.begin, ReadTo):
+            return one
+        if (begin := begin_of(one.shard_id, start, end)) is not None:
+            self._losses.look(one.shard_id, begin, self._shards, now)
+        return replace(one, verify=False)
 
     def _peek_all(self, positions: Mapping[str, Begin], limit: Share) -> dict[str, Peek]:
         """A look into every unfinished shard that is listed, and ours to read, many at once."""
@@ -228,16 +268,18 @@ class QueryDriver:
     def _peek(self, shard: Shard, position: Begin, share: Share) -> Peek:
         if self._targets is None:
             return self._peeker.look(shard, position, share)
-        target = self._targets.get(shard.shard_id)
-        if target is None or _has_reached(position, target):
-            return Peek(None)
+        target = self._targets.get(shard.shard_id, Peek(None))
+        if target.end is None:
+            return target
+        if _has_reached(position, target.end):
+            return Peek(None, caught_up=True)
         if share == NO_LIMIT:
-            return Peek(target)
+            return Peek(target.end, caught_up=True)
         peek = self._peeker.look(shard, position, share)
-        return replace(peek, end=_earlier(peek.end, target))
+        return replace(peek, end=_earlier(peek.end, target.end))
 
 
-def _unfinished(offset: Offset, gone: Sequence[str] = ()) -> dict[str, Begin]:
+def _unfinished(offset: Offset, gone: Collection[str] = ()) -> dict[str, Begin]:
     return {
         shard_id: shard.position
         for shard_id, shard in offset.shards.items()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sublet.decisions.failure_policy import Answer, Run, SetAside
+from sublet.decisions.record_filter import Faults
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.setting_aside import SettingAside
 from sublet.errors import BatchItemsFailed, DestinationRefused
@@ -32,6 +33,7 @@ class TaskBatch:
     aside: SettingAside
     sleep: Sleep
     log: Log
+    faults: Faults = field(default_factory=dict)
     handled: int = field(default=0, init=False)
     failure: BaseException | None = field(default=None, init=False)
 
@@ -63,7 +65,7 @@ class TaskBatch:
             attempt=run.attempts + 1,
         )
         try:
-            self.handler.handle(batch)
+            self._pass_on(batch)
         except Exception as failure:  # noqa: BLE001 - whatever the user's code raises
             fields = exception_fields(failure, LogExceptions.FRAMES)
             first = str(records[0].checkpoint)
@@ -75,6 +77,13 @@ class TaskBatch:
             return Answer(done, not isinstance(failure, BatchItemsFailed), failure)
         self.handled += run.size
         return Answer(run.size)
+
+    def _pass_on(self, batch: Batch) -> None:
+        """To the handler, unless its records cannot be."""
+        first = batch.records[0]
+        if (fault := self.faults.get(first.checkpoint)) is not None:
+            raise fault.error(first)
+        self.handler.handle(batch)
 
     def set_aside(self, step: SetAside, last: Answer | None) -> bool:
         return self.aside.put(self.records[step.run.start : step.run.end], step, last)

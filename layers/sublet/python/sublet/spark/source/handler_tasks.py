@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from sublet.aws.failure_destinations import failure_destination
 from sublet.decisions.failure_policy import begin
-from sublet.decisions.record_filter import RecordFilter
+from sublet.decisions.record_filter import RecordFilter, apart
 from sublet.engine.batch_course import carry_out
 from sublet.engine.setting_aside import SettingAside
 from sublet.errors import SettingsError
@@ -23,11 +23,11 @@ from sublet.metric_names import Metric
 from sublet.ports import Clock, FailureDestination, Log
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import DEFINITIONS, Checkpointing, HandlerContract, Settings, parse_setting
-from sublet.spark.python_log import PythonLog
 from sublet.spark.read.pace import Sleep
 from sublet.spark.read.rows import ARROW_SCHEMA
 from sublet.spark.source.handed_over import TaskBatch
 from sublet.system.clock import SystemClock
+from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
 
 HANDLED_DDL = "stream string, shardId string, records bigint, sequenceNumber string, subSequenceNumber bigint"
@@ -110,22 +110,30 @@ def handle_batches(
     wanted = RecordFilter(settings)
     for rows in batches:
         for (stream, shard_id), given in _by_shard(rows):
-            records = wanted.wanted(given) if wanted else given
-            if not records:
-                continue
-            last = records[-1]
-            behind = max(clock.now() - last.approximate_arrival_timestamp, timedelta(0))
-            aside = SettingAside(
-                destination, log, _not_counted, clock.now, settings, stream, shard_id, settings.application
-            )
-            batch = TaskBatch(handler, stream, shard_id, records, behind // MILLISECOND, aside, sleep, log)
-            carry_out(begin(len(records), settings), batch, batch.arrived, clock.now, settings)
-            handled = (stream, shard_id, batch.handled, last.sequence_number, last.sub_sequence_number)
-            columns = [[value] for value in handled]
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(column, field.type) for column, field in zip(columns, HANDLED_SCHEMA, strict=True)],
-                schema=HANDLED_SCHEMA,
-            )
+            kept, faults = wanted.wanted(given, {}) if wanted else (given, {})
+            for records in apart(kept, faults):
+                behind = max(clock.now() - records[-1].approximate_arrival_timestamp, timedelta(0))
+                aside = SettingAside(
+                    destination,
+                    log,
+                    _not_counted,
+                    clock.now,
+                    settings,
+                    stream,
+                    shard_id,
+                    settings.application,
+                )
+                batch = TaskBatch(
+                    handler, stream, shard_id, records, behind // MILLISECOND, aside, sleep, log, faults
+                )
+                carry_out(begin(len(records), settings), batch, batch.arrived, clock.now, settings)
+                yield _handled(stream, shard_id, batch.handled, records[-1])
+
+
+def _handled(stream: str, shard_id: str, count: int, last: UserRecord) -> pa.RecordBatch:
+    values = (stream, shard_id, count, last.sequence_number, last.sub_sequence_number)
+    columns = [pa.array([value], field.type) for value, field in zip(values, HANDLED_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=HANDLED_SCHEMA)
 
 
 def _not_counted(_: Metric, __: float) -> None:

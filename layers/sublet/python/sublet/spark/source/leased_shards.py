@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sublet.errors import LeaseHeldElsewhere
@@ -61,6 +61,7 @@ class LeasedShards:
         self,
         start: Offset,
         listed: Mapping[str, Shard],
+        denied: Collection[str],  # noqa: ARG002
         list_again: Callable[[], Iterable[Shard]],  # noqa: ARG002
         now: datetime,
     ) -> Mapping[str, ShardOffset]:

@@ -6,6 +6,7 @@ to the one is known to the other, so `read` knows only the options and its parti
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,9 +18,9 @@ from sublet.ports import LeaseTable
 from sublet.spark.keeper.keeper_thread import KeeperThread
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plain_items, plainly
-from sublet.spark.plan.offsets import offset_from_json, offset_to_json
+from sublet.spark.plan.offsets import damaged_offset, offset_from_json, offset_to_json
 from sublet.spark.read.connection import Connection
-from sublet.spark.read.peeks import NO_LIMIT, Share
+from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.reading import Task, read_range
 from sublet.spark.release import (
     ReadAllAvailable,
@@ -116,10 +117,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, TaskPartition)
         return plain_items(read_range(self._connect_task(self._options), partition.task))
 
+    @plainly
     def stop(self) -> None:
-        """Spark calls this last, however the query ends, as long as this process lives."""
+        """Spark calls this last, however the query ends, as long as this process lives. Raises OffsetMalformed in the stead of
+        what PySpark itself makes of an offset that is no JSON, before we see it."""
         if self._keeper is not None:
             self._keeper.stop()
+        why = sys.exception()
+        if isinstance(why, json.JSONDecodeError):
+            raise damaged_offset(why.doc, why)
 
     def _query(self) -> QueryDriver:
         if self._driver is None:

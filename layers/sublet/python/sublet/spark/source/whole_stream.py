@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sublet.errors import StreamUnavailable
@@ -11,6 +11,7 @@ from sublet.protocol.shard import Shard
 from sublet.settings import StartKind
 from sublet.spark.options import Options
 from sublet.spark.plan.follow import followed_positions
+from sublet.spark.plan.gaps import forgotten_parents
 from sublet.spark.plan.offsets import Offset, ShardOffset
 from sublet.spark.plan.planning import ShardRange, beginning_shards, first_positions
 from sublet.spark.read.connection import Connection
@@ -53,11 +54,12 @@ class WholeStream:
         self,
         start: Offset,
         listed: Mapping[str, Shard],
+        denied: Collection[str],
         list_again: Callable[[], Iterable[Shard]],
         now: datetime,
     ) -> Mapping[str, ShardOffset]:
         if start.shards:
-            return beginning_shards(start, list(listed.values()))
+            return beginning_shards(start, list(listed.values()), denied)
         return self._first(list_again, now)
 
     def _first(self, list_again: Callable[[], Iterable[Shard]], now: datetime) -> dict[str, ShardOffset]:
@@ -72,8 +74,10 @@ class WholeStream:
             listed = list(list_again())
             try:
                 if scan is not None and (scan.leases or scan.malformed):
-                    return followed_positions(scan, listed, position, now)
-                return first_positions(listed, open_at_start, position, now)
+                    first = followed_positions(scan, listed, position, now)
+                else:
+                    first = first_positions(listed, open_at_start, position, now)
+                return first | forgotten_parents(listed, first)
             except StreamUnavailable:
                 if attempt == LISTING_ATTEMPTS:
                     raise

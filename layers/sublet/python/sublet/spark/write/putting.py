@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
-from sublet.errors import StreamUnavailable
+from sublet.errors import RowNotWritable, StreamUnavailable
 from sublet.ports import Clock
 from sublet.protocol.aggregation import Aggregate, Aggregator
 from sublet.protocol.hash_keys import hash_key
-from sublet.protocol.records import NewRecord
+from sublet.protocol.records import NewRecord, Refused
 from sublet.protocol.shard import HashKeyRange, Shard
 from sublet.spark.read.pace import Sleep
 
@@ -23,14 +23,17 @@ RECORDS_PER_CALL = 500
 BYTES_PER_CALL = 5 * 2**20
 """Kinesis: a PutRecords call, keys included."""
 
+TOO_MUCH = "ProvisionedThroughputExceededException"
+"""Kinesis: a shard takes 1 MB and 1,000 records a second."""
+
 _FIRST_PAUSE = timedelta(milliseconds=100)
 _LONGEST_PAUSE = timedelta(seconds=2)
 
 
 class Writer(Protocol):
-    """Puts some records; for each the shard that took it, or None if it was refused for now."""
+    """Puts some records; for each the shard that took it, or why it was refused."""
 
-    def put(self, records: Sequence[NewRecord]) -> list[str | None]: ...
+    def put(self, records: Sequence[NewRecord]) -> list[str | Refused]: ...
 
 
 class Placed(NamedTuple):
@@ -52,7 +55,7 @@ class Putter:
     retried: int = 0
 
     def put_all(self, records: Iterable[NewRecord]) -> Iterator[Placed]:
-        """Lazily, in calls as full as they can be. Raises StreamUnavailable, and what the writer raises."""
+        """Lazily, in calls as full as they can be. Raises StreamUnavailable, RowNotWritable, and what the writer raises."""
         for call in full_calls(records):
             yield from self._put(call)
 
@@ -60,20 +63,41 @@ class Putter:
         left, pause, success_at = list(records), _FIRST_PAUSE, self.clock.steady()
         while True:
             self.calls += 1
-            placed = self.writer.put(left)
-            yield from (Placed(r, shard) for r, shard in zip(left, placed, strict=True) if shard is not None)
-            refused = [record for record, shard in zip(left, placed, strict=True) if shard is None]
+            outcomes = list(zip(left, self.writer.put(left), strict=True))
+            yield from (Placed(record, shard) for record, shard in outcomes if not isinstance(shard, Refused))
+            refused = [(record, why) for record, why in outcomes if isinstance(why, Refused)]
             if not refused:
                 return
+            _check_all_pass(refused)
             if len(refused) < len(left):
                 pause, success_at = _FIRST_PAUSE, self.clock.steady()
             elif self.clock.steady() - success_at > self.patience:
-                raise StreamUnavailable(
-                    f"{len(left)} records were refused for {self.patience}: the stream needs more shards, or Kinesis is failing"
-                )
+                raise _gave_up(refused, self.patience)
             self.retried += len(refused)
             self.sleep(pause)
-            left, pause = refused, min(pause * 2, _LONGEST_PAUSE)
+            left, pause = [record for record, _ in refused], min(pause * 2, _LONGEST_PAUSE)
+
+
+def _check_all_pass(refused: Sequence[tuple[NewRecord, Refused]]) -> None:
+    """Raises RowNotWritable for the first that is refused for good: asking again would keep the others waiting for nothing."""
+    for record, why in refused:
+        if not why.passes:
+            raise RowNotWritable(
+                f"Kinesis refuses the record with partitionKey {record.partition_key!r:.100} and {len(record.data)} bytes "
+                f"of data ({why.code}: {why.reason})"
+            )
+
+
+def _gave_up(refused: Sequence[tuple[NewRecord, Refused]], patience: timedelta) -> StreamUnavailable:
+    why = refused[0][1]
+    advice = (
+        "the stream needs more shards"
+        if why.code == TOO_MUCH
+        else "Kinesis is failing; a longer `patience` waits longer"
+    )
+    return StreamUnavailable(
+        f"{len(refused)} records were refused for {patience}, at last with {why.code} ({why.reason}): {advice}"
+    )
 
 
 def full_calls(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
@@ -81,7 +105,7 @@ def full_calls(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
     call: list[NewRecord] = []
     size = 0
     for record in records:
-        own = len(record.data) + len(record.partition_key.encode())
+        own = len(record.data) + len((record.partition_key or "").encode())
         if call and (len(call) == RECORDS_PER_CALL or size + own > BYTES_PER_CALL):
             yield call
             call, size = [], 0
@@ -184,6 +208,7 @@ def _aggregated(
     for record in records:
         shard_id = shards.shard_of(record)
         aggregator = aggregators.setdefault(shard_id, Aggregator())
+        assert record.partition_key is not None  # the sink refuses a row without
         full = aggregator.add(record.partition_key, record.explicit_hash_key, record.data)
         yield from finish(shard_id, full)
         inside.setdefault(shard_id, []).append(record)

@@ -1,0 +1,115 @@
+"""What a query has not read and cannot have any more. Pure: every plan asks, whatever triggered it and whoever listed the shards.
+
+A query that is away for longer than the retention can lose records in four ways, and each leaves a trace:
+
+* A shard of the offset is gone before it was read to its end: the service denies it (`shards_to_ask_about`).
+* A shard came and went: the query never read it, and its listed child names it as a parent (`shards_to_ask_about`).
+* Records after the last one read are gone: so is the last one read, by which a shard is opened (`may_be_trimmed`).
+* Records of a shard of which nothing was read are gone: the offset says when nothing was unread (`may_be_trimmed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from sublet.decisions.read_position import SHORTEST_RETENTION
+from sublet.protocol.shard import Shard
+from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset
+
+CLOCKS_DIFFER_BY = timedelta(hours=1)
+"""And tasks wait."""
+
+NEVER_TRIMMED = SHORTEST_RETENTION - CLOCKS_DIFFER_BY
+"""Nothing as young as this is ever past retention."""
+
+
+def shards_to_ask_about(start: Offset, listed: Mapping[str, Shard]) -> frozenset[str]:
+    """Shards that a plan from `start` depends on and the listing leaves out: the service may know them all the same.
+
+    Those of the offset, and parents that the offset never had of shards that could begin now. An ended shard is left in
+    the offset, and not asked about, while a listed one waits for another parent: it says that this parent was read.
+    """
+    waiting = (
+        [shard for shard in listed.values() if shard.shard_id not in start.shards] if start.shards else []
+    )
+    remembered = frozenset[str]().union(*(shard.parent_shard_ids for shard in waiting))
+    unlisted = {
+        shard_id
+        for shard_id, shard in start.shards.items()
+        if shard_id not in listed and not (isinstance(shard.position, Ended) and shard_id in remembered)
+    }
+    return frozenset(unlisted).union(*(_strangers(shard, start, listed) for shard in waiting))
+
+
+def never_read(
+    beginning: Iterable[str], start: Offset, listed: Mapping[str, Shard]
+) -> dict[str, frozenset[str]]:
+    """Of the shards that begin, those whose parents came and went unread, with these parents."""
+    return {
+        shard_id: parents
+        for shard_id in sorted(beginning)
+        if start.shards and shard_id in listed and (parents := _strangers(listed[shard_id], start, listed))
+    }
+
+
+def _strangers(child: Shard, start: Offset, listed: Mapping[str, Shard]) -> frozenset[str]:
+    """The child's parents that neither the listing nor the offset has, if its others have all ended."""
+    unknown = child.parent_shard_ids - listed.keys() - start.shards.keys()
+    return (
+        unknown
+        if all(has_ended(start, parent) for parent in child.parent_shard_ids - unknown)
+        else frozenset()
+    )
+
+
+def has_ended(offset: Offset, shard_id: str) -> bool:
+    return shard_id in offset.shards and isinstance(offset.shards[shard_id].position, Ended)
+
+
+def unread_since(shard: ShardOffset) -> datetime | None:
+    """A moment before which nothing arrived that is unread; once the shard has ended, of its children. None: not known."""
+    arrived = shard.position.arrived if isinstance(shard.position, ReadTo) else None
+    return max((moment for moment in (arrived, shard.caught_up_at) if moment is not None), default=None)
+
+
+def may_be_trimmed(shard: ShardOffset, now: datetime) -> bool:
+    """Whether unread records of the shard may be past retention: it has to be looked for what would show that they are not.
+
+    Of a shard that is to be read from its beginning, and of which no moment is known, all that is there is wanted.
+    """
+    known = unread_since(shard)
+    if known is None:
+        return isinstance(shard.position, ReadTo)
+    return now - known >= NEVER_TRIMMED
+
+
+def is_past(retention: timedelta, shard: ShardOffset, now: datetime) -> bool:
+    """Whether unread records of the shard may be older than that."""
+    known = unread_since(shard)
+    return known is not None and now - known >= retention - CLOCKS_DIFFER_BY
+
+
+def parents_known(start: Offset, child: Shard) -> datetime | None:
+    """Nothing of a child that begins arrived before its last parent was closed."""
+    known = [unread_since(start.shards[p]) for p in child.parent_shard_ids & start.shards.keys()]
+    return max((moment for moment in known if moment is not None), default=None)
+
+
+def forgotten_parents(listed: Iterable[Shard], first: Mapping[str, ShardOffset]) -> dict[str, ShardOffset]:
+    """Parents, already past retention when the query begins, of shards that wait for another parent: as ended, so that they
+    are not taken for shards that came and went later."""
+    shards = {shard.shard_id: shard for shard in listed}
+    waiting = [shard for shard in shards.values() if shard.shard_id not in first]
+    return {
+        parent: ShardOffset(Ended())
+        for shard in waiting
+        for parent in shard.parent_shard_ids - shards.keys() - first.keys()
+    }
+
+
+def named(record: ReadTo) -> str:
+    """For messages about what was read last."""
+    return f"record {record.sequence_number}" + (
+        f", arrived {record.arrived.isoformat()}," if record.arrived else ""
+    )

@@ -1,0 +1,145 @@
+"""How much of a shard a limit by rows or bytes admits: counted on the driver, each stream record once.
+
+What was looked at beyond a batch's end is remembered for the next batch, without its data.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from math import ceil
+
+from sublet.decisions.read_position import ReadPosition
+from sublet.protocol.kpl_format import read_aggregate
+from sublet.protocol.records import Page, StreamRecord
+from sublet.settings import POLL_LIMIT_MAX
+from sublet.spark.plan.offsets import Ended, ReadTo
+from sublet.spark.plan.planning import Begin, Peek
+from sublet.spark.read.pages import Limit
+from sublet.spark.read.positions import is_at_tip, is_beyond, open_at
+
+BYTES_A_RECORD = 1024
+"""Until some are known."""
+
+PagesFrom = Callable[[ReadPosition, Limit], Iterator[Page]]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A shard's part of the limits of one batch. None: no limit of the kind."""
+
+    records: int | None = None
+    bytes: int | None = None
+    span: timedelta | None = None
+
+    @property
+    def counts(self) -> bool:
+        return self.records is not None or self.bytes is not None
+
+
+NO_LIMIT = Share()
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """Of some stream records. `rows`: their user records."""
+
+    records: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: _Size) -> _Size:
+        return _Size(self.records + other.records, self.rows + other.rows, self.bytes + other.bytes)
+
+    def left_of(self, share: Share, seen: _Size) -> int:
+        """How many more records the share may admit, if they are as those that were seen on the shard. At least one."""
+        left = [POLL_LIMIT_MAX]
+        if share.records is not None:
+            left.append(ceil((share.records - self.rows) / max(seen.rows / max(seen.records, 1), 1)))
+        if share.bytes is not None:
+            each = seen.bytes / seen.records if seen.records else BYTES_A_RECORD
+            left.append(ceil((share.bytes - self.bytes) / max(each, 1)) + 1)  # and the one that is too much
+        return max(min(left), 1)
+
+    def is_over(self, share: Share) -> bool:
+        return self.rows > (share.records or self.rows) or self.bytes > (share.bytes or self.bytes)
+
+    def uses_up(self, share: Share) -> bool:
+        return share.records == self.rows or share.bytes == self.bytes
+
+
+@dataclass(slots=True)
+class ShardCount:
+    """One shard's count, from `position` on: where the next batch begins, if it begins where the last one ended."""
+
+    position: Begin
+    pages_from: PagesFrom
+    _pages: Iterator[Page] = field(init=False)
+    _ahead: deque[tuple[ReadTo, _Size]] = field(default_factory=deque)
+    _is_ended: bool = False
+    _seen: _Size = _Size()
+    _limit: int = 1
+
+    def __post_init__(self) -> None:
+        self._pages = self.pages_from(open_at(self.position), lambda: self._limit)
+
+    def is_at(self, position: Begin) -> bool:
+        """Whether it goes on from there. Moments are rounded in Spark's log."""
+        if isinstance(position, ReadTo) and isinstance(self.position, ReadTo):
+            same_part = position.sub_sequence_number == self.position.sub_sequence_number
+            return same_part and position.sequence_number == self.position.sequence_number
+        return position == self.position
+
+    def admit(self, share: Share, now: datetime) -> Peek:
+        """Where a batch ends that the share limits. One stream record is always admitted."""
+        size, last = _Size(), None
+        while self._has_next(size, share):
+            at, one = self._ahead[0]
+            if last is not None and (size + one).is_over(share):
+                return self._up_to(last, size.records, now)
+            self._ahead.popleft()
+            size, last = size + one, at
+            if size.uses_up(share):
+                return self._up_to(last, size.records, now)
+        if self._is_ended:
+            return Peek(Ended(), records=size.records)
+        return Peek(None, caught_up=True) if last is None else self._up_to(last, size.records)
+
+    def _up_to(self, last: ReadTo, records: int, now: datetime | None = None) -> Peek:
+        """`now`: more follows."""
+        self.position = last
+        lag = timedelta(0) if now is None or last.arrived is None else max(now - last.arrived, timedelta(0))
+        return Peek(last, lag=lag, records=records)
+
+    def _has_next(self, size: _Size, share: Share) -> bool:
+        """Whether there is another record; False at the shard's tip and end."""
+        while not self._ahead and not self._is_ended:
+            self._limit = size.left_of(share, self._seen)
+            page = next(self._pages)
+            for record in page.records:
+                if is_beyond(record, self.position):
+                    self._look_at(record)
+            self._is_ended = page.is_shard_end
+            if is_at_tip(page):
+                break
+        return bool(self._ahead)
+
+    def _look_at(self, record: StreamRecord) -> None:
+        contents = read_aggregate(record.data)
+        one = _Size(1, 1 if contents is None else len(contents.data), len(record.data))
+        self._ahead.append((read_to(record, one.rows), one))
+        self._seen += one
+
+
+def read_to(record: StreamRecord, rows: int | None = None) -> ReadTo:
+    """The position after the record. `rows`: its user records, if they have been counted."""
+    if rows is None:
+        contents = read_aggregate(record.data)
+        rows = 1 if contents is None else len(contents.data)
+    return ReadTo(
+        record.sequence_number,
+        record.approximate_arrival_timestamp,
+        last_sub_sequence_number=max(rows - 1, 0),
+    )

@@ -1,0 +1,70 @@
+"""A stream whose calls wait out what passes by itself: throttled listings, a service that fails for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from sublet.decisions.pace import throttled_until
+from sublet.decisions.read_position import ReadPosition
+from sublet.errors import StreamUnavailable, StreamUnreachable
+from sublet.polling import PolledStream, PollingReader
+from sublet.ports import Clock, PollRefusal, ShardReader
+from sublet.protocol.records import Polled
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import StreamDescription
+from sublet.settings import StartPosition
+from sublet.spark.read.pace import Sleep
+
+T = TypeVar("T")
+
+
+class PatientStream:
+    """Each call is repeated for so long as `patience` before it raises StreamUnavailable.
+
+    Not a first call that gets no reply at all: that is a wrong endpoint or no network rather than a service that is busy.
+    """
+
+    def __init__(self, inner: PolledStream, clock: Clock, sleep: Sleep, patience: timedelta) -> None:
+        self._inner = inner
+        self._clock = clock
+        self._sleep = sleep
+        self._patience = patience
+        self._has_answered = False
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        return self._asked(lambda: self._inner.list_shards(at))
+
+    def describe(self) -> StreamDescription:
+        return self._asked(self._inner.describe)
+
+    def has_shard(self, shard_id: str) -> bool:
+        return self._asked(lambda: self._inner.has_shard(shard_id))
+
+    def service_time(self) -> datetime:
+        return self._asked(self._inner.service_time)
+
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return PollingReader(self, shard_id, position)
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        return self._asked(lambda: self._inner.open(shard_id, position))
+
+    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+        return self._asked(lambda: self._inner.poll(iterator, limit))
+
+    def _asked(self, call: Callable[[], T]) -> T:
+        since, refusals = self._clock.steady(), 0
+        while True:
+            try:
+                answer = call()
+            except StreamUnavailable as problem:
+                now, refusals = self._clock.steady(), refusals + 1
+                has_been_there = self._has_answered or not isinstance(problem, StreamUnreachable)
+                if now - since > self._patience or not has_been_there:
+                    raise
+                self._sleep(throttled_until(now, refusals) - now)
+            else:
+                self._has_answered = True
+                return answer

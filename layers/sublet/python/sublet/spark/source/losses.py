@@ -1,0 +1,67 @@
+"""What is lost is told, or fails the query: records that it has not read, and that nobody can have any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from sublet.errors import DataGap
+from sublet.protocol.shard import Shard
+from sublet.spark.options import Options
+from sublet.spark.plan.gaps import is_past, named, unread_since
+from sublet.spark.plan.offsets import Position, ReadTo, ShardOffset
+from sublet.spark.read.connection import Connection
+from sublet.spark.read.peeks import Peeker
+
+
+class Losses:
+    """Each method raises DataGap, unless `failOnDataLoss` is off: then it warns."""
+
+    def __init__(self, connection: Connection, options: Options, peeker: Peeker) -> None:
+        self._connection = connection
+        self._options = options
+        self._peeker = peeker
+
+    def gone(self, shard_id: str, position: Position) -> None:
+        """A shard that was closed so long ago that the service denies it, and that was not read to its end."""
+        self._tell(
+            f"shard {shard_id}, {_read_so_far(position)}, is gone: it was closed, and what was left of it is past retention"
+        )
+
+    def never_read(self, parents: Iterable[str], child: str) -> None:
+        """Shards that came and went while nobody looked."""
+        self._tell(
+            f"shard {child}: nothing was read of {' and '.join(sorted(parents))}, of which it was made, and that is gone. "
+            "Since the query last looked it was opened and closed, perhaps with others before it; all of it is past retention, "
+            f"and the first records of {child} may be"
+        )
+
+    def look(self, shard_id: str, shard: ShardOffset, listed: Mapping[str, Shard], now: datetime) -> None:
+        """Whether unread records of the shard, which may be past retention, are."""
+        if isinstance(shard.position, ReadTo):
+            if not self._peeker.holds(shard_id, shard.position):
+                self._tell(
+                    f"shard {shard_id}: {named(shard.position)} is past retention, and unread records after it may be"
+                )
+        elif is_past(self._connection.stream.describe().retention, shard, now):
+            parents = listed[shard_id].parent_shard_ids if shard_id in listed else frozenset()
+            if not any(self._peeker.holds_any(parent) for parent in sorted(parents & listed.keys())):
+                since = unread_since(shard)
+                self._tell(
+                    f"shard {shard_id}, of which nothing was read: records that arrived since {since} may be past retention"
+                )
+
+    def _tell(self, what: str) -> None:
+        tell_of_gap(self._connection, self._options, what)
+
+
+def tell_of_gap(connection: Connection, options: Options, what: str) -> None:
+    """Raises DataGap, unless `failOnDataLoss` is off: then it warns."""
+    message = f"stream {options.stream}: {what}"
+    if options.fail_on_data_loss:
+        raise DataGap(f"{message}. Set failOnDataLoss to false to go on with what is left")
+    connection.log.warning("data gap", what=message)
+
+
+def _read_so_far(position: Position) -> str:
+    return f"read up to {named(position)}" if isinstance(position, ReadTo) else "of which nothing was read"
