@@ -232,6 +232,26 @@ def test_callbacks_side_by_side_have_each_key_in_order(world: World) -> None:
     run(main())
 
 
+def test_what_waits_in_a_lane_behind_a_record_that_failed_is_not_called(world: World) -> None:
+    async def main() -> None:
+        world.put(*(f"a{number}" for number in range(4)))
+        seen: list[str] = []
+
+        async def callback(record: Record) -> None:
+            seen.append(record.data.decode())
+            if seen.count("a0") < 3:
+                raise ValueError("not now")
+
+        consumer = world.consumer(handler_backoff=timedelta(0))
+        consuming = await consumer.consume(callback, partition_by_key=2, auto_ack=True)
+        await until(lambda: "a3" in seen)
+        consuming.drain()
+        await consuming.wait()
+        assert seen == ["a0", "a0", "a0", "a1", "a2", "a3"]
+
+    run(main())
+
+
 def test_stop_from_the_callback_begins_no_other_call(world: World) -> None:
     async def main() -> None:
         world.put("a0", "a1", "a2")
@@ -247,6 +267,24 @@ def test_stop_from_the_callback_begins_no_other_call(world: World) -> None:
 
     run(main())
     assert world.handled() == "a0"
+
+
+def test_to_wait_in_its_own_callback_is_refused(world: World) -> None:
+    async def main() -> None:
+        world.put("a0")
+        why: list[str] = []
+
+        async def callback(record: Record) -> None:
+            consuming.stop()
+            with pytest.raises(RuntimeError) as refused:
+                await consuming.wait()
+            why.append(str(refused.value))
+
+        consuming = await world.consumer().consume(callback, auto_ack=True)
+        await consuming.wait()
+        assert "wait for its own end" in why[0]
+
+    run(main())
 
 
 async def raises() -> None:
@@ -293,8 +331,8 @@ def test_a_callback_that_fails_has_its_record_again_and_an_event_tells_on_the_lo
 @pytest.mark.parametrize(
     ("callback", "why"),
     [
-        ("text", "is a str"),
-        (None, "is a NoneType"),
+        ("text", "is of type str"),
+        (None, "NoneType"),
         (print, "is not async"),
         (lambda _: None, "is not async"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from datetime import datetime, timedelta
 from itertools import islice
@@ -24,7 +24,7 @@ from sublet.polling import PollingReader
 from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
-from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import StartPosition
 
 from tests.doubles.pulled import SECOND, PulledWorld
@@ -188,7 +188,7 @@ def test_who_listens_to_a_consume_is_told_nothing_after_it() -> None:
             consuming.stop()
             consuming.wait()
         assert consumer._group.lasting is not None
-        assert len(consumer._group.lasting.listeners) == 1  # the consumer's own
+        assert len(consumer._group.lasting.events._listeners) == 1  # the consumer's own
 
 
 async def is_async(record: Record) -> None: ...
@@ -249,6 +249,42 @@ def test_callbacks_side_by_side_have_each_key_in_order() -> None:
     assert seen[-1][1] - seen[0][1] < 29 * SECOND  # not one after the other
 
 
+def test_what_waits_in_a_lane_behind_a_record_that_failed_is_not_called() -> None:
+    world = PulledWorld()
+    world.put(numbered("a", 4))
+    seen: list[str] = []
+
+    def callback(record: Record) -> None:
+        world.sleep(1)  # the others are in the lane by then
+        seen.append(f"{record.data.decode()} {record.attempt}")
+        if record.data == b"a0" and record.attempt < 3:
+            raise ValueError("not now")
+
+    with world.consumer() as consumer:
+        consuming = consumer.consume(callback, auto_ack=True, partition_by_key=2)
+        world.sleep(60)
+        consuming.drain()
+        consuming.wait()
+    assert [one.split()[0] for one in seen] == ["a0", "a0", "a0", "a1", "a2", "a3"]
+
+
+def test_a_record_may_wait_in_its_lane_and_ack_wait_begins_with_its_call() -> None:
+    world = PulledWorld()
+    world.put(["a0", "a1"])
+    acks: list[bool] = []
+
+    def callback(record: Record) -> None:
+        world.sleep(4)
+        acks.append(record.ack())
+
+    with world.consumer(ack_wait=timedelta(seconds=5)) as consumer:
+        consuming = consumer.consume(callback, partition_by_key=1)
+        world.sleep(30)
+        consuming.drain()
+        consuming.wait()
+    assert acks == [True, True]
+
+
 @pytest.mark.parametrize("gone", ["stream", "table"])
 def test_what_cannot_pass_is_raised(gone: str) -> None:
     world = PulledWorld()
@@ -292,6 +328,31 @@ def test_throttled_polls_are_told() -> None:
         assert world.told(EventKind.THROTTLED) == 1
 
 
+def test_a_kinesis_that_does_not_answer_is_told_as_that() -> None:
+    """Polls into a black hole, each until its time is over, while DynamoDB answers."""
+    world = PulledWorld(shards=2)
+    stream = UnsteadyStream(world.stream)
+    began = world.clock.steady()
+    told: list[tuple[EventKind, float]] = []
+    with world.consumer(world.ports(stream)) as consumer:
+        messages = consumer.consume(
+            lambda record: record.ack(),
+            idle_heartbeat=1,
+            on_event=lambda event: told.append((event.kind, (world.clock.steady() - began).total_seconds())),
+        )
+        world.sleep(5)
+        began = world.clock.steady()
+        stream.swallows = world.sleep
+        world.sleep(40)
+        stream.swallows = None
+        world.sleep(60)
+        messages.stop()
+    first = dict(reversed(told))
+    assert EventKind.THROTTLED not in first
+    assert first[EventKind.MISSED_HEARTBEAT] < 12 < first[EventKind.DISCONNECTED] < 18
+    assert first[EventKind.RECONNECTED] > 40
+
+
 def test_leases_are_told_of() -> None:
     world = PulledWorld()
     world.put(["a0"])
@@ -321,20 +382,22 @@ def test_a_lease_that_another_asks_for_is_given_and_what_was_out_counts_no_more(
 
 
 class UnsteadyStream:
-    """A stream that cannot be reached, or that throttles so many polls."""
+    """A stream that cannot be reached, does not answer, or throttles so many polls."""
 
     def __init__(self, stream: MemoryStream) -> None:
         self._stream = stream
         self.is_unreachable = False
         self.throttles = 0
+        self.swallows: Callable[[float], None] | None = None
+        """Polls take as long as a client waits for an answer, and have none."""
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         self._check()
         return self._stream.list_shards(at)
 
-    def identity(self) -> StreamIdentity:
+    def describe(self) -> StreamDescription:
         self._check()
-        return self._stream.identity()
+        return self._stream.describe()
 
     def has_shard(self, shard_id: str) -> bool:
         self._check()
@@ -352,6 +415,9 @@ class UnsteadyStream:
         return self._stream.open(shard_id, position)
 
     def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+        if self.swallows is not None:
+            self.swallows(15)
+            return PollRefusal.NO_ANSWER
         self._check()
         if self.throttles:
             self.throttles -= 1
@@ -359,7 +425,9 @@ class UnsteadyStream:
         return self._stream.poll(iterator, limit)
 
     def _check(self) -> None:
-        if self.is_unreachable:
+        if self.swallows is not None:
+            self.swallows(60)  # asked six times
+        if self.is_unreachable or self.swallows is not None:
             raise StreamUnavailable("the network is down")
 
 
@@ -429,7 +497,7 @@ def test_an_on_event_that_raises_is_logged_and_changes_nothing() -> None:
 
     with world.consumer(ack_wait=timedelta(seconds=5)) as consumer:
         assert consumer._group.lasting is not None
-        consumer._group.lasting.listeners.insert(0, on_event)
+        consumer._group.lasting.events._listeners.insert(0, on_event)
         forgotten = consumer.next()
         assert forgotten is not None
         world.sleep(10)
@@ -458,6 +526,25 @@ def test_a_callback_that_would_exit_has_failed(lanes: int | None) -> None:
         consuming.wait()
     assert sorted(seen) == ["a0 1", "a0 2", "b0 1"]
     assert world.told(EventKind.CALLBACK_FAILED) == 1
+
+
+@pytest.mark.parametrize("lanes", [None, 2])
+def test_to_wait_in_its_own_callback_is_refused(lanes: int | None) -> None:
+    world = PulledWorld()
+    world.put(["a0"])
+    why: list[str] = []
+
+    def callback(record: Record) -> None:
+        record.ack()
+        consuming.stop()
+        with pytest.raises(RuntimeError) as refused:
+            consuming.wait()
+        why.append(str(refused.value))
+
+    with world.consumer() as consumer:
+        consuming = consumer.consume(callback, partition_by_key=lanes)
+        consuming.wait()
+    assert "call stop() or drain() there" in why[0]
 
 
 def test_no_lanes_are_refused_before_anything_begins() -> None:

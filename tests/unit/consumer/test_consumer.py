@@ -18,7 +18,7 @@ from sublet.consumer.context import Context
 from sublet.memory import MemoryAccount, MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease
-from sublet.settings import Settings
+from sublet.settings import Settings, StartKind, StartPosition
 
 PATIENCE = 10.0
 FAST: dict[str, Any] = {"failover_time": timedelta(seconds=3), "heartbeat_interval": timedelta(seconds=1)}
@@ -77,7 +77,7 @@ def test_what_it_cannot_be_made_of_is_named(kind: type, given: dict[str, Any], w
 
 def test_on_a_loop_there_is_no_handler() -> None:
     with pytest.raises(SettingsError, match=r"handler = .*: left out to pull records"):
-        AsyncConsumer("audit", "orders", handler=print)
+        AsyncConsumer("audit", "orders", handler=print)  # type: ignore[call-arg] # as where nobody checks types
 
 
 def test_a_handler_may_stop_it_and_everything_is_checkpointed_and_released(ports: Ports) -> None:
@@ -188,6 +188,18 @@ def test_a_process_is_continuous_and_a_worker_of_its_own_unless_told_otherwise(p
     assert (told.mode, told.worker_id) == (Mode.CATCH_UP, "me")
 
 
+@pytest.mark.parametrize("handler", [print, None])
+def test_a_setting_may_be_given_as_its_text(ports: Ports, handler: Any) -> None:
+    """As everywhere else: in the environment, on the command line, as a property of the construct."""
+    texts: dict[str, Any] = {"start_position": "LATEST", "failover_time": "45s", "batch_size": "7"}
+    settings = Consumer("orders-audit", "orders", handler, ports=ports, **texts).settings
+    assert settings.start_position == StartPosition(StartKind.LATEST)
+    assert (settings.failover_time, settings.batch_size) == (timedelta(seconds=45), 7)
+    wrong: dict[str, Any] = {"start_position": "NEWEST"}
+    with pytest.raises(SettingsError, match="one of TRIM_HORIZON, LATEST, AT_TIMESTAMP"):
+        Consumer("orders-audit", "orders", handler, ports=ports, **wrong)
+
+
 def test_a_stream_may_be_given_by_its_arn(ports: Ports) -> None:
     settings = Consumer("orders-audit", ARN, print, ports=ports).settings
     assert (settings.stream, settings.stream_arn) == ("orders", ARN)
@@ -221,6 +233,33 @@ def test_its_bounds_are_judged_when_it_is_made(handler: Any) -> None:
         AsyncConsumer("orders-audit", "orders", ack_wait="5s")  # type: ignore[arg-type] # as where nobody checks types
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (
+            {"maximum_retry_attempts": 3},
+            "maximum_retry_attempts = 3: left out to pull records: .*record.term",
+        ),
+        ({"maximum_record_age": "1h"}, "maximum_record_age = .*: left out to pull records: .*record.term"),
+        ({"parallelization_factor": 2}, "parallelization_factor = 2: left out .*partition_by_key"),
+        ({"handler_contract": "lambda_event"}, "handler_contract = .*: left out .*no handler"),
+        ({"checkpointing": "automatic"}, "checkpointing = .*: left out .*record.ack"),
+        ({"handler_timeout": "5m"}, "handler_timeout = .*: left out .*ack_wait"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
+def test_what_is_for_a_handler_is_refused_by_the_name_that_was_given(
+    kind: type, given: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(SettingsError, match=why):
+        kind("audit", "orders", **given)
+
+
+def test_what_is_as_it_would_be_anyway_may_be_said() -> None:
+    given: dict[str, Any] = {"checkpointing": "manual", "handler_timeout": None, "handler_attempts": 5}
+    assert Consumer("audit", "orders", **given).settings.handler_attempts == 5
+
+
 def test_what_is_no_handler_is_refused_before_anything_runs() -> None:
     def handle(batch: Batch) -> Iterator[None]:
         yield
@@ -228,7 +267,7 @@ def test_what_is_no_handler_is_refused_before_anything_runs() -> None:
     with pytest.raises(HandlerNotLoadable):
         Consumer("orders-audit", "orders", handle)  # type: ignore[arg-type] # type checkers see it too
     with pytest.raises(SettingsError, match="handler_atempts"):
-        Consumer("orders-audit", "orders", print, handler_atempts=3)
+        Consumer("orders-audit", "orders", print, handler_atempts=3)  # type: ignore[call-arg] # type checkers see it too
 
 
 def test_an_arn_that_is_known_is_not_asked_for() -> None:

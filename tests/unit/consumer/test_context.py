@@ -48,7 +48,7 @@ def test_what_can_be_no_stream_s_name_is_refused_over_memory_too(context: Contex
         ("", b"data", None, "partitionKey is ''; 1 to 256 characters"),
         ("k" * 257, b"data", None, "1 to 256 characters"),
         (7, b"data", None, "partitionKey is 7"),
-        ("key", "text", None, "data is a str; bytes"),
+        ("key", "text", None, "data is of type str; bytes"),
         ("key", None, None, "data is null"),
         ("key", bytes(10 * 2**20 + 1), None, "at most 10485760 bytes"),
         ("key", b"data", "abc", "a decimal number below"),
@@ -63,8 +63,14 @@ def test_a_record_that_kinesis_would_refuse_is_refused_over_memory_too(
         orders.put(key, data, explicit_hash_key=hash_key)
 
 
-def test_a_record_within_all_limits_is_put(orders: Stream) -> None:
-    put = orders.put("k" * 256, bytes(10 * 2**20), explicit_hash_key=str(2**128 - 1))
+def test_a_record_within_all_limits_is_put(context: Context, orders: Stream) -> None:
+    largest = bytes(10 * 2**20 - 256)
+    with pytest.raises(
+        StreamError, match=r"orders takes no record of 10,485,760 bytes: .*is 1,024, .*up to 10,240"
+    ):
+        orders.put("k" * 256, largest)
+    context.update_stream("orders", max_record_kib=10_240)
+    put = orders.put("k" * 256, largest, explicit_hash_key=str(2**128 - 1))
     assert len(orders.get(put.shard_id, put.sequence_number)) == 1
 
 
@@ -105,6 +111,8 @@ def test_a_program_that_was_given_another_option_is_told(orders: Stream) -> None
     with pytest.raises(SettingsInConflict, match="failover_time"):
         orders.create_consumer("audit", failover_time=2 * MINUTE)
     assert orders.create_consumer("audit", failover_time=MINUTE).next(expires=1) is None
+    as_text: Any = "60000ms"
+    assert orders.create_consumer("audit", failover_time=as_text).next(expires=1) is None
     assert orders.create_consumer("audit").next(expires=1) is None
 
 
@@ -202,6 +210,21 @@ def test_a_record_past_retention_is_not_found(context: Context, orders: Stream) 
     assert isinstance(account.clock, FakeClock)
     account.at("orders").trim(account.clock.advance(MINUTE))
     assert orders.get(put.shard_id, put.sequence_number) == []
+
+
+@pytest.mark.parametrize(
+    ("shard_id", "number", "named"),
+    [
+        ("shardId-000000000000", None, "orders has no record None: give its number as text"),
+        ("shardId-000000000000", 5, "no record 5"),
+        ("shardId-000000000000", "", "no record ''"),
+        ("shardId-000000000000", "abc", "no record 'abc'"),
+        (None, "5", "orders has no shard None: name one as record.shard_id does"),
+    ],
+)
+def test_what_names_no_record_is_refused(orders: Stream, shard_id: Any, number: Any, named: str) -> None:
+    with pytest.raises(StreamError, match=named):
+        orders.get(shard_id, number)
 
 
 def test_positions_are_asked_of_the_shards_unless_told_otherwise(context: Context, orders: Stream) -> None:

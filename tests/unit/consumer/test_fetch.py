@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
+from itertools import islice
 from threading import Barrier
 from typing import Any
 
@@ -198,7 +201,7 @@ def test_a_nakked_record_comes_again_after_its_delay_and_what_followed_of_its_ke
         assert other.ack()
         began = world.clock.steady()
         again = list(consumer.fetch(2))
-        assert [(record.data, record.attempt) for record in again] == [(b"a1", 2), (b"a2", 2)]
+        assert [(record.data, record.attempt) for record in again] == [(b"a1", 2), (b"a2", 1)]
         assert world.clock.steady() - began == 7 * SECOND
 
 
@@ -222,7 +225,9 @@ def test_term_is_refused_without_a_failure_destination() -> None:
     with world.consumer() as consumer:
         record = consumer.next()
         assert record is not None
-        with pytest.raises(SettingsError, match="on_failure"):
+        with pytest.raises(
+            SettingsError, match=r"on_failure.*SQS queue.*Without it, ack\(\) gives the record up"
+        ):
             record.term("poison")
         assert record.ack()
 
@@ -242,6 +247,33 @@ def test_term_sets_a_record_aside_and_is_done_when_the_destination_has_taken_it(
     (batch,) = destination.taken
     assert batch.records == (record.user_record,)
     assert world.checkpoints["shardId-000000000000"] == record.user_record.checkpoint
+
+
+def test_attempts_are_not_known_to_who_has_the_lease_next() -> None:
+    """They are counted by the program that put the record back, and stand in no table."""
+    world = PulledWorld()
+    world.put(["a1"])
+    attempts = []
+    for worker_id in ("first", "second"):
+        with world.consumer(worker_id=worker_id) as consumer:
+            for record in islice(consumer.messages(), 3):
+                attempts.append(record.attempt)
+                record.nak()
+    assert attempts == [1, 2, 3, 1, 2, 3]
+
+
+def test_a_record_and_its_consumer_stay_in_their_process() -> None:
+    world = PulledWorld()
+    world.put(["a1"])
+    with world.consumer() as consumer:
+        record = consumer.next()
+        assert record is not None
+        for send in (pickle.dumps, deepcopy):
+            with pytest.raises(TypeError, match="send its data, or its user_record, and acknowledge it here"):
+                send(record)
+            with pytest.raises(TypeError, match="make one in the other process"):
+                send(consumer)
+        assert pickle.loads(pickle.dumps(record.user_record)) == record.user_record  # noqa: S301 - our own
 
 
 def test_children_come_after_all_of_their_parent_is_acknowledged() -> None:

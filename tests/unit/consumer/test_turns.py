@@ -11,60 +11,10 @@ from sublet.consumer.admitted import ends_of
 from sublet.consumer.buffer import Buffer
 from sublet.consumer.delivery import BufferLimits, LookAgain, Pull
 from sublet.consumer.turn import Delivery
-from sublet.decisions.pull_request import consume_of, fetch_of
-from sublet.handler import Batch
-from sublet.memory import FakeClock
-from sublet.protocol.records import StreamRecord, UserRecord
-from sublet.testing.turn_taking import TurnTaking
+from sublet.decisions.pull_request import fetch_of
 
+from tests.doubles.buffer_world import MINUTE, BufferWorld
 from tests.doubles.pulled import PulledWorld
-
-MINUTE = timedelta(minutes=1)
-LIMITS = BufferLimits(max_ack_pending=1000, max_bytes=1_000_000, ack_wait=5 * MINUTE)
-
-
-class Table:
-    """A buffer, with whatever batches are offered by threads that wait for room; and what is checkpointed."""
-
-    def __init__(self, limits: BufferLimits = LIMITS) -> None:
-        self.clock = FakeClock()
-        self.tasks = TurnTaking(self.clock)
-        self.buffer = Buffer(self.clock, self.tasks, limits, lambda _: None)
-        self.checkpointed: dict[str, str] = {}
-
-    def offer(self, shard: str, *data: str) -> None:
-        """Each with its first letter as its key."""
-        self.buffer.open_shard(shard)
-        records = [self._record(number, one) for number, one in enumerate(data)]
-
-        def checkpoint(record: UserRecord) -> bool:
-            self.checkpointed[shard] = record.data.decode()
-            return True
-
-        batch = Batch("orders", shard, records, 0, checkpoint, remaining_time_in_millis=lambda: 1)
-        self.tasks.spawn(lambda: self.buffer.offer(batch))
-
-    def _record(self, number: int, data: str) -> UserRecord:
-        of = StreamRecord(str(number), data.encode(), data[0], self.clock.now())
-        return UserRecord(data.encode(), data[0], 0, of)
-
-    def messages(self, *, acks: bool = False, max_records: int = 500) -> Pull:
-        pull = Pull(consume_of(max_records=max_records), acks=acks)
-        self.buffer.begin(pull)
-        self.tasks.sleep(timedelta(0))  # what is offered is admitted
-        return pull
-
-    def ask(self, pull: Pull) -> Delivery:
-        found = self.buffer.take(pull, None)
-        assert isinstance(found, Delivery)
-        return found
-
-    def rest(self, pull: Pull) -> list[str]:
-        """All that is left, asked for one by one."""
-        found = []
-        while isinstance(one := self.buffer.take(pull, None), Delivery):
-            found.append(one.record.data.decode())
-        return found
 
 
 def data(deliveries: list[Delivery]) -> list[str]:
@@ -72,7 +22,7 @@ def data(deliveries: list[Delivery]) -> list[str]:
 
 
 def test_what_follows_is_there_to_be_taken() -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1")
     pull = table.messages()
     assert table.ask(pull).record.data == b"a0"
@@ -83,7 +33,7 @@ def test_what_follows_is_there_to_be_taken() -> None:
 
 
 def test_a_record_that_is_taken_is_out() -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1")
     pull = table.messages()
     table.ask(pull)
@@ -94,7 +44,7 @@ def test_a_record_that_is_taken_is_out() -> None:
 
 
 def test_after_a_nak_nothing_of_its_key_is_taken_before_it() -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1", "a2")
     pull = table.messages()
     first = table.ask(pull)
@@ -110,7 +60,7 @@ def test_after_a_nak_nothing_of_its_key_is_taken_before_it() -> None:
 
 
 def test_where_a_key_waits_each_record_is_asked_for() -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1", "c0")
     pull = table.messages()
     assert table.buffer.nak(table.ask(pull), 10)
@@ -120,7 +70,7 @@ def test_where_a_key_waits_each_record_is_asked_for() -> None:
 
 
 def test_who_pulls_beside_gets_what_was_not_taken_in_order() -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1", "a2", "c0")
     pull = table.messages()
     table.ask(pull)
@@ -134,7 +84,7 @@ def test_who_pulls_beside_gets_what_was_not_taken_in_order() -> None:
 
 
 def test_a_shard_s_turn_ends_and_the_next_one_has_its_own() -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("first", "a0", "a1", "a2")
     table.offer("second", "b0", "b1", "b2")
     pull = table.messages()
@@ -142,7 +92,7 @@ def test_a_shard_s_turn_ends_and_the_next_one_has_its_own() -> None:
 
 
 def test_all_before_the_last_that_was_taken_is_done_if_that_is_what_is_wanted() -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1", "a2")
     pull = table.messages(acks=True)
     table.ask(pull)
@@ -156,7 +106,7 @@ def test_all_before_the_last_that_was_taken_is_done_if_that_is_what_is_wanted() 
 
 
 def test_one_that_is_put_back_is_not_done_by_the_next_being_asked_for() -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("shard", "a0", "b0", "c0", "d0")
     pull = table.messages(acks=True)
     table.ask(pull)
@@ -177,7 +127,7 @@ def test_one_that_is_put_back_is_not_done_by_the_next_being_asked_for() -> None:
     ],
 )
 def test_nothing_is_taken_of_what_is_over(end: Callable[[Buffer, Pull], None]) -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("shard", "a0", "b0", "c0")
     pull = table.messages(acks=True)
     table.ask(pull)
@@ -186,7 +136,7 @@ def test_nothing_is_taken_of_what_is_over(end: Callable[[Buffer, Pull], None]) -
 
 
 def test_ack_wait_is_of_each_that_was_taken() -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("shard", "a0", "b0", "c0")
     pull = table.messages()
     first = table.ask(pull)
@@ -198,7 +148,7 @@ def test_ack_wait_is_of_each_that_was_taken() -> None:
 
 
 def test_a_turn_ends_where_the_buffer_is_to_be_filled_up() -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("shard", *(f"a{number}" for number in range(30)))
     pull = table.messages(max_records=10)
     table.ask(pull)
@@ -208,20 +158,20 @@ def test_a_turn_ends_where_the_buffer_is_to_be_filled_up() -> None:
 
 
 def test_what_is_not_done_is_bounded_in_bytes_and_in_records_of_a_shard() -> None:
-    table = Table(BufferLimits(max_ack_pending=4, max_bytes=27, ack_wait=MINUTE))
+    table = BufferWorld(BufferLimits(max_ack_pending=4, max_bytes=27, ack_wait=MINUTE))
     table.offer("shard", *(f"a{number}" for number in range(30)))
     table.offer("other", *(f"b{number}" for number in range(30)))
     pull = table.messages()
     assert table.buffer.buffered.records == 8
     assert len(table.rest(pull)) == 8
-    small = Table(BufferLimits(max_ack_pending=4, max_bytes=10, ack_wait=MINUTE))
+    small = BufferWorld(BufferLimits(max_ack_pending=4, max_bytes=10, ack_wait=MINUTE))
     small.offer("shard", "a0", "b0", "c0", "d0")
     assert small.messages() is not None
     assert small.buffer.buffered.records == 3
 
 
 def test_one_record_is_admitted_however_large() -> None:
-    table = Table(BufferLimits(max_ack_pending=4, max_bytes=10, ack_wait=MINUTE))
+    table = BufferWorld(BufferLimits(max_ack_pending=4, max_bytes=10, ack_wait=MINUTE))
     table.offer("shard", "a" * 100, "b")
     pull = table.messages()
     large = table.ask(pull)
@@ -231,7 +181,7 @@ def test_one_record_is_admitted_however_large() -> None:
 
 
 def test_offers_have_the_same_room() -> None:
-    table = Table()
+    table = BufferWorld()
     for shard in ("first", "second", "third"):
         table.offer(shard, *(f"{shard[0]}{number}" for number in range(20)))
     table.tasks.sleep(timedelta(0))  # all of them wait
@@ -241,7 +191,7 @@ def test_offers_have_the_same_room() -> None:
 
 
 def test_each_offer_has_some_of_the_room_though_there_are_more_of_them_than_places() -> None:
-    table = Table()
+    table = BufferWorld()
     for shard in ("first", "second", "third"):
         table.offer(shard, *(f"{shard[0]}{number}" for number in range(5)))
     table.tasks.sleep(timedelta(0))
@@ -251,7 +201,7 @@ def test_each_offer_has_some_of_the_room_though_there_are_more_of_them_than_plac
 
 
 def test_who_takes_many_in_a_turn_gets_as_many_of_a_shard_at_once() -> None:
-    table = Table()
+    table = BufferWorld()
     for shard in ("first", "second", "third"):
         table.offer(shard, *(f"{shard[0]}{number}" for number in range(100)))
     table.tasks.sleep(timedelta(0))
@@ -274,7 +224,7 @@ def iter_taken(pull: Pull) -> Iterator[Delivery]:
 
 
 def test_a_turn_that_is_cut_short_makes_the_next_ones_shorter() -> None:
-    table = Table()
+    table = BufferWorld()
     table.offer("shard", *(f"a{number}" for number in range(400)))
     pull = table.messages(acks=True)
     sizes = []
@@ -290,12 +240,12 @@ def test_a_turn_that_is_cut_short_makes_the_next_ones_shorter() -> None:
 
 
 def test_when_nothing_is_there_it_is_looked_again() -> None:
-    table = Table()
+    table = BufferWorld()
     assert isinstance(table.buffer.take(table.messages(), None), LookAgain)
 
 
 def test_bytes_are_counted_as_kinesis_counts_them() -> None:
-    table = Table()
+    table = BufferWorld()
     assert ends_of([table._record(0, "a0"), table._record(1, "b12")]) == [0, 3, 7]
 
 

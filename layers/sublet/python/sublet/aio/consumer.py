@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import NoReturn, Self, Unpack
+from weakref import WeakSet
 
 from sublet.account import Account
 from sublet.aio.consuming import Callback, Consuming, check_callback
 from sublet.aio.record import Record
 from sublet.aio.records import Records
+from sublet.aio.threads import in_thread, to_its_end
 from sublet.consumer.defaults import check_given, of_this_process, pull_settings
+from sublet.consumer.forked import CONSUMER_STAYS
 from sublet.consumer.group import Group
+from sublet.consumer.signalled import stopped_by_signals
 from sublet.consumer.world import World, world_of
 from sublet.decisions.consumer_definition import checked_terms
 from sublet.decisions.fleet_status import FleetStatus
@@ -31,6 +36,8 @@ from sublet.decisions.pull_request import (
 )
 from sublet.decisions.work_distribution import WorkDistribution
 from sublet.ports import Ports
+from sublet.settings.keywords import ProcessKeywords
+from sublet.system.threads import ThreadTasks
 
 
 class Consumer:
@@ -45,27 +52,37 @@ class Consumer:
         *,
         ports: Ports | None = None,
         account: Account | None = None,
-        ack_wait: timedelta | None = None,
+        ack_wait: timedelta | float | None = None,
         max_ack_pending: int | None = None,
         on_event: Callable[[Event], object] | None = None,
-        **settings: Any,
+        until_signalled: bool = False,
+        **settings: Unpack[ProcessKeywords],
     ) -> None:
         check_given(ports, account, on_event)
         self.settings = pull_settings(application, stream, settings)
         checked_terms(self.settings, ack_wait, max_ack_pending)
 
+        of = ports or account
+        self._stop = (ThreadTasks() if of is None else of.tasks).signal()
+        self._until_signalled = until_signalled
+        self._at_exit = ExitStack()
+        self._consumings: WeakSet[Consuming] = WeakSet()
         made_in = os.getpid()
 
         def world() -> World:
             self.settings = of_this_process(self.settings, settings, made_in)
             return world_of(
-                self.settings, settings, ports, account, self._told, ack_wait=ack_wait, max_ack_pending=max_ack_pending
+                self.settings, settings, ports, account, self._told, ack_wait=ack_wait, max_ack_pending=max_ack_pending,
+                stopped=self._stop,
             )  # fmt: skip
 
         self._world = world
         self._on_event = on_event
         self._tell = _on_loop(None)
         self._known_group: Group | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(CONSUMER_STAYS)
 
     @property
     def _group(self) -> Group:
@@ -79,40 +96,60 @@ class Consumer:
         if self._tell is not None:
             self._tell(event)
 
+    def stop(self) -> None:
+        """See sublet.Consumer.stop."""
+        self._stop.set()
+
+    @property
+    def stopped(self) -> bool:
+        """See sublet.Consumer.stopped."""
+        return self._stop.is_set()
+
     async def create(self) -> None:
         """See sublet.Consumer.create."""
-        await asyncio.to_thread(self._group.create)
+        await in_thread(self._group.create)
 
     async def update(self) -> None:
         """See sublet.Consumer.update."""
-        await asyncio.to_thread(self._group.update)
+        await in_thread(self._group.update)
 
     async def create_or_update(self) -> None:
         """See sublet.Consumer.create_or_update."""
-        await asyncio.to_thread(self._group.create_or_update)
+        await in_thread(self._group.create_or_update)
 
     async def delete(self) -> None:
         """See sublet.Consumer.delete."""
-        await asyncio.to_thread(self._group.delete)
+        await in_thread(self._group.delete)
 
     async def info(self, *, cached: bool = False, positions: bool = True) -> FleetStatus:
         """See sublet.Consumer.info."""
-        return await asyncio.to_thread(self._group.info, cached=cached, with_positions=positions)
+        return await in_thread(self._group.info, cached=cached, with_positions=positions)
 
     async def distribution(self, *, cached: bool = False) -> WorkDistribution:
         """See sublet.Consumer.distribution."""
-        return await asyncio.to_thread(self._group.distribution, cached=cached)
+        return await in_thread(self._group.distribution, cached=cached)
 
     async def __aenter__(self) -> Self:
         """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""
-        self._group.join()
+        group = self._group
+        with ExitStack() as undone:
+            if self._until_signalled:
+                undone.enter_context(stopped_by_signals(group, self._stop))
+            group.join()
+            self._at_exit = undone.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Checkpoint what is acknowledged and release every lease; a cancellation does not keep that from being done."""
-        await asyncio.to_thread(self._group.leave)
+        """Let calls of callbacks end that are under way, or cancel them if an exception ends the block; checkpoint what is
+        acknowledged; release every lease. A cancellation does not hasten that.
+        """
+        with self._at_exit:
+            if kind is not None:
+                for consuming in list(self._consumings):
+                    consuming.cancel()
+            await to_its_end(self._group.begin_to_leave())
 
     def fetch(
         self,
@@ -154,10 +191,12 @@ class Consumer:
         demand, patience = buffering_of(**buffering)
         lanes = lanes_of(partition_by_key)
         records = self._pull(demand, patience, on_event=on_event)
-        return Consuming(
+        consuming = Consuming(
             records, callback, settings=self.settings, auto_ack=auto_ack, lanes=lanes,
             bound=demand.max_records,
         )  # fmt: skip
+        self._consumings.add(consuming)
+        return consuming
 
     def _pull(
         self,
@@ -181,7 +220,7 @@ def _on_loop(on_event: Callable[[Event], object] | None) -> Callable[[Event], ob
     loop = asyncio.get_running_loop()
 
     def tell(event: Event) -> None:
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(on_event, event)
 
     return tell

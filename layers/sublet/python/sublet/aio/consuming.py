@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import Awaitable, Callable
 
 from sublet.aio.record import Record
 from sublet.aio.records import Records
-from sublet.consumer.consuming import come_again
+from sublet.consumer.consuming import WAITS_FOR_ITSELF, come_again
 from sublet.errors import SettingsError, SubletError
 from sublet.handlers.contract import check_ran, is_async, misfit
+from sublet.protocol.finished_ahead import lane_of
 from sublet.settings import Settings
 
 Callback = Callable[[Record], Awaitable[object]]
@@ -45,6 +45,7 @@ class Consuming:
         self._is_stopped = False
         self._queues: list[asyncio.Queue[Record | None]] = [asyncio.Queue() for _ in range(lanes)]
         self._room = asyncio.Semaphore(bound)
+        self._lanes: list[asyncio.Task[None]] = []
         self._running = asyncio.create_task(self._run())
 
     @property
@@ -61,15 +62,21 @@ class Consuming:
         """Nothing new comes: the callback is awaited with what is buffered, then it is over."""
         self._records.drain()
 
+    def cancel(self) -> None:
+        """Cancel the calls that are under way, too. On the loop."""
+        self.stop()
+        self._running.cancel()
+
     async def wait(self) -> None:
-        """Until it is over. Raises what has ended it. To cancel the waiting leaves it going on."""
+        """Until it is over. Raises what has ended it; in the callback RuntimeError. To cancel the waiting leaves it going on."""
+        if asyncio.current_task() in self._lanes:
+            raise RuntimeError(WAITS_FOR_ITSELF)
         await asyncio.shield(self._running)
 
     async def _run(self) -> None:
         try:
             async with asyncio.TaskGroup() as lanes:
-                for queue in self._queues:
-                    lanes.create_task(self._lane(queue))
+                self._lanes += [lanes.create_task(self._lane(queue)) for queue in self._queues]
                 fault = await self._hand_out()
             if fault is not None:
                 raise fault
@@ -81,7 +88,7 @@ class Consuming:
         try:
             async for record in self._records:
                 await self._room.acquire()
-                self._queues[zlib.crc32(record.partition_key.encode()) % len(self._queues)].put_nowait(record)
+                self._queues[lane_of(record.user_record.order_key, len(self._queues))].put_nowait(record)
         except SubletError as fault:
             return fault
         finally:
@@ -92,10 +99,13 @@ class Consuming:
     async def _lane(self, queue: asyncio.Queue[Record | None]) -> None:
         while (record := await queue.get()) is not None:
             self._room.release()
-            await self._call(record)
+            # It is void if an earlier one of its key failed while it waited here.
+            if await record.in_progress():
+                await self._call(record)
 
     async def _call(self, record: Record) -> None:
-        if self._is_stopped:
+        membership, caller = self._records.membership, asyncio.current_task()
+        if self._is_stopped or not membership.begin_call(caller):
             await record.nak()
             return
         try:
@@ -105,10 +115,12 @@ class Consuming:
         except (Exception, BaseExceptionGroup, SystemExit, asyncio.CancelledError) as failure:
             if isinstance(failure, asyncio.CancelledError) and _is_cancelled():
                 raise
-            come_again(record.plain, failure, self._settings, self._records.membership)
+            come_again(record.plain, failure, self._settings, membership)
         else:
             if self._auto_ack:
                 await record.ack()
+        finally:
+            membership.end_call(caller)
 
 
 def _is_cancelled() -> bool:

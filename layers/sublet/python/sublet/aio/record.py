@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime, timedelta
+from typing import NoReturn
 
 from msgspec import Struct
 
+from sublet.aio.threads import in_thread
 from sublet.consumer.buffer import Buffer
+from sublet.consumer.forked import RECORD_STAYS
 from sublet.consumer.record import Record as PlainRecord
 from sublet.consumer.turn import Delivery
 from sublet.protocol.records import UserRecord
@@ -22,6 +24,9 @@ class Record(Struct, frozen=True, gc=False, eq=False):
     def __repr__(self) -> str:
         return repr(self.plain)
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(RECORD_STAYS)
+
     @property
     def plain(self) -> PlainRecord:
         return PlainRecord(self._buffer, self._delivery)
@@ -35,7 +40,7 @@ class Record(Struct, frozen=True, gc=False, eq=False):
         return self._delivery.record.data
 
     @property
-    def partition_key(self) -> str:
+    def partition_key(self) -> str | None:
         return self._delivery.record.partition_key
 
     @property
@@ -72,4 +77,4 @@ class Record(Struct, frozen=True, gc=False, eq=False):
 
     async def term(self, reason: str) -> bool:
         """See sublet.Record.term. It waits for the destination, in a thread."""
-        return await asyncio.to_thread(self.plain.term, reason)
+        return await in_thread(self.plain.term, reason)

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from sublet.aio.record import Record
+from sublet.aio.threads import to_its_end
 from sublet.aio.waiter import LoopWaiter
 from sublet.consumer.membership import Membership
 from sublet.consumer.puller import Puller
@@ -39,14 +40,21 @@ class Records:
 
     async def __anext__(self) -> Record:
         """Cancelled at any moment it has taken nothing: between a record's taking and its return nothing is awaited."""
-        if self._time() < self._turn_ends:
-            try:
-                self._last = self._taken()
-            except IndexError:
-                pass
-            else:
-                return Record(self._buffer, self._last)
-        return Record(self._buffer, await self._wait())
+        try:
+            if self._time() < self._turn_ends:
+                try:
+                    self._last = self._taken()
+                except IndexError:
+                    pass
+                else:
+                    return Record(self._buffer, self._last)
+            return Record(self._buffer, await self._wait())
+        except (
+            BaseException
+        ):  # a signal handler's exception may have come between a record's taking and its return
+            self._last = None
+            self._buffer.end_turn()
+            raise
 
     async def _wait(self) -> Delivery:
         last, self._last = self._last, None
@@ -93,8 +101,8 @@ class Records:
         self._puller.drain()
 
     async def aclose(self) -> None:
-        """Over. Outside of `async with consumer:` the leases are released when this returns, or soon after it is cancelled."""
-        await asyncio.to_thread(self._puller.close)
+        """Over. Outside of `async with consumer:` the leases are released when this returns, whatever is cancelled."""
+        await to_its_end(self._puller.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -45,8 +45,16 @@ class Admission:
     def void(self, queue: ShardQueue | None = None) -> None:
         """Let go of who waits with something of this queue, or of any."""
         for offer in [offer for offer in self.offers if queue is None or offer.queue is queue]:
-            self.offers.remove(offer)
             offer.changed.set()
+            self.offers.remove(offer)
+
+    def mend(self) -> None:
+        """After a change that an exception has cut in two: what was admitted of each is what its queue has."""
+        for offer in list(self.offers):
+            offer.at = offer.queue.admitted.admitted_of(offer.batch)
+            if not offer.left:
+                offer.changed.set()
+                self.offers.remove(offer)
 
     def is_due(self, demand: Demand) -> bool:
         """Whether something may be admitted."""
@@ -91,5 +99,5 @@ class Admission:
         if offer.left:
             self.offers.rotate(-1)
         else:
-            self.offers.popleft()
             offer.changed.set()
+            self.offers.popleft()

@@ -14,7 +14,7 @@ from sublet.protocol.records import UserRecord
 
 def ends_of(records: Sequence[UserRecord]) -> Ends:
     """Their bytes, as Kinesis counts them: of data and partition keys."""
-    sizes = [len(record.data) + len(record.partition_key) for record in records]
+    sizes = [len(record.data) + len(record.partition_key or "") for record in records]
     return list(accumulate(sizes, initial=0))
 
 
@@ -60,6 +60,16 @@ class Admitted:
             self._pieces.append(Piece(self.end, end, at, batch, ends))
         self.end = end
 
+    def mend(self) -> None:
+        """`end` follows from the last piece, of which alone it may be one behind."""
+        if self._pieces:
+            self.end = self._pieces[-1].end
+
+    def admitted_of(self, batch: Batch) -> int:
+        """How many records of it, if it is the last of which there are any."""
+        last = self._pieces[-1] if self._pieces else None
+        return last.place(last.end) if last is not None and last.batch is batch else 0
+
     def piece(self, number: int) -> Piece:
         """The one that it is in."""
         return self._pieces[self._index(number)]
@@ -68,7 +78,7 @@ class Admitted:
         return self.piece(number).record(number)
 
     def key(self, number: int) -> str:
-        return self.record(number).partition_key
+        return self.record(number).order_key
 
     def size(self, start: int, end: int) -> int:
         """Bytes of the records from `start` up to `end`."""

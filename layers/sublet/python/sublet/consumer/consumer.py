@@ -7,14 +7,15 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from sublet.consumer.defaults import check_given, of_this_process, process_defaults, pull_settings
+from sublet.consumer.forked import CONSUMER_STAYS
 from sublet.errors import SettingsError
 from sublet.handler import UserHandler
 from sublet.handlers.load import handler_of
 from sublet.protocol.stream_identity import stream_settings
-from sublet.settings import Settings, check_sets_aside
+from sublet.settings import Settings, check_sets_aside, setting_values
 
 if TYPE_CHECKING:  # what `import sublet` does without; the methods load it
     from sublet.account import Account
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # what `import sublet` does without; the methods load it
     from sublet.decisions.pull_request import Buffering, Demand, FetchProgress, Patience
     from sublet.decisions.work_distribution import WorkDistribution
     from sublet.ports import Ports
+    from sublet.settings.keywords import ProcessKeywords
 
 
 class Consumer:
@@ -51,7 +53,10 @@ class Consumer:
     ack_wait         pulled: a record of which nothing has been said for so long comes again; 5 minutes
     max_ack_pending  pulled: so many records of a shard are out or buffered beyond the last that is checkpointed; 1,000
     on_event         pulled: called with what it goes on after (sublet.decisions.pull_events), from any thread
-    settings         any other of Settings, by name. A process is continuous and a worker of its own unless told otherwise
+    until_signalled  pulled: SIGTERM and SIGINT call `stop` while the `with` block lasts; the second of them, or the end of
+                     `drain_timeout`, ends the process at once, saying which leases it leaves. Only in the main thread
+    settings         any other of Settings, by name, as a value or as its text (`failover_time="10s"`). A process is continuous
+                     and a worker of its own unless told otherwise
 
     Raises SettingsError and HandlerNotLoadable. AWS is not asked for anything before `run`, or before the first record is pulled.
     """
@@ -64,26 +69,30 @@ class Consumer:
         *,
         ports: Ports | None = None,
         account: Account | None = None,
-        ack_wait: timedelta | None = None,
+        ack_wait: timedelta | float | None = None,
         max_ack_pending: int | None = None,
         on_event: Callable[[Event], object] | None = None,
-        **settings: Any,
+        until_signalled: bool = False,
+        **settings: Unpack[ProcessKeywords],
     ) -> None:
         from sublet.decisions.consumer_definition import checked_terms
         from sublet.system.threads import ThreadTasks
 
         check_given(ports, account, on_event)
+        given = setting_values(settings)
         if handler is None:
-            self.settings = pull_settings(application, stream, settings)
+            self.settings = pull_settings(application, stream, given)
         else:
             defaults = process_defaults(application)
             self.settings = Settings(
-                **{**defaults, **settings, "application": application, **stream_settings(stream)}
+                **{**defaults, **given, "application": application, **stream_settings(stream)}
             )
             check_sets_aside(self.settings)
             handler_of(handler, self.settings)  # what cannot be used is refused here
         checked_terms(self.settings, ack_wait, max_ack_pending)
         self._handler = handler
+        self._until_signalled = until_signalled
+        self._at_exit = ExitStack()
         of = ports or account
         self._tasks = ThreadTasks() if of is None else of.tasks
         self._stop = self._tasks.signal()
@@ -93,14 +102,18 @@ class Consumer:
         def world() -> World:
             from sublet.consumer.world import world_of
 
-            self.settings = of_this_process(self.settings, settings, made_in)
+            self.settings = of_this_process(self.settings, given, made_in)
             return world_of(
-                self.settings, settings, ports, account, on_event, ack_wait=ack_wait, max_ack_pending=max_ack_pending
+                self.settings, given, ports, account, on_event, ack_wait=ack_wait, max_ack_pending=max_ack_pending,
+                stopped=self._stop,
             )  # fmt: skip
 
         self._world = world
         self._known_group: Group | None = None
         self._first_use = self._tasks.lock()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(CONSUMER_STAYS)
 
     def run(self, *, until_signalled: bool = False, create_tables: bool = True) -> None:
         """Consume until `stop`; then checkpoint and release every lease, so that others go on at once, and return.
@@ -128,14 +141,24 @@ class Consumer:
                     lambda: [left for process in running for left in process.left()],
                 )
                 at_end.callback(put_back)
-            ports, terms, _ = self._world().join(self._stop, may_create=create_tables)
+            joined = self._world().join(told.stop, told.leaving, may_create=create_tables)
+            if joined is None:  # told to stop before AWS could be reached
+                return
+            ports, terms, _ = joined
             handler = handler_of(self._handler, terms.settings)
             running.append(ConsumerProcess(ports, handler, terms.settings, told.stop, told.leaving))
             running[0].run()
 
     def stop(self) -> None:
-        """Have `run` end within seconds, or after the handler's call. From any thread, or a signal handler; and for good."""
+        """Have `run` end within seconds, or after the handler's call; have every pull end, and no call of a callback begin. What
+        is said of records that are out still counts. From any thread, or a signal handler; and for good.
+        """
         self._stop.set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called, or a signal came: pulls end at once, and have nothing."""
+        return self._stop.is_set()
 
     @property
     def _group(self) -> Group:
@@ -164,6 +187,7 @@ class Consumer:
         self._group.update()
 
     def create_or_update(self) -> None:
+        """`create`, or `update` where it is there."""
         self._group.create_or_update()
 
     def delete(self) -> None:
@@ -187,14 +211,24 @@ class Consumer:
 
     def __enter__(self) -> Self:
         """Be a member of the group for as long as the block lasts: leases are kept from one fetch to the next."""
-        self._pulled.join()
+        from sublet.consumer.signalled import stopped_by_signals
+
+        group = self._pulled
+        with ExitStack() as undone:
+            if self._until_signalled:
+                undone.enter_context(stopped_by_signals(group, self._stop))
+            group.join()
+            self._at_exit = undone.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Checkpoint what is acknowledged and release every lease."""
-        self._group.leave()
+        """Let calls of callbacks end that are under way, `drain_timeout` at most; checkpoint what is acknowledged; release every
+        lease.
+        """
+        with self._at_exit:
+            self._group.leave()
 
     def fetch(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 
 from sublet.consumer.lanes import Lanes
 from sublet.consumer.membership import Membership
@@ -15,6 +16,11 @@ from sublet.ports import Task, Tasks
 from sublet.settings import Settings
 
 Callback = Callable[[Record], object]
+
+WAITS_FOR_ITSELF = (
+    "wait() in the callback would wait for its own end: call stop() or drain() there, "
+    "and wait() where consume() was called"
+)
 
 
 def check_callback(callback: object) -> None:
@@ -48,7 +54,9 @@ class Consuming:
         self._settings = settings
         self._auto_ack = auto_ack
         self._is_stopped = False
-        self._lanes = None if lanes is None else Lanes(self._call, lanes, bound, tasks)
+        self._calling: set[int] = set()
+        """The threads that are in the callback."""
+        self._lanes = None if lanes is None else Lanes(self._call_if_out, lanes, bound, tasks)
         self._is_over = tasks.signal()
         self._running: Task[None] = tasks.spawn(self._run)
 
@@ -67,7 +75,10 @@ class Consuming:
         self._records.drain()
 
     def wait(self) -> None:
-        """Until it is over. Raises what has ended it, such as LeaseTableNotFound or StreamNotFound."""
+        """Until it is over. Raises what has ended it, such as LeaseTableNotFound or StreamNotFound; and RuntimeError in the
+        callback, which would wait for itself."""
+        if get_ident() in self._calling:
+            raise RuntimeError(WAITS_FOR_ITSELF)
         self._running.result()
 
     def _run(self) -> None:
@@ -81,10 +92,18 @@ class Consuming:
             self._records.close()
             self._is_over.set()
 
+    def _call_if_out(self, record: Record) -> None:
+        """A record whose key has failed while it waited in its lane is void, and comes again after that one. `ack_wait` begins
+        with the call."""
+        if record.in_progress():
+            self._call(record)
+
     def _call(self, record: Record) -> None:
-        if self._is_stopped:
+        caller, membership = get_ident(), self._records.membership
+        if self._is_stopped or not membership.begin_call(caller):
             record.nak()
             return
+        self._calling.add(caller)
         try:
             returned = self._callback(record)
             if (
@@ -92,10 +111,13 @@ class Consuming:
             ):  # who acknowledges by hand may well have left it to others, and return their Future
                 check_ran(returned)
         except BaseException as failure:  # noqa: BLE001 - whatever the user's code raises, SystemExit too: the others go on
-            come_again(record, failure, self._settings, self._records.membership)
+            come_again(record, failure, self._settings, membership)
         else:
             if self._auto_ack:
                 record.ack()
+        finally:
+            self._calling.discard(caller)
+            membership.end_call(caller)
 
 
 def come_again(record: Record, failure: BaseException, settings: Settings, membership: Membership) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from sublet.account import Account
 from sublet.consumer.consumer import Consumer
@@ -11,6 +11,7 @@ from sublet.consumer.stream import Stream
 if TYPE_CHECKING:  # what `import sublet` does without
     from boto3.session import Session
 
+    from sublet.consumer.keywords import ConsumerKeywords
     from sublet.decisions.stream_changes import StreamOptions
     from sublet.protocol.stream_info import AccountInfo
 
@@ -59,7 +60,7 @@ class Context:
         """Limits and use."""
         return self.account.limits()
 
-    def consumer(self, stream: str, name: str, **options: Any) -> Consumer:
+    def consumer(self, stream: str, name: str, **options: Unpack[ConsumerKeywords]) -> Consumer:
         """Without looking for the stream first; the options are those of `sublet.Consumer`."""
         return Consumer(name, stream, account=self.account, **options)
 

@@ -13,7 +13,7 @@ from typing import Any
 from sublet.errors import SettingsError
 from sublet.ports import Ports
 from sublet.protocol.stream_identity import stream_settings
-from sublet.settings import Checkpointing, Mode, Settings
+from sublet.settings import DEFINITIONS, Checkpointing, Mode, Settings
 
 
 def process_defaults(application: str, start: str | None = None) -> dict[str, Any]:
@@ -48,9 +48,26 @@ def pull_settings(application: str, stream: str, given: Mapping[str, Any]) -> Se
         raise SettingsError(
             "handler", given["handler"], "left out to pull records; sublet.Consumer has one called"
         )
+    for name, why in _OF_HANDLERS.items():
+        if name in given and given[name] != _PULLED.get(name, DEFINITIONS[name].default):
+            raise SettingsError(name, given[name], f"left out to pull records: {why}")
     defaults = process_defaults(application) | _PULLED
     return Settings(**{**defaults, **given, "application": application, **stream_settings(stream)})
 
+
+_OF_HANDLERS = {
+    "handler_contract": "there is no handler",
+    "checkpointing": "what is done is what `record.ack()` says",
+    "handler_timeout": "there is no handler; `ack_wait` says how long a record may be out",
+    "handler_concurrency": "there is no handler; `consume(callback, partition_by_key=8)` calls side by side",
+    "handler_attempts": "there is no handler; `record.attempt` says how often a record has come",
+    "parallelization_factor": "there is no handler; `consume(callback, partition_by_key=8)` calls side by side",
+    "maximum_retry_attempts": "nothing is given up by itself; `record.attempt` and `record.term(reason)` do it",
+    "maximum_record_age": "nothing is given up by itself; `record.term(reason)` does it",
+    "bisect_batch_on_function_error": "records are handed out one by one",
+    "report_batch_item_failures": "there is no handler",
+}
+"""What they say of a handler would be ignored, or contradict what a consumer that is pulled from is set to."""
 
 _PULLED = {
     "checkpointing": Checkpointing.MANUAL,

@@ -10,6 +10,13 @@ WHY = (
 )
 
 
+RECORD_STAYS = (
+    "a Record belongs to the process that pulled it, which alone can acknowledge it; "
+    "send its data, or its user_record, and acknowledge it here"
+)
+CONSUMER_STAYS = "a Consumer belongs to the process that made it; make one in the other process"
+
+
 class NotHere:
     """In a lock's place: that one may be held by a thread which is not there to let go of it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from sublet.consumer.delivery import Pull
 from sublet.consumer.forked import WHY
@@ -17,10 +18,14 @@ from sublet.decisions.pull_events import Event
 from sublet.decisions.pull_request import Demand, FetchProgress, Patience
 from sublet.decisions.work_distribution import WorkDistribution, work_distribution
 from sublet.engine.adopting import check_stream
+from sublet.engine.lease_session import LeftBehind
 from sublet.engine.positions import positions
 from sublet.errors import SettingsError, StreamNotAdopted
 from sublet.ports import Ports
 from sublet.protocol.stream_identity import StreamArn
+
+LOOKS_WITHIN = timedelta(seconds=1)
+"""A program that asks for records after so long, though it was stopped, would go on asking for ever."""
 
 
 @dataclass(slots=True)
@@ -37,6 +42,7 @@ class Group:
     _latest: Membership | None = field(default=None, init=False)
     _lock: AbstractContextManager[object] = field(init=False)
     _told: FleetStatus | None = field(default=None, init=False)
+    _seen_stopped_at: datetime | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._lock = self.world.tasks.lock()
@@ -63,8 +69,8 @@ class Group:
     def _checked(self, *, may_create: bool = False) -> Ports:
         """Of a consumer of this stream. Raises StreamNotAdopted, before anything of another stream's is changed."""
         ports, settings = self.world.compose(self.world.tasks.signal(), may_create=may_create)
-        known = ports.sightings.load().stream
-        check_stream(ports, settings.application, known, ports.table.scan(), ports.stream.list_shards())
+        scan, shards, remembered = ports.table.scan(), ports.stream.list_shards(), ports.sightings.load()
+        check_stream(ports, settings, remembered, scan, shards, ports.clock.now())
         return ports
 
     def delete(self) -> None:
@@ -101,9 +107,15 @@ class Group:
         self.lasting = self._held(self._lasting_hold, steals=True)
 
     def leave(self) -> None:
+        self.begin_to_leave()()
+
+    def begin_to_leave(self) -> Callable[[], None]:
+        """The block of `join` is over. Returns at once what waits until the leases are released."""
         lasting, self.lasting = self.lasting, None
-        if lasting is not None and not lasting.is_inherited:
-            lasting.let_go_and_wait(self._lasting_hold)
+        if lasting is None or lasting.is_inherited:
+            return _nothing
+        lasting.let_go(self._lasting_hold)
+        return lasting.wait_if_ending
 
     def _held(self, hold: Hold, *, steals: bool) -> Membership:
         if self._latest is not None and self._latest.is_inherited:
@@ -116,6 +128,21 @@ class Group:
             self._latest = Membership(self.world, hold, steals=steals, after=after)
             return self._latest
 
+    def left(self) -> tuple[LeftBehind, ...]:
+        """The leases that it holds at this moment."""
+        return () if self._latest is None else self._latest.left()
+
+    def _check_stopped(self) -> None:
+        if not self.world.stopped.is_set():
+            return
+        now = self.world.clock.steady()
+        if self._seen_stopped_at is None:
+            self._seen_stopped_at = now
+        if now - self._seen_stopped_at >= LOOKS_WITHIN:
+            raise RuntimeError(
+                "this consumer was stopped and has no more records: leave its `with` block, by `while not consumer.stopped:`"
+            )
+
     def pull(
         self,
         wants: FetchProgress | Demand,
@@ -125,7 +152,11 @@ class Group:
         acks: bool,
         on_event: Callable[[Event], object] | None,
     ) -> Puller:
-        """Begin to. A fetch `expires`; one outside of a `with` block never steals. `acks`: see Pull."""
+        """Begin to. A fetch `expires`; one outside of a `with` block never steals. `acks`: see Pull.
+
+        Once the consumer is stopped, nothing comes. Raises RuntimeError where that makes no difference to the program.
+        """
+        self._check_stopped()
         hold = Hold() if self.lasting is None else None
         membership = self.lasting or self._held(hold or Hold(), steals=not expires)
         membership.idle_heartbeat = max(membership.idle_heartbeat, patience.idle_heartbeat)
@@ -134,3 +165,7 @@ class Group:
         return Puller(
             membership, pull, self.world.clock, hold, patience.expires if expires else None, on_event
         )
+
+
+def _nothing() -> None:
+    """There is nothing to wait for."""

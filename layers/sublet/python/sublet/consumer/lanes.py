@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 
 from sublet.consumer.record import Record
 from sublet.ports import Task, Tasks
+from sublet.protocol.finished_ahead import lane_of
 
 LONG = timedelta(days=1)
 
@@ -63,7 +63,7 @@ class Lanes:
             if sum(len(lane.waiting) for lane in self._lanes) < self._bound:
                 break
             self._called.wait(LONG)
-        self._lanes[zlib.crc32(record.partition_key.encode()) % len(self._lanes)].put(record)
+        self._lanes[lane_of(record.user_record.order_key, len(self._lanes))].put(record)
 
     def _call_and_tell(self, record: Record) -> None:
         self._called.set()

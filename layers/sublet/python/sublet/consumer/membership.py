@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from threading import get_ident
 from weakref import WeakSet
 
 from sublet.consumer.buffer import Buffer
+from sublet.consumer.events import Events
+from sublet.consumer.program_end import AtProgramEnd
 from sublet.consumer.pull_handler import PullHandler
+from sublet.consumer.tenures import Tenures
 from sublet.consumer.turn import Delivery
 from sublet.consumer.watched_ports import Signs, watched
 from sublet.consumer.world import World, limits_of
@@ -19,6 +22,7 @@ from sublet.decisions.consumer_definition import Options, by_definition
 from sublet.decisions.failure_policy import Answer, Condition, Run, SetAside
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.engine.exception_fields import exception_fields
+from sublet.engine.lease_session import LeftBehind
 from sublet.engine.setting_aside import SettingAside
 from sublet.errors import SettingsInConflict
 from sublet.ports import Log, Ports, Signal, Task
@@ -54,8 +58,8 @@ class Membership:
         self._steals = steals
         self._process: ConsumerProcess | None = None
         self._log: Log | None = None
-        self.listeners: list[Callable[[Event], object]] = [world.tell]
-        self.buffer = Buffer(world.clock, world.tasks, limits_of(world.terms), self.tell)
+        self.events = Events(world.tasks, world.tell)
+        self.buffer = Buffer(world.clock, world.tasks, limits_of(world.terms), self.events.tell)
         self.idle_heartbeat = 2 * world.settings.idle_poll_interval
         """The longest that any who pulls gave, and not sooner than a quiet shard is polled."""
         self.is_over = world.tasks.signal()
@@ -66,24 +70,26 @@ class Membership:
         """What ends that which nobody has in hand any more."""
         self._defined: Options | None = None
         self._stop = world.tasks.signal()
-        self._signs = Signs(world.clock, world.tasks, self.tell, self._fail)
-        self._tasks: list[Task[None]] = [
-            world.tasks.spawn(partial(self._run, after)),
-            world.tasks.spawn(self._keep),
-        ]
-        atexit.register(self.end)
+        self._calls: set[object] = set()
+        """Of callbacks, by who makes them."""
+        self._ends_at: datetime | None = None
+        """No longer is waited for the calls."""
+        self._signs = Signs(world.clock, world.tasks, self.events.tell, self._fail)
+        self._tasks: list[Task[None]] = []
+        self._at_program_end = AtProgramEnd(self.end)
+        self._tasks += [world.tasks.spawn(partial(self._run, after)), world.tasks.spawn(self._keep)]
         _LIVING.add(self)
 
     def disown(self) -> None:
         """In a forked child: the threads are not there, and what ends it is the parent's to do."""
         self.is_inherited = True
         self.buffer.disown()
-        atexit.unregister(self.end)
+        self._at_program_end.forget()
 
     def hold(self, hold: Hold, *, steals: bool) -> bool:
         """Have it go on for this one too; False: it is ending already. `steals`: it is to have its share from now on."""
         with self._lock:
-            if self._stop.is_set():
+            if self._ends_at is not None or self._stop.is_set():
                 return False
             self._holds.add(hold)
             self._steals = self._steals or steals
@@ -97,13 +103,17 @@ class Membership:
             self._holds.discard(hold)
             if self._holds:
                 return
-            self._stop.set()
-        self.leave()
+            self._begin_to_end()
+        self._end_without_calls()
 
     def let_go_and_wait(self, hold: Hold) -> None:
         """If it ends with that, every lease is released when this returns."""
         self.let_go(hold)
-        if self._stop.is_set():
+        self.wait_if_ending()
+
+    def wait_if_ending(self) -> None:
+        """Until every lease is released, unless somebody holds it."""
+        if self._ends_at is not None or self._stop.is_set():
             self.end()
 
     def let_go_when_said(self, hold: Hold, at_most: timedelta) -> None:
@@ -111,16 +121,46 @@ class Membership:
         moment = self._world.clock.steady() + at_most
         self._world.tasks.spawn(partial(self._let_go_by, hold, moment))
 
-    def leave(self) -> None:
-        """Begin to end, and return at once."""
-        self.buffer.stop()
-        self._stop.set()
+    def begin_call(self, caller: object) -> bool:
+        """Whether a callback is to be called now: its call ends before the leases are released, unless that takes too long."""
+        with self._lock:
+            if self._ends_at is not None or not self.buffer.gives:
+                return False
+            self._calls.add(caller)
+            return True
+
+    def end_call(self, caller: object) -> None:
+        with self._lock:
+            self._calls.discard(caller)
+        self._end_without_calls()
+
+    def _begin_to_end(self) -> None:
+        """Give out nothing any more. With the lock."""
+        if self._ends_at is None:
+            self._ends_at = self._world.clock.steady() + self._world.settings.drain_timeout
+        self._calls.discard(get_ident())  # a callback of this thread: it would wait for itself
+        self.buffer.give_no_more()
+
+    def _end_without_calls(self) -> None:
+        """Now, if it is to end and no call is under way, or one takes too long."""
+        with self._lock:
+            waits = self._ends_at is None or (self._calls and self._world.clock.steady() < self._ends_at)
+        if not waits:
+            self.buffer.stop()
+            self._stop.set()
 
     def end(self) -> None:
-        """Checkpoint what is acknowledged, release every lease, and return then."""
-        self.leave()
+        """Let calls that are under way end, checkpoint what is acknowledged, release every lease, and return then."""
+        with self._lock:
+            self._begin_to_end()
+        self._end_without_calls()
         for task in self._tasks:
             task.result()
+        self.events.wait()
+
+    def left(self) -> tuple[LeftBehind, ...]:
+        """The leases that it holds at this moment."""
+        return () if self._process is None else self._process.left()
 
     def _let_go_by(self, hold: Hold, moment: datetime) -> None:
         while (left := moment - self._world.clock.steady()) > timedelta(0):
@@ -135,14 +175,18 @@ class Membership:
         try:
             while not (after is None or self._stop.is_set() or after.wait(LOOKS)):
                 pass  # the stay before goes by the same worker id, so that its leases would look like ours
-            joined = self._world.join(self._stop)
+            joined = self._world.join(self._stop, on_problem=self._signs.failed)
+            if joined is None:
+                return
             settings, self._log = joined.terms.settings, joined.ports.log
+            self.events.log, self.events.log_exceptions = joined.ports.log, settings.log_exceptions
             self._defined, self.buffer.limits = joined.defined, limits_of(joined.terms)
             if settings.on_failure is not None:
                 self.buffer.set_aside = partial(_set_aside, joined.ports, settings)
-            ports = watched(joined.ports, self._signs, self._compare)
+            tenures = Tenures(self.events.tell)
+            ports = watched(joined.ports, self._signs, self._compare, tenures)
             self._process = ConsumerProcess(
-                ports, PullHandler(self.buffer), settings, self._stop, takes_share=False
+                ports, PullHandler(self.buffer, tenures), settings, self._stop, takes_share=False
             )
             if self._steals:
                 self._process.take_share()
@@ -151,9 +195,10 @@ class Membership:
             self.buffer.fail(fault)
         finally:
             self._stop.set()
-            self.buffer.stop()
+            self.buffer.forget()
+            self.events.finish()
             self.is_over.set()
-            atexit.unregister(self.end)
+            self._at_program_end.forget()
 
     def _keep(self) -> None:
         """Checkpoint what is acknowledged at its interval, end what is abandoned, and see whether there is life."""
@@ -169,6 +214,9 @@ class Membership:
                 self.let_go(hold)
             while self.abandoned:
                 self.abandoned.pop()()
+            if self._world.stopped.is_set():
+                self.buffer.give_no_more()
+            self._end_without_calls()
             self._signs.look(self.idle_heartbeat)
 
     def _compare(self, defined: Options | None) -> None:
@@ -181,7 +229,7 @@ class Membership:
         except SettingsInConflict as conflict:
             self._fail(conflict)
         else:
-            self.tell(Event(EventKind.DEFINITION_CHANGED))
+            self.events.tell(Event(EventKind.DEFINITION_CHANGED))
 
     def _fail(self, fault: BaseException) -> None:
         self.buffer.fail(fault)
@@ -192,17 +240,7 @@ class Membership:
         if self._log is not None:
             how = self._world.settings.log_exceptions
             self._log.error("callback failed", shard_id=shard_id, what=what, **exception_fields(failure, how))
-        self.tell(Event(EventKind.CALLBACK_FAILED, shard_id, what))
-
-    def tell(self, event: Event) -> None:
-        """To all who listen. What one of them raises is logged: it may be the thread of a lease that tells it."""
-        for listener in list(self.listeners):
-            try:
-                listener(event)
-            except (Exception, SystemExit) as failure:  # noqa: BLE001 - whatever the user's code raises
-                if self._log is not None:
-                    how = self._world.settings.log_exceptions
-                    self._log.error("on_event failed", event=event.kind, **exception_fields(failure, how))
+        self.events.tell(Event(EventKind.CALLBACK_FAILED, shard_id, what))
 
 
 _LIVING: WeakSet[Membership] = WeakSet()

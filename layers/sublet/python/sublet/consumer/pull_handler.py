@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sublet.consumer.buffer import Buffer
-from sublet.decisions.pull_events import Event, EventKind
+from sublet.consumer.tenures import Tenures
+from sublet.decisions.pull_events import EventKind
 from sublet.handler import Batch
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 
@@ -16,6 +17,7 @@ class PullHandler:
     `handler_timeout`, and a slot for each lease."""
 
     buffer: Buffer
+    tenures: Tenures
 
     def handle(self, batch: Batch) -> None:
         self.buffer.offer(batch)
@@ -27,20 +29,22 @@ class PullHandler:
         pending: PendingCheckpoint | None = None,  # noqa: ARG002 - ours has none
     ) -> None:
         self.buffer.open_shard(shard_id)
-        self.buffer.tell(Event(EventKind.LEASE_ACQUIRED, shard_id, f"from {checkpoint}"))
+        self.tenures.begin(shard_id, checkpoint)
 
     def lease_releasing(self, shard_id: str) -> None:
-        self._leave(shard_id, EventKind.LEASE_RELEASED)
+        """It is told as released when the table says so (see WatchedTable)."""
+        self._leave(shard_id)
 
     def lease_lost(self, shard_id: str) -> None:
-        self._leave(shard_id, EventKind.LEASE_LOST)
+        self._leave(shard_id)
+        self.tenures.end(shard_id, EventKind.LEASE_LOST)
 
     def shard_ended(self, shard_id: str) -> None:
         """Not before all of it is acknowledged: then its children may follow."""
         if self.buffer.wait_until_done(shard_id):
-            self._leave(shard_id, EventKind.SHARD_ENDED)
+            self._leave(shard_id)
+            self.tenures.end(shard_id, EventKind.SHARD_ENDED)
 
-    def _leave(self, shard_id: str, why: EventKind) -> None:
+    def _leave(self, shard_id: str) -> None:
         self.buffer.checkpoint(shard_id)
         self.buffer.close_shard(shard_id)
-        self.buffer.tell(Event(why, shard_id))

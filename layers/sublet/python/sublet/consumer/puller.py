@@ -33,7 +33,7 @@ class Puller:
 
     def __post_init__(self) -> None:
         if self.on_event is not None:
-            self.membership.listeners.append(self.on_event)
+            self.membership.events.add(self.on_event)
         self.membership.buffer.begin(self.pull)
         if self.hold is not None and self.lingers is not None and self.pull.expires_at is not None:
             self.hold.until = self.pull.expires_at + self.lingers  # though nobody asks any more
@@ -45,7 +45,7 @@ class Puller:
         """
         try:
             found = self.membership.buffer.take(self.pull, waiter)
-        except BaseException:
+        except Exception:  # not KeyboardInterrupt: whoever catches that may go on
             self.finish()
             raise
         if isinstance(found, LookAgain):
@@ -91,5 +91,6 @@ class Puller:
         if self.hold is not None and not self.membership.is_inherited:
             self.membership.let_go_and_wait(self.hold)
         told, self.on_event = self.on_event, None
-        if told is not None:
-            self.membership.listeners.remove(told)
+        if told is not None and not self.membership.is_inherited:
+            self.membership.events.wait()
+            self.membership.events.remove(told)

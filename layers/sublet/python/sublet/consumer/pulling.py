@@ -36,15 +36,26 @@ class Records:
         return self
 
     def __next__(self) -> Record:
-        """Waits for it. Raises what has ended the consumer, such as LeaseTableNotFound or StreamNotFound."""
-        if self._steady() < self._turn_ends:
-            try:
-                self._last = self._taken()
-            except IndexError:
-                pass
-            else:
-                return Record(self._buffer, self._last)
-        return Record(self._buffer, self._wait())
+        """Waits for it. Raises what has ended the consumer, such as LeaseTableNotFound or StreamNotFound.
+
+        A signal handler's exception, such as KeyboardInterrupt, may keep a record from whoever asked: it comes again after
+        `ack_wait`.
+        """
+        try:
+            if self._steady() < self._turn_ends:
+                try:
+                    self._last = self._taken()
+                except IndexError:
+                    pass
+                else:
+                    return Record(self._buffer, self._last)
+            return Record(self._buffer, self._wait())
+        except (
+            BaseException
+        ):  # if a record was taken for it, asking for the next one does not say that it is done
+            self._last = None
+            self._buffer.end_turn()
+            raise
 
     def _wait(self) -> Delivery:
         last, self._last = self._last, None

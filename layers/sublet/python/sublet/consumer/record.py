@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from msgspec import Struct
 
+from sublet.consumer.forked import RECORD_STAYS
 from sublet.protocol.records import UserRecord
 
 if TYPE_CHECKING:  # what `import sublet` does without
@@ -28,37 +29,48 @@ class Record(Struct, frozen=True, gc=False, eq=False):
         """Without its data: it may well end up in a log."""
         return f"<Record {self.shard_id} {self.user_record.checkpoint}, attempt {self.attempt}>"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(RECORD_STAYS)
+
     @property
     def user_record(self) -> UserRecord:
+        """The same as a handler's batch has it."""
         return self._delivery.record
 
     @property
     def data(self) -> bytes:
+        """The producer's bytes; KPL aggregates are taken apart."""
         return self._delivery.record.data
 
     @property
-    def partition_key(self) -> str:
+    def partition_key(self) -> str | None:
+        """As it was put with; None for a record that was put without one."""
         return self._delivery.record.partition_key
 
     @property
     def sequence_number(self) -> str:
+        """Of its stream record: those of one aggregate share it."""
         return self._delivery.record.sequence_number
 
     @property
     def sub_sequence_number(self) -> int:
+        """Its place in its aggregate, from 0; 0 where it came in none."""
         return self._delivery.record.sub_sequence_number
 
     @property
     def approximate_arrival_timestamp(self) -> datetime:
+        """When Kinesis took its stream record, in UTC."""
         return self._delivery.record.approximate_arrival_timestamp
 
     @property
     def shard_id(self) -> str:
+        """Where it was read."""
         return self._delivery.queue.shard_id
 
     @property
     def attempt(self) -> int:
-        """1, or more if it has come again, as far as this process knows."""
+        """1, and one more each time that it was put back, or that nothing was said of it in time, as far as this process knows.
+        To come again with an earlier record of its key is not counted."""
         return self._delivery.attempt
 
     def ack(self) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
 
 from sublet.consumer.admitted import Admitted
-from sublet.decisions.acknowledging import Acknowledging
+from sublet.decisions.acknowledging import Acknowledging, Out
 from sublet.decisions.pull_request import Ends
 from sublet.handler import Batch
 from sublet.protocol.records import UserRecord
@@ -28,7 +27,6 @@ class ShardQueue:
 
     admitted   by number: what is admitted and not finished
     upcoming   the number of the next record that was never out: what is admitted from there on is buffered
-    again      numbers of what is to be handed out again, in order, before anything that is upcoming
     is_open    False: the lease is gone, and what is said of its records counts for nothing
     is_cut     a batch was not admitted whole, and nothing after it may be
     is_in_line it has, or may have, something to hand out, and its buffer knows
@@ -40,7 +38,6 @@ class ShardQueue:
         self.acknowledging = Acknowledging()
         self.admitted = Admitted()
         self.upcoming = 0
-        self.again: deque[int] = deque()
         self.is_open = True
         self.is_cut = False
         self.is_in_line = False
@@ -52,7 +49,7 @@ class ShardQueue:
     @property
     def pending(self) -> int:
         """Admitted, and beyond what is finished without a gap."""
-        return self.admitted.end - self.acknowledging.finished.length
+        return self.admitted.end - self.acknowledging.finished
 
     @property
     def is_idle(self) -> bool:
@@ -61,12 +58,7 @@ class ShardQueue:
 
     @property
     def has_next(self) -> bool:
-        return bool(self.again) or self.upcoming < self.admitted.end
-
-    @property
-    def is_in_order(self) -> bool:
-        """Nothing is to come again, now or later, but what may yet be forgotten."""
-        return not self.again and not self.acknowledging.held
+        return self.upcoming < self.admitted.end or self.acknowledging.next_again() is not None
 
     def admit(self, batch: Batch, ends: Ends, at: int, count: int) -> None:
         """The batch's next records into the buffer, as the last."""
@@ -77,32 +69,33 @@ class ShardQueue:
         self._unfinish(size)
 
     def void(self) -> None:
-        """The lease is gone."""
+        """The lease is gone. Whoever keeps one of its records keeps nothing else of it in memory."""
         self.is_open = False
         self._unbuffer(self.admitted.end)
         self._unfinish(-self._unfinished_bytes)
+        self.acknowledging, self.admitted, self.batch = Acknowledging(), Admitted(), None
+        self.upcoming = 0
 
     def next(self) -> int | None:
         """The number of the next record to hand out, which stays where it is. What is of a key that waits joins it."""
-        if self.again:
-            return self.again[0]
-        while self.upcoming < self.admitted.end:
-            number = self.upcoming
-            held = self.acknowledging.held
-            if not held or (key := self.admitted.key(number)) not in held:
+        acknowledging = self.acknowledging
+        if acknowledging.is_in_order:
+            return self.upcoming if self.upcoming < self.admitted.end else None
+        if (again := acknowledging.next_again()) is not None:
+            return again
+        while (number := self.upcoming) < self.admitted.end:
+            key = self.admitted.key(number)
+            if not acknowledging.waits(key):
                 return number
             self._unbuffer(number + 1)
-            self.acknowledging = self.acknowledging.hold(number, key)
+            acknowledging.wait(number, key)
         return None
 
-    def hand_out(self, number: int, until: datetime) -> int:
-        """The one that `next` has told; which attempt it is."""
-        if self.again and self.again[0] == number:
-            self.again.popleft()
-        else:
+    def hand_out(self, number: int, until: datetime) -> Out:
+        """The one that `next` has told."""
+        if number >= self.upcoming:
             self._unbuffer(number + 1)
-        self.acknowledging = self.acknowledging.hand_out(number, self.admitted.key(number), until)
-        return self.acknowledging.out[number].attempt
+        return self.acknowledging.hand_out(number, self.admitted.key(number), until)
 
     def hand_out_row(self, start: int, end: int, until: datetime, *, acks: bool) -> None:
         """Those from `start` on, which come next, up to `end`. `acks`: all but the last of them are done, and the one before."""
@@ -110,8 +103,8 @@ class ShardQueue:
         done = end - 1 if acks else start
         if acks:
             self.ack(start - 1, 1)
-        keys = [record.partition_key for record in self.admitted.piece(done).records(done, end)]
-        self.acknowledging = self.acknowledging.hand_out_row(start, done, keys, until)
+        keys = [record.order_key for record in self.admitted.piece(done).records(done, end)]
+        self.acknowledging.hand_out_row(start, done, keys, until)
         self._finish(start, done)
 
     def _unbuffer(self, end: int) -> None:
@@ -120,55 +113,48 @@ class ShardQueue:
         self.totals.bytes -= self.admitted.size(self.upcoming, end)
         self.upcoming = end
 
-    def ack(self, number: int, attempt: int) -> bool:
-        if not self._become(self.acknowledging.ack(number, attempt)):
+    def is_out(self, number: int, times: int) -> bool:
+        return self.is_open and self.acknowledging.is_out(number, times)
+
+    def ack(self, number: int, times: int) -> bool:
+        if not (self.is_open and self.acknowledging.ack(number, times)):
             return False
         self._finish(number, number + 1)
         return True
 
     def _finish(self, start: int, end: int) -> None:
         self._unfinish(-self.admitted.size(start, end))
-        self.admitted.forget(self.acknowledging.finished.length - 1)  # but for the one to checkpoint
+        self.admitted.forget(self.acknowledging.finished - 1)  # but for the one to checkpoint
 
     def _unfinish(self, size: int) -> None:
         self._unfinished_bytes += size
         self.totals.unfinished_bytes += size
 
-    def nak(self, number: int, attempt: int, again_at: datetime) -> bool:
-        after = self.acknowledging.nak(number, attempt, again_at)
-        if after is not None:  # what of its key was to come again at once waits too
-            after = self._hold_again(after, self.admitted.key(number))
-        return self._become(after)
+    def nak(self, number: int, times: int, again_at: datetime) -> bool:
+        return self.is_open and self.acknowledging.nak(number, times, again_at)
 
-    def _hold_again(self, after: Acknowledging, key: str) -> Acknowledging:
-        for number in [n for n in self.again if self.admitted.key(n) == key]:
-            self.again.remove(number)
-            after = after.hold(number, key)
-        return after
-
-    def in_progress(self, number: int, attempt: int, until: datetime) -> bool:
-        return self._become(self.acknowledging.in_progress(number, attempt, until))
-
-    def _become(self, after: Acknowledging | None) -> bool:
-        if after is None or not self.is_open:
-            return False
-        self.acknowledging = after
-        return True
-
-    def look(self, now: datetime) -> int:
-        """Have what is due come again. How many were forgotten."""
-        after, forgotten = self.acknowledging.forget(now)
-        for key in {self.admitted.key(number) for number in forgotten}:
-            after = self._hold_again(after, key)
-        self.acknowledging, again = after.come_again(now)
-        self.again.extend(again)
-        return len(forgotten)
+    def in_progress(self, number: int, times: int, until: datetime) -> bool:
+        return self.is_open and self.acknowledging.in_progress(number, times, until)
 
     def to_checkpoint(self) -> tuple[Batch, UserRecord] | None:
         """The last of what is finished without a gap and its batch, once: None if that has been told already."""
-        finished = self.acknowledging.finished.length
+        finished = self.acknowledging.finished
         if finished == self._checkpointed:
             return None
         self._checkpointed = finished
         piece = self.admitted.piece(finished - 1)
         return piece.batch, piece.record(finished - 1)
+
+    def mend(self) -> None:
+        """After a change that an exception has cut in two: what follows from what is admitted and done is made again. It adds its
+        own to `totals`, which are zero."""
+        self.admitted.mend()
+        self.acknowledging.mend(self.upcoming, self.admitted.key)
+        self._unfinished_bytes = self._checkpointed = 0  # told once more, since perhaps it was not
+        self.totals.records += self.admitted.end - self.upcoming
+        self.totals.bytes += self.admitted.size(self.upcoming, self.admitted.end)
+        first, end = self.acknowledging.finished, self.admitted.end
+        self._unfinish(
+            sum(self.admitted.size(n, n + 1) for n in range(first, end) if not self.acknowledging.is_done(n))
+        )
+        self.is_in_line = False

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from sublet.consumer.tenures import Tenures
 from sublet.decisions.announcing import Announcement
 from sublet.decisions.consumer_definition import Options
 from sublet.decisions.dispatching import Dispatched
@@ -17,6 +18,7 @@ from sublet.decisions.unread_shards import Unread
 from sublet.errors import (
     LeaseTableAccessDenied,
     LeaseTableNotFound,
+    LeaseTableUnavailable,
     StreamAccessDenied,
     StreamNotFound,
     TransientError,
@@ -34,15 +36,26 @@ from sublet.ports import (
     Stream,
     Tasks,
 )
-from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_writes import LeaseWrite
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, shard_id_of
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement, StreamDescription
 from sublet.settings import StartPosition
 
 FINAL = (LeaseTableNotFound, LeaseTableAccessDenied, StreamNotFound, StreamAccessDenied)
 """Consumer deleted, stream deleted, access denied: a lease's session would give up, and the next tick begin it again."""
+
+
+GIVEN = (WriteKind.RELEASE, WriteKind.HAND_OVER)
+
+
+@dataclass(slots=True)
+class Question:
+    """One to AWS. `is_answered`: False: nothing was raised, and no answer came. None: perhaps it was not asked at all."""
+
+    is_answered: bool | None = True
 
 
 class Signs:
@@ -58,22 +71,41 @@ class Signs:
         self._signs = SignsOfLife(clock.steady())
 
     @contextmanager
-    def asked(self, service: Service, *, may_be_denied: bool = False) -> Iterator[None]:
+    def asked(self, service: Service, *, may_be_denied: bool = False) -> Iterator[Question]:
         """Around a question to AWS."""
+        question = Question()
+        self._become(lambda signs, now: (signs.asked(service, now), None))
         try:
-            yield
+            yield question
         except TransientError as problem:
-            self._become(lambda signs, _: signs.failed(service), str(problem))
+            self._unanswered(service, str(problem), is_last_word=True)
             raise
-        except FINAL as fault:
-            if not (may_be_denied and isinstance(fault, StreamAccessDenied)):
+        except BaseException as fault:
+            self._become(lambda signs, now: signs.answered(service, now))
+            if isinstance(fault, FINAL) and not (may_be_denied and isinstance(fault, StreamAccessDenied)):
                 self._fail(fault)
             raise
-        self._become(lambda signs, now: signs.answered(service, now))
+        if question.is_answered is None:
+            self._become(lambda signs, now: (signs.withdrawn(service, now), None))
+        elif question.is_answered:
+            self._become(lambda signs, now: signs.answered(service, now))
+        else:
+            self._unanswered(service, f"no answer of {service}", is_last_word=False)
+
+    def _unanswered(self, service: Service, why: str, *, is_last_word: bool) -> None:
+        self._become(lambda signs, now: signs.unanswered(service, now, is_last_word=is_last_word), why)
+
+    def failed(self, problem: TransientError) -> None:
+        """A service could not be reached."""
+        service = Service.DYNAMODB if isinstance(problem, LeaseTableUnavailable) else Service.KINESIS
+        self._become(lambda signs, _: signs.failed(service), str(problem))
 
     def look(self, idle_heartbeat: timedelta) -> None:
         """Tell a heartbeat that is missed."""
-        self._become(lambda signs, now: signs.look(now, idle_heartbeat))
+        owing = ", ".join(self._signs.owed)
+        self._become(
+            lambda signs, now: signs.look(now, idle_heartbeat), f"waiting for {owing}" if owing else ""
+        )
 
     def _become(
         self,
@@ -86,11 +118,13 @@ class Signs:
             self.tell(Event(kind, detail=detail))
 
 
-def watched(ports: Ports, signs: Signs, on_definition: Callable[[Options | None], None]) -> Ports:
-    """The same world, seen through. `on_definition` is told at each look at the sightings."""
+def watched(
+    ports: Ports, signs: Signs, on_definition: Callable[[Options | None], None], tenures: Tenures
+) -> Ports:
+    """The same world, seen through. `on_definition` is told at each look at the sightings, `tenures` of leases that are given."""
     return replace(
         ports,
-        table=WatchedTable(ports.table, signs),
+        table=WatchedTable(ports.table, signs, tenures),
         stream=WatchedStream(ports.stream, signs),
         sightings=WatchedSightings(ports.sightings, signs, on_definition),
     )
@@ -102,6 +136,7 @@ class WatchedTable:
 
     table: LeaseTable
     signs: Signs
+    tenures: Tenures
 
     def scan(self) -> LeaseScan:
         with self.signs.asked(Service.DYNAMODB):
@@ -112,8 +147,24 @@ class WatchedTable:
             return self.table.get(lease_key)
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
-        with self.signs.asked(Service.DYNAMODB):
-            return self.table.apply(write)
+        try:
+            with self.signs.asked(Service.DYNAMODB):
+                result = self.table.apply(write)
+        except Exception as problem:
+            if write.kind in GIVEN:
+                why = f"could not be given back; others may have it after failover_time: {problem}"
+                self.tenures.end(shard_id_of(write.lease_key), EventKind.LEASE_LOST, why)
+            raise
+        if write.kind in GIVEN and _is_given(result):
+            self.tenures.end(shard_id_of(write.lease_key), EventKind.LEASE_RELEASED)
+        return result
+
+
+def _is_given(result: Applied | Refused) -> bool:
+    """By this write, or by it when it was sent before, and the answer did not come."""
+    if isinstance(result, Applied):
+        return True
+    return isinstance(result.row, Lease) and result.row.actual_owner is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +178,9 @@ class WatchedStream:
         with self.signs.asked(Service.KINESIS):
             return self.stream.list_shards(at)
 
-    def identity(self) -> StreamIdentity:
+    def describe(self) -> StreamDescription:
         with self.signs.asked(Service.KINESIS, may_be_denied=True):
-            return self.stream.identity()
+            return self.stream.describe()
 
     def has_shard(self, shard_id: str) -> bool:
         with self.signs.asked(Service.KINESIS):
@@ -152,12 +203,14 @@ class WatchedReader:
     signs: Signs
 
     def open(self) -> None:
-        with self.signs.asked(Service.KINESIS):
+        with self.signs.asked(Service.KINESIS) as question:
             self.reader.open()
+            question.is_answered = None  # one that is open asks for nothing
 
     def read(self, limit: int) -> Page | PollRefusal:
-        with self.signs.asked(Service.KINESIS):
+        with self.signs.asked(Service.KINESIS) as question:
             reply = self.reader.read(limit)
+            question.is_answered = reply is not PollRefusal.NO_ANSWER
         if reply is PollRefusal.THROTTLED:
             self.signs.tell(Event(EventKind.THROTTLED, self.shard_id))
         return reply
@@ -182,6 +235,12 @@ class WatchedSightings:
 
     def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
         return self.store.adopt(stream, instead_of)
+
+    def begin_describing(self, now: datetime, seen: Remembered) -> bool:
+        return self.store.begin_describing(now, seen)
+
+    def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
+        self.store.keep_placement(placement, asked_at)
 
     def define(self, definition: Options, instead_of: Options | None) -> bool:
         return self.store.define(definition, instead_of)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from sublet.account import Account
 from sublet.consumer.delivery import BufferLimits
+from sublet.decisions.announcing import joins_again_after
 from sublet.decisions.consumer_definition import (
     Options,
     Terms,
@@ -17,10 +18,14 @@ from sublet.decisions.consumer_definition import (
     given_options,
 )
 from sublet.decisions.pull_events import Event
-from sublet.ports import Clock, Ports, Signal, Tasks
+from sublet.errors import TransientError
+from sublet.ports import Clock, Log, Ports, Signal, Tasks
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
+
+LOOKS = timedelta(milliseconds=500)
+"""Whoever waits for one of two signals looks so often at the other."""
 
 
 class Joined(NamedTuple):
@@ -33,8 +38,11 @@ class Joined(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """`account`: makes the ports; None where they are given. It is asked for when it is needed: over AWS that loads boto3, which
-    is no work for an event loop. `given`: the options that this program was given. `tell` is told of events, from any thread.
+    """account  makes the ports; None where they are given. It is asked for when it is needed: over AWS that loads boto3, which is
+             no work for an event loop
+    given    the options that this program was given
+    tell     called with events, from any thread
+    stopped  set when no record is to come any more
     """
 
     account: Callable[[], Account] | None
@@ -44,6 +52,7 @@ class World:
     terms: Terms
     given: Options
     tell: Callable[[Event], None]
+    stopped: Signal
 
     @property
     def settings(self) -> Settings:
@@ -56,8 +65,46 @@ class World:
         assert self.account is not None
         return self.account().compose(self.settings, stop, may_create=may_create)
 
-    def join(self, stop: Signal, *, may_create: bool = False) -> Joined:
-        """By the consumer's definition, if it has one. Raises SettingsInConflict."""
+    def join(
+        self,
+        stop: Signal,
+        leaving: Signal | None = None,
+        *,
+        may_create: bool = False,
+        on_problem: Callable[[TransientError], None] = lambda _: None,
+    ) -> Joined | None:
+        """By the consumer's definition, if it has one. While AWS cannot be reached it tries again, and tells `on_problem` and the
+        log why; None if a signal came first. Raises SettingsInConflict, and what does not pass by itself.
+        """
+        signals = [stop] if leaving is None else [stop, leaving]
+        failures = 0
+        while not any(signal.is_set() for signal in signals):
+            try:
+                return self._join(stop, may_create=may_create)
+            except TransientError as problem:
+                failures += 1
+                after = joins_again_after(failures)
+                on_problem(problem)
+                self._log.warning(
+                    "could not join; trying again", problem=str(problem), again_after=after.total_seconds()
+                )
+                self._wait(after, signals)
+        return None
+
+    def _wait(self, duration: timedelta, signals: Sequence[Signal]) -> None:
+        ends_at = self.clock.steady() + duration
+        while (left := ends_at - self.clock.steady()) > timedelta(0):
+            if any(signal.wait(min(left, LOOKS)) for signal in signals):
+                return
+
+    @property
+    def _log(self) -> Log:
+        if self.ports is not None:
+            return self.ports.log
+        assert self.account is not None
+        return self.account().log
+
+    def _join(self, stop: Signal, *, may_create: bool) -> Joined:
         ports, settings = self.compose(stop, may_create=may_create)
         defined = ports.sightings.load().definition
         terms = by_definition(self.terms._replace(settings=settings), self.given, defined)
@@ -73,6 +120,7 @@ def world_of(
     *,
     ack_wait: timedelta | float | None = None,
     max_ack_pending: int | None = None,
+    stopped: Signal | None = None,
 ) -> World:
     """Over this machine's AWS without ports and account; its clients are made when it joins."""
 
@@ -85,7 +133,16 @@ def world_of(
     options = given_options({**given, "ack_wait": wait, "max_ack_pending": max_ack_pending})
     of: Ports | Account | None = ports or account
     clock, tasks = (SystemClock(), ThreadTasks()) if of is None else (of.clock, of.tasks)
-    return World(None if ports else account_of(account), ports, clock, tasks, terms, options, tell)
+    return World(
+        None if ports else account_of(account),
+        ports,
+        clock,
+        tasks,
+        terms,
+        options,
+        tell,
+        stopped or tasks.signal(),
+    )
 
 
 def account_of(given: Account | None) -> Callable[[], Account]:
