@@ -10,10 +10,11 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Protocol
 
 from sublet_cdk.names import consumer_stack
 
-from infra.local.embedded import ACCOUNT, REGION, ROOT, EmbeddedAws
+from infra.local.embedded import ACCOUNT, REGION, ROOT
 from infra.local.guard import end_group
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
@@ -21,6 +22,7 @@ CDK = ROOT / "node_modules" / ".bin" / "cdk"
 supported is 43.x.x, but found 55.0.0. You need at least CLI version 2.1147.0").
 """
 BOOTSTRAP_STACK = "CDKToolkit"
+BOOTSTRAP_DONE = ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"]
 REPORT_TAIL = 30
 
 # What of our own environment the CDK and the app it starts may see. Nothing with credentials, nothing of AWS.
@@ -41,16 +43,25 @@ EMULATOR_CONTEXT = {"cli_credentials": "true", "sublet:metric-math-alarms": "fal
 Report = Callable[[str], None]
 
 
+class AwsToDeployTo(Protocol):
+    """An embedded AWS, or an account: what the CDK's command line finds in its environment, and boto3's clients."""
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+    def client(self, service: str) -> Any: ...
+
+
 class DeploymentFailed(Exception):
     """The CDK's command line failed; the message ends with its last lines."""
 
 
 def deploy(
-    aws: EmbeddedAws,
+    aws: AwsToDeployTo,
     context: Mapping[str, str],
     *,
     stack: str | None = None,
     folder: Path = ROOT,
+    tags: Mapping[str, str] | None = None,
     report: Report = print,
 ) -> dict[str, str]:
     """Deploy `stack` of the app of cdk.json in `folder` with `-c` for each of `context`, and return its outputs by name.
@@ -59,7 +70,7 @@ def deploy(
 
     Bootstraps first where that has not been done. The emulator runs functions as this machine's own processes, so
     the layer is this machine's architecture.
-    report: called with each line of progress. Raises DeploymentFailed.
+    tags: of the stack, and so of all that it makes. report: called with each line of progress. Raises DeploymentFailed.
     """
     bootstrap(aws, report=report)
     stack = stack or consumer_stack(context["application"])
@@ -75,13 +86,14 @@ def deploy(
             "--progress",
             "events",
         ]
-        _cdk(aws, [*command, *_app_arguments(context, scratch)], report, folder)
+        tagged = [word for name, value in (tags or {}).items() for word in ("--tags", f"{name}={value}")]
+        _cdk(aws, [*command, *tagged, *_app_arguments(context, scratch)], report, folder)
         everything: dict[str, dict[str, str]] = json.loads(outputs.read_text())
         return everything.get(stack, {})
 
 
 def destroy(
-    aws: EmbeddedAws, context: Mapping[str, str], *, stack: str | None = None, report: Report = print
+    aws: AwsToDeployTo, context: Mapping[str, str], *, stack: str | None = None, report: Report = print
 ) -> None:
     """Delete `stack`; what it retains stays. Takes the context that it was deployed with. Raises DeploymentFailed."""
     with tempfile.TemporaryDirectory(prefix="sublet-cdk-") as scratch:
@@ -89,9 +101,9 @@ def destroy(
         _cdk(aws, ["destroy", stack, "--force", *_app_arguments(context, scratch)], report)
 
 
-def bootstrap(aws: EmbeddedAws, *, report: Report = print) -> None:
+def bootstrap(aws: AwsToDeployTo, *, report: Report = print) -> None:
     """`cdk bootstrap`, unless this embedded AWS has seen one."""
-    existing = aws.client("cloudformation").list_stacks(StackStatusFilter=["CREATE_COMPLETE"])
+    existing = aws.client("cloudformation").list_stacks(StackStatusFilter=BOOTSTRAP_DONE)
     if any(each["StackName"] == BOOTSTRAP_STACK for each in existing["StackSummaries"]):
         return
     with tempfile.TemporaryDirectory(prefix="sublet-cdk-") as scratch:
@@ -106,7 +118,7 @@ def _app_arguments(context: Mapping[str, str], scratch: str) -> list[str]:
     return [*pairs, "--output", str(Path(scratch) / "cdk.out")]
 
 
-def _cdk(aws: EmbeddedAws, arguments: list[str], report: Report, folder: Path = ROOT) -> None:
+def _cdk(aws: AwsToDeployTo, arguments: list[str], report: Report, folder: Path = ROOT) -> None:
     command = [str(CDK), *arguments, "--no-notices", "--no-color"]
     environment = {
         **{name: os.environ[name] for name in INHERITED if name in os.environ},

@@ -51,3 +51,7 @@ if not TYPE_CHECKING:  # or else type checkers would believe in every name
             ) from missing
         value = globals()[name] = getattr(module, name)
         return value
+
+    def __dir__() -> list[str]:
+        """For completion: also what is not loaded yet."""
+        return __all__

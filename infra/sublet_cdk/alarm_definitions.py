@@ -99,6 +99,16 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "alarms that are on say why; if none is, look for its lease key in the lease worker's log.",
             pace.unread_millis(at.unread_minutes),
         ),
+        _at_once(
+            pace,
+            "OwnerStalled",
+            Figure(Metric.OWNER_STALLED_AGE, "Maximum"),
+            "an owner heartbeats a lease, records wait, and the checkpoint stands still",
+            "Whoever it is: a KCL worker, a process whose log nobody reads, a worker of this deployment. The lease manager's log "
+            "names it: 'its owner heartbeats, and its checkpoint stands still'. Its handler hangs or fails: end it, and another "
+            "takes the lease. One that checkpoints less often on purpose: raise owner_stall_minutes.",
+            pace.owner_stall_millis(at.owner_stall_minutes),
+        ),
         _told_by_workers(
             pace,
             "ShardStalled",
@@ -165,8 +175,8 @@ def _given_up(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "DestinationRefuses",
             Figure(Metric.DESTINATION_REFUSALS, "Sum"),
             "the failure destination did not take records that are to be set aside",
-            "Nothing is lost: their shard waits until it does. The lease worker's log has the cause, a missing permission or a "
-            "destination that is gone.",
+            "Nothing is lost: their shard waits until it does. The lease worker's log has the cause: a missing permission, "
+            "its KMS key (on_failure_key), or a destination that is gone.",
         ),
     )
 
@@ -178,7 +188,8 @@ def _refused(pace: Pace) -> Sequence[Alarm]:
             "ReadsRefused",
             Figure(Metric.READS_REFUSED, "Sum"),
             "Kinesis refuses to be read, and asking again does not help",
-            "The log has the reason by shard: the stream's KMS key is disabled or not the role's to use (stream_key), a "
+            "The log has the reason by shard: the stream's KMS key is disabled or not the role's to use (stream_key; "
+            "stream_key_arn for `sublet deploy`), a "
             "permission is missing, or the stream or the checkpoint is not there. Records stay until retention ends.",
         ),
         _lasting(
@@ -187,7 +198,7 @@ def _refused(pace: Pace) -> Sequence[Alarm]:
             Figure(Metric.LEASES_FAILED, "Sum"),
             "leases are given up again and again, because Kinesis or DynamoDB refuses or of an unplanned fault",
             "They go on from their checkpoints once it is mended. The lease worker's log says which and why: 'service failed', "
-            "'lease table unavailable', or a traceback.",
+            "'lease table unavailable' (its KMS key, perhaps: lease_table_key), or a traceback.",
         ),
     )
 
@@ -275,8 +286,8 @@ def _data_loss(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "MalformedRows",
             Figure(Metric.MALFORMED_ROWS, "Maximum"),
             "the lease table has a row that KCL could not have written; its shard alone is not read",
-            "The lease manager's log has the lease key and the fault. Repair the row, or delete it to have it created anew from "
-            "the start position.",
+            "The lease manager's log has the lease key and the fault. Repair the row, from a point in time of the table if need "
+            "be; one that is deleted is created anew from the start position.",
         ),
     )
 
@@ -333,7 +344,7 @@ def _broken(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "ManagerFailing",
             Figure("Errors", "Sum", Source.MANAGER),
             "the lease manager fails tick after tick: no new lease is created or handed out",
-            "Its log names the cause: the lease table, the stream, its key, or a permission.",
+            "Its log names the cause: the lease table, the stream, a KMS key (lease_table_key, stream_key), or a permission.",
         ),
         _at_once(
             pace,

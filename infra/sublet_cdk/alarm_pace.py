@@ -41,6 +41,9 @@ class AlarmThresholds:
     """Longer than a usual catch-up after a reshard or a deployment."""
     unread_minutes: int | None = None
     """How long a shard may have records and nobody to read them. By default 4.5, or nine tenths of what two ticks are apart."""
+    owner_stall_minutes: int | None = None
+    """How long a lease that is heartbeaten may stand still while records wait, beyond this deployment's checkpoint_interval. By
+    default 6, or nine tenths of what two ticks are apart."""
     stall_minutes: int | None = None
     """How long a shard with records may stand still that a worker holds. By default 6, or 1.2 ticks where that is longer."""
     handler_call_minutes: int | None = None
@@ -97,6 +100,12 @@ class Pace:
 
     def unread_millis(self, minutes: int | None) -> float:
         return self._millis(UNREAD_PART, minutes)
+
+    def owner_stall_millis(self, minutes: int | None) -> float:
+        """As late as the promise allows: a KCL worker may checkpoint each five minutes. Ticks further apart than two minutes see
+        it a second time too late for that."""
+        part = STALLED_PART if self.gap <= 2 * MINUTE else UNREAD_PART
+        return self._millis(part, minutes)
 
     def _millis(self, part: float, minutes: int | None) -> float:
         longest = self.noticed_within * part if minutes is None else minutes * MINUTE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aws_cdk import Duration
@@ -91,6 +91,13 @@ class AlarmSpec:
     points: int | None = None
 
 
+def alarms_of(watched: Watched, thresholds: AlarmThresholds, *, math: bool) -> Sequence[Alarm]:
+    """`math`: those on metric math too."""
+    deployment = watched.deployment
+    stated = alarms(pace_of(deployment, thresholds), thresholds, on_lambda=deployment is not None)
+    return [alarm for alarm in stated if math or not alarm.needs_math]
+
+
 def pace_of(deployment: Deployment | None, thresholds: AlarmThresholds) -> Pace:
     stated = gap_of(deployment.schedule.expression_string) if deployment else Pace().gap
     return Pace(thresholds.longest_gap or stated)
@@ -100,15 +107,16 @@ def add_alarms(
     scope: Construct, watched: Watched, thresholds: AlarmThresholds, topic: sns.ITopic | None
 ) -> Mapping[str, cloudwatch.Alarm]:
     """Create a consumer's alarms, each telling `topic` when it fires and when it is over."""
-    math = str(scope.node.try_get_context(MATH_ALARMS_FLAG)).lower() != "false"
-    deployment = watched.deployment
-    pace = pace_of(deployment, thresholds)
+    math = has_math(scope)
     specs = {
-        alarm.name: _spec(alarm, watched, math=math)
-        for alarm in alarms(pace, thresholds, on_lambda=deployment is not None)
-        if math or not alarm.needs_math
+        alarm.name: _spec(alarm, watched, math=math) for alarm in alarms_of(watched, thresholds, math=math)
     }
     return create_alarms(scope, specs, topic)
+
+
+def has_math(scope: Construct) -> bool:
+    """Whether CloudWatch is AWS's own."""
+    return str(scope.node.try_get_context(MATH_ALARMS_FLAG)).lower() != "false"
 
 
 def _spec(alarm: Alarm, watched: Watched, *, math: bool) -> AlarmSpec:

@@ -14,8 +14,12 @@ from aws_cdk import App, CliCredentialsStackSynthesizer, Environment, Stack, Tag
 from sublet.errors import SettingsError, SubletError
 from sublet_cdk import names
 from sublet_cdk.consumer_stack import ConsumerStack
-from sublet_cdk.context import OWN_CREDENTIALS, STACK
+from sublet_cdk.context import OWN_CREDENTIALS, STACK, stated
+from sublet_cdk.places import place_of
 from sublet_cdk.spark_stack import PipelineStack
+
+UNNAMED = "unnamed"
+"""The stack is named before it looks at the context, and refuses what is missing."""
 
 
 def main() -> None:
@@ -33,16 +37,16 @@ def synthesize(app: App, defaults: Mapping[str, str] | None = None) -> None:
 
 def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
     """The stack that the context asks for; SettingsError if it asks for none or wrongly."""
-    own_credentials = str(app.node.try_get_context(OWN_CREDENTIALS)).lower() == "true"
-    # A network is looked up in one account and region: those that the CDK's command line was run for.
-    place = {"account": os.environ.get("CDK_DEFAULT_ACCOUNT"), "region": os.environ.get("CDK_DEFAULT_REGION")}
-    env = Environment(**place) if app.node.try_get_context("vpc_id") else None
-    synthesizer = CliCredentialsStackSynthesizer() if own_credentials else None
-    match app.node.try_get_context(STACK) or "consumer":
+    context = {**defaults, **stated(app)}
+    env = _place(context)
+    synthesizer = (
+        CliCredentialsStackSynthesizer() if context.get(OWN_CREDENTIALS, "").lower() == "true" else None
+    )
+    match context.get(STACK, "consumer"):
         case "consumer":
             return ConsumerStack(
                 app,
-                names.consumer_stack(_text(app, "application", defaults)),
+                names.consumer_stack(context.get("application", UNNAMED)),
                 description="sublet: a Kinesis consumer on short leases",
                 synthesizer=synthesizer,
                 env=env,
@@ -51,7 +55,7 @@ def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
         case "pipeline":
             return PipelineStack(
                 app,
-                names.pipeline_stack(_text(app, "name", {})),
+                names.pipeline_stack(context.get("name", UNNAMED)),
                 description="sublet: a Kinesis stream into tables, on EMR Serverless",
                 synthesizer=synthesizer,
                 env=env,
@@ -60,9 +64,21 @@ def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
             raise SettingsError(STACK, other, "consumer or pipeline")
 
 
-def _text(app: App, key: str, defaults: Mapping[str, str]) -> str:
-    """What names the stack: it has to be known before the stack looks at the context."""
-    return str(app.node.try_get_context(key) or defaults.get(key) or "unnamed")
+def _place(context: Mapping[str, str]) -> Environment:
+    """Where the stack goes: to the stream's region, in the account that the CDK's command line is run for. A network is looked
+    up in one account and region, which have to be known for it.
+    """
+    region = place_of(context["stream_arn"]).region if "stream_arn" in context else None
+    if "vpc_id" not in context:
+        return Environment(region=region)
+    account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), region or os.environ.get("CDK_DEFAULT_REGION")
+    if account is None or region is None:
+        raise SettingsError(
+            "vpc_id",
+            context["vpc_id"],
+            "looked up at synth, which takes AWS credentials: log in, or set AWS_PROFILE",
+        )
+    return Environment(account=account, region=region)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """From construct properties to the library's Settings, and from those to the functions' environment.
 
-There is one definition of a setting, its default and what is allowed: `sublet.settings`. This file only adds
-the property types that an editor shows, and a test holds them to it.
+There is one definition of a setting, its default and what is allowed: `sublet.settings`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any
 
 from aws_cdk import Duration, Token
 from aws_cdk import aws_kinesis as kinesis
@@ -17,20 +16,11 @@ from sublet.errors import SettingsError
 from sublet.settings import (
     DEFINITIONS,
     PREFIX,
-    Balance,
-    Checkpointing,
-    FailureDetails,
     HandlerContract,
-    HashRangeFilter,
-    KclFleet,
-    LogExceptions,
-    Mode,
     Only,
     Settings,
-    StartPosition,
     check_sets_aside,
     check_window_fits,
-    parse_setting,
     unknown_setting,
 )
 from sublet_cdk.failure_destination import Destination
@@ -43,59 +33,6 @@ APPLICATION_MAX = 64
 
 STATED_OTHERWISE = ("application", "stream", "stream_arn", "handler", "invoke_identity_arn", "on_failure")
 """Settings that the construct takes as properties of its own, or fills in."""
-
-
-class SettingProperties(TypedDict, total=False):
-    """Every other setting of a deployment, by its name in `sublet.settings.Settings`, which documents it and
-    holds its default. Written out, because editors and type checkers read only what is written.
-    """
-
-    handler_contract: HandlerContract
-    checkpointing: Checkpointing
-    deaggregate: bool
-    mode: Mode
-    start_position: StartPosition
-    failover_time: timedelta
-    heartbeat_interval: timedelta
-    worker_count: int
-    leases_per_worker: int
-    leases_to_acquire: int
-    max_leases_for_worker: int
-    max_leases_to_steal_at_one_time: int
-    fair_share: bool
-    balance: Balance
-    group_separator: str
-    enable_priority_lease_assignment: bool
-    kcl_fleet: KclFleet
-    window: timedelta
-    window_margin: timedelta
-    windows_per_execution: int
-    linger: timedelta
-    poll_interval: timedelta
-    idle_poll_interval: timedelta
-    maximum_batching_window: timedelta
-    poll_limit: int
-    poll_bytes: int
-    batch_size: int
-    max_bytes_in_flight: int
-    max_records_in_flight: int
-    checkpoint_interval: timedelta
-    handover_wait: timedelta
-    handler_attempts: int
-    handler_backoff: timedelta
-    handler_backoff_max: timedelta
-    handler_timeout: timedelta
-    handler_concurrency: int
-    parallelization_factor: int
-    maximum_retry_attempts: int
-    maximum_record_age: timedelta
-    bisect_batch_on_function_error: bool
-    report_batch_item_failures: bool
-    on_failure_details: FailureDetails
-    filter_criteria: str
-    hash_range_filter: HashRangeFilter
-    log_exceptions: LogExceptions
-    metrics_by_shard: bool
 
 
 def setting_names() -> list[str]:
@@ -114,14 +51,15 @@ def as_setting(name: str, value: object, names: Sequence[str] | None = None) -> 
     names = setting_names() if names is None else names
     if name not in names:
         raise unknown_setting(name, value, names)
-    kind = DEFINITIONS[name].kind
-    if type(value) is kind:
-        return value
-    if isinstance(value, str):
-        return parse_setting(name, kind, value)
-    if kind is timedelta and isinstance(value, Duration):
+    definition = DEFINITIONS[name]
+    if definition.kind is timedelta and isinstance(value, Duration):
         return timedelta(milliseconds=float(value.to_milliseconds(integral=False)))
-    raise SettingsError(name, value, f"a {kind.__name__}, or its text")
+    taken = definition.value_of(value)
+    if taken is None and definition.default is None:
+        return None
+    if type(taken) is not definition.kind:
+        raise SettingsError(name, value, f"{definition.in_python}, or its text")
+    return taken
 
 
 def settings_of(

@@ -17,11 +17,13 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
+from sublet.settings.keywords import WorkerKeywords
 from sublet_cdk import roles
-from sublet_cdk.consumer_settings import SettingProperties, setting_names
+from sublet_cdk.consumer_settings import setting_names
 from sublet_cdk.context import context_of, is_true, number, one_of, required, stream_arn, texts_by_name
 from sublet_cdk.dependencies import LAYER
 from sublet_cdk.kinesis_consumer import KinesisConsumer
@@ -30,12 +32,14 @@ from sublet_cdk.outputs import add_outputs
 CONTEXT = {
     "application": "the consumer group, and the lease table's name",
     "stream_arn": "an existing stream; without it the stack creates one",
+    "stream_key_arn": "the stream's KMS key, if it is encrypted with one of yours",
     "shards": "of the stream that is created; on-demand without it",
     "handler_code": "the directory of the handler's module",
     "handler": "module:function",
     "handler_environment": "variables for the handler, as a JSON object",
     "handler_table_arn": "an existing DynamoDB table that the handler may read and write",
     "existing_lease_table": "true: go on with the table that KCL (or an earlier stack) has left",
+    "lease_table_key_arn": "a KMS key of yours for the lease table and its sightings",
     "tick": "the schedule, as EventBridge writes it: rate(1 minute)",
     "architecture": "arm64 or x86_64",
     "worker_memory": "MiB",
@@ -45,6 +49,7 @@ CONTEXT = {
     "tracing": "true: X-Ray, of both functions; false (default)",
     "vpc_id": "a network for the worker (looked up at synth, with credentials)",
     "on_failure": "the ARN of a queue, a topic, or a bucket with or without /prefix, for records that are set aside",
+    "on_failure_key_arn": "the KMS key of that destination, if it is encrypted with one of yours",
     "alarm_topic_arn": "an SNS topic that the alarms tell",
     "removal": "retain (default) or destroy: the lease table and a created stream, with the stack",
     "deletion_protection": "true: nobody deletes the lease table before this is taken back",
@@ -152,13 +157,18 @@ class ConsumerStack(Stack):
             "tracing": lambda_.Tracing.ACTIVE if traced else lambda_.Tracing.DISABLED,
             "vpc": ec2.Vpc.from_lookup(self, "Network", vpc_id=vpc) if vpc else None,
             "on_failure": self.context.get("on_failure"),
+            **{name: self._key(name) for name in ("stream_key", "lease_table_key", "on_failure_key")},
             "worker_environment": texts_by_name(self.context, "handler_environment"),
             "alarm_topic": sns.Topic.from_topic_arn(self, "Alarms", topic) if topic else None,
             "deployment_check": is_true(self.context, "deployment_check", default=True),
         }
 
-    def _settings(self) -> SettingProperties:
+    def _key(self, name: str) -> kms.IKey | None:
+        arn = self.context.get(f"{name}_arn")
+        return kms.Key.from_key_arn(self, name.replace("_", "-"), arn) if arn else None
+
+    def _settings(self) -> WorkerKeywords:
         return cast(
-            "SettingProperties",
+            "WorkerKeywords",
             {name: self.context[name] for name in setting_names() if name in self.context},
         )

@@ -1,4 +1,6 @@
-"""CDK context as a stack's properties: text from `-c` or cdk.json, checked by name."""
+"""CDK context as a stack's properties, checked by name: text from `-c` or cdk.json, or, for `sublet deploy`, what its own command
+line says and nothing else. The folder that it is called in may have a cdk.json of another app, with keys that have our names.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,12 @@ from typing import TypeVar
 
 from constructs import Construct
 from sublet.errors import SettingsError
+from sublet.settings import DEFINITIONS, unknown, unknown_setting
 
 T = TypeVar("T")
+
+COMMAND_LINE = "sublet"
+"""The one key of `sublet deploy`: all that it was given, as a JSON object of texts."""
 
 STACK = "stack"
 OWN_CREDENTIALS = "cli_credentials"
@@ -20,19 +26,24 @@ APP_CONTEXT = {
 """What the app reads itself, whichever stack it is."""
 
 
-def context_of(scope: Construct, known: Iterable[str]) -> dict[str, str]:
-    """The context keys that are ours, as text; one that is not `known` is refused. CDK's own have a colon, a slash or an
-    @ in them.
-    """
-    everything = scope.node.get_all_context()
-    ours = {
+def stated(scope: Construct) -> dict[str, str]:
+    """The context keys that are ours, as text. CDK's own have a colon, a slash or an @ in them."""
+    command_line = scope.node.try_get_context(COMMAND_LINE)
+    everything = json.loads(command_line) if command_line is not None else scope.node.get_all_context()
+    return {
         key: _text(value)
         for key, value in everything.items()
         if not set(key) & set(":/@") and not key.startswith("aws-cdk")
     }
-    names = {*APP_CONTEXT, *known}
+
+
+def context_of(scope: Construct, known: Iterable[str]) -> dict[str, str]:
+    """The same; a key that is not `known` is refused."""
+    ours, names = stated(scope), {*APP_CONTEXT, *known}
     for key in ours.keys() - names:
-        raise SettingsError(key, ours[key], f"no such context key; there are {', '.join(sorted(names))}")
+        if key in DEFINITIONS:
+            raise unknown_setting(key, ours[key], names)
+        raise unknown(key, ours[key], "context key", names)
     return ours
 
 

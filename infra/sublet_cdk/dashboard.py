@@ -24,6 +24,7 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
     "Standing still: the worst shard (ms)": {
         Metric.CHECKPOINT_AGE: "Maximum",
         Metric.UNREAD_AGE: "Maximum",
+        Metric.OWNER_STALLED_AGE: "Maximum",
         Metric.HANDLER_CALL_AGE: "Maximum",
         Metric.OLDEST_UNFINISHED_AGE: "Maximum",
     },

@@ -1,5 +1,10 @@
 """A custom resource that makes a deployment fail when the deployed lease worker cannot import its handler.
 
+Its logical id ends with a fingerprint of all that could change the answer, so that every deployment with another worker creates a
+check of its own, and deletes the last one when it has come through. A rollback deletes the new check and leaves the old one
+alone: nothing is asked then. A resource that stayed the same would be updated by the rollback too, would ask the worker that is
+put back, and one that has lost its way by then (a table that its import needs, say) would keep the stack from rolling back.
+
 Ours, and not the CDK's: a Trigger cannot give the function an event, so the worker would be asked for a window without an
 item; custom_resources.Provider puts a function of its own, in Node, before ours, to do what the last lines of
 functions/deployment_check/app.py do.
@@ -9,53 +14,95 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from aws_cdk import CfnResource, CustomResource, Duration, FileSystem, Stack
+import jsii
+from aws_cdk import CfnResource, CustomResource, Duration, IResolveContext, IStringProducer, Lazy, Stack
 from aws_cdk import aws_lambda as lambda_
-from constructs import Construct
-from sublet.settings import Settings
+from constructs import Construct, IConstruct
 from sublet_cdk import roles
 from sublet_cdk.functions import FunctionShape, FunctionSize, Own, add_function, plain_asset
+from sublet_cdk.nag import acknowledge
 from sublet_cdk.shipped import shipped
 
 CODE = shipped("functions/deployment_check")
 
+TIMEOUT = Duration.minutes(6)
+ANSWERED_WITHIN = Duration.minutes(7)
+"""Without it CloudFormation would wait an hour for a check that died."""
+
+DIGITS = 16
+
 
 def add_deployment_check(
-    scope: Construct, worker: lambda_.Function, code: Sequence[Path], settings: Settings, shape: FunctionShape
+    scope: Construct,
+    worker: lambda_.Function,
+    layers: Sequence[lambda_.ILayerVersion],
+    manager: lambda_.Function,
+    first_figures: Sequence[Any],
+    shape: FunctionShape,
+    *,
+    awaits: bool,
 ) -> CustomResource:
-    """Checks at every deployment that changes the worker's `code` or its settings, which are part of the
-    resource.
+    """Checks at every deployment that changes the `worker`, one of its `layers`, or its role.
+
+    first_figures   what CloudWatch has of an application that has ticked before; one that has none of them is prompted
+    awaits          the check is over when they are there
     """
-    invoke = {"invoke": roles.allow(["lambda:InvokeFunction"], worker.function_arn)}
+    duties = {
+        "invoke": roles.allow(["lambda:InvokeFunction"], worker.function_arn),
+        "prompt": roles.allow(["lambda:InvokeFunction"], manager.function_arn),
+        "figures": roles.allow(["cloudwatch:GetMetricData"], "*"),
+    }
     own = {"URL_SUFFIX": Stack.of(scope).url_suffix}
     bare = replace(shape, layers=(), environment=None, tracing=lambda_.Tracing.DISABLED)
     check = add_function(
-        scope,
-        "DeploymentCheck",
-        bare,
-        FunctionSize(256, Duration.seconds(90)),
-        plain_asset(CODE),
-        invoke,
-        Own(own),
+        scope, "DeploymentCheck", bare, FunctionSize(256, TIMEOUT), plain_asset(CODE), duties, Own(own)
     )
+    acknowledge(cast("IConstruct", check.role), "IAM5[Resource::*]", "CloudWatch's figures have no ARNs")
     resource = CustomResource(
         scope,
         "HandlerCanBeImported",
         service_token=check.function_arn,
-        properties={"Worker": worker.function_name, "Checked": _fingerprint(code, settings)},
+        properties={
+            "Worker": worker.function_name,
+            "Manager": manager.function_name,
+            "Figures": first_figures,
+            "Awaits": str(awaits).lower(),
+        },
     )
-    # Without it CloudFormation would wait an hour for a check that died. (An override: CDK writes text where
-    # a number belongs.)
-    cast("CfnResource", resource.node.default_child).add_property_override("ServiceTimeout", 180)
+    made = cast("CfnResource", resource.node.default_child)
+    # An override: CDK writes text where a number belongs.
+    made.add_property_override("ServiceTimeout", ANSWERED_WITHIN.to_seconds())
+    name = Stack.of(scope).resolve(made.logical_id)
+    made.override_logical_id(Lazy.uncached_string(_Named(name, worker, layers)))
     return resource
 
 
-def _fingerprint(code: Sequence[Path], settings: Settings) -> str:
-    parts = [FileSystem.fingerprint(str(path), exclude=["**/__pycache__"]) for path in code]
-    parts.append(json.dumps(settings.to_environment(), sort_keys=True))
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+@jsii.implements(IStringProducer)
+class _Named:
+    """The check's logical id, as of when the template is written: a variable may be added to the worker until then."""
+
+    def __init__(self, name: str, worker: lambda_.Function, layers: Sequence[lambda_.ILayerVersion]) -> None:
+        self.name, self.worker, self.layers = name, worker, layers
+
+    def produce(self, _context: IResolveContext) -> str:
+        return f"{self.name}{fingerprint(self.worker, self.layers)}"
+
+
+def fingerprint(worker: lambda_.Function, layers: Sequence[lambda_.ILayerVersion]) -> str:
+    """Of all that the template says of the function, its layers, and its role with the policies of it."""
+    said = []
+    for each in (worker, *layers, worker.role):
+        for resource in _resources(each):
+            stack = Stack.of(resource)
+            properties = stack.resolve(resource._cfn_properties)  # noqa: SLF001 -- jsii's name for a protected property
+            properties.pop("tags", None)
+            said.append([stack.resolve(resource.logical_id), properties])
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:DIGITS]
+
+
+def _resources(construct: Any) -> Iterator[CfnResource]:
+    return (each for each in construct.node.find_all() if isinstance(each, CfnResource))

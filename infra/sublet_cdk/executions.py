@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Stack
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from sublet_cdk import roles
@@ -10,19 +10,30 @@ from sublet_cdk.log_groups import LogKeeping, add_log_group
 from sublet_cdk.nag import acknowledge
 from sublet_cdk.state_machine import Functions, definition
 
+VENDED_LOGS = "/aws/vendedlogs/states"
+"""Step Functions adds each group that is anywhere else to one resource policy of 5,120 characters for an account and region;
+when that is full, deployments fail. (Step Functions Developer Guide, "Logging using CloudWatch Logs".)
+"""
+
 
 def add_state_machine(
     scope: Construct,
     name: str,
-    arn: str,
     functions: Functions,
     keeping: LogKeeping,
 ) -> sfn.StateMachine:
     """It may invoke the two functions, and deliver its log."""
-    log = add_log_group(scope, "ExecutionsLog", keeping)
+    log = add_log_group(scope, "ExecutionsLog", keeping, f"{VENDED_LOGS}/{name}")
     invoke = roles.allow(["lambda:InvokeFunction"], functions.worker_arn, functions.manager_arn)
-    role = roles.role_of(scope, "ExecutionsRole", "states.amazonaws.com", {"invoke": invoke}, arn)
     stack = Stack.of(scope)
+    # As the Developer Guide has it: Step Functions takes the role to make the log's delivery before there is a state machine.
+    machines = stack.format_arn(
+        service="states",
+        resource="stateMachine",
+        resource_name="*",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+    role = roles.role_of(scope, "ExecutionsRole", "states.amazonaws.com", {"invoke": invoke}, machines)
     machine = sfn.StateMachine(
         scope,
         "LeaseWorkers",

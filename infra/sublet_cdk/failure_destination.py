@@ -80,18 +80,20 @@ class Destination:
             roles.grant(grantee, ["kms:Decrypt"], self.key.key_arn)
 
 
-def destination_of(given: FailureDestination | None) -> Destination | None:
-    """Whatever the construct was given. A text is checked as the setting is."""
+def destination_of(given: FailureDestination | None, key: kms.IKey | None = None) -> Destination | None:
+    """Whatever the construct was given. A text is checked as the setting is. `key`: of one that does not know its own."""
     if given is None:
+        if key is not None:
+            raise SettingsError("on_failure_key", key.key_arn, "the key of a destination: on_failure")
         return None
     if isinstance(given, str):
-        return Destination(_service_of(given.split(":")), given)
+        return Destination(_service_of(given.split(":")), given, key)
     if (queue := getattr(given, "queue_arn", None)) is not None:
-        return Destination("sqs", queue, getattr(given, "encryption_master_key", None))
+        return Destination("sqs", queue, key or getattr(given, "encryption_master_key", None))
     if (topic := getattr(given, "topic_arn", None)) is not None:
-        return Destination("sns", topic, getattr(given, "master_key", None))
+        return Destination("sns", topic, key or getattr(given, "master_key", None))
     if (bucket := getattr(given, "bucket_arn", None)) is not None:
-        return Destination("s3", bucket, getattr(given, "encryption_key", None))
+        return Destination("s3", bucket, key or getattr(given, "encryption_key", None))
     raise SettingsError("on_failure", type(given).__name__, "a queue, a topic, a bucket, or the ARN of one")
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from aws_cdk import Duration, FileSystem, Size
+import jsii
+from aws_cdk import Duration, FileSystem, Size, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from constructs import Construct, IConstruct
+from constructs import Construct, IConstruct, IValidation
 from sublet.errors import SettingsError
 from sublet_cdk import roles
 from sublet_cdk.bytecode import python_of_version
@@ -23,6 +26,10 @@ from sublet_cdk.wheels import Platform
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 LAYERS_MAX = 5
 """Lambda's, for one function. Two are ours."""
+
+ENVIRONMENT_MAX = 4096
+"""Lambda's quota for a function's variables, in bytes."""
+KNOWN_LATER = "x" * 60
 
 OLD_LINUX = {"3.11"}
 """Lambda's Pythons on Amazon Linux 2; the newer ones are on Amazon Linux 2023, with glibc 2.34."""
@@ -108,6 +115,7 @@ def add_function(
         vpc_subnets=network.subnets if network else None,
         security_groups=list(network.security_groups) if network and network.security_groups else None,
     )
+    _check_variables(function)
     acknowledge(
         function, "L1", "The dependencies layer is built for this Python, and the library is tested with it"
     )
@@ -122,6 +130,42 @@ def add_function(
                 each, "IAM5[Resource::*]", "Network interfaces and traces have no names before they exist"
             )
     return function
+
+
+def _check_variables(function: lambda_.Function) -> None:
+    """Now, and for those that are added later, when the template is written."""
+    if problem := environment_problem(function):
+        raise SettingsError(*problem)
+    function.node.add_validation(_VariablesFit(function))
+
+
+@jsii.implements(IValidation)
+class _VariablesFit:
+    def __init__(self, function: lambda_.Function) -> None:
+        self.function = function
+
+    def validate(self) -> list[str]:
+        problem = environment_problem(self.function)
+        return [str(SettingsError(*problem))] if problem else []
+
+
+def environment_problem(function: lambda_.Function) -> tuple[str, str, str] | None:
+    """Lambda measures all variables as one text of JSON, in which each quotation mark of `filter_criteria` counts twice. For what
+    is known at deployment alone, such as an ARN, a few bytes are assumed.
+    """
+    made = cast("lambda_.CfnFunction", function.node.default_child)
+    properties = Stack.of(function).resolve(made._cfn_properties)  # noqa: SLF001 -- jsii's name for a protected property
+    variables = properties.get("environment", {}).get("variables", {})
+    texts = {name: value if isinstance(value, str) else KNOWN_LATER for name, value in variables.items()}
+    size = len(json.dumps(texts, separators=(",", ":"), ensure_ascii=False).encode())
+    if size <= ENVIRONMENT_MAX:
+        return None
+    largest = sorted(texts, key=lambda name: -len(texts[name]))[:3]
+    named = ", ".join(f"{name} {len(texts[name]):,}" for name in largest)
+    allowed = (
+        f"at most {ENVIRONMENT_MAX:,} in all variables of a function, settings included, as JSON (Lambda)"
+    )
+    return "worker_environment", f"{size:,} bytes", f"{allowed}; the largest: {named}"
 
 
 def check_runtime(runtime: lambda_.Runtime) -> None:

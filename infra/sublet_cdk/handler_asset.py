@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import shutil
 from collections.abc import Collection, Iterable, Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from sublet.errors import SettingsError
@@ -16,7 +17,8 @@ from sublet_cdk.bytecode import CODE, add_bytecode
 from sublet_cdk.code_folder import copy_code
 from sublet_cdk.wheels import Platform, install
 
-ENTRY_POINT = "app.py"
+ENTRY_MODULE = "app"
+ENTRY_POINT = f"{ENTRY_MODULE}.py"
 REQUIREMENTS = "requirements.txt"
 
 ANYTHING = "*"
@@ -34,27 +36,35 @@ def stage_handler(
 ) -> Path:
     """Fill `target` with the handler directory, what its requirements.txt asks for, and Lambda's entry point, and return it.
 
-    Raises SettingsError when the directory is none, has a file of the entry point's name, does not define
+    Raises SettingsError when the directory is none, has a module of the entry point's name, does not define
     `handler`, defines it by another contract, or has a link that leaves it; PackagesNotInstalled when its requirements have no
     wheels for the platform.
     """
     if not handler_code.is_dir():
         raise SettingsError("handler_code", str(handler_code), "a directory with the handler's module in it")
-    if entry_point is not None and (handler_code / ENTRY_POINT).exists():
-        raise SettingsError(
-            "handler_code",
-            str(handler_code),
-            f"a directory without {ENTRY_POINT}: sublet puts its entry point there; rename yours",
-        )
     check_contract(check_handler_exists(handler_code, handler), handler, contract)
     shutil.rmtree(target, ignore_errors=True)
     if (handler_code / REQUIREMENTS).is_file():
         install(handler_code / REQUIREMENTS, platform, target, locked=False)
     copy_code(handler_code, target, "handler_code", dot_files)
     if entry_point is not None:
+        if (theirs := _imported_as_entry_point(target)) is not None:
+            raise SettingsError(
+                "handler_code",
+                str(handler_code),
+                f"a directory without {theirs}: sublet puts its entry point {ENTRY_POINT} there, and Python would import one "
+                f"for the other; rename yours",
+            )
         shutil.copyfile(entry_point, target / ENTRY_POINT)
         add_bytecode(target, platform.python_version, CODE)
     return target
+
+
+def _imported_as_entry_point(target: Path) -> Path | None:
+    """What is there already that Python would import by that name: a module, a package, an extension, from wherever it came."""
+    PathFinder.invalidate_caches()
+    found = PathFinder.find_spec(ENTRY_MODULE, [str(target)])
+    return Path(found.origin).relative_to(target) if found is not None and found.origin else None
 
 
 def check_handler_exists(handler_code: Path, handler: str, setting: str = "handler") -> ast.Module:

@@ -21,7 +21,6 @@ from aws_cdk import Annotations, ArnFormat, Duration, RemovalPolicy, Size, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_events as events
-from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_kms as kms
@@ -29,14 +28,14 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from sublet.errors import SettingsError
 from sublet.metric_names import NAMESPACE
-from sublet_cdk import roles, tables
+from sublet.settings.keywords import WorkerKeywords
+from sublet_cdk import roles
+from sublet_cdk.access import Access
 from sublet_cdk.alarm_pace import AlarmThresholds
-from sublet_cdk.alarms import Deployment
+from sublet_cdk.alarms import Deployment, has_math
 from sublet_cdk.bytecode import lacks
 from sublet_cdk.consumer_settings import (
-    SettingProperties,
     environment_of,
     settings_of,
     tell_invoke_identity,
@@ -53,7 +52,6 @@ from sublet_cdk.functions import (
     add_layers,
     check_runtime,
     compiled_asset,
-    plain_asset,
     platform_of,
     python_of,
 )
@@ -62,27 +60,16 @@ from sublet_cdk.library import stage_folder, stage_library
 from sublet_cdk.log_groups import keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
 from sublet_cdk.outputs import add_outputs
+from sublet_cdk.places import check_stream
+from sublet_cdk.property_types import typed_properties
 from sublet_cdk.queues import add_queue
 from sublet_cdk.shipped import shipped
 from sublet_cdk.state_machine import Functions
+from sublet_cdk.tables import TableKeeping, tables_of
+from sublet_cdk.ticks import add_lease_manager, add_rule
 from sublet_cdk.worker_properties import check_memory, network, own_layers, own_variables
 
-LEASE_MANAGER_CODE = shipped("functions/lease_manager")
 LEASE_WORKER_ENTRY_POINT = shipped("functions/lease_worker/app.py")
-
-STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
-"""Not SUBLET_: that prefix is for settings only, and Settings refuses a variable that is none."""
-
-MANAGER_MEMORY = 512
-"""MiB. Scanning 10,000 leases takes half a second of CPU."""
-
-MANAGER_TIMEOUT = Duration.minutes(5)
-"""A first tick creates a lease for every shard of the stream. It may overlap the next one: conditional writes
-make that safe.
-"""
-
-UNDELIVERED_AFTER = Duration.hours(1)
-"""A tick or prompt that could not be delivered for so long is pointless: later ticks have done its work."""
 
 
 class KinesisConsumer(Construct):
@@ -99,6 +86,8 @@ class KinesisConsumer(Construct):
                             leaves none behind. To use it again: `lease_table`
     lease_table_deletion_protection
                             nobody deletes the table that is made before this is taken back
+    lease_table_key         a KMS key of yours for the tables that are made, or of the `lease_table` that there is if that does
+                            not know its own; DynamoDB's own by default
     schedule                of the ticks, each minute by default. The alarms' periods follow it
     worker_memory           of one lease worker, in MiB
     worker_timeout          of one lease worker; Lambda's 15 minutes by default
@@ -112,6 +101,7 @@ class KinesisConsumer(Construct):
     worker_role             a role that there is already, which gets what the worker needs; by default one is made
     on_failure              a queue, topic or bucket, or the ARN of one (a bucket's with or without /prefix): where
                             records go that are set aside. The worker may put there, and no more
+    on_failure_key          the destination's KMS key, if it has one of yours and does not know it, as an ARN does not
     worker_layers           up to three more layers, for the handler
     ephemeral_storage       of the worker's /tmp; Lambda's 512 MiB by default
     vpc, vpc_subnets, security_groups
@@ -124,11 +114,14 @@ class KinesisConsumer(Construct):
     stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
     alarm_topic             is told when an alarm fires and when it is over
     outputs                 the names of what was made, as the stack's outputs
-    deployment_check        the deployment fails when the deployed worker cannot import its handler
+    deployment_check        the deployment fails when the deployed worker cannot import its handler, and a first one brings
+                            the first tick: it takes a minute or two longer, until CloudWatch has that tick's figures, so
+                            that no alarm rings because of it
     dependencies_layer      a layer of yours with what sublet depends on, or a folder for one; by default it is made of
                             the locked wheels when it is first needed, without Docker
     """
 
+    @typed_properties
     def __init__(
         self,
         scope: Construct,
@@ -141,6 +134,7 @@ class KinesisConsumer(Construct):
         lease_table: dynamodb.ITable | None = None,
         lease_table_removal: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         lease_table_deletion_protection: bool = False,
+        lease_table_key: kms.IKey | None = None,
         schedule: events.Schedule | None = None,
         worker_memory: int = 512,
         worker_timeout: Duration | None = None,
@@ -149,6 +143,7 @@ class KinesisConsumer(Construct):
         worker_environment: Mapping[str, str] | None = None,
         worker_role: iam.IRole | None = None,
         on_failure: FailureDestination | None = None,
+        on_failure_key: kms.IKey | None = None,
         worker_layers: Sequence[lambda_.ILayerVersion] = (),
         ephemeral_storage: Size | None = None,
         vpc: ec2.IVpc | None = None,
@@ -166,12 +161,13 @@ class KinesisConsumer(Construct):
         deployment_check: bool = True,
         outputs: bool = False,
         dependencies_layer: lambda_.ILayerVersion | str | Path | None = None,
-        **settings: Unpack[SettingProperties],
+        **settings: Unpack[WorkerKeywords],
     ) -> None:
         super().__init__(scope, construct_id)
         timeout = worker_timeout or Duration.minutes(15)
         self.stream, self.stream_key = stream, stream_key or stream.encryption_key
-        self.destination = destination_of(on_failure)
+        check_stream(self, stream)
+        self.destination = destination_of(on_failure, on_failure_key)
         self.settings = settings_of(application, stream, handler, settings, timeout, self.destination)
         check_memory(self.settings, worker_memory)
         check_runtime(runtime)
@@ -188,11 +184,12 @@ class KinesisConsumer(Construct):
             runtime,
             tracing,
         )
-        self._may_join_kcl = lease_table is not None
-        self.lease_table = tables.lease_table(
-            self, self.settings, lease_table, lease_table_removal, lease_table_deletion_protection
+        keeping = TableKeeping(lease_table_removal, lease_table_deletion_protection, lease_table_key)
+        tables = tables_of(self, self.settings, stream, keeping, lease_table)
+        self.lease_table, self.sightings_table = tables.leases, tables.sightings
+        self._access = Access(
+            self, self.settings, stream, self.stream_key, tables, self.destination, lease_table is not None
         )
-        self.sightings_table = tables.sightings_table(self, self.settings)
         self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
         code = self._worker_code(Path(handler_code), handler_dot_files)
         self.worker = add_function(
@@ -201,7 +198,7 @@ class KinesisConsumer(Construct):
             self.shape,
             FunctionSize(worker_memory, timeout, worker_reserved_concurrency, ephemeral_storage),
             compiled_asset(code, python_of(runtime)),
-            self._worker_duties(),
+            self._access.worker(),
             Own(
                 own_variables(worker_environment or {}),
                 own_layers(worker_layers),
@@ -212,11 +209,12 @@ class KinesisConsumer(Construct):
         tell_invoke_identity(self.worker, self.settings)
         if self.destination is not None:
             self.destination.acknowledge(self, self.settings.application)
-        self.manager = self._manager(manager_reserved_concurrency)
+        self.manager, self._failed_ticks = add_lease_manager(
+            self, self.shape, self._access.manager(), self.state_machine_arn, self.dead_letters, manager_reserved_concurrency
+        )  # fmt: skip
         self.state_machine = add_state_machine(
             self,
             self.state_machine_name,
-            self.state_machine_arn,
             Functions(
                 self.worker.function_arn,
                 self.manager.function_arn,
@@ -226,10 +224,8 @@ class KinesisConsumer(Construct):
             self.shape.log_keeping,
         )
         schedule = schedule or events.Schedule.rate(Duration.minutes(1))
-        self.rule = self._rule(schedule)
-        if deployment_check:
-            check = add_deployment_check(self, self.worker, [code, library], self.settings, self.shape)
-            self.rule.node.add_dependency(check)  # no tick before the handler is known to be there
+        self.rule = add_rule(self, application, self.manager, schedule, self.dead_letters)
+        self.rule.node.add_dependency(self.state_machine)
         self.monitoring = ConsumerMonitoring(
             self,
             "Default",  # which adds nothing to the names of what is in it
@@ -238,6 +234,8 @@ class KinesisConsumer(Construct):
             alarm_thresholds=alarm_thresholds,
             deployment=Deployment(self.manager, self.worker, self.state_machine, self.dead_letters, schedule),
         )
+        if deployment_check:
+            self._check_deployment([*self.shape.layers, *worker_layers])
         self.alarms, self.dashboard = self.monitoring.alarms, self.monitoring.dashboard
         self.metric, self.metric_lag = self.monitoring.metric, self.monitoring.metric_lag
         self.metric_records, self.metric_bytes = self.monitoring.metric_records, self.monitoring.metric_bytes
@@ -280,7 +278,7 @@ class KinesisConsumer(Construct):
 
     def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
         """To look at the leases: `sublet leases`."""
-        return roles.grant(grantee, roles.READER_ON_LEASES, self.lease_table.table_arn)
+        return self._access.grant_read_leases(grantee)
 
     def grant_prompt(self, grantee: iam.IGrantable) -> iam.Grant:
         """To invoke the lease manager, for a tick at once."""
@@ -288,33 +286,15 @@ class KinesisConsumer(Construct):
 
     def grant_worker(self, grantee: iam.IGrantable) -> None:
         """What a lease worker does, but for its log and its network: for a role that was imported as immutable."""
-        for statement in self._worker_duties().values():
-            if statement is not None:
-                roles.grant(grantee, statement.actions, *statement.resources)
+        self._access.grant(grantee, self._access.worker())
 
     def grant_process(self, grantee: iam.IGrantable) -> None:
         """What `sublet run` and `sublet.Consumer` do, beside this deployment and on the same leases."""
-        roles.grant(grantee, roles.PROCESS_ON_LEASES, self.lease_table.table_arn)
-        roles.grant(grantee, roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn)
-        roles.grant(grantee, roles.PROCESS_ON_STREAM, self.stream.stream_arn)
-        kcl = self._on_kcl(roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE)
-        for statement in (self._on_failure_duties() | kcl).values():
-            if statement is not None:
-                roles.grant(grantee, statement.actions, *statement.resources)
-        if self.stream_key is not None:
-            roles.grant(grantee, ["kms:Decrypt"], self.stream_key.key_arn)
+        self._access.grant(grantee, self._access.process())
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
         """`sublet redrive`: to take out of the failure destination what has been handled after all."""
-        if self.destination is None:
-            raise SettingsError("on_failure", None, "what a redrive would be from")
-        self.destination.grant_redrive(grantee, self.settings.application)
-
-    def _on_kcl(self, reports: Sequence[str], state: Sequence[str] = ()) -> dict[str, iam.PolicyStatement]:
-        return roles.on_kcl(self, self.settings, reports, state) if self._may_join_kcl else {}
-
-    def _on_failure_duties(self) -> dict[str, iam.PolicyStatement | None]:
-        return self.destination.duties(self.settings.application) if self.destination else {}
+        self._access.grant_redrive(grantee)
 
     def _worker_code(self, handler_code: Path, dot_files: Collection[str]) -> Path:
         target = stage_folder(self) / f"handler-{self.node.addr}"
@@ -324,65 +304,11 @@ class KinesisConsumer(Construct):
             handler_code, handler, LEASE_WORKER_ENTRY_POINT, target, platform, dot_files, contract
         )
 
-    def _worker_duties(self) -> dict[str, iam.PolicyStatement | None]:
-        return {
-            "leases": roles.allow(roles.LEASE_WORKER_ON_LEASES, self.lease_table.table_arn),
-            **self._on_kcl(roles.LEASE_WORKER_ON_REPORTS),
-            "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
-            "stream-key": self._decrypts(),
-            **self._on_failure_duties(),
-        }
-
-    def _decrypts(self) -> iam.PolicyStatement | None:
-        key = self.stream_key
-        return roles.allow(["kms:Decrypt"], key.key_arn) if key else None
-
-    def _manager(self, concurrency: int | None) -> lambda_.Function:
-        duties: dict[str, iam.PolicyStatement | None] = {
-            "leases": roles.allow(roles.LEASE_MANAGER_ON_LEASES, self.lease_table.table_arn),
-            **self._on_kcl(roles.LEASE_MANAGER_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
-            "sightings": roles.allow(roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn),
-            "stream": roles.allow(roles.LEASE_MANAGER_ON_STREAM, self.stream.stream_arn),
-            "stream-key": self._decrypts(),
-            "start-workers": roles.allow(["states:StartExecution"], self.state_machine_arn),
-            "dead-letters": roles.allow(["sqs:SendMessage"], self.dead_letters.queue_arn),
-        }
-        own = {STATE_MACHINE_VARIABLE: self.state_machine_arn}
-        size = FunctionSize(MANAGER_MEMORY, MANAGER_TIMEOUT, concurrency)
-        manager = add_function(
-            self, "LeaseManager", self.shape, size, plain_asset(LEASE_MANAGER_CODE), duties, Own(own)
-        )
-        # What was delivered but failed, twice retried. (L1: the L2 would also grant reading the queue's
-        # attributes.)
-        lambda_.CfnEventInvokeConfig(
-            self,
-            "FailedTicks",
-            function_name=manager.function_name,
-            qualifier="$LATEST",
-            maximum_event_age_in_seconds=int(UNDELIVERED_AFTER.to_seconds()),
-            maximum_retry_attempts=2,
-            destination_config=lambda_.CfnEventInvokeConfig.DestinationConfigProperty(
-                on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(
-                    destination=self.dead_letters.queue_arn
-                )
-            ),
-        )
-        return manager
-
-    def _rule(self, schedule: events.Schedule) -> events.Rule:
-        """A rule rather than EventBridge Scheduler: it is free, needs no role, and every emulator has it."""
-        tick = targets.LambdaFunction(
-            self.manager,
-            dead_letter_queue=self.dead_letters,
-            retry_attempts=2,
-            max_event_age=UNDELIVERED_AFTER,
-        )
-        rule = events.Rule(
-            self,
-            "Tick",
-            description=f"sublet: ticks of {self.settings.application}",
-            schedule=schedule,
-            targets=[tick],
-        )
-        rule.node.add_dependency(self.state_machine)
-        return rule
+    def _check_deployment(self, layers: Sequence[lambda_.ILayerVersion]) -> None:
+        """No tick before the handler is known to be there, and no alarm about missing ticks before the first one."""
+        check = add_deployment_check(
+            self, self.worker, layers, self.manager, self.monitoring.first_figures(), self.shape, awaits=has_math(self)
+        )  # fmt: skip
+        check.node.add_dependency(self.state_machine, self._failed_ticks)
+        self.rule.node.add_dependency(check)
+        self.monitoring.begin_after(check)

@@ -27,7 +27,9 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.metric_names import NAMESPACE
-from sublet_cdk import roles, tables
+from sublet.settings.keywords import ServiceKeywords
+from sublet_cdk import roles
+from sublet_cdk.access import Access
 from sublet_cdk.alarm_pace import AlarmThresholds
 from sublet_cdk.consumer_settings import environment_of
 from sublet_cdk.failure_destination import FailureDestination, destination_of
@@ -35,6 +37,8 @@ from sublet_cdk.log_groups import add_log_group, keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
 from sublet_cdk.nag import acknowledge
 from sublet_cdk.outputs import add_outputs
+from sublet_cdk.places import check_stream
+from sublet_cdk.property_types import typed_properties
 from sublet_cdk.service_code import (
     CODE,
     PYTHONPATH,
@@ -46,9 +50,9 @@ from sublet_cdk.service_code import (
 from sublet_cdk.service_settings import (
     HEALTH,
     STOP_TIMEOUT,
-    ServiceSettings,
     service_settings_of,
 )
+from sublet_cdk.tables import TableKeeping, tables_of
 from sublet_cdk.worker_properties import check_memory, own_variables
 
 ARCHITECTURES = {"arm64": ecs.CpuArchitecture.ARM64, "x86_64": ecs.CpuArchitecture.X86_64}
@@ -63,8 +67,8 @@ SCALES_IN_AFTER, SCALES_OUT_AFTER = Duration.minutes(10), Duration.minutes(2)
 class KinesisConsumerService(Construct):
     """One application (consumer group) on one stream, in containers.
 
-    application, stream, lease_table, lease_table_removal, on_failure, log_retention, log_key, stream_key, alarm_topic,
-    alarm_thresholds, outputs
+    application, stream, stream_key, lease_table, lease_table_removal, lease_table_deletion_protection, lease_table_key,
+    on_failure, on_failure_key, log_retention, log_key, alarm_topic, alarm_thresholds, outputs
                             as of KinesisConsumer
     sightings_table         `<application>-sightings`, where there is one: of a KinesisConsumer of the same application. By
                             default one is made
@@ -86,6 +90,7 @@ class KinesisConsumerService(Construct):
     dependencies            a folder with what sublet depends on; by default it is made of the locked wheels, once
     """
 
+    @typed_properties
     def __init__(
         self,
         scope: Construct,
@@ -114,8 +119,10 @@ class KinesisConsumerService(Construct):
         lease_table: dynamodb.ITable | None = None,
         lease_table_removal: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         lease_table_deletion_protection: bool = False,
+        lease_table_key: kms.IKey | None = None,
         sightings_table: dynamodb.ITable | None = None,
         on_failure: FailureDestination | None = None,
+        on_failure_key: kms.IKey | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         log_key: kms.IKey | None = None,
         stream_key: kms.IKey | None = None,
@@ -123,20 +130,22 @@ class KinesisConsumerService(Construct):
         alarm_thresholds: AlarmThresholds | None = None,
         outputs: bool = False,
         dependencies: str | Path | None = None,
-        **settings: Unpack[ServiceSettings],
+        **settings: Unpack[ServiceKeywords],
     ) -> None:
         super().__init__(scope, construct_id)
         self.stream, self.stream_key = stream, stream_key or stream.encryption_key
-        self.destination = destination_of(on_failure)
+        check_stream(self, stream)
+        self.destination = destination_of(on_failure, on_failure_key)
         self.settings = service_settings_of(application, stream, handler, settings, self.destination)
         check_memory(self.settings, memory, "memory")
         _check_tasks(architecture, min_tasks, max_tasks)
         code = self._code(handler_code, image, command, architecture, dependencies)
-        self._may_join_kcl = lease_table is not None
-        self.lease_table = tables.lease_table(
-            self, self.settings, lease_table, lease_table_removal, lease_table_deletion_protection
+        keeping = TableKeeping(lease_table_removal, lease_table_deletion_protection, lease_table_key)
+        tables = tables_of(self, self.settings, stream, keeping, lease_table, sightings_table)
+        self.lease_table, self.sightings_table = tables.leases, tables.sightings
+        self._access = Access(
+            self, self.settings, stream, self.stream_key, tables, self.destination, lease_table is not None
         )
-        self.sightings_table = sightings_table or tables.sightings_table(self, self.settings)
         self.task_role = self._role(task_role, code)
         self.log_group = add_log_group(self, "ServiceLog", keep_logs(self, log_retention, log_key))
         self.task = self._task(
@@ -164,6 +173,7 @@ class KinesisConsumerService(Construct):
             alarm_topic=alarm_topic,
             alarm_thresholds=alarm_thresholds,
         )
+        self.monitoring.begin_after(self.service)
         self.alarms, self.dashboard = self.monitoring.alarms, self.monitoring.dashboard
         self.metric, self.metric_lag = self.monitoring.metric, self.monitoring.metric_lag
         self.scaling = self._scaling(min_tasks, max_tasks, scale_out_lag or Duration.minutes(1))
@@ -184,13 +194,11 @@ class KinesisConsumerService(Construct):
 
     def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
         """To look at the leases: `sublet leases`."""
-        return roles.grant(grantee, roles.READER_ON_LEASES, self.lease_table.table_arn)
+        return self._access.grant_read_leases(grantee)
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
         """`sublet redrive`: to take out of the failure destination what has been handled after all."""
-        if self.destination is None:
-            raise SettingsError("on_failure", None, "what a redrive would be from")
-        self.destination.grant_redrive(grantee, self.settings.application)
+        self._access.grant_redrive(grantee)
 
     def _code(
         self,
@@ -211,26 +219,14 @@ class KinesisConsumerService(Construct):
             None if dependencies is None else Path(dependencies),
         )  # fmt: skip
 
-    def _on_kcl(self) -> dict[str, iam.PolicyStatement]:
-        if not self._may_join_kcl:
-            return {}
-        reports, state = roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE
-        return roles.on_kcl(self, self.settings, reports, state)
-
     def _role(self, given: iam.IRole | None, code: ServiceCode) -> iam.IRole:
         """A task may do what a process does, fetch its own code, and nothing else."""
-        stack, key = Stack.of(self), self.stream_key
-        asset = code.asset
+        stack, asset = Stack.of(self), code.asset
         duties = {
-            "leases": roles.allow(roles.PROCESS_ON_LEASES, self.lease_table.table_arn),
-            "sightings": roles.allow(roles.LEASE_MANAGER_ON_SIGHTINGS, self.sightings_table.table_arn),
-            "stream": roles.allow(roles.PROCESS_ON_STREAM, self.stream.stream_arn),
-            "stream-key": roles.allow(["kms:Decrypt"], key.key_arn) if key else None,
+            **self._access.process(),
             "code": roles.allow(["s3:GetObject"], asset.bucket.arn_for_objects(asset.s3_object_key))
             if asset
             else None,
-            **(self.destination.duties(self.settings.application) if self.destination else {}),
-            **self._on_kcl(),
         }
         if self.destination is not None:
             self.destination.acknowledge(self, self.settings.application)

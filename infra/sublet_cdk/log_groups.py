@@ -31,10 +31,14 @@ def keep_logs(scope: Construct, retention: logs.RetentionDays, key: kms.IKey | N
     return LogKeeping(retention, key)
 
 
-def add_log_group(scope: Construct, construct_id: str, keeping: LogKeeping) -> logs.LogGroup:
+def add_log_group(
+    scope: Construct, construct_id: str, keeping: LogKeeping, name: str | None = None
+) -> logs.LogGroup:
+    """CloudFormation chooses the `name` if none is given."""
     return logs.LogGroup(
         scope,
         construct_id,
+        log_group_name=name,
         retention=keeping.retention,
         encryption_key=keeping.key,
         removal_policy=RemovalPolicy.DESTROY,

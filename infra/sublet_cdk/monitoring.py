@@ -10,10 +10,11 @@ from __future__ import annotations
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
-from constructs import Construct
+from constructs import Construct, IDependable
 from sublet.metric_names import Metric
+from sublet_cdk.alarm_definitions import Missing
 from sublet_cdk.alarm_pace import AlarmThresholds
-from sublet_cdk.alarms import MINUTE, Deployment, Watched, add_alarms
+from sublet_cdk.alarms import MINUTE, Deployment, Watched, add_alarms, alarms_of
 from sublet_cdk.dashboard import add_dashboard
 
 
@@ -38,10 +39,37 @@ class ConsumerMonitoring(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._watched = Watched(application, deployment)
-        self.alarms = add_alarms(
-            Construct(self, "Alarms"), self._watched, alarm_thresholds or AlarmThresholds(), alarm_topic
-        )
+        thresholds = alarm_thresholds or AlarmThresholds()
+        self.alarms = add_alarms(Construct(self, "Alarms"), self._watched, thresholds, alarm_topic)
+        self._silence = [
+            alarm
+            for alarm in alarms_of(self._watched, thresholds, math=True)
+            if alarm.missing is Missing.BREACHING
+        ]
         self.dashboard = add_dashboard(self, self._watched, self.alarms)
+
+    def begin_after(self, deployed: IDependable) -> None:
+        """Create the alarms that ring when figures are missing after what brings the first ones."""
+        for alarm in self._silence:
+            self.alarms[alarm.name].node.add_dependency(deployed)
+
+    def first_figures(self) -> list[dict[str, object]]:
+        """What those alarms look at, as CloudWatch's GetMetricData names it."""
+        metrics = [
+            self._watched.figure(figure, MINUTE)
+            for alarm in self._silence
+            for figure in alarm.figures.values()
+        ]
+        return [
+            {
+                "Namespace": metric.namespace,
+                "MetricName": metric.metric_name,
+                "Dimensions": [
+                    {"Name": name, "Value": value} for name, value in (metric.dimensions or {}).items()
+                ],
+            }
+            for metric in metrics
+        ]
 
     def metric(
         self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None

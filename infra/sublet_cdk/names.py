@@ -1,20 +1,27 @@
-"""Names of stacks: one for each application, so that a second one does not replace the first."""
+"""Names of stacks: one for each application and each pipeline, so that a second one does not replace the first."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 
+PIPELINE = "pipeline-"
+
 
 def consumer_stack(application: str) -> str:
-    return f"sublet-{_as_stack_name(application)}"
+    """An application may be named as a pipeline's stack is."""
+    return f"sublet-{_as_stack_name(application, taken=application.startswith(PIPELINE))}"
 
 
 def pipeline_stack(name: str) -> str:
-    return f"sublet-pipeline-{_as_stack_name(name)}"
+    return f"sublet-{PIPELINE}{_as_stack_name(name)}"
 
 
-def _as_stack_name(name: str) -> str:
-    """CloudFormation takes letters, digits and hyphens. A name with others keeps apart from its neighbours by a digest."""
+def _as_stack_name(name: str, *, taken: bool = False) -> str:
+    """CloudFormation takes letters, digits and hyphens. A digest keeps a name with others, or one that is `taken`, apart from
+    its neighbours.
+    """
     plain = re.sub(r"[^A-Za-z0-9-]", "-", name)
-    return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+    return (
+        plain if plain == name and not taken else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+    )

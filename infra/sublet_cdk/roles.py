@@ -27,12 +27,29 @@ LEASE_MANAGER_ON_STREAM = [
 ]
 """GetRecords: of a shard that nobody reads, one record, to know that it waits. It is looked at for its arrival alone."""
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
-LEASE_WORKER_ON_STREAM = ["kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards"]
+LEASE_WORKER_ON_STREAM = [
+    "kinesis:DescribeStreamSummary",
+    "kinesis:GetRecords",
+    "kinesis:GetShardIterator",
+    "kinesis:ListShards",
+]
+"""DescribeStreamSummary: who places the stream's records, asked before an aggregate out of its shard's range is dropped."""
 
 LEASE_MANAGER_ON_REPORTS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_KCL_STATE = ["dynamodb:GetItem"]
 LEASE_WORKER_ON_REPORTS = ["dynamodb:GetItem", "dynamodb:PutItem"]
 """On the tables in which a KCL from 3.0 to 3.4 keeps its workers' reports, and its state; from 3.5 on that is the lease table."""
+
+READER_ON_TABLES_KEY = ["kms:Decrypt", "kms:DescribeKey"]
+ON_TABLES_KEY = [
+    *READER_ON_TABLES_KEY,
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+]
+"""DynamoDB uses a table's customer-managed key in its caller's name (Developer Guide, "How Amazon DynamoDB uses AWS KMS")."""
 
 READER_ON_LEASES = ["dynamodb:Scan", "dynamodb:GetItem"]
 PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
@@ -115,13 +132,13 @@ def role_of(
     on_behalf_of: str | None = None,
 ) -> iam.Role:
     """A role with one inline policy for each duty, so that a reader of the console sees why it may do
-    something. `on_behalf_of` is the ARN of the one resource for which the service may take it: Step Functions,
+    something. `on_behalf_of` is the ARN of what the service may take it for, with or without a `*`: Step Functions,
     EventBridge Scheduler and EMR Serverless say in their guides that they name it and its account. Lambda does
     not; a function's role can be passed to a function of its own account alone.
     """
     conditions = (
         {
-            "ArnEquals": {"aws:SourceArn": on_behalf_of},
+            "ArnLike": {"aws:SourceArn": on_behalf_of},
             "StringEquals": {"aws:SourceAccount": Stack.of(scope).account},
         }
         if on_behalf_of

@@ -14,7 +14,6 @@ from sublet.settings import DEFINITIONS, Only, Settings, check_sets_aside
 from sublet_cdk.consumer_settings import (
     KNOWN_ONLY_AT_DEPLOYMENT,
     STATED_OTHERWISE,
-    SettingProperties,
     as_setting,
 )
 from sublet_cdk.failure_destination import Destination
@@ -29,12 +28,6 @@ DRAIN_TIMEOUT_MAX = STOP_TIMEOUT - timedelta(seconds=10)
 OF_THE_CONSTRUCT = {*STATED_OTHERWISE, "health"}
 OF_EACH_START = {"worker_id"}
 """Tasks of one definition are workers of their own."""
-
-
-class ServiceSettings(SettingProperties, total=False):
-    """Those of `KinesisConsumer` that are not only for Lambda, and this."""
-
-    drain_timeout: timedelta
 
 
 def service_setting_names() -> list[str]:

@@ -12,7 +12,7 @@ is refused at synth, by its name. More permissions, such as Glue's: `pipeline.jo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ from sublet_cdk import roles
 from sublet_cdk.dependencies import EMR, built
 from sublet_cdk.log_groups import add_log_group, keep_logs
 from sublet_cdk.nag import acknowledge_wildcard
+from sublet_cdk.places import check_stream
+from sublet_cdk.property_types import typed_properties
 from sublet_cdk.queues import add_queue
 from sublet_cdk.spark_alarms import PipelineThresholds, WatchedRuns, add_pipeline_alarms
 from sublet_cdk.spark_arguments import PipelineArguments
@@ -50,6 +52,7 @@ from sublet_cdk.spark_job import (
     spark_properties,
     start_job_run,
 )
+from sublet_cdk.spark_network import worker_network
 from sublet_cdk.spark_schedule import add_schedule
 
 QUEUE_TIMEOUT = Duration.hours(12)
@@ -79,13 +82,19 @@ class SparkPipeline(Construct):
     schedule                an expression, or its text; with longer gaps than alarm_thresholds' silence_hours, raise those
     run_timeout             a run that takes longer is ended, and has failed; the next goes on where it was
     driver, executor, executors_max   the workers of a run
-    vpc                     a network that reaches Kinesis: EMR Serverless's own does not reach the internet
+    vpc                     the network of the workers, in which Kinesis can be reached: it cannot from EMR Serverless's own
+    vpc_subnets             its private subnets with a way out (a NAT) by default. Isolated ones will do where the network has
+                            endpoints for Kinesis, S3, CloudWatch Logs and, with an `application`, DynamoDB
+    security_groups         of the workers; by default one is made, which lets nothing in
     log_key                 a KMS key for the log group; as KinesisConsumer's
-    stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
+    stream_key, bucket_key, lease_table_key
+                            the KMS keys of the stream, the bucket and the lease table, where they are neither AWS's nor known to
+                            the construct that was given
     alarm_topic             is told when an alarm fires and when it is over
     dependencies, python    a folder that was built in another place, and the interpreter that it was built for
     """
 
+    @typed_properties
     def __init__(
         self,
         scope: Construct,
@@ -115,7 +124,11 @@ class SparkPipeline(Construct):
         executors_max: int = 4,
         architecture: lambda_.Architecture = lambda_.Architecture.ARM_64,
         vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
         stream_key: kms.IKey | None = None,
+        bucket_key: kms.IKey | None = None,
+        lease_table_key: kms.IKey | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         log_key: kms.IKey | None = None,
         alarm_topic: sns.ITopic | None = None,
@@ -144,6 +157,8 @@ class SparkPipeline(Construct):
             timeout_minutes=int((run_timeout or Duration.hours(6)).to_minutes()),
         )
         self.arguments.check()
+        if "region" not in (options or {}):
+            check_stream(self, stream)
         assets = add_assets(
             self,
             code=Path(code) if code else None,
@@ -153,8 +168,10 @@ class SparkPipeline(Construct):
             dependencies=Path(dependencies) if dependencies else built(EMR, architecture.name),
         )
         self.log = add_log_group(self, "Log", keep_logs(self, log_retention, log_key))
-        self.application = self._application(release_label, image_uri, architecture, vpc)
-        self.job_role = self._job_role(assets, stream_key or stream.encryption_key)
+        network = worker_network(self, vpc, vpc_subnets, security_groups)
+        self.application = self._application(release_label, image_uri, architecture, network)
+        keys = (stream_key or stream.encryption_key, bucket_key or bucket.encryption_key, lease_table_key)
+        self.job_role = self._job_role(assets, *keys)
         self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
         self.runs = add_queue(
             self, "Runs", "What became of the runs, for people to read: nothing consumes it"
@@ -176,7 +193,11 @@ class SparkPipeline(Construct):
         Tags.of(self).add("sublet:pipeline", name)
 
     def _application(
-        self, release: str, image_uri: str | None, architecture: lambda_.Architecture, vpc: ec2.IVpc | None
+        self,
+        release: str,
+        image_uri: str | None,
+        architecture: lambda_.Architecture,
+        network: emr.CfnApplication.NetworkConfigurationProperty,
     ) -> emr.CfnApplication:
         of = emr.CfnApplication
         cores, memory, disk = self.fleet.capacity
@@ -199,35 +220,34 @@ class SparkPipeline(Construct):
             monitoring_configuration=of.MonitoringConfigurationProperty(
                 cloud_watch_logging_configuration=log
             ),
-            network_configuration=self._network(vpc) if vpc else None,
+            network_configuration=network,
         )
         # An override: the oldest CDK that this works with does not know the property.
         queue = {"MaxConcurrentRuns": 1, "QueueTimeoutMinutes": QUEUE_TIMEOUT.to_minutes()}
         application.add_property_override("SchedulerConfiguration", queue)
         return application
 
-    def _network(self, vpc: ec2.IVpc) -> emr.CfnApplication.NetworkConfigurationProperty:
-        """Private subnets, since EMR Serverless gives its workers no public address; nothing may come in."""
-        group = ec2.SecurityGroup(self, "Workers", vpc=vpc, description="sublet: workers of the pipeline")
-        subnets = vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)
-        return emr.CfnApplication.NetworkConfigurationProperty(
-            subnet_ids=subnets.subnet_ids, security_group_ids=[group.security_group_id]
-        )
-
-    def _job_role(self, assets: PipelineAssets, key: kms.IKey | None) -> iam.Role:
+    def _job_role(
+        self,
+        assets: PipelineAssets,
+        stream_key: kms.IKey | None,
+        bucket_key: kms.IKey | None,
+        table_key: kms.IKey | None,
+    ) -> iam.Role:
         arguments, bucket = self.arguments, self.arguments.bucket
         prefixes = [bucket.arn_for_objects(f"{prefix}/*") for prefix in arguments.prefixes]
         duties: dict[str, iam.PolicyStatement | None] = {
             "stream": roles.allow(roles.PIPELINE_ON_STREAM, arguments.stream.stream_arn),
-            "stream-key": roles.allow(["kms:Decrypt"], key.key_arn) if key else None,
+            "stream-key": roles.allow(["kms:Decrypt"], stream_key.key_arn) if stream_key else None,
             "leases": self._on_table(roles.PIPELINE_ON_LEASES, ""),
             "sightings": self._on_table(roles.PIPELINE_ON_SIGHTINGS, SIGHTINGS_SUFFIX),
+            "leases-key": roles.allow(roles.ON_TABLES_KEY, table_key.key_arn) if table_key else None,
             "tables": roles.allow(roles.PIPELINE_ON_TABLES, *prefixes),
             # Not narrowed to the prefixes: S3 would answer for an object that is not there with 403 in place of 404,
             # which Spark takes for a failure. It shows names, not contents.
             "names": roles.allow(["s3:ListBucket"], bucket.bucket_arn),
-            "tables-key": roles.allow(["kms:Decrypt", "kms:GenerateDataKey"], bucket.encryption_key.key_arn)
-            if bucket.encryption_key
+            "tables-key": roles.allow(["kms:Decrypt", "kms:GenerateDataKey"], bucket_key.key_arn)
+            if bucket_key
             else None,
             "code": roles.allow(["s3:GetObject"], *assets.object_arns),
             "log": roles.allow(

@@ -30,6 +30,7 @@ REQUIRED = {
     "name": "the pipeline's name",
     "stream_arn": "an existing stream",
     "bucket": "the name of an existing bucket for the tables",
+    "vpc_id": "a network that reaches Kinesis (looked up at synth, with credentials)",
 }
 TEXTS = {
     "release_label": f"EMR's release, with Spark 4: {RELEASE} without it",
@@ -54,13 +55,26 @@ CONTEXT = {
     "every": "the schedule, as EventBridge writes it: rate(1 hour)",
     "executors_max": "a number",
     "architecture": "arm64 or x86_64",
-    "vpc_id": "a network that reaches Kinesis (looked up at synth, with credentials)",
+    "vpc_subnets": "private (default), or isolated where the network has endpoints",
     "stream_key_arn": "the stream's KMS key, if it is encrypted with one of yours",
+    "bucket_key_arn": "the bucket's, in the same way",
+    "lease_table_key_arn": "that of the lease table of `application`",
     "alarm_topic_arn": "an SNS topic that the alarms tell",
 }
 """What `-c` takes."""
 
-DEFAULTS = {"sink": "parquet", "leases": "none", "every": "rate(1 hour)", "architecture": "arm64"}
+DEFAULTS = {
+    "sink": "parquet",
+    "leases": "none",
+    "every": "rate(1 hour)",
+    "architecture": "arm64",
+    "vpc_subnets": "private",
+}
+
+SUBNETS = {
+    "private": None,
+    "isolated": ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+}
 
 
 class PipelineStack(Stack):
@@ -71,7 +85,7 @@ class PipelineStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, **stack)
         self.context = DEFAULTS | context_of(self, CONTEXT)
-        name, arn, bucket = (required(self.context, key, meaning) for key, meaning in REQUIRED.items())
+        name, arn, bucket, _ = (required(self.context, key, meaning) for key, meaning in REQUIRED.items())
         properties = self._texts() | self._chosen() | self._resources()
         self.pipeline = SparkPipeline(
             self,
@@ -102,9 +116,14 @@ class PipelineStack(Stack):
         } | ({"executors_max": executors} if executors is not None else {})
 
     def _resources(self) -> dict[str, Any]:
-        vpc, key, topic = (self.context.get(name) for name in ("vpc_id", "stream_key_arn", "alarm_topic_arn"))
+        topic = self.context.get("alarm_topic_arn")
         return {
-            "vpc": ec2.Vpc.from_lookup(self, "Network", vpc_id=vpc) if vpc else None,
-            "stream_key": kms.Key.from_key_arn(self, "StreamKey", key) if key else None,
+            "vpc": ec2.Vpc.from_lookup(self, "Network", vpc_id=self.context["vpc_id"]),
+            "vpc_subnets": one_of(self.context, "vpc_subnets", SUBNETS),
+            **{name: self._key(name) for name in ("stream_key", "bucket_key", "lease_table_key")},
             "alarm_topic": sns.Topic.from_topic_arn(self, "Alarms", topic) if topic else None,
         }
+
+    def _key(self, name: str) -> kms.IKey | None:
+        arn = self.context.get(f"{name}_arn")
+        return kms.Key.from_key_arn(self, name.replace("_", "-"), arn) if arn else None

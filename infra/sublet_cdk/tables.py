@@ -2,52 +2,93 @@
 
 from __future__ import annotations
 
-from typing import cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 from aws_cdk import RemovalPolicy, Token
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.settings import Settings
 from sublet_cdk.nag import acknowledge
+from sublet_cdk.places import check_table
 
 
-def lease_table(
+@dataclass(frozen=True, slots=True)
+class TableKeeping:
+    """How the tables that are made are kept. `removal` and `deletion_protection` are the lease table's.
+
+    key   of tables that are made, and of one that there is already if it does not say; None for DynamoDB's own
+    """
+
+    removal: RemovalPolicy
+    deletion_protection: bool
+    key: kms.IKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """`keys` of both, where they are not DynamoDB's own."""
+
+    leases: dynamodb.ITable
+    sightings: dynamodb.ITable
+    keys: tuple[kms.IKey, ...]
+
+
+def tables_of(
     scope: Construct,
     settings: Settings,
-    existing: dynamodb.ITable | None,
-    removal: RemovalPolicy,
-    deletion_protection: bool,
-) -> dynamodb.ITable:
-    """The existing one, if it has the application's name; otherwise a new one, with KCL's key. `deletion_protection` is a new
-    one's.
-    """
-    if existing is None:
-        table = dynamodb.Table(
-            scope,
-            "Leases",
-            table_name=settings.lease_table,
-            partition_key=dynamodb.Attribute(name="leaseKey", type=dynamodb.AttributeType.STRING),
-            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            removal_policy=removal,
-            deletion_protection=deletion_protection,
-        )
-        # The L2 has two properties for it: one that newer CDKs deprecate, and one that older ones lack.
-        recovery = dynamodb.CfnTable.PointInTimeRecoverySpecificationProperty(
-            point_in_time_recovery_enabled=True
-        )
-        cast("dynamodb.CfnTable", table.node.default_child).point_in_time_recovery_specification = recovery
-        return table
-    if not Token.is_unresolved(existing.table_name) and existing.table_name != settings.lease_table:
-        raise SettingsError(
-            "lease_table",
-            existing.table_name,
-            f"the table named {settings.lease_table}, as the application is (KCL)",
-        )
-    return existing
+    stream: kinesis.IStream,
+    keeping: TableKeeping,
+    leases: dynamodb.ITable | None,
+    sightings: dynamodb.ITable | None = None,
+) -> Tables:
+    """The existing ones, if they have the application's name and are where the stack is; otherwise new ones."""
+    for name, existing, named in (
+        ("lease_table", leases, settings.lease_table),
+        ("sightings_table", sightings, settings.sightings_table),
+    ):
+        if existing is not None:
+            _check_name(name, existing, named)
+            check_table(scope, name, existing, stream)
+    stated = (keeping.key, *(each.encryption_key for each in (leases, sightings) if each is not None))
+    keys = {key.key_arn: key for key in stated if key is not None}
+    key = next(iter(keys.values()), None)
+    return Tables(
+        leases or _lease_table(scope, settings, keeping, key),
+        sightings or _sightings_table(scope, settings, key),
+        tuple(keys.values()),
+    )
 
 
-def sightings_table(scope: Construct, settings: Settings) -> dynamodb.Table:
+def _check_name(setting: str, existing: dynamodb.ITable, name: str) -> None:
+    if not Token.is_unresolved(existing.table_name) and existing.table_name != name:
+        raise SettingsError(setting, existing.table_name, f"the table named {name}, after the application")
+
+
+def _lease_table(
+    scope: Construct, settings: Settings, keeping: TableKeeping, key: kms.IKey | None
+) -> dynamodb.Table:
+    """With KCL's key."""
+    table = dynamodb.Table(
+        scope,
+        "Leases",
+        table_name=settings.lease_table,
+        partition_key=dynamodb.Attribute(name="leaseKey", type=dynamodb.AttributeType.STRING),
+        billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+        removal_policy=keeping.removal,
+        deletion_protection=keeping.deletion_protection,
+        **_encrypted(key),
+    )
+    # The L2 has two properties for it: one that newer CDKs deprecate, and one that older ones lack.
+    recovery = dynamodb.CfnTable.PointInTimeRecoverySpecificationProperty(point_in_time_recovery_enabled=True)
+    cast("dynamodb.CfnTable", table.node.default_child).point_in_time_recovery_specification = recovery
+    return table
+
+
+def _sightings_table(scope: Construct, settings: Settings, key: kms.IKey | None) -> dynamodb.Table:
     table = dynamodb.Table(
         scope,
         "Sightings",
@@ -55,8 +96,15 @@ def sightings_table(scope: Construct, settings: Settings) -> dynamodb.Table:
         partition_key=dynamodb.Attribute(name="chunk", type=dynamodb.AttributeType.STRING),
         billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
         removal_policy=RemovalPolicy.DESTROY,
+        **_encrypted(key),
     )
     acknowledge(
         table, "DDB3", "Sightings are made anew within a tick; recovering old ones would be of no use"
     )
     return table
+
+
+def _encrypted(key: kms.IKey | None) -> dict[str, Any]:
+    if key is None:
+        return {}
+    return {"encryption": dynamodb.TableEncryption.CUSTOMER_MANAGED, "encryption_key": key}

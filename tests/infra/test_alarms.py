@@ -32,6 +32,7 @@ STALL, UNREAD = 6 * 60_000, 4.5 * 60_000
 
 EXPECTED: dict[str, Expected] = {
     "ShardUnread": ("sublet", "unread_age", "Maximum", ABOVE, UNREAD, 1),
+    "OwnerStalled": ("sublet", "owner_stalled_age", "Maximum", ABOVE, STALL, 1),
     "ShardStalled": ("sublet", "checkpoint_age", "Maximum", ABOVE, STALL, 3),
     "HandlerHanging": ("sublet", "handler_call_age", "Maximum", ABOVE, STALL, 3),
     "BatchesUnfinished": ("sublet", "oldest_unfinished_age", "Maximum", ABOVE, STALL, 3),

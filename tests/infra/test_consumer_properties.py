@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def test_a_role_that_is_there_already_gets_the_workers_duties(tmp_path: Path) ->
     actions = {action for statement in statements for action in statement["Action"]}
     assert actions == {
         "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem",
-        "kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards", *LOG,
+        "kinesis:DescribeStreamSummary", "kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards", *LOG,
     }  # fmt: skip
     assert not [name for name in template.find_resources("AWS::IAM::Role") if "LeaseWorkerRole" in name]
 
@@ -169,7 +170,12 @@ def test_grants_give_what_is_needed_and_no_more(build: Build) -> None:
     assert granted(build, "grant_read_leases") == {"Leases": {"dynamodb:Scan", "dynamodb:GetItem"}}
     assert granted(build, "grant_worker") == {
         "Leases": {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
-        STREAM_ARN: {"kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards"},
+        STREAM_ARN: {
+            "kinesis:DescribeStreamSummary",
+            "kinesis:GetRecords",
+            "kinesis:GetShardIterator",
+            "kinesis:ListShards",
+        },
     }
     every = {f"dynamodb:{name}Item" for name in ("Delete", "Get", "Put", "Update")} | {"dynamodb:Scan"}
     assert granted(build, "grant_process") == {
@@ -220,8 +226,8 @@ def test_a_process_has_the_alarms_and_the_dashboard_but_for_lambdas_own() -> Non
     assert set(monitoring.alarms) == {
         "Lagging", "UnclaimedLeases", "WorkersGone", "DataGap", "MalformedRows", "HandlerFailing", "HandlerCrashing", "HotShard",
         "HandlerStuck", "RecordsSetAside", "DestinationRefuses", "BatchesUnfinished",
-        "LeasesMissing", "ShardUnread", "ShardStalled", "HandlerHanging", "ReadsRefused", "LeasesFailing", "PollsThrottled",
-        "TicksMissing",
+        "LeasesMissing", "ShardUnread", "OwnerStalled", "ShardStalled", "HandlerHanging", "ReadsRefused", "LeasesFailing",
+        "PollsThrottled", "TicksMissing",
     }  # fmt: skip
     template.resource_count_is("AWS::CloudWatch::Dashboard", 1)
 
@@ -304,11 +310,12 @@ def test_the_lease_table_is_protected_from_deletion_where_that_is_asked_for(
     assert leases["DeletionProtectionEnabled"] is protected
 
 
-def test_step_functions_takes_its_role_for_this_state_machine_alone(build: Build) -> None:
+def test_step_functions_takes_its_role_for_state_machines_of_this_account_alone(build: Build) -> None:
     roles = Template.from_stack(build()).find_resources("AWS::IAM::Role")
     (executions,) = [each["Properties"] for name, each in roles.items() if "ExecutionsRole" in name]
     (trust,) = executions["AssumeRolePolicyDocument"]["Statement"]
-    assert "stateMachine:orders-audit-lease-workers" in str(trust["Condition"]["ArnEquals"]["aws:SourceArn"])
+    assert str(trust["Condition"]["ArnLike"]["aws:SourceArn"]).endswith(":stateMachine:*']]}")
+    assert trust["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
     assert trust["Condition"]["StringEquals"].keys() == {"aws:SourceAccount"}
 
 
@@ -404,3 +411,29 @@ def test_records_may_not_be_given_up_to_nowhere(build: Build, given: dict[str, A
 def test_what_is_no_destination_is_refused(build: Build, given: Any) -> None:
     with pytest.raises(SettingsError, match="setting on_failure"):
         build(on_failure=given)
+
+
+KINDS = json.dumps(
+    {"Filters": [{"Pattern": json.dumps({"data": {"kind": [f"kind-{n}" for n in range(150)]}})}]}
+)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"worker_environment": {"WORDS": "x" * 3_000}}, {"filter_criteria": KINDS}],
+    ids=["variables", "filter criteria"],
+)
+def test_more_variables_than_lambda_takes_are_refused_before_a_deployment(
+    build: Build, given: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        SettingsError, match=r"bytes': at most 4,096 in all variables .* the largest: (WORDS|SUBLET_FILTER)"
+    ):
+        build(**given)  # fmt: skip
+
+
+def test_so_are_those_that_are_added_later(build: Build) -> None:
+    stack = build()
+    stack.consumer.worker.add_environment("WORDS", "x" * 4_000)
+    with pytest.raises(RuntimeError, match="at most 4,096"):
+        Template.from_stack(stack)

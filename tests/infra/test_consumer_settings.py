@@ -6,12 +6,14 @@ from datetime import timedelta
 from typing import Any, get_type_hints
 
 import pytest
+import sublet_cdk
 from aws_cdk import App, Duration, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kinesis as kinesis
 from sublet.errors import SettingsError
-from sublet.settings import DEFINITIONS, HashRangeFilter, Mode, Settings, StartKind, StartPosition
-from sublet_cdk.consumer_settings import SettingProperties, as_setting, setting_names, settings_of
+from sublet.settings import HashRangeFilter, Mode, Settings, StartKind, StartPosition
+from sublet.settings.keywords import WorkerKeywords
+from sublet_cdk.consumer_settings import as_setting, setting_names, settings_of
 
 from tests.infra.conftest import STREAM_ARN, Build
 
@@ -21,9 +23,9 @@ def stream() -> kinesis.IStream:
     return kinesis.Stream.from_stream_arn(Stack(App(), "streams"), "Stream", STREAM_ARN)
 
 
-def test_the_property_types_are_the_settings_types() -> None:
-    properties = get_type_hints(SettingProperties)
-    assert properties == {name: DEFINITIONS[name].kind for name in setting_names()}
+def test_the_properties_that_type_checkers_know_are_the_settings_that_it_takes() -> None:
+    properties = get_type_hints(WorkerKeywords)
+    assert properties.keys() == set(setting_names())
     assert "worker_id" not in properties, "it is for a process"
 
 
@@ -58,11 +60,13 @@ def test_properties_that_are_not_given_have_the_library_s_defaults(stream: kines
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("windw", {"windw": "5m"}, "no such setting; did you mean window?"),
+    ("tumbling_window", {"tumbling_window": "5m"}, "no such setting; the settings are balance"),
+    ("worker_id", {"worker_id": "a"}, "only for a process of your own (sublet run, Consumer)"),
     ("retries", {"retries": "5"}, "no such setting; the settings are balance"),
     ("handler", {"handler": "x:y"}, "no such setting"),
     ("window", {"window": "5"}, "a number and a unit"),
     ("window", {"window": 5}, "a timedelta, or its text"),
-    ("worker_count", {"worker_count": True}, "a int, or its text"),
+    ("worker_count", {"worker_count": True}, "a whole number, or its text"),
     ("window", {"window": "15m"}, "at most 870s: the function's timeout (15m) less window_margin (30s)"),
     ("heartbeat_interval", {"heartbeat_interval": "11s"}, "at most a third of failover_time"),
     ("start_position", {"start_position": "AT_TIMESTAMP:2026-01-31T08:00:00"}, "time zone"),
@@ -91,7 +95,14 @@ def test_an_application_s_name_must_fit_the_state_machine_s(stream: kinesis.IStr
 
 
 CONTEXT_REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("windw", {"windw": "5m"}, "no such context key"),
+    ("windw", {"windw": "5m"}, "no such context key; did you mean window?"),
+    (
+        "tumbling_window",
+        {"tumbling_window": "5m"},
+        "no such context key; the context keys are alarm_topic_arn",
+    ),
+    ("batchsize", {"batchsize": "5"}, "did you mean batch_size?"),
+    ("worker_id", {"worker_id": "a"}, "only for a process"),
     ("window", {"window": "20m"}, "at most 870s"),
     ("stream_arn", {"stream_arn": "orders"}, "the ARN of a stream"),
     ("architecture", {"architecture": "arm"}, "one of arm64, x86_64"),
@@ -125,3 +136,8 @@ def test_another_application_s_lease_table_is_refused(build: Build) -> None:
         SettingsError, match="setting lease_table = 'somebody-else': the table named orders-audit"
     ):
         build(lease_table=table)
+
+
+def test_completion_shows_the_constructs_before_they_are_loaded() -> None:
+    assert "KinesisConsumer" in dir(sublet_cdk)
+    assert set(dir(sublet_cdk)) == set(sublet_cdk.__all__)

@@ -3,59 +3,145 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from functions.deployment_check.app import REASON_MAX, answer, is_cloudformations, lambda_handler
+from functions.deployment_check.app import (
+    KEPT_FOR_THE_ANSWER,
+    REASON_MAX,
+    Figure,
+    World,
+    answer,
+    is_cloudformations,
+    lambda_handler,
+)
+
+NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
+FIGURES = [{"Namespace": "sublet", "MetricName": "worker_leases", "Dimensions": []}]
+FINE = (None, b'{"handler": "orders:handle"}')
 
 
-def request(kind: str) -> dict[str, object]:
+def request(kind: str, **properties: object) -> dict[str, object]:
     return {
         "RequestType": kind,
         "StackId": "arn:aws:cloudformation:eu-central-1:123456789012:stack/orders/1",
         "RequestId": "1",
         "LogicalResourceId": "HandlerCanBeImported",
-        "ResourceProperties": {"Worker": "orders-LeaseWorker"},
+        "ResourceProperties": {
+            "Worker": "orders-LeaseWorker",
+            "Manager": "orders-LeaseManager",
+            "Figures": FIGURES,
+            "Awaits": "true",
+            **properties,
+        },
     }
 
 
-@pytest.mark.parametrize("kind", ["Create", "Update"])
-def test_a_worker_that_has_its_handler_lets_the_deployment_go_on(kind: str) -> None:
-    asked: list[tuple[str, bytes]] = []
+@dataclass
+class Deployed:
+    """What the check asks. `figures_after`: seconds from its beginning until CloudWatch has some; None for never."""
 
-    def invoke(worker: str, payload: bytes) -> tuple[str | None, bytes]:
-        asked.append((worker, payload))
-        return None, b'{"handler": "orders:handle"}'
+    reply: tuple[str | None, bytes] | Exception = FINE
+    figures_after: float | None = 0
+    ticked_before: bool = True
+    asked: list[tuple[str, bytes]] = field(default_factory=list)
+    prompted: list[str] = field(default_factory=list)
+    seconds: float = 0
 
-    said = answer(request(kind), invoke)
+    def world(self) -> World:
+        return World(
+            self.invoke, self.prompted.append, self.has_figures, self.now, self.sleep, lambda: 360 - self.seconds
+        )  # fmt: skip
+
+    def invoke(self, function: str, payload: bytes) -> tuple[str | None, bytes]:
+        self.asked.append((function, payload))
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.seconds)
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    def has_figures(self, figures: Sequence[Figure], since: datetime) -> bool:
+        assert figures == FIGURES
+        if since < NOW:
+            return self.ticked_before
+        return self.figures_after is not None and self.seconds >= self.figures_after
+
+
+def test_a_worker_that_has_its_handler_lets_the_deployment_go_on() -> None:
+    deployed = Deployed()
+    said = answer(request("Create"), deployed.world())
     assert said["Status"] == "SUCCESS"
     assert said["PhysicalResourceId"] == "handler-of-HandlerCanBeImported"
-    assert [(worker, json.loads(payload)) for worker, payload in asked] == [
+    assert [(worker, json.loads(payload)) for worker, payload in deployed.asked] == [
         ("orders-LeaseWorker", {"smoke_test": True})
     ]
 
 
 def test_a_worker_that_raises_fails_the_deployment_with_its_reason() -> None:
     error = {"errorType": "HandlerNotLoadable", "errorMessage": "orders:handle: No module named 'pandas'"}
-    said = answer(request("Create"), lambda *_: ("Unhandled", json.dumps(error).encode()))
+    deployed = Deployed(("Unhandled", json.dumps(error).encode()), ticked_before=False)
+    said = answer(request("Create"), deployed.world())
     assert said["Status"] == "FAILED"
     assert "orders:handle: No module named 'pandas'" in said["Reason"]
+    assert deployed.prompted == []
 
 
 def test_a_worker_that_cannot_be_invoked_fails_the_deployment_rather_than_hanging_it() -> None:
-    def invoke(*_: object) -> tuple[str | None, bytes]:
-        raise TimeoutError("x" * 10_000)
-
-    said = answer(request("Update"), invoke)
+    said = answer(request("Create"), Deployed(TimeoutError("x" * 10_000)).world())
     assert said["Status"] == "FAILED"
     assert len(said["Reason"]) == REASON_MAX
 
 
-def test_deleting_asks_nobody_so_that_a_broken_stack_can_be_removed() -> None:
-    def invoke(*_: object) -> tuple[str | None, bytes]:
-        raise AssertionError("asked")
+@pytest.mark.parametrize("kind", ["Update", "Delete"])
+def test_what_a_rollback_or_a_clean_up_does_asks_nobody(kind: str) -> None:
+    """The worker that is put back may be broken too, by something outside the stack: that must not hold a rollback up."""
+    deployed = Deployed(AssertionError("asked"), ticked_before=False)
+    assert answer(request(kind), deployed.world())["Status"] == "SUCCESS"
+    assert deployed.asked == []
+    assert deployed.prompted == []
 
-    assert answer(request("Delete"), invoke)["Status"] == "SUCCESS"
+
+def test_a_first_deployment_brings_the_first_tick_and_waits_for_its_figures() -> None:
+    deployed = Deployed(ticked_before=False, figures_after=70)
+    assert answer(request("Create"), deployed.world())["Status"] == "SUCCESS"
+    assert deployed.prompted == ["orders-LeaseManager"]
+    assert 70 <= deployed.seconds < 80
+
+
+def test_a_later_one_prompts_nobody_for_an_operator_may_have_disabled_the_schedule() -> None:
+    deployed = Deployed(figures_after=None)
+    answer(request("Create"), deployed.world())
+    assert deployed.prompted == []
+    assert deployed.seconds == 0
+
+
+def test_figures_that_do_not_come_are_an_alarms_business_and_not_the_deployments() -> None:
+    deployed = Deployed(ticked_before=False, figures_after=None)
+    assert answer(request("Create"), deployed.world())["Status"] == "SUCCESS"
+    assert 240 <= deployed.seconds <= 360 - KEPT_FOR_THE_ANSWER
+
+
+def test_an_emulator_makes_no_figures_of_a_log() -> None:
+    deployed = Deployed(ticked_before=False, figures_after=None)
+    answer(request("Create", Awaits="false"), deployed.world())
+    assert deployed.prompted == ["orders-LeaseManager"]
+    assert deployed.seconds == 0
+
+
+def test_cloudwatch_that_refuses_is_no_reason_to_fail_a_deployment() -> None:
+    def refuse(*_: object) -> bool:
+        raise PermissionError("cloudwatch:GetMetricData")
+
+    world = Deployed(ticked_before=False).world()._replace(has_figures=refuse)
+    assert answer(request("Create"), world)["Status"] == "SUCCESS"
 
 
 AWS = {"URL_SUFFIX": "amazonaws.com"}
@@ -96,4 +182,9 @@ def test_and_to_nobody_else(url: str, environment: dict[str, str]) -> None:
 def test_an_event_of_somebody_elses_asks_the_worker_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("URL_SUFFIX", "amazonaws.com")
     with pytest.raises(ValueError, match="ResponseURL"):
-        lambda_handler({**request("Create"), "ResponseURL": "https://example.com"}, None)
+        lambda_handler({**request("Create"), "ResponseURL": "https://example.com"}, Context())
+
+
+class Context:
+    def get_remaining_time_in_millis(self) -> int:
+        return 0

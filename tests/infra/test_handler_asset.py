@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -108,10 +110,19 @@ def test_a_handler_that_is_not_there_is_refused_with_what_is(code: Path, handler
     assert not (code.parent / "staged").exists()
 
 
-def test_a_directory_with_an_app_py_of_its_own_is_refused(code: Path) -> None:
-    (code / "app.py").write_text("")
-    with pytest.raises(SettingsError, match=r"without app\.py"):
+@pytest.mark.parametrize("theirs", ["app.py", "app/__init__.py", f"app{EXTENSION_SUFFIXES[0]}"])
+def test_a_module_with_the_entry_points_name_is_refused(code: Path, theirs: str) -> None:
+    """A package would be imported in its place."""
+    (code / theirs).parent.mkdir(exist_ok=True)
+    (code / theirs).write_text("")
+    with pytest.raises(SettingsError, match=rf"handler_code = .*without {re.escape(theirs)}: .*rename yours"):
         stage(code, "flat:renamed")
+
+
+def test_a_folder_of_that_name_without_a_package_is_nobodys(code: Path) -> None:
+    (code / "app").mkdir()
+    (code / "app" / "page.html").write_text("")
+    assert (stage(code, "flat:renamed") / "app.py").is_file()
 
 
 def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:

@@ -99,7 +99,15 @@ LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
 def test_the_lease_worker_may_do_exactly_this(template: Template) -> None:
     assert role(template, "LeaseWorker") == {
         "leases": ({"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}, "Leases"),
-        "stream": ({"kinesis:GetRecords", "kinesis:GetShardIterator", "kinesis:ListShards"}, STREAM_ARN),
+        "stream": (
+            {
+                "kinesis:DescribeStreamSummary",
+                "kinesis:GetRecords",
+                "kinesis:GetShardIterator",
+                "kinesis:ListShards",
+            },
+            STREAM_ARN,
+        ),
         "log": (LOG, "LeaseWorkerLog"),
     }
 
@@ -134,9 +142,13 @@ def test_the_state_machine_may_invoke_the_two_functions_and_deliver_its_log(temp
     assert {action.split(":")[0] for action in statement["Action"]} == {"logs"}
 
 
-def test_the_deployment_check_may_invoke_the_worker(template: Template) -> None:
+def test_the_deployment_check_may_invoke_the_two_and_see_whether_they_have_figures(
+    template: Template,
+) -> None:
     assert role(template, "DeploymentCheck") == {
         "invoke": ({"lambda:InvokeFunction"}, "LeaseWorker"),
+        "prompt": ({"lambda:InvokeFunction"}, "LeaseManager"),
+        "figures": ({"cloudwatch:GetMetricData"}, "*"),
         "log": (LOG, "DeploymentCheckLog"),
     }
 
@@ -242,7 +254,36 @@ def test_no_tick_before_there_is_a_state_machine_to_start_and_a_handler_to_run(t
 def test_the_deployment_asks_the_worker_for_its_handler(template: Template) -> None:
     check = one(template, "AWS::CloudFormation::CustomResource", "HandlerCanBeImported")["Properties"]
     assert check["Worker"]["Ref"].startswith("ConsumerLeaseWorker")
-    assert check["ServiceTimeout"] == 180
+    assert check["ServiceTimeout"] == 420
+
+
+def test_no_alarm_about_missing_ticks_before_the_first_deployment_has_brought_one(
+    template: Template, created_stream: Template
+) -> None:
+    """An alarm on figures that were never there rings as soon as it is created."""
+    resource = one(template, "AWS::CloudFormation::CustomResource", "HandlerCanBeImported")
+    check = resource["Properties"]
+    assert check["Manager"]["Ref"].startswith("ConsumerLeaseManager")
+    assert check["Awaits"] == "true"
+    assert [(figure["Namespace"], figure["MetricName"]) for figure in check["Figures"]] == [
+        ("sublet", "worker_leases"),
+        ("AWS/Lambda", "Invocations"),
+    ]
+    assert any("LeaseWorkers" in each for each in resource["DependsOn"]), "a tick needs the state machine"
+    waiting = {
+        name
+        for name, alarm in template.find_resources("AWS::CloudWatch::Alarm").items()
+        if any("HandlerCanBeImported" in each for each in alarm.get("DependsOn", []))
+    }
+    breaching = {
+        name
+        for name, alarm in template.find_resources("AWS::CloudWatch::Alarm").items()
+        if alarm["Properties"]["TreatMissingData"] == "breaching"
+    }
+    assert waiting == breaching
+    assert len(waiting) == 2
+    emulated = one(created_stream, "AWS::CloudFormation::CustomResource", "HandlerCanBeImported")
+    assert emulated["Properties"]["Awaits"] == "false", "an emulator makes no figures of log lines"
 
 
 def test_the_functions_are_told_every_setting_and_read_the_same_settings_back(build: Build) -> None:
@@ -326,6 +367,12 @@ def test_every_log_has_a_retention(template: Template) -> None:
     groups = template.find_resources("AWS::Logs::LogGroup")
     assert len(groups) == 4
     assert {group["Properties"]["RetentionInDays"] for group in groups.values()} == {30}
+
+
+def test_the_state_machines_log_is_where_step_functions_needs_no_resource_policy(template: Template) -> None:
+    """One resource policy of 5,120 characters is all that an account has in a region for groups of other names."""
+    log = one(template, "AWS::Logs::LogGroup", "ExecutionsLog")["Properties"]
+    assert log["LogGroupName"] == f"/aws/vendedlogs/states/{STATE_MACHINE_NAME}"
 
 
 def test_the_handler_s_table_is_the_worker_s_alone(created_stream: Template) -> None:

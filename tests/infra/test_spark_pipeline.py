@@ -11,7 +11,7 @@ from typing import Any
 
 import botocore.session
 import pytest
-from aws_cdk import App, Duration, Stack, Validations
+from aws_cdk import App, Duration, Environment, Stack, Validations
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_kms as kms
@@ -57,13 +57,16 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make(parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
     """`make(schema="id BIGINT")`: a stack with one pipeline."""
 
-    def stack_of(app: App | None = None, /, **properties: Any) -> Stack:
-        stack = Stack(app or App(outdir=str(tmp_path_factory.mktemp("cdk.out"))), "lake")
+    def stack_of(app: App | None = None, env: Environment | None = None, /, **properties: Any) -> Stack:
+        stack = Stack(app or App(outdir=str(tmp_path_factory.mktemp("cdk.out"))), "lake", env=env)
         given = {
             "name": "orders-lake",
             "stream": kinesis.Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
             "bucket": s3.Bucket.from_bucket_name(stack, "Bucket", "lake"),
             "dependencies": parts / "dependencies",
+            "vpc": ec2.Vpc.from_vpc_attributes(
+                stack, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+            ),
         }
         SparkPipeline(stack, "Pipeline", **{**given, **properties})
         return stack
@@ -229,7 +232,7 @@ def test_a_role_is_taken_by_one_service_on_behalf_of_one_resource(
 ) -> None:
     (statement,) = only(template, "AWS::IAM::Role", name)["AssumeRolePolicyDocument"]["Statement"]
     assert statement["Principal"] == {"Service": service}
-    assert plain(statement["Condition"]["ArnEquals"]["aws:SourceArn"]) == source
+    assert plain(statement["Condition"]["ArnLike"]["aws:SourceArn"]) == source
 
 
 def test_runs_never_overlap_and_nothing_runs_between_them(template: Template) -> None:
@@ -437,14 +440,68 @@ def test_a_schedule_and_a_timeout_of_one_s_own(make: Make) -> None:
     assert request(template)["ExecutionTimeoutMinutes"] == 50
 
 
-def test_a_network_of_one_s_own_is_used_by_its_private_subnets_and_lets_nothing_in(make: Make) -> None:
+def network(template: Template) -> Any:
+    return only(template, "AWS::EMRServerless::Application")["NetworkConfiguration"]
+
+
+def test_the_private_subnets_of_a_network_are_used_and_nothing_may_come_in(make: Make) -> None:
     app = App()
     vpc = ec2.Vpc(Stack(app, "network"), "Vpc", max_azs=2)
     template = Template.from_stack(make(app, vpc=vpc))
-    network = only(template, "AWS::EMRServerless::Application")["NetworkConfiguration"]
-    assert len(network["SubnetIds"]) == 2
-    assert all("PrivateSubnet" in json.dumps(subnet) for subnet in network["SubnetIds"])
+    assert len(network(template)["SubnetIds"]) == 2
+    assert all("PrivateSubnet" in json.dumps(subnet) for subnet in network(template)["SubnetIds"])
     assert "SecurityGroupIngress" not in only(template, "AWS::EC2::SecurityGroup")
+
+
+ISOLATED = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
+PUBLIC = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC)
+
+
+def a_network(**subnets: Any) -> ec2.IVpc:
+    return ec2.Vpc.from_vpc_attributes(
+        Stack(App(), "network"), "Vpc", vpc_id="vpc-1", availability_zones=["a"], **subnets
+    )
+
+
+def test_isolated_subnets_will_do_for_a_network_with_endpoints(make: Make) -> None:
+    group = ec2.SecurityGroup.from_security_group_id(Stack(App(), "groups"), "Group", "sg-1")
+    vpc = a_network(isolated_subnet_ids=["subnet-9"])
+    template = Template.from_stack(make(vpc=vpc, vpc_subnets=ISOLATED, security_groups=[group]))
+    assert network(template) == {"SecurityGroupIds": ["sg-1"], "SubnetIds": ["subnet-9"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"vpc": None}, "setting vpc = None: a network that reaches Kinesis"),
+        ({"vpc": a_network(isolated_subnet_ids=["subnet-9"])}, "setting vpc_subnets = None: .*PRIVATE_ISOLATED.*endpoints"),
+        ({"vpc": a_network(public_subnet_ids=["subnet-9"]), "vpc_subnets": PUBLIC}, "setting vpc_subnets = 'public'"),
+    ],
+    ids=["no network", "no way out", "public"],
+)  # fmt: skip
+def test_where_no_worker_could_reach_kinesis_nothing_is_synthesized(
+    make: Make, given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(SettingsError, match=says):
+        make(**given)
+
+
+def test_a_stream_of_another_region_is_refused_unless_the_source_is_told_where(make: Make) -> None:
+    elsewhere = {"stream": kinesis.Stream.from_stream_arn(Stack(), "Far", STREAM_ARN)}
+    env = Environment(account="123456789012", region="us-east-1")
+    with pytest.raises(SettingsError, match=r"setting stream = .*deploy in eu-central-1"):
+        make(App(), env, **elsewhere)
+    make(App(), env, **elsewhere, options={"region": "eu-central-1"})
+
+
+def test_the_keys_of_bucket_and_lease_table_may_be_used(make: Make) -> None:
+    key = kms.Key.from_key_arn(Stack(), "Key", "arn:aws:kms:eu-central-1:123456789012:key/1")
+    template = Template.from_stack(
+        make(bucket_key=key, lease_table_key=key, application="orders-audit", leases=Leases.FOLLOW)
+    )
+    may = role(template, "JobRole")
+    assert may["tables-key"][0] == {"kms:Decrypt", "kms:GenerateDataKey"}
+    assert may["leases-key"][0] == set(roles.ON_TABLES_KEY)
 
 
 def test_a_stream_of_the_same_stack_is_named_at_deployment(make: Make) -> None:

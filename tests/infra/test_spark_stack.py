@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App
+from aws_cdk import App, Environment
 from sublet.errors import SettingsError
 from sublet.pipeline.settings import Sink
 from sublet.settings import StartKind
@@ -23,6 +24,7 @@ GIVEN = {
     "name": "orders-lake",
     "stream_arn": STREAM_ARN,
     "bucket": "lake",
+    "vpc_id": "vpc-1",
 }
 
 Make = Callable[..., PipelineStack]
@@ -38,7 +40,8 @@ def make(tmp_path: Path) -> Make:
         for name, value in {**GIVEN, **context}.items():
             if value is not None:
                 app.node.set_context(name, value)
-        return PipelineStack(app, "lake", overrides={"dependencies": dependencies})
+        env = Environment(account="123456789012", region="eu-central-1")  # where a network is looked up
+        return PipelineStack(app, "lake", overrides={"dependencies": dependencies}, env=env)
 
     return stack_of_context
 
@@ -105,6 +108,13 @@ def test_a_wrong_key_or_value_is_refused_by_its_name(make: Make, name: str, valu
     assert refused.value.name in (name, {"start": "start_position"}.get(name))
 
 
+@pytest.fixture
+def logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the CDK's command line tells the app whose credentials it has."""
+    monkeypatch.setenv("CDK_DEFAULT_ACCOUNT", "123456789012")
+    monkeypatch.setenv("CDK_DEFAULT_REGION", "us-east-1")
+
+
 def app_of(context: Mapping[str, Any]) -> App:
     app = App()
     for name, value in context.items():
@@ -112,12 +122,20 @@ def app_of(context: Mapping[str, Any]) -> App:
     return app
 
 
+def test_a_network_cannot_be_looked_up_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CDK_DEFAULT_ACCOUNT", raising=False)
+    with pytest.raises(SettingsError, match=r"setting vpc_id = 'vpc-1': .*credentials"):
+        stack_of(app_of({**GIVEN, "stack": "pipeline"}), {})
+
+
+@pytest.mark.usefixtures("logged_in")
 def test_the_app_makes_a_pipeline_when_asked_for_one(tmp_path: Path) -> None:
     (tmp_path / "pyarrow").mkdir()
     app = app_of({**GIVEN, "stack": "pipeline", "dependencies": str(tmp_path), "cli_credentials": True})
     assert stack_of(app, {}).stack_name == "sublet-pipeline-orders-lake"
 
 
+@pytest.mark.usefixtures("logged_in")
 def test_dependencies_that_are_not_built_are_named_with_how_to_build_them(tmp_path: Path) -> None:
     app = app_of({**GIVEN, "stack": "pipeline", "dependencies": str(tmp_path)})
     with pytest.raises(SettingsError, match=r"setting dependencies = .*make emr"):
@@ -127,3 +145,20 @@ def test_dependencies_that_are_not_built_are_named_with_how_to_build_them(tmp_pa
 def test_the_app_refuses_another_stack() -> None:
     with pytest.raises(SettingsError, match="setting stack = 'spark': consumer or pipeline"):
         stack_of(app_of({"stack": "spark"}), {})
+
+
+@pytest.mark.usefixtures("logged_in")
+def test_what_the_command_line_says_is_all_there_is(tmp_path: Path) -> None:
+    """A cdk.json in the folder that `sublet deploy` is called in may be another app's, with names that we have too."""
+    (tmp_path / "pyarrow").mkdir()
+    given = {**GIVEN, "stack": "pipeline", "dependencies": str(tmp_path)}
+    theirs = {"team": "orders", "executors_max": "many", "name": "theirs", "stack": "consumer"}
+    assert (
+        stack_of(app_of({"sublet": json.dumps(given), **theirs}), {}).stack_name
+        == "sublet-pipeline-orders-lake"
+    )
+
+
+def test_and_it_is_checked_by_name() -> None:
+    with pytest.raises(SettingsError, match="setting team = 'orders': no such context key"):
+        stack_of(app_of({"sublet": json.dumps({"stack": "pipeline", "team": "orders"})}), {})

@@ -1,0 +1,100 @@
+"""What the roles of one application may do: its stream, its two tables, its failure destination, and the keys of all of them.
+
+One value for both constructs, for the roles that they make and for those that are granted the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+from sublet.errors import SettingsError
+from sublet.settings import Settings
+from sublet_cdk import roles
+from sublet_cdk.failure_destination import Destination
+from sublet_cdk.tables import Tables
+
+Duties = Mapping[str, iam.PolicyStatement | None]
+"""By the name of the policy that each becomes; None for what is not needed here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """stream_key   None for AWS's own
+    may_join_kcl   the lease table may be a KCL fleet's, with tables beside it
+    """
+
+    scope: Construct
+    settings: Settings
+    stream: kinesis.IStream
+    stream_key: kms.IKey | None
+    tables: Tables
+    destination: Destination | None
+    may_join_kcl: bool
+
+    def manager(self) -> Duties:
+        return {
+            "leases": roles.allow(roles.LEASE_MANAGER_ON_LEASES, self.tables.leases.table_arn),
+            **self._kcl(roles.LEASE_MANAGER_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
+            **self._sightings(),
+            "stream": roles.allow(roles.LEASE_MANAGER_ON_STREAM, self.stream.stream_arn),
+            **self._keys(),
+        }
+
+    def worker(self) -> Duties:
+        return {
+            "leases": roles.allow(roles.LEASE_WORKER_ON_LEASES, self.tables.leases.table_arn),
+            **self._kcl(roles.LEASE_WORKER_ON_REPORTS),
+            "stream": roles.allow(roles.LEASE_WORKER_ON_STREAM, self.stream.stream_arn),
+            **self._keys(),
+            **self._on_failure(),
+        }
+
+    def process(self) -> Duties:
+        """Of `sublet run` and `sublet.Consumer`."""
+        return {
+            "leases": roles.allow(roles.PROCESS_ON_LEASES, self.tables.leases.table_arn),
+            **self._kcl(roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
+            **self._sightings(),
+            "stream": roles.allow(roles.PROCESS_ON_STREAM, self.stream.stream_arn),
+            **self._keys(),
+            **self._on_failure(),
+        }
+
+    def grant(self, grantee: iam.IGrantable, duties: Duties) -> None:
+        for statement in duties.values():
+            if statement is not None:
+                roles.grant(grantee, statement.actions, *statement.resources)
+
+    def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
+        if keys := self._table_keys():
+            roles.grant(grantee, roles.READER_ON_TABLES_KEY, *keys)
+        return roles.grant(grantee, roles.READER_ON_LEASES, self.tables.leases.table_arn)
+
+    def grant_redrive(self, grantee: iam.IGrantable) -> None:
+        if self.destination is None:
+            raise SettingsError("on_failure", None, "what a redrive would be from")
+        self.destination.grant_redrive(grantee, self.settings.application)
+
+    def _sightings(self) -> Duties:
+        return {"sightings": roles.allow(roles.LEASE_MANAGER_ON_SIGHTINGS, self.tables.sightings.table_arn)}
+
+    def _keys(self) -> Duties:
+        stream, tables = self.stream_key, self._table_keys()
+        return {
+            "stream-key": roles.allow(["kms:Decrypt"], stream.key_arn) if stream else None,
+            "tables-key": roles.allow(roles.ON_TABLES_KEY, *tables) if tables else None,
+        }
+
+    def _table_keys(self) -> list[str]:
+        return [key.key_arn for key in self.tables.keys]
+
+    def _kcl(self, reports: Sequence[str], state: Sequence[str] = ()) -> Duties:
+        return roles.on_kcl(self.scope, self.settings, reports, state) if self.may_join_kcl else {}
+
+    def _on_failure(self) -> Duties:
+        return self.destination.duties(self.settings.application) if self.destination else {}

@@ -1,0 +1,74 @@
+"""Whether a stream and tables that there are already can be used from where the stack is deployed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from aws_cdk import Annotations, IResource, Stack, Token
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kinesis as kinesis
+from constructs import Construct
+from sublet.errors import SettingsError
+
+ANOTHER_ACCOUNT = "sublet:stream-of-another-account"
+
+
+class Place(NamedTuple):
+    """A region and an account; None for what is known at deployment alone."""
+
+    region: str | None
+    account: str | None
+
+
+def place_of(arn: str) -> Place:
+    parts = arn.split(":")
+    return Place(_known(parts[3]), _known(parts[4])) if len(parts) > 4 else Place(None, None)
+
+
+def _place(arn: str, resource: IResource) -> Place:
+    """CDK takes a table that is imported by its ARN for one of the stack's own place."""
+    if not Token.is_unresolved(arn):
+        return place_of(arn)
+    return Place(_known(resource.env.region), _known(resource.env.account))
+
+
+def check_stream(scope: Construct, stream: kinesis.IStream) -> None:
+    """SettingsError for one of another region: the functions call the Kinesis of their own. One of another account can be read
+    where that account allows it: a warning at synth says what it takes.
+    """
+    here, there = _stack(scope), _place(stream.stream_arn, stream)
+    if _differ(here.region, there.region):
+        raise SettingsError(
+            "stream",
+            stream.stream_arn,
+            f"a stream in {here.region}, where the stack is; or deploy in {there.region}, where the stream is",
+        )
+    if _differ(here.account, there.account):
+        Annotations.of(scope).add_warning_v2(
+            ANOTHER_ACCOUNT,
+            f"{stream.stream_arn} is of account {there.account}, and the stack of {here.account}. That works if the stream's "
+            "resource policy lets the roles of this stack call kinesis:DescribeStreamSummary, ListShards, GetShardIterator and "
+            "GetRecords, and if its key is not aws/kinesis, which is of its own account alone (stream_key names another).",
+        )
+
+
+def check_table(scope: Construct, name: str, table: dynamodb.ITable, stream: kinesis.IStream) -> None:
+    """SettingsError for one of another region or account: a table is addressed by its name, which means the stack's own."""
+    here, there = _stack(scope), _place(table.table_arn, table)
+    region = here.region or _place(stream.stream_arn, stream).region  # where the stream is, the stack will be
+    if _differ(region, there.region) or _differ(here.account, there.account):
+        where = f" ({region})" if region else ""
+        raise SettingsError(name, table.table_arn, f"a table in the stack's own region{where} and account")
+
+
+def _stack(scope: Construct) -> Place:
+    stack = Stack.of(scope)
+    return Place(_known(stack.region), _known(stack.account))
+
+
+def _known(text: str) -> str | None:
+    return None if not text or Token.is_unresolved(text) else text
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and one != other

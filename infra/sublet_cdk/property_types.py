@@ -1,0 +1,105 @@
+"""A construct's properties, held to the types that its signature states: a wrong one is a SettingsError with its name.
+
+Without it `worker_memory="512"` is a TypeError about `<`, and `stream="arn:..."` an AttributeError, deep in our code or CDK's.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import re
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from functools import cache, wraps
+from pathlib import Path
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, Concatenate, ParamSpec, Union, cast, get_args, get_origin, get_type_hints
+
+from aws_cdk import Token
+from sublet.errors import SettingsError
+
+P = ParamSpec("P")
+Init = Callable[Concatenate[Any, P], None]
+
+_PLAIN = (str, bytes, int, float, Path, collections.abc.Mapping, collections.abc.Sequence)
+_WORDS = {int: "a whole number", bool: "True or False", str: "text", Path: "a path"}
+
+
+def typed_properties(init: Init[P]) -> Init[P]:
+    """For a construct's `__init__`. What goes to `**settings` is for the settings to check: they take texts too."""
+
+    @wraps(init)
+    def checked(self: Any, *args: P.args, **given: P.kwargs) -> None:
+        hints = _hints(init)
+        for name, value in given.items():
+            if name in hints:
+                check_type(name, value, hints[name])
+        init(self, *args, **given)
+
+    return cast("Init[P]", checked)
+
+
+def check_type(name: str, value: object, hint: Any) -> None:
+    kinds = _kinds(hint)
+    if not any(_fits(value, kind) for kind in kinds):
+        raise SettingsError(name, value, " or ".join(dict.fromkeys(map(_described, kinds))))
+
+
+@cache
+def _hints(init: Callable[..., None]) -> dict[str, Any]:
+    """By property; of the settings, which have a name of their own each, nothing. Nor where a type is of a later CDK than the one
+    that is here: such a property cannot have been given.
+    """
+    hints: dict[str, Any] = {}
+    for name, text in init.__annotations__.items():
+        if name not in ("return", "settings"):
+            with suppress(AttributeError):
+                hints[name] = get_type_hints(SimpleNamespace(__annotations__={name: text}), init.__globals__)[
+                    name
+                ]
+    return hints
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    """Without None: a property that is required is not told that it may be left out."""
+    if get_origin(hint) in (Union, UnionType):
+        return tuple(kind for part in get_args(hint) for kind in _kinds(part))
+    return (hint,)
+
+
+def _fits(value: object, kind: Any) -> bool:
+    if isinstance(value, (str, float, list)) and Token.is_unresolved(value):
+        return True
+    of = get_origin(kind) or kind
+    if of is NoneType:
+        return value is None
+    if of in (int, bool):
+        return isinstance(value, of) and isinstance(value, bool) is (of is bool)
+    if getattr(of, "_is_protocol", False):  # an interface of CDK's: whatever is no plain value may have it
+        return value is not None and not isinstance(value, _PLAIN)
+    is_text_for_many = isinstance(value, str) and of is not str and not issubclass(of, Enum)
+    return isinstance(value, of) and not is_text_for_many
+
+
+def _described(kind: Any) -> str:
+    of = get_origin(kind) or kind
+    if of is NoneType:
+        return "None"
+    if of in _WORDS:
+        return _WORDS[of]
+    if issubclass(of, Enum):
+        return f"one of {', '.join(f'{of.__name__}.{member.name}' for member in of)}"
+    if getattr(of, "_is_protocol", False):
+        return f"a construct with {of.__module__}.{of.__name__}{_such_as(of)}"
+    return f"a value of type {of.__module__}.{of.__name__}"
+
+
+def _such_as(interface: type) -> str:
+    """CDK's way to have one of what there is already: `Stream.from_stream_arn(...)` for an IStream."""
+    name = interface.__name__.removeprefix("I")
+    made_by = getattr(sys.modules[interface.__module__], name, None)
+    ways = [
+        way for end in ("_arn", "_lookup") for way in vars(made_by) if re.fullmatch(rf"from\w*{end}", way)
+    ]
+    return f", such as {name}.{ways[0]}(...)" if ways else ""

@@ -1,0 +1,57 @@
+"""The network of a pipeline's workers, in which they have to reach Kinesis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_emrserverless as emr
+from constructs import Construct
+from sublet.errors import SettingsError
+
+ENDPOINTS = "Kinesis, S3, CloudWatch Logs and, with an application, DynamoDB"
+
+
+def worker_network(
+    scope: Construct,
+    vpc: ec2.IVpc | None,
+    subnets: ec2.SubnetSelection | None,
+    groups: Sequence[ec2.ISecurityGroup] | None,
+) -> emr.CfnApplication.NetworkConfigurationProperty:
+    """Raises SettingsError where no worker could reach Kinesis: each run would pay for its workers until it gives up."""
+    if vpc is None:
+        raise SettingsError(
+            "vpc",
+            None,
+            "a network that reaches Kinesis. Without one a job reaches S3, Glue, Lake Formation, CloudWatch Logs, KMS, STS, "
+            'DynamoDB and Secrets Manager alone (EMR Serverless User Guide, "Other considerations")',
+        )
+    if subnets is None and not vpc.private_subnets:
+        raise SettingsError(
+            "vpc_subnets",
+            None,
+            "the subnets of the workers: the network has no private ones with a way out. Isolated ones will do, as "
+            f"SubnetSelection(subnet_type=SubnetType.PRIVATE_ISOLATED), where it has endpoints for {ENDPOINTS}",
+        )
+    chosen = _select(vpc, subnets or ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS))
+    if chosen.has_public:
+        raise SettingsError(
+            "vpc_subnets", "public", "private subnets: EMR Serverless gives its workers no public address"
+        )
+    made = groups or [
+        ec2.SecurityGroup(scope, "Workers", vpc=vpc, description="sublet: workers of the pipeline")
+    ]
+    return emr.CfnApplication.NetworkConfigurationProperty(
+        subnet_ids=chosen.subnet_ids, security_group_ids=[group.security_group_id for group in made]
+    )
+
+
+def _select(vpc: ec2.IVpc, of: ec2.SubnetSelection) -> ec2.SelectedSubnets:
+    return vpc.select_subnets(
+        availability_zones=of.availability_zones,
+        one_per_az=of.one_per_az,
+        subnet_filters=of.subnet_filters,
+        subnet_group_name=of.subnet_group_name,
+        subnets=of.subnets,
+        subnet_type=of.subnet_type,
+    )
