@@ -15,9 +15,13 @@ _PUBLIC = {
     "sublet.consumer.context": "Context connect",
     "sublet.consumer.record": "Record",
     "sublet.consumer.stream": "Stream",
+    "sublet.decisions.fleet_status": "FleetStatus",
+    "sublet.decisions.pull_events": "Event EventKind",
+    "sublet.decisions.work_distribution": "WorkDistribution",
     "sublet.errors": (
-        "AwsNotConfigured BatchItemsFailed EventError HandlerContractBroken HandlerNotLoadable LeaseTableError "
-        "MalformedCheckpoint SettingsError SettingsInConflict StreamError SubletError TransientError"
+        "AwsNotConfigured BatchItemsFailed EventError HandlerContractBroken HandlerNotLoadable LeaseTableAccessDenied "
+        "LeaseTableError LeaseTableNotFound MalformedCheckpoint SettingsError SettingsInConflict StreamAccessDenied "
+        "StreamError StreamNotAdopted StreamNotFound SubletError TransientError"
     ),
     "sublet.handler": "Batch Handler",
     "sublet.protocol.checkpoint": "Checkpoint PendingCheckpoint",
@@ -40,16 +44,25 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these line
     from sublet.consumer.context import connect as connect
     from sublet.consumer.record import Record as Record
     from sublet.consumer.stream import Stream as Stream
+    from sublet.decisions.fleet_status import FleetStatus as FleetStatus
+    from sublet.decisions.pull_events import Event as Event
+    from sublet.decisions.pull_events import EventKind as EventKind
+    from sublet.decisions.work_distribution import WorkDistribution as WorkDistribution
     from sublet.errors import AwsNotConfigured as AwsNotConfigured
     from sublet.errors import BatchItemsFailed as BatchItemsFailed
     from sublet.errors import EventError as EventError
     from sublet.errors import HandlerContractBroken as HandlerContractBroken
     from sublet.errors import HandlerNotLoadable as HandlerNotLoadable
+    from sublet.errors import LeaseTableAccessDenied as LeaseTableAccessDenied
     from sublet.errors import LeaseTableError as LeaseTableError
+    from sublet.errors import LeaseTableNotFound as LeaseTableNotFound
     from sublet.errors import MalformedCheckpoint as MalformedCheckpoint
     from sublet.errors import SettingsError as SettingsError
     from sublet.errors import SettingsInConflict as SettingsInConflict
+    from sublet.errors import StreamAccessDenied as StreamAccessDenied
     from sublet.errors import StreamError as StreamError
+    from sublet.errors import StreamNotAdopted as StreamNotAdopted
+    from sublet.errors import StreamNotFound as StreamNotFound
     from sublet.errors import SubletError as SubletError
     from sublet.errors import TransientError as TransientError
     from sublet.handler import Batch as Batch

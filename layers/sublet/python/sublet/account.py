@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from sublet.ports import Clock, Ports, Signal, Stream, Tasks
+from sublet.ports import Clock, Log, Ports, Signal, Stream, Tasks
 from sublet.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ class Account(Protocol):
 
     @property
     def tasks(self) -> Tasks: ...
+
+    @property
+    def log(self) -> Log:
+        """Of the consumers whose ports are made of it."""
 
     def streams(self) -> Iterator[str]:
         """The names of all streams, in order."""

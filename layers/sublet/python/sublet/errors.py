@@ -9,6 +9,7 @@
     ├── HandlerContractBroken    the user's handler returned something that says that its work is not done
     ├── HandlerOverdue           a handler call that was given up goes on all the same, and wants to checkpoint
     ├── ProcessSpent             the process can do no more, and a new one can
+    ├── RecordUnreadable         a record cannot be handed over because of what it holds
     ├── BatchItemsFailed         the user's handler reported records of its batch as failed
     ├── DestinationRefused       the failure destination has not taken, or not given, what it was asked to
     ├── WorkerIdInUse            another process consumes under this one's worker id
@@ -17,6 +18,7 @@
     ├── MalformedCheckpoint      text that is neither a sequence number nor one of KCL's sentinels
     ├── TransientError           passes by itself: whoever meets one may go on, and try again later
     │   ├── StreamUnavailable        (a StreamError too) Kinesis could not be reached, or kept failing
+    │   │   └── StreamUnreachable        it gave no reply at all
     │   └── LeaseTableUnavailable    (a LeaseTableError too) DynamoDB could not be reached, or kept failing
     ├── StreamError              the stream said no, and asking again will not help, unless it is a TransientError
     │   ├── StreamNotFound       there is no such stream (deleted, or misspelt)
@@ -41,6 +43,7 @@ Expected outcomes (a lost race, a throttled poll, an expired iterator, a malform
 
 from __future__ import annotations
 
+from enum import Enum
 from reprlib import Repr
 
 SHOWN_MAX = 200
@@ -62,7 +65,8 @@ class SettingsError(SubletError):
         self.name = name
         self.value = value
         self.allowed = allowed
-        super().__init__(f"setting {name} = {_START.repr(value)}: {allowed}")
+        shown = value.value if isinstance(value, Enum) else value
+        super().__init__(f"setting {name} = {_START.repr(shown)}: {allowed}")
 
 
 class SettingsInConflict(SettingsError):
@@ -104,6 +108,12 @@ class ProcessSpent(SubletError):
 class BatchItemsFailed(SubletError):
     """The handler returned batchItemFailures: what is before the first of them is done, and the rest comes again; or it returned
     some that name no record of its batch, and all of it comes again. Names positions, and nothing that the handler returned.
+    """
+
+
+class RecordUnreadable(SubletError):
+    """A record cannot be handed over because of what it holds, such as JSON nested too deep for filter_criteria. It counts as a
+    failed call with this record alone. Names the position and the error behind it, not what the record holds.
     """
 
 
@@ -175,6 +185,10 @@ class DataGap(StreamError):
 
 class StreamUnavailable(StreamError, TransientError):
     """Kinesis could not be reached or kept failing. Nothing is known to be wrong with the stream; the next window tries again."""
+
+
+class StreamUnreachable(StreamUnavailable):
+    """No reply came at all: no network, a wrong endpoint, or a service that is down."""
 
 
 class LeaseTableError(SubletError):

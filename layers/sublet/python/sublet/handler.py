@@ -57,6 +57,8 @@ class Batch(Struct, frozen=True):
                                 place that is to be checkpointed, and given back with the lease to whoever comes before it is
                                 checkpointed. Whether it is written
     checkpoint_at(position)     with manual checkpointing: the same as `checkpoint` by position, for whoever keeps no records
+    is_redrive                  `sublet redrive` hands these records over: they were set aside, and what follows on them in the
+                                shard may have been handled since
     """
 
     stream: str
@@ -69,6 +71,7 @@ class Batch(Struct, frozen=True):
     remaining_time_in_millis: Callable[[], int] = no_deadline
     prepare_checkpoint: Callable[[UserRecord, bytes], bool] = never_written
     checkpoint_at: Callable[[Checkpoint], CheckpointReply] = too_late
+    is_redrive: bool = False
 
     def __repr__(self) -> str:
         """Without the data: a batch may well end up in a log."""

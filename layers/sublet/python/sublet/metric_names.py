@@ -89,6 +89,10 @@ class Metric(StrEnum):
         "unread_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.TICK,
         "How long a shard is known to have had records and nobody to read them, or nobody who got any further.",
     )  # fmt: skip
+    OWNER_STALLED_AGE = (
+        "owner_stalled_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.TICK,
+        "How long a lease's checkpoint is known to have stood still while its owner heartbeats and records wait.",
+    )  # fmt: skip
     HANDLER_CALL_AGE = (
         "handler_call_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,
         "How long the handler's call under way has lasted; 0 between calls.",
@@ -107,7 +111,7 @@ class Metric(StrEnum):
     )  # fmt: skip
     THROTTLED_POLLS = (
         "throttled_polls", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
-        "Polls of a shard refused in a row, because its read limit is used up.",
+        "Polls of a shard refused in a row: its read limit is used up, or Kinesis does not answer.",
     )  # fmt: skip
     BYTES = (
         "bytes", Unit.BYTES, Per.SHARD, PutBy.WINDOW,

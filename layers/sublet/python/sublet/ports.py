@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
+from sublet.protocol.stream_info import Placement
+
 if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms without it
     from sublet.decisions.announcing import Announcement
     from sublet.decisions.chance import Chance
@@ -31,6 +33,7 @@ if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms wi
     from sublet.protocol.records import Page
     from sublet.protocol.shard import Shard
     from sublet.protocol.stream_identity import StreamIdentity
+    from sublet.protocol.stream_info import StreamDescription
     from sublet.protocol.worker_report import WorkerReport
     from sublet.settings import StartPosition
 
@@ -67,8 +70,9 @@ class PollRefusal(StrEnum):
     """Why a read brought nothing. Neither moves the position."""
 
     THROTTLED = "throttled"
-    """The shard's read limit is used up (5 calls or 2 MB a second, shared by all its consumers), or the service
-    failed for a moment. Read again later."""
+    """The shard's read limit is used up: 5 calls or 2 MB a second, shared by all its consumers. Read again later."""
+    NO_ANSWER = "no_answer"
+    """The service failed, or its answer did not come, or not whole. Read again later."""
     ITERATOR_EXPIRED = "iterator_expired"
     """An iterator lives 300 s. The next read opens a new one after the last record that was fetched."""
 
@@ -79,8 +83,10 @@ class Stream(Protocol):
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         """Every listed shard, closed ones included; with `at`, those open at that position (ListShards' ShardFilter)."""
 
-    def identity(self) -> StreamIdentity:
-        """What tells it from another of its name. StreamAccessDenied where only this may not be asked."""
+    def describe(self) -> StreamDescription:
+        """Which stream it is, among others of its name, and how it places records. StreamAccessDenied where only this may not be
+        asked. An account may ask 20 times a second, for all its streams and consumers together: ask seldom.
+        """
 
     def has_shard(self, shard_id: str) -> bool:
         """Whether the service still knows the shard, asked of the shard itself: a listing may lag."""
@@ -114,10 +120,12 @@ class Remembered(Struct, frozen=True):
     sightings   by lease key
     stream      the stream that the application's leases are of; None before the first tick
     dispatched  by lease key, the last dispatches
-    unread      by lease key, shards with records that nobody reads
+    unread      by lease key, what is known of shards that stand still
     definition  what all programs that pull go by, as text by name; None where nobody has defined it
     round       how often `dispatched` has been replaced
     announced   by worker id, what was said last, lapsed or not
+    placement   how the stream was last described, by whichever process
+    asked_at    when a process last set out to describe it
     """
 
     sightings: Mapping[str, Sighting]
@@ -127,6 +135,8 @@ class Remembered(Struct, frozen=True):
     round: int = 0
     definition: Mapping[str, str] | None = None
     announced: Mapping[str, Announcement] = {}
+    placement: Placement = Placement()
+    asked_at: datetime | None = None
 
 
 class SightingStore(Protocol):
@@ -144,6 +154,14 @@ class SightingStore(Protocol):
     def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
         """Keep the stream that the leases are of, if `instead_of` stands there now (None: none yet). Whether it did."""
 
+    def begin_describing(self, now: datetime, seen: Remembered) -> bool:
+        """Say that the stream is being described, if nobody has said so since `seen`. Whether it was said: of many processes that
+        look at once, one asks.
+        """
+
+    def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
+        """What a description that was asked for then has told. The last writer wins."""
+
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
         """Keep what all programs go by that pull, if `instead_of` stands there now (None: none). Whether the new one stands."""
 
@@ -154,7 +172,7 @@ class SightingStore(Protocol):
         """
 
     def keep_unread(self, unread: Mapping[str, Unread]) -> None:
-        """Replace what is known of shards that nobody reads. The last writer wins; lost, an alarm comes a tick later."""
+        """Replace what is known of shards that stand still. The last writer wins; lost, an alarm comes a tick later."""
 
     def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
         """Say it, instead of what this worker id said before, and forget what the `lapsed` ones said."""
@@ -209,11 +227,22 @@ class FailureDestination(Protocol):
 
 
 class KeptBatch(Struct, frozen=True):
-    """What a destination keeps under a name of its own; `problem` instead of the batch where nobody can read it."""
+    """What a destination keeps under a name of its own; `problem` instead of the batch where that is not the application's, or
+    cannot be read. `version`: of what was read, where a name may come to stand for something else.
+    """
 
     name: str
     batch: SetAsideBatch | None
     problem: str = ""
+    version: str = ""
+
+
+class HeldBack(Struct, frozen=True):
+    """A FIFO queue's message group that begins with as many messages that were left as the queue gives of it. What is behind them
+    cannot be had."""
+
+    group: str
+    left: int
 
 
 GIVEN_FOR = timedelta(minutes=15)
@@ -227,23 +256,34 @@ class Counted(NamedTuple):
     hidden: int = 0
 
 
+class Removal(StrEnum):
+    """What came of removing a batch."""
+
+    REMOVED = "removed"
+    STAYS = "stays"
+    """Something else is kept under its name since it was read, or it has been given to somebody else since."""
+    GONE = "gone"
+    """Another redrive has removed it meanwhile: only a store tells that hides nothing from others."""
+
+
 class SetAsideStore(Protocol):
     """A failure destination that gives back what it keeps. Raises DestinationRefused."""
 
     def counted(self) -> Counted:
         """What is hidden will be had again after GIVEN_FOR if it was given by `kept`."""
 
-    def kept(self) -> Generator[KeptBatch, None, None]:
+    def kept(self, application: str) -> Generator[KeptBatch | HeldBack, None, None]:
         """All that can be had, each when it is asked for, a shard's in order: in memory is one batch, and the names of others.
+        What is not the application's may be told without being read. What cannot be had for what is before it comes last.
 
-        Each is to be removed or left before the next is asked for. Nobody else is given what is to come for GIVEN_FOR; a store
-        that cannot promise that says so. Once this is closed, or has raised, what it has not given can be had by others.
+        Each is to be removed or left before the next is asked for. Nobody else is given it for GIVEN_FOR; a store that cannot
+        promise that says so. Once this is closed, or has raised, what it has not given can be had by others.
         """
 
-    def remove(self, name: str) -> None:
-        """It is handled, and need not be kept. To remove what is gone is no error."""
+    def remove(self, kept: KeptBatch) -> Removal:
+        """It is handled, and need not be kept: what was read, and nothing else. To remove what is gone is no error."""
 
-    def leave(self, name: str) -> None:
+    def leave(self, kept: KeptBatch) -> None:
         """It stays, and anybody may be given it again."""
 
 

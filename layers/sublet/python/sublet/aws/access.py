@@ -17,7 +17,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The way to one service. What is None is boto3's own business: `AWS_REGION`, `AWS_PROFILE`, the machine's role.
+    """The way to one service. boto3 finds what is None: in `AWS_DEFAULT_REGION`, `AWS_PROFILE`, the machine's role.
 
     role   assumed with the profile's credentials, or with the process' own
     """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -14,38 +15,57 @@ from sublet.aws.clients import MACHINE, Connection
 from sublet.aws.create_tables import create_tables, require_tables
 from sublet.aws.delete_tables import delete_tables
 from sublet.aws.faults import code_of
-from sublet.aws.kinesis_errors import named_stream_errors
-from sublet.aws.output import STANDARD_ERROR, Output
-from sublet.aws.ports import aws_ports, kinesis_stream, with_stream_arn
+from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
+from sublet.aws.kinesis_shapes import stream_info
+from sublet.aws.output import Output
+from sublet.aws.ports import aws_ports, kinesis_stream, log_of, with_stream_arn
 from sublet.aws.put_records import entry_of
+from sublet.aws.raw_json import keep_raw_json
 from sublet.aws.table_errors import named_table_errors
-from sublet.decisions.stream_changes import Change, RemoveKey, SetKey, SetMode, SetRetention, SetShards
-from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, StreamExists
-from sublet.ports import Clock, Ports, Signal, Stream, Tasks
+from sublet.decisions.stream_changes import (
+    Change,
+    RemoveKey,
+    SetKey,
+    SetMaxRecordKib,
+    SetMode,
+    SetRetention,
+    SetShards,
+)
+from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, StreamError, StreamExists
+from sublet.ports import Clock, Log, Ports, Signal, Stream, Tasks
 from sublet.protocol.records import NewRecord
-from sublet.protocol.stream_identity import StreamIdentity, stream_settings
-from sublet.protocol.stream_info import AccountInfo, PutRecord, StreamInfo, StreamMode
+from sublet.protocol.stream_identity import StreamArn, StreamIdentity, stream_settings
+from sublet.protocol.stream_info import AccountInfo, PutRecord, StreamInfo, StreamMode, why_too_large
 from sublet.settings import Settings
 from sublet.settings.value import SIGHTINGS_SUFFIX
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
+
+SERVICE = "consumer_process"
+"""Whose log lines and metrics these are."""
 
 THE_ACCOUNT = "(all of this account and region)"
 """Where no stream is named."""
 
 
 class AwsAccount:
-    """The Account port. Safe for threads. Its clients are made when they are needed. `output`: of consumers' logs, metrics."""
+    """The Account port. Safe for threads. Its clients are made when they are needed. `output`: see `aws_ports`."""
 
-    def __init__(self, connection: Connection = MACHINE, output: Output = STANDARD_ERROR) -> None:
+    def __init__(self, connection: Connection = MACHINE, output: Output | None = None) -> None:
         self._connection = connection
         self._output = output
         self.clock: Clock = SystemClock()
         self.tasks: Tasks = ThreadTasks()
 
     @cached_property
+    def log(self) -> Log:
+        return log_of(SERVICE, self._output)
+
+    @cached_property
     def _kinesis(self) -> Any:
-        return clients.kinesis_client(*self._connection)
+        client = clients.kinesis_client(*self._connection)
+        keep_raw_json(client, "DescribeStreamSummary")  # older botocore leaves out MaxRecordSizeInKiB
+        return client
 
     @cached_property
     def _dynamodb(self) -> Any:
@@ -58,16 +78,7 @@ class AwsAccount:
 
     def info(self, stream: str) -> StreamInfo:
         with named_stream_errors(stream):
-            summary = self._kinesis.describe_stream_summary(**_named(stream))["StreamDescriptionSummary"]
-        return StreamInfo(
-            summary["StreamName"],
-            StreamIdentity(summary["StreamARN"], summary["StreamCreationTimestamp"].astimezone(UTC)),
-            summary["StreamStatus"],
-            StreamMode(summary.get("StreamModeDetails", {}).get("StreamMode", StreamMode.PROVISIONED)),
-            summary["OpenShardCount"],
-            timedelta(hours=summary["RetentionPeriodHours"]),
-            summary.get("KeyId") if summary.get("EncryptionType") == "KMS" else None,
-        )
+            return stream_info(self._kinesis.describe_stream_summary(**_named(stream)))
 
     def create(self, stream: str, shards: int | None) -> None:
         mode = StreamMode.ON_DEMAND if shards is None else StreamMode.PROVISIONED
@@ -99,6 +110,13 @@ class AwsAccount:
                         kinesis.increase_stream_retention_period(**named, **hours)
                     else:
                         kinesis.decrease_stream_retention_period(**named, **hours)
+                case SetMaxRecordKib(kib):
+                    if not hasattr(kinesis, "update_max_record_size"):
+                        raise StreamError(
+                            f"stream {stream}: this boto3 cannot set MaxRecordSizeInKiB; take 1.40.60 or later"
+                        )
+                    arn = {"StreamARN": self.info(stream).identity.arn}
+                    kinesis.update_max_record_size(**arn, MaxRecordSizeInKiB=kib)
                 case SetKey(key):
                     kinesis.start_stream_encryption(**named, EncryptionType="KMS", KeyId=key)
                 case RemoveKey(key):
@@ -110,8 +128,22 @@ class AwsAccount:
 
     def put(self, stream: str, record: NewRecord) -> PutRecord:
         with named_stream_errors(stream):
-            reply = self._kinesis.put_record(**_named(stream), **entry_of(record))
+            try:
+                reply = self._kinesis.put_record(**_named(stream), **entry_of(record))
+            except ClientError as refused:
+                if code_of(refused) in BAD_ARGUMENT and (why := self._why_too_large(stream, record)):
+                    raise StreamError(why) from refused
+                raise
         return PutRecord(reply["ShardId"], reply["SequenceNumber"])
+
+    def _why_too_large(self, stream: str, record: NewRecord) -> str | None:
+        """Asked only of what was refused: a description for each large record would use up what the account has of them. None too
+        where the stream may not be described.
+        """
+        try:
+            return why_too_large(record, self.info(stream))
+        except StreamError:
+            return None
 
     def reading(self, stream: str) -> Stream:
         named: dict[str, Any] = dict(stream_settings(stream))
@@ -130,8 +162,11 @@ class AwsAccount:
     def compose(
         self, settings: Settings, stop: Signal, *, may_create: bool, say: Callable[[str], None] | None = None
     ) -> tuple[Ports, Settings]:
+        known = None if settings.stream_arn is not None else self.stream_of(settings.application)
+        if known is not None and StreamArn.parse(known.arn).stream == settings.stream:
+            settings = replace(settings, stream_arn=known.arn)  # as those before us have found it
         settings = with_stream_arn(settings, self._connection)
-        ports = aws_ports(settings, "consumer_process", self._connection, self._output)
+        ports = aws_ports(settings, SERVICE, self._connection, self._output)
         if may_create:
             create_tables(self._dynamodb, settings, stop, say or ports.log.info)
         else:

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
 
 CONNECTIONS = 50
-"""Per client. Each lease of a worker polls on a connection of its own; more leases than this take turns."""
+"""That a client keeps open, at least. Each lease polls on one of its own; urllib3 makes and drops one for each call beyond."""
+CONNECTIONS_MAX = 1_000
+"""A pool of so many takes four milliseconds to make, however few are used."""
 
 
 class Connection(NamedTuple):
@@ -36,37 +38,51 @@ class Connection(NamedTuple):
     region: str | None = None
     endpoint_url: str | None = None
     session: Session | None = None
+    connections: int = CONNECTIONS
+
+    def for_leases(self, leases: int) -> Connection:
+        """As many connections as a worker of so many leases polls on."""
+        return self._replace(connections=min(max(CONNECTIONS, leases), CONNECTIONS_MAX))
 
 
 MACHINE = Connection()
 
 
 def dynamodb_client(
-    region: str | None = None, endpoint_url: str | None = None, session: Session | None = None
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    session: Session | None = None,
+    connections: int = CONNECTIONS,
 ) -> DynamoDBClient:
     """At most some 20 s for one write that is throttled throughout: longer would outlive its lease."""
-    config = _config(attempts=4, connect_timeout=2, read_timeout=5)
+    config = _config(attempts=4, connect_timeout=2, read_timeout=5, connections=connections)
     client: DynamoDBClient = _client("dynamodb", config, region, endpoint_url, session)
     return refuse_cut_replies(client)
 
 
 def kinesis_client(
-    region: str | None = None, endpoint_url: str | None = None, session: Session | None = None
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    session: Session | None = None,
+    connections: int = CONNECTIONS,
 ) -> KinesisClient:
     """For all but GetRecords. GetShardIterator has 5 calls a second on a shard, shared by all: try often."""
-    config = _config(attempts=6, connect_timeout=3, read_timeout=10)
+    config = _config(attempts=6, connect_timeout=3, read_timeout=10, connections=connections)
     client: KinesisClient = _client("kinesis", config, region, endpoint_url, session)
     return refuse_cut_replies(client)
 
 
 def kinesis_poll_client(
-    region: str | None = None, endpoint_url: str | None = None, session: Session | None = None
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    session: Session | None = None,
+    connections: int = CONNECTIONS,
 ) -> KinesisClient:
     """For GetRecords: one attempt, since a refused poll is a value and polls are repeated anyway.
 
     The read timeout lets 10 MB through at a shard's 2 MB/s twice over, and ends within a window's margin.
     """
-    config = _config(attempts=1, connect_timeout=3, read_timeout=15)
+    config = _config(attempts=1, connect_timeout=3, read_timeout=15, connections=connections)
     client: KinesisClient = _client("kinesis", config, region, endpoint_url, session)
     return refuse_cut_replies(client)
 
@@ -130,12 +146,14 @@ def _client(
         ) from problem
 
 
-def _config(*, attempts: int, connect_timeout: float, read_timeout: float) -> Config:
+def _config(
+    *, attempts: int, connect_timeout: float, read_timeout: float, connections: int = CONNECTIONS
+) -> Config:
     return Config(
         retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=connect_timeout,
         read_timeout=read_timeout,
-        max_pool_connections=CONNECTIONS,
+        max_pool_connections=connections,
         tcp_keepalive=True,
         user_agent_extra=f"sublet/{__version__}",  # so that AWS's logs can tell whose calls these are
     )

@@ -51,7 +51,8 @@ def not_configured(problem: Exception) -> AwsNotConfigured:
     match problem:
         case NoRegionError():
             return AwsNotConfigured(
-                "there is no AWS region; set AWS_REGION, or choose a profile that has one"
+                "there is no AWS region; set AWS_DEFAULT_REGION (boto3 does not read AWS_REGION), "
+                "or choose a profile that has one"
             )
         case NoCredentialsError():
             return AwsNotConfigured(

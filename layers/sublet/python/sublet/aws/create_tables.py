@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError, WaiterError
 from sublet.aws import sightings
 from sublet.aws.dynamodb import WHAT as LEASE_TABLE
 from sublet.aws.faults import code_of
-from sublet.aws.table_errors import named_table_errors
+from sublet.aws.table_errors import RESTORE, named_table_errors
 from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
 from sublet.ports import Signal
 from sublet.protocol.lease_row import LEASE_KEY
@@ -45,14 +45,28 @@ def tables_of(settings: Settings) -> tuple[Table, ...]:
     )
 
 
-def missing_tables(client: DynamoDBClient, settings: Settings) -> Iterator[Table]:
-    """Found by reading, which a consumer may do anyway, not by DescribeTable. One that is just being made counts as missing."""
-    for table in tables_of(settings):
-        try:
-            with named_table_errors(table.what, table.name, table.key):
+def missing_tables(client: DynamoDBClient, settings: Settings) -> tuple[Table, ...]:
+    """All of them are looked at before one is made: beside a table that is refused there should be no other. A table that is
+    just being made counts as missing.
+
+    Raises LeaseTableKeyUnexpected for a table of somebody else's that has the application's name.
+    """
+    return tuple(table for table in tables_of(settings) if not _is_there(client, table))
+
+
+def _is_there(client: DynamoDBClient, table: Table) -> bool:
+    """By what a consumer may do anyway: it has neither DescribeTable nor, on the sightings, GetItem, which alone refuses
+    an empty table with another key.
+    """
+    try:
+        with named_table_errors(table.what, table.name, table.key):
+            if table.what == LEASE_TABLE:
+                client.get_item(TableName=table.name, Key={table.key: {"S": "-"}})
+            else:
                 client.scan(TableName=table.name, Select="COUNT", Limit=1)
-        except LeaseTableNotFound:
-            yield table
+    except LeaseTableNotFound:
+        return False
+    return True
 
 
 def require_tables(client: DynamoDBClient, settings: Settings) -> None:
@@ -60,15 +74,26 @@ def require_tables(client: DynamoDBClient, settings: Settings) -> None:
     for table in missing_tables(client, settings):
         raise LeaseTableNotFound(
             f"there is no {table.what} {table.name} in this account and region; "
-            "check AWS_REGION and the account, or make it: Consumer.create(), or `sublet run` without --no-create"
+            "check the region (AWS_DEFAULT_REGION) and the account, or make it: Consumer.create(), "
+            f"or `sublet run` without --no-create. {RESTORE}"
         )
 
 
 def create_tables(
     client: DynamoDBClient, settings: Settings, stop: Signal, say: Callable[[str], None]
 ) -> None:
-    """Make those that are missing, and wait until they can be used. Whoever makes the same at the same time is waited for."""
-    for table in missing_tables(client, settings):
+    """Make those that are missing, and wait until they can be used. Whoever makes the same at the same time is waited for.
+
+    Raises LeaseTableNotFound where the application has worked before: its lease table has been deleted, and an empty one would
+    begin at start_position, past records that nobody has handled or with all that there are.
+    """
+    missing = missing_tables(client, settings)
+    if _has_worked(client, settings, missing):
+        raise LeaseTableNotFound(
+            f"the lease table {settings.lease_table} is gone, though {settings.sightings_table} shows that the application has "
+            f"worked: none is made in its place. {RESTORE}. To begin there on purpose, delete {settings.sightings_table} too"
+        )
+    for table in missing:
         with named_table_errors(table.what, table.name, table.key):
             is_ours = _create(client, table, settings.application)
             _wait_until_active(client, table)
@@ -82,6 +107,16 @@ def create_tables(
                 )
             else:
                 say(f"created {table.what} {table.name}, paid per request, with point-in-time recovery")
+
+
+def _has_worked(client: DynamoDBClient, settings: Settings, missing: Sequence[Table]) -> bool:
+    """Sightings without a lease table. The leases' is looked for once more: another process may have made both meanwhile."""
+    leases, sighted = tables_of(settings)
+    if leases not in missing or sighted in missing:
+        return False
+    with named_table_errors(sighted.what, sighted.name, sighted.key):
+        count = client.scan(TableName=sighted.name, Select="COUNT", Limit=1)["Count"]
+    return count > 0 and not _is_there(client, leases)
 
 
 def _create(client: DynamoDBClient, table: Table, application: str) -> bool:

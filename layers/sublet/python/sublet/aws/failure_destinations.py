@@ -1,41 +1,26 @@
-"""The failure destinations: an SQS queue, an SNS topic, or a folder of S3.
-
-A client is made with the first record that is set aside: most windows set none aside, and a client is a tenth of a cold start.
-"""
+"""The failure destinations: an SQS queue, an SNS topic, or a folder of S3."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from functools import cached_property
-from itertools import groupby
-from typing import TYPE_CHECKING, Literal, NoReturn, TypedDict
-
-from botocore.exceptions import BotoCoreError, ClientError
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 from sublet.aws import clients
 from sublet.aws.clients import TopicClient
-from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
-from sublet.aws.kept_messages import Queue, kept_messages
-from sublet.errors import DestinationRefused
-from sublet.ports import Counted, FailureDestination, KeptBatch, SetAsideStore
-from sublet.protocol.failure_document import (
-    OBJECT_SUFFIX,
-    Message,
-    SetAsideBatch,
-    messages,
-    object_bytes,
-    object_key,
-    place_of_key,
-)
-from sublet.protocol.failure_document_read import NotADocument, batch_of_object
+from sublet.aws.kept_groups import kept_groups
+from sublet.aws.kept_messages import kept_messages
+from sublet.aws.kept_objects import S3Destination
+from sublet.aws.received_messages import Queue
+from sublet.aws.refused_destination import REFUSED, refused
+from sublet.ports import Counted, FailureDestination, HeldBack, KeptBatch, Removal, SetAsideStore
+from sublet.protocol.failure_document import Message, SetAsideBatch, messages
 
 if TYPE_CHECKING:
     from boto3.session import Session
-    from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
 
-_REFUSED = (ClientError, BotoCoreError)
+T = TypeVar("T")
 
 FIFO = ".fifo"
 FIFO_GROUP_MAX = 128
@@ -53,15 +38,28 @@ class FifoFields(TypedDict, total=False):
     MessageDeduplicationId: str
 
 
-def failure_destination(arn: str, session: Session | None = None) -> FailureDestination:
-    """Of the setting `on_failure`, which has been found to be one of these."""
+def failure_destination(
+    arn: str, session: Session | None = None, *, is_connected: bool = False
+) -> FailureDestination:
+    """Of the setting `on_failure`, which has been found to be one of these.
+
+    is_connected   its client is made now, by the environment as it is now: a handler may change AWS_* in its process, or
+                   boto3's default session. Or else with the first record that is set aside, which most Spark tasks never do
+    """
     service, region, _, resource = arn.split(":", 5)[2:]
     if service == "sqs":
-        return SqsDestination(lambda: clients.sqs_client(region, session), arn)
+        return SqsDestination(_connect(lambda: clients.sqs_client(region, session), is_connected), arn)
     if service == "sns":
-        return SnsDestination(lambda: clients.sns_client(region, session), arn)
+        return SnsDestination(_connect(lambda: clients.sns_client(region, session), is_connected), arn)
     bucket, _, prefix = resource.partition("/")
-    return S3Destination(lambda: clients.s3_client(session=session), bucket, prefix)
+    return S3Destination(_connect(lambda: clients.s3_client(session=session), is_connected), bucket, prefix)
+
+
+def _connect(make: Callable[[], T], is_connected: bool) -> Callable[[], T]:
+    if not is_connected:
+        return make
+    client = make()
+    return lambda: client
 
 
 def set_aside_store(arn: str) -> SetAsideStore | None:
@@ -91,42 +89,44 @@ class SqsDestination:
         reply = self._client.get_queue_url(QueueName=self._name, QueueOwnerAWSAccountId=self._account)
         return reply["QueueUrl"]
 
+    @property
+    def _queue(self) -> Queue:
+        return Queue(self._client, self._url, self._long_poll)
+
     def put(self, batch: SetAsideBatch) -> None:
         try:
             for message in messages(batch):
                 fifo = _fifo(self._name, batch, message)
                 self._client.send_message(QueueUrl=self._url, MessageBody=message.body, **fifo)
-        except _REFUSED as problem:
-            _refused(self._arn, problem)
+        except REFUSED as problem:
+            refused(self._arn, problem)
 
     def counted(self) -> Counted:
         try:
             reply = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=[AVAILABLE, HIDDEN])
-        except _REFUSED as problem:
-            _refused(self._arn, problem)
+        except REFUSED as problem:
+            refused(self._arn, problem)
         counts = reply["Attributes"]
         return Counted(int(counts[AVAILABLE]), int(counts[HIDDEN]))
 
-    def kept(self) -> Generator[KeptBatch, None, None]:
+    def kept(self, application: str) -> Generator[KeptBatch | HeldBack, None, None]:  # noqa: ARG002 - it reads all
         try:
-            is_fifo = self._name.endswith(FIFO)
-            yield from kept_messages(Queue(self._client, self._url, is_fifo, self._long_poll, self.leave))
-        except _REFUSED as problem:
-            _refused(self._arn, problem)
+            queue = self._queue
+            yield from kept_groups(queue) if self._name.endswith(FIFO) else kept_messages(queue)
+        except REFUSED as problem:
+            refused(self._arn, problem)
 
-    def remove(self, name: str) -> None:
+    def remove(self, kept: KeptBatch) -> Removal:
         try:
-            self._client.delete_message(QueueUrl=self._url, ReceiptHandle=name)
-        except _REFUSED as problem:
-            _refused(self._arn, problem)
+            return Removal.REMOVED if self._queue.delete(kept.name) else Removal.STAYS
+        except REFUSED as problem:
+            refused(self._arn, problem)
 
-    def leave(self, name: str) -> None:
+    def leave(self, kept: KeptBatch) -> None:
         try:
-            self._client.change_message_visibility(
-                QueueUrl=self._url, ReceiptHandle=name, VisibilityTimeout=0
-            )
-        except _REFUSED as problem:
-            _refused(self._arn, problem)
+            self._queue.leave(kept.name)
+        except REFUSED as problem:
+            refused(self._arn, problem)
 
 
 class SnsDestination:
@@ -146,85 +146,13 @@ class SnsDestination:
                 self._client.publish(
                     TopicArn=self._arn, Message=message.body, **_fifo(self._arn, batch, message)
                 )
-        except _REFUSED as problem:
-            _refused(self._arn, problem)
-
-
-class S3Destination:
-    """The FailureDestination and SetAsideStore ports over a bucket's folder: an object for each batch. `kept` hides nothing from
-    others who ask at the same time.
-    """
-
-    def __init__(self, client: Callable[[], S3Client], bucket: str, prefix: str) -> None:
-        self._make_client = client
-        self._bucket = bucket
-        self._prefix = prefix
-
-    @cached_property
-    def _client(self) -> S3Client:
-        return self._make_client()
-
-    @property
-    def _said(self) -> str:
-        return f"s3://{self._bucket}/{self._prefix}"
-
-    def put(self, batch: SetAsideBatch) -> None:
-        try:
-            self._client.put_object(
-                Bucket=self._bucket, Key=object_key(batch, self._prefix), Body=object_bytes(batch)
-            )
-        except _REFUSED as problem:
-            _refused(self._said, problem)
-
-    def counted(self) -> Counted:
-        try:
-            return Counted(sum(1 for _ in self._keys()))
-        except _REFUSED as problem:
-            _refused(self._said, problem)
-
-    def kept(self) -> Generator[KeptBatch, None, None]:
-        """A folder is a shard's, and a bucket lists one after the other; within one, numbers are listed as texts."""
-        try:
-            for _, keys in groupby(self._keys(), lambda key: key.rpartition("/")[0]):
-                for key in sorted(keys, key=place_of_key):
-                    yield self._read(key)
-        except _REFUSED as problem:
-            _refused(self._said, problem)
-
-    def _keys(self) -> Iterator[str]:
-        folder = f"{self._prefix.strip('/')}/" if self._prefix.strip("/") else ""
-        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=folder)
-        for page in pages:
-            yield from (
-                entry["Key"] for entry in page.get("Contents", ()) if entry["Key"].endswith(OBJECT_SUFFIX)
-            )
-
-    def _read(self, key: str) -> KeptBatch:
-        data = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
-        try:
-            return KeptBatch(key, batch_of_object(data))
-        except NotADocument as problem:
-            return KeptBatch(key, None, f"object {key}: {problem}")
-
-    def remove(self, name: str) -> None:
-        try:
-            self._client.delete_object(Bucket=self._bucket, Key=name)
-        except _REFUSED as problem:
-            _refused(self._said, problem)
-
-    def leave(self, name: str) -> None:
-        """It was never hidden."""
+        except REFUSED as problem:
+            refused(self._arn, problem)
 
 
 def _fifo(name: str, batch: SetAsideBatch, message: Message) -> FifoFields:
     """For a FIFO queue or topic: a group for each shard, within which there is order, and what a message is known by."""
     if not name.endswith(FIFO):
         return {}
-    known_by = hashlib.sha256(message.positions.encode()).hexdigest()
     group = f"{batch.application}.{batch.shard_id}"[-FIFO_GROUP_MAX:]
-    return {"MessageGroupId": group, "MessageDeduplicationId": known_by}
-
-
-def _refused(what: str, problem: Exception) -> NoReturn:
-    said = not_configured(problem) if isinstance(problem, NOT_CONFIGURED) else problem
-    raise DestinationRefused(f"{what}: {said}") from problem
+    return {"MessageGroupId": group, "MessageDeduplicationId": message.identity}

@@ -35,4 +35,9 @@ def code_of(error: ClientError) -> str:
 def is_transient(error: ClientError) -> bool:
     """Throttled, or a fault of the service."""
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return code_of(error) in _THROTTLED or status >= _SERVICE_FAULT
+    return is_throttled(error) or status >= _SERVICE_FAULT
+
+
+def is_throttled(error: ClientError) -> bool:
+    """More was asked for than the service gives."""
+    return code_of(error) in _THROTTLED

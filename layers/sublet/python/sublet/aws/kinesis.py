@@ -5,7 +5,7 @@ An iterator carries its shard's id in front: a poll names the shard in errors, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,15 @@ from sublet.aws.kinesis_errors import (
     poll_refusal,
     stream_not_found,
 )
-from sublet.aws.kinesis_shapes import child_of, child_shards, decode_records_reply, records_reply, shard_of
+from sublet.aws.kinesis_shapes import (
+    child_of,
+    child_shards,
+    decode_records_reply,
+    described,
+    records_reply,
+    shard_of,
+    with_arrivals,
+)
 from sublet.aws.raw_json import keep_raw_json
 from sublet.aws.service_date import service_date
 from sublet.decisions.read_position import IteratorType, ReadPosition
@@ -29,7 +37,7 @@ from sublet.polling import PollingReader
 from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import ChildShard, Shard
-from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import Settings, StartKind, StartPosition
 
 if TYPE_CHECKING:
@@ -56,6 +64,7 @@ class KinesisStream:
         self._arn = {"StreamARN": settings.stream_arn} if settings.stream_arn else {}
         self._stream = self._arn or {"StreamName": settings.stream}
         keep_raw_json(poll_client, "GetRecords", decode_records_reply)
+        keep_raw_json(client, "DescribeStreamSummary")
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         arguments = dict(self._stream) | ({"ShardFilter": _shard_filter(at)} if at else {})
@@ -69,10 +78,10 @@ class KinesisStream:
                     if code_of(error) not in EXPIRED_LISTING:
                         raise
 
-    def identity(self) -> StreamIdentity:
+    def describe(self) -> StreamDescription:
         with self._named_errors():
-            summary = self._client.describe_stream_summary(**self._stream)["StreamDescriptionSummary"]
-        return StreamIdentity(summary["StreamARN"], summary["StreamCreationTimestamp"].astimezone(UTC))
+            reply = self._client.describe_stream_summary(**self._stream)
+        return described(reply, self._date(reply))
 
     def has_shard(self, shard_id: str) -> bool:
         try:
@@ -84,6 +93,9 @@ class KinesisStream:
     def service_time(self) -> datetime:
         with self._named_errors():
             reply = self._client.list_shards(**self._stream, MaxResults=1)
+        return self._date(reply)
+
+    def _date(self, reply: Mapping[str, Any]) -> datetime:
         if (date := service_date(reply)) is None:
             raise StreamError(
                 f"Kinesis' answers about stream {self._name} come without their Date: a proxy in between has to leave that"
@@ -96,19 +108,29 @@ class KinesisStream:
     def open(self, shard_id: str, position: ReadPosition) -> str:
         """A moment that has not come yet by the service's clock (ours may be ahead) is opened as LATEST."""
         with self._named_errors(shard_id):
+            if position.type is not IteratorType.AT_TIMESTAMP:
+                return self._at_number(shard_id, position)
+            if position.sequence_number is not None:
+                self._at_number(
+                    shard_id, ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, position.sequence_number)
+                )
             try:
-                return self._iterator(shard_id, position)
+                return self._iterator(shard_id, ReadPosition(position.type, at=position.at))
             except ClientError as error:
                 if code_of(error) not in BAD_ARGUMENT:
                     raise
-                if position.sequence_number is not None:
-                    raise CheckpointNotInStream(
-                        f"shard {shard_id} of stream {self._name} does not accept the sequence number "
-                        f"{position.sequence_number}: {error}; if the stream was created anew, begin with a new application"
-                    ) from error
-                if position.type is not IteratorType.AT_TIMESTAMP:
-                    raise
             return self._iterator(shard_id, ReadPosition(IteratorType.LATEST))
+
+    def _at_number(self, shard_id: str, position: ReadPosition) -> str:
+        try:
+            return self._iterator(shard_id, position)
+        except ClientError as error:
+            if code_of(error) not in BAD_ARGUMENT or position.sequence_number is None:
+                raise
+            raise CheckpointNotInStream(
+                f"shard {shard_id} of stream {self._name} does not accept the sequence number "
+                f"{position.sequence_number}: {error}; if the stream was created anew, begin with a new application"
+            ) from error
 
     def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         shard_id, _, token = iterator.partition(" ")
@@ -120,7 +142,7 @@ class KinesisStream:
                     return refusal
                 raise
             except CONNECTION_FAILED:
-                return PollRefusal.THROTTLED
+                return PollRefusal.NO_ANSWER
         return self._page(shard_id, response)
 
     def _page(self, shard_id: str, response: dict[str, Any]) -> Polled | PollRefusal:
@@ -129,13 +151,16 @@ class KinesisStream:
         KCL too does not believe an end without children. It repeats the poll; we first look into the listing.
         """
         reply = records_reply(response)
+        records = with_arrivals(reply.records, lambda: self._date(response))
         behind = reply.millis_behind_latest or 0
         if token := reply.next_shard_iterator:
-            return Polled(Page(reply.records, reply.data_bytes, behind), f"{shard_id} {token}")
+            at = None if records else service_date(response)  # who has records asks for no moment
+            page = Page(records, reply.data_bytes, behind, answered_at=at)
+            return Polled(page, f"{shard_id} {token}")
         children = child_shards(reply.child_shards) or self._listed_children(shard_id)
         if children is None:
             return PollRefusal.THROTTLED
-        return Polled(Page(reply.records, reply.data_bytes, behind, True, children), None)
+        return Polled(Page(records, reply.data_bytes, behind, True, children), None)
 
     def _listed_children(self, shard_id: str) -> tuple[ChildShard, ...] | None:
         """None while the shard is listed and its children are not: a listing may lag."""

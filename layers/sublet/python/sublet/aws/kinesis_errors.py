@@ -1,4 +1,4 @@
-"""What Kinesis' error codes mean to us: a refused poll, a named error, or neither (botocore's own stands)."""
+"""What Kinesis' error codes mean to us: a refused poll, or a named error. An unknown code is a StreamError in its own words."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from botocore.exceptions import ClientError
 
 from sublet.aws.configuration_errors import NOT_CONFIGURED, credentials_refused, not_configured
-from sublet.aws.faults import ACCESS_DENIED, CONNECTION_FAILED, code_of, is_transient
+from sublet.aws.faults import ACCESS_DENIED, CONNECTION_FAILED, code_of, is_throttled, is_transient
 from sublet.errors import (
     StreamAccessDenied,
     StreamError,
     StreamKeyUnavailable,
     StreamNotFound,
     StreamUnavailable,
+    StreamUnreachable,
     SubletError,
 )
 from sublet.ports import PollRefusal
@@ -39,27 +40,30 @@ _KEY_UNAVAILABLE = frozenset(
 
 def stream_not_found(stream: str) -> StreamNotFound:
     return StreamNotFound(
-        f"there is no stream {stream} in this account and region; check its name, and AWS_REGION"
+        f"there is no stream {stream} in this account and region; check its name, "
+        "and the region (AWS_DEFAULT_REGION)"
     )
 
 
-def no_reply(stream: str, failure: Exception) -> StreamUnavailable:
+def no_reply(stream: str, failure: Exception) -> StreamUnreachable:
     """For one of CONNECTION_FAILED."""
-    return StreamUnavailable(
-        f"no reply about stream {stream}: {failure}; if this lasts, look at the way to Kinesis"
+    return StreamUnreachable(
+        f"no reply about stream {stream}: {failure}; if this lasts, look at the way to that host: Kinesis has hosts of each "
+        'account beside the region\'s (docs/operations.md, "Closed networks")'
     )
 
 
 def poll_refusal(error: ClientError) -> PollRefusal | None:
     """Why GetRecords brought nothing, if asking again will help.
 
-    A fault of the service counts as throttling: both pass by themselves. An iterator that the service does
-    not accept is opened anew, like an expired one (as KCL does).
+    An iterator that the service does not accept is opened anew, like an expired one (as KCL does).
     """
     code = code_of(error)
     if code == "ExpiredIteratorException" or code in BAD_ARGUMENT:
         return PollRefusal.ITERATOR_EXPIRED
-    return PollRefusal.THROTTLED if is_transient(error) else None
+    if is_throttled(error):
+        return PollRefusal.THROTTLED
+    return PollRefusal.NO_ANSWER if is_transient(error) else None
 
 
 def stream_error(error: ClientError, stream: str) -> SubletError | None:
@@ -91,9 +95,7 @@ def named_stream_errors(stream: str, not_found: Callable[[], StreamError] | None
         if code_of(error) == NOT_FOUND:
             raise (not_found() if not_found else stream_not_found(stream)) from error
         named = stream_error(error, stream)
-        if named is None:
-            raise
-        raise named from error
+        raise named or StreamError(f"about stream {stream} Kinesis says: {error}") from error
     except NOT_CONFIGURED as problem:
         raise not_configured(problem) from problem
     except CONNECTION_FAILED as failure:

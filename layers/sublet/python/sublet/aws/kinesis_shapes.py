@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
+from botocore.utils import parse_timestamp
 from msgspec import Struct
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from sublet.aws.raw_json import RAW
-from sublet.protocol.records import StreamRecord
+from sublet.errors import StreamError
+from sublet.protocol.records import NOT_TOLD, StreamRecord
 from sublet.protocol.shard import ChildShard, HashKeyRange, Shard
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import (
+    MAX_RECORD_KIB,
+    RecordDistribution,
+    StreamDescription,
+    StreamInfo,
+    StreamMode,
+)
 
-_data_of = attrgetter("data")
+_data_of, _arrival_of = attrgetter("data"), attrgetter("approximate_arrival_timestamp")
+RETENTION_HOURS_MAX = 8760
 
 
 class RecordsReply(Struct, frozen=True, rename="pascal"):
@@ -39,20 +51,84 @@ def records_reply(response: Mapping[str, Any]) -> RecordsReply:
     if RAW in response:
         reply: RecordsReply = response[RAW]
         return reply
-    records = tuple(
-        StreamRecord(
-            item["SequenceNumber"],
-            item["Data"],
-            item["PartitionKey"],
-            item["ApproximateArrivalTimestamp"].astimezone(UTC),
-        )
-        for item in response["Records"]
-    )
     return RecordsReply(
-        records,
+        tuple(map(_record, response["Records"])),
         response.get("NextShardIterator"),
         response.get("MillisBehindLatest"),
         response.get("ChildShards"),
+    )
+
+
+def _record(item: Mapping[str, Any]) -> StreamRecord:
+    """Raises StreamError for one that makes no sense, by its number: of thousands in a page it is the one to be looked at."""
+    arrived = item.get("ApproximateArrivalTimestamp")
+    try:
+        return StreamRecord(
+            item["SequenceNumber"],
+            item["Data"],
+            item.get("PartitionKey"),
+            NOT_TOLD if arrived is None else arrived.astimezone(UTC),
+        )
+    except (KeyError, AttributeError, ValueError, OverflowError) as problem:
+        number = item.get("SequenceNumber", "without a sequence number")
+        raise StreamError(f"record {number} cannot be read: {type(problem).__name__} {problem}") from problem
+
+
+def with_arrivals(
+    records: tuple[StreamRecord, ...], replied_at: Callable[[], datetime]
+) -> tuple[StreamRecord, ...]:
+    """An arrival that is not told was not later than the reply."""
+    if NOT_TOLD not in map(_arrival_of, records):
+        return records
+    at = replied_at()
+    return tuple(
+        replace(each, approximate_arrival_timestamp=at)
+        if each.approximate_arrival_timestamp == NOT_TOLD
+        else each
+        for each in records
+    )
+
+
+def stream_info(response: Mapping[str, Any]) -> StreamInfo:
+    """DescribeStreamSummary's reply, for whoever asks about a stream."""
+    summary = _summary(response)
+    return StreamInfo(
+        summary["StreamName"],
+        _identity(summary),
+        summary["StreamStatus"],
+        StreamMode(summary.get("StreamModeDetails", {}).get("StreamMode", StreamMode.PROVISIONED)),
+        summary["OpenShardCount"],
+        timedelta(hours=summary["RetentionPeriodHours"]),
+        summary.get("KeyId") if summary.get("EncryptionType") == "KMS" else None,
+        summary.get("MaxRecordSizeInKiB", MAX_RECORD_KIB),
+    )
+
+
+def _summary(response: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the reply tells: a null tells nothing, which botocore leaves out."""
+    told = response.get(RAW, response)["StreamDescriptionSummary"]
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _identity(summary: Mapping[str, Any]) -> StreamIdentity:
+    created_at = parse_timestamp(summary["StreamCreationTimestamp"]).astimezone(UTC)
+    return StreamIdentity(summary["StreamARN"], created_at)
+
+
+def described(response: Mapping[str, Any], at: datetime) -> StreamDescription:
+    """DescribeStreamSummary's reply, decoded already: older botocore leaves out what it does not know, such as the distribution.
+    A provisioned stream distributes nothing itself; what an on-demand one does is not known unless the reply says so.
+    """
+    summary = _summary(response)
+    mode = summary.get("StreamModeDetails", {}).get("StreamMode")
+    told = summary.get("RecordDistributionStrategy")
+    if mode == StreamMode.PROVISIONED:
+        told = RecordDistribution.USER_PARTITION_KEY
+    return StreamDescription(
+        _identity(summary),
+        at,
+        timedelta(hours=summary.get("RetentionPeriodHours", RETENTION_HOURS_MAX)),
+        RecordDistribution(told) if told in list(RecordDistribution) else None,
     )
 
 

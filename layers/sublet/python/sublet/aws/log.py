@@ -1,4 +1,4 @@
-"""The Log port: Powertools' structured JSON on Lambda, Python's own logging elsewhere."""
+"""The Log port as structured JSON, where sublet is the program: on Lambda, and in `sublet run`."""
 
 from __future__ import annotations
 

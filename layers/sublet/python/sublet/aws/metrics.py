@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from aws_lambda_powertools.metrics.functions import is_metrics_disabled
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
-from sublet.aws.output import STANDARD_OUTPUT, Output
+from sublet.aws.output import STANDARD_OUTPUT, Lines
 from sublet.metric_names import NAMESPACE, Metric
 
 VALUES_MAX = 100
@@ -31,7 +31,7 @@ class EmfMetrics:
     Powertools' variable POWERTOOLS_METRICS_DISABLED turns it off.
     """
 
-    def __init__(self, application: str, *, by_shard: bool = True, output: Output = STANDARD_OUTPUT) -> None:
+    def __init__(self, application: str, *, by_shard: bool = True, output: Lines = STANDARD_OUTPUT) -> None:
         self._output = output
         self._application = ("application", application)
         self._by_shard = by_shard
@@ -47,7 +47,7 @@ class EmfMetrics:
     def flush(self) -> None:
         with self._lock:
             pending, self._pending = self._pending, {}
-        if is_metrics_disabled():
+        if is_metrics_disabled() or not self._output.is_read:
             return
         for dimensions, metrics in pending.items():
             for line in _lines(dimensions, metrics):

@@ -2,9 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from contextlib import suppress
-from typing import Literal
+from typing import Literal, Protocol
+
+METRICS_LOGGER = "sublet.metrics"
+
+
+class Lines(Protocol):
+    """What takes metrics, a line each."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether anybody gets what is written: what nobody gets need not be made."""
+
+    def write(self, text: str) -> int: ...
+
+
+class MetricsLogger:
+    """The logger `sublet.metrics`, in a program that is the user's: metrics go to the handlers that the program gives it alone.
+    Without one they are not even made.
+    """
+
+    def __init__(self) -> None:
+        self._logger = logging.getLogger(METRICS_LOGGER)
+        self._logger.propagate = False
+        self._logger.setLevel(logging.INFO)
+
+    @property
+    def is_read(self) -> bool:
+        return self._logger.hasHandlers()
+
+    def write(self, text: str) -> int:
+        self._logger.info("%s", text.rstrip("\n"))
+        return len(text)
 
 
 class Output:
@@ -17,6 +49,10 @@ class Output:
     def __init__(self, name: Literal["stdout", "stderr"]) -> None:
         self._name = name
         self._is_told = False
+
+    @property
+    def is_read(self) -> bool:
+        return True
 
     def write(self, text: str) -> int:
         """In one piece: lines of several threads do not mix."""
@@ -44,6 +80,3 @@ class Output:
 
 STANDARD_OUTPUT = Output("stdout")
 """Of a process that does nothing else: on Lambda, and of `sublet run`."""
-
-STANDARD_ERROR = Output("stderr")
-"""Of a program of the user's, whose standard output is its own."""

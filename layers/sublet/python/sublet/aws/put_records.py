@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from sublet.aws.faults import is_transient
-from sublet.aws.kinesis_errors import named_stream_errors
-from sublet.protocol.records import NewRecord
+from sublet.aws.faults import code_of, is_transient
+from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
+from sublet.errors import RowNotWritable
+from sublet.protocol.records import NewRecord, Refused
 from sublet.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,26 +27,39 @@ class KinesisWriter:
             {"StreamARN": settings.stream_arn} if settings.stream_arn else {"StreamName": settings.stream}
         )
 
-    def put(self, records: Sequence[NewRecord]) -> list[str | None]:
-        """One PutRecords: for each record the shard that took it, or None if it was refused for now.
+    def put(self, records: Sequence[NewRecord]) -> list[str | Refused]:
+        """One PutRecords: for each record the shard that took it, or why it was refused.
 
-        None means nothing more than "not known to be taken": a reply may have been lost. Raises StreamNotFound,
-        StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable (no reply at all).
+        Refused means nothing more than "not known to be taken": a reply may have been lost. Raises StreamNotFound,
+        StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable (no reply at all), and RowNotWritable for a call that Kinesis
+        takes in no case.
         """
         entries = [entry_of(record) for record in records]
         with named_stream_errors(self._name):
             try:
                 reply = self._client.put_records(**self._stream, Records=entries)
             except ClientError as error:
+                code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
+                if code in BAD_ARGUMENT:
+                    raise RowNotWritable(
+                        f"Kinesis refuses a call of {len(entries)} records ({code}: {said})"
+                    ) from error
                 if not is_transient(error):
                     raise
-                return [None] * len(entries)
-        return [None if item.get("ErrorCode") else item["ShardId"] for item in reply["Records"]]
+                return [Refused(code, said, passes=True)] * len(entries)
+        return [_outcome(item) for item in reply["Records"]]
+
+
+def _outcome(item: dict[str, Any]) -> str | Refused:
+    """A code that we do not know counts as one that passes: its reason is told when it has not."""
+    code = item.get("ErrorCode")
+    if not code:
+        return str(item["ShardId"])
+    return Refused(code, item.get("ErrorMessage") or "no reason given", code not in BAD_ARGUMENT)
 
 
 def entry_of(record: NewRecord) -> dict[str, Any]:
     """As PutRecord and PutRecords have it."""
-    entry: dict[str, Any] = {"Data": record.data, "PartitionKey": record.partition_key}
-    return (
-        entry if record.explicit_hash_key is None else entry | {"ExplicitHashKey": record.explicit_hash_key}
-    )
+    key = {} if record.partition_key is None else {"PartitionKey": record.partition_key}
+    explicit = {} if record.explicit_hash_key is None else {"ExplicitHashKey": record.explicit_hash_key}
+    return {"Data": record.data, **key, **explicit}

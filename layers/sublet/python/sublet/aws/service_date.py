@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 
 def service_date(reply: Mapping[str, Any]) -> datetime | None:
-    """HTTP's Date, in whole seconds; None where a proxy has left it out."""
+    """HTTP's Date, in whole seconds; None where a proxy has left it out, or has made something else of it."""
     date: str | None = reply["ResponseMetadata"]["HTTPHeaders"].get("date")
-    return None if date is None else parsedate_to_datetime(date)
+    try:
+        at = None if date is None else parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return None if at is None or at.tzinfo is None else at.astimezone(UTC)

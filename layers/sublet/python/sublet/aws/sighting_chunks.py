@@ -81,18 +81,38 @@ def decode_dispatched(chunk: bytes) -> Mapping[str, Dispatched]:
 
 
 def encode_unread(unread: Mapping[str, Unread]) -> bytes:
-    """A few at most: those that a tick asks about."""
-    rows = [(key, known.checkpoint, millis(known.since)) for key, known in sorted(unread.items())]
-    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
+    """One item. What would make it too large is left out, and shards first of which no record is known to wait."""
+    rows = [
+        (key, known.checkpoint, _millis(known.since), _millis(known.quiet_until))
+        for key, known in sorted(unread.items(), key=lambda item: (item[1].since is None, item[0]))
+    ]
+    while True:
+        chunk = zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
+        if len(chunk) <= CHUNK_BYTES_MAX:
+            return chunk
+        rows = rows[: len(rows) // 2]
+
+
+def _millis(at: datetime | None) -> int | None:
+    return None if at is None else millis(at)
 
 
 def decode_unread(chunk: bytes) -> Mapping[str, Unread]:
     """Nothing from an item that is damaged: an alarm comes a tick later."""
     try:
         rows = json.loads(zlib.decompress(chunk))
-        return {str(key): Unread(str(checkpoint), moment(since)) for key, checkpoint, since in rows}
+        return {str(key): _unread(*row) for key, *row in rows}
     except _DAMAGED:
         return {}
+
+
+def _unread(checkpoint: str, since: int | None, quiet_until: int | None = None) -> Unread:
+    """Version 0.2 wrote no more than the first two, and takes what has three for damaged."""
+    return Unread(
+        str(checkpoint),
+        None if since is None else moment(since),
+        None if quiet_until is None else moment(quiet_until),
+    )
 
 
 def millis(at: datetime) -> int:

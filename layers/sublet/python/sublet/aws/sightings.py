@@ -27,6 +27,8 @@ from sublet.aws.sighting_chunks import (
     millis,
     moment,
 )
+from sublet.aws.sighting_description import ASKED_AT, described_item, described_of
+from sublet.aws.sighting_description import NAME as DESCRIBED
 from sublet.aws.table_errors import named_table_errors, other_key
 from sublet.decisions.announcing import Announcement, What
 from sublet.decisions.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
@@ -35,6 +37,7 @@ from sublet.decisions.unread_shards import Unread
 from sublet.errors import LeaseTableKeyUnexpected
 from sublet.ports import Remembered
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -49,6 +52,7 @@ PROMPTED, TOKEN, AT, AGAIN = "prompted", "token", "at", "looks_again"
 STREAM = "stream"
 ARN, CREATED_AT = "arn", "created_at"
 DEFINITION, OPTIONS = "definition", "options"
+
 ANNOUNCED, WHAT_IS_SAID = "announced ", "what"
 """An item for each worker id: they join and leave at the same moments, and none is to wait for another's write."""
 
@@ -86,6 +90,7 @@ class DynamoDbSightingStore:
             int(last.get(ROUND, {}).get("N", 0)),
             _definition(items.get(DEFINITION)),
             _announced(items),
+            *described_of(items.get(DESCRIBED)),
         )
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
@@ -102,6 +107,17 @@ class DynamoDbSightingStore:
         names = {"#arn": ARN, "#created_at": CREATED_AT}
         stands = "#arn = :arn AND #created_at = :created_at"
         return self._put_if(item, stands, names, _named(_identity_columns(instead_of))) is None
+
+    def begin_describing(self, now: datetime, seen: Remembered) -> bool:
+        item = described_item(seen.placement, now)
+        if seen.asked_at is None:
+            return self._put_if(item, "attribute_not_exists(#asked_at)", {"#asked_at": ASKED_AT}) is None
+        before = {":asked_at": {"N": str(millis(seen.asked_at))}}
+        return self._put_if(item, "#asked_at = :asked_at", {"#asked_at": ASKED_AT}, before) is None
+
+    def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
+        with self._named_errors():
+            self._client.put_item(TableName=self._table, Item=described_item(placement, asked_at))
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
         """A refusal by what this very call has written is none: its response got lost, and botocore repeated it."""

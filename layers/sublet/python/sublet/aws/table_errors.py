@@ -16,6 +16,12 @@ from sublet.errors import (
     LeaseTableUnavailable,
     SubletError,
 )
+from sublet.protocol.lease_row import LEASE_KEY
+
+RESTORE = (
+    "If it was deleted, restore it from the backup that DynamoDB has made of it (docs/operations.md, "
+    '"A lease table that is gone"): an empty one begins at start_position'
+)
 
 
 @contextmanager
@@ -39,8 +45,9 @@ def named_table_errors(what: str, table: str, key: str) -> Iterator[None]:
 def _named(error: ClientError, what: str, table: str, key: str) -> SubletError | None:
     code = code_of(error)
     if code == "ResourceNotFoundException":
+        advice = f". {RESTORE}" if key == LEASE_KEY else ""
         return LeaseTableNotFound(
-            f"there is no {what} {table} in this account and region; `sublet run` or the stack creates it"
+            f"there is no {what} {table} in this account and region; `sublet run` or the stack creates it{advice}"
         )
     if code == "ValidationException" and " key" in str(error):
         return LeaseTableKeyUnexpected(other_key(what, table, key, str(error)))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from sublet.cli.command import Command
@@ -36,9 +38,12 @@ OPTIONS = {
     "handler": "module:function",
 }
 
-CDK = "aws-cdk@2"
-"""On npm. Its 3.0.0, which npx would take, is older than the 2.x of today: it cannot read what a new aws-cdk-lib writes
-(cloud assembly schema 43, where 2.275 writes 55). The package `cdk`, which npx would take otherwise, lags behind as well.
+COMMAND_LINE = "sublet"
+"""The context key that sublet_cdk reads in place of all others."""
+
+CDK_VERSION = "2.1148.1"
+"""Of aws-cdk on npm, the CDK's command line, as the repository's own package.json has it. Not npm's `latest`: what runs with your
+credentials does not change by itself. It reads what aws-cdk-lib 2.275 and earlier ones write (cloud assembly schema 55).
 """
 
 
@@ -54,6 +59,12 @@ def add_arguments(name: str, does: str) -> Callable[[ArgumentParser], None]:
             parser.add_argument("--" + option.replace("_", "-"), metavar="TEXT", help=meaning)
         parser.add_argument(
             "--set", metavar="NAME=VALUE", action="append", default=[], help="anything else, by its name"
+        )
+        parser.add_argument(
+            "--cdk-version",
+            metavar="VERSION",
+            default=CDK_VERSION,
+            help=f"of aws-cdk on npm; a newer aws-cdk-lib may need a newer one than {CDK_VERSION}",
         )
         parser.add_argument("cdk", nargs="*", metavar="-- CDK", help="more of cdk's own options")
         parser.set_defaults(verb=name)
@@ -74,9 +85,26 @@ def cdk_command(options: Namespace) -> list[str]:
         if not equals:
             raise SettingsError("--set", pair, "NAME=VALUE")
         given[name] = value
+    _check_context(options.cdk)
     app = shlex.join([sys.executable, "-m", "sublet_cdk.app"])
-    context = [word for name, value in given.items() for word in ("--context", f"{name}={value}")]
-    return [*(_npx(), "--yes", "--package", CDK, "cdk"), options.verb, "--app", app, *context, *options.cdk]
+    # One key for all of it: a cdk.json in this folder may have others, which are another app's.
+    context = ("--context", f"{COMMAND_LINE}={json.dumps(given)}")
+    return [
+        *(_npx(), "--yes", "--package", f"aws-cdk@{options.cdk_version}", "cdk"),
+        options.verb,
+        "--app",
+        app,
+        *context,
+        *options.cdk,
+    ]
+
+
+def _check_context(cdk: Sequence[str]) -> None:
+    """CDK's own keys have a colon, a slash or an @ in them. One of ours would be passed over."""
+    options = re.finditer(r"(?:^|\0)(?:-c|--context)(?:=|\0)?([^\0=]+)=", "\0".join(cdk))
+    for name in (option[1] for option in options):
+        if not set(name) & set(":/@"):
+            raise SettingsError("--context", name, f"no context of cdk's; it is given as --set {name}=VALUE")
 
 
 def _npx() -> str:

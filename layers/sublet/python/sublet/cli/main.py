@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from sublet import __version__
 from sublet.cli import deploy, leases, pipeline, redrive, run
 from sublet.cli.command import Command
+from sublet.cli.unrecognized import unrecognized
 from sublet.errors import SubletError
 
 COMMANDS: tuple[Command, ...] = (
@@ -24,7 +25,9 @@ COMMANDS: tuple[Command, ...] = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: a command's own, or 2 with one sentence on standard error."""
-    options = parser().parse_args(arguments)
+    options, unknown = parser().parse_known_args(arguments)
+    if unknown:
+        options.parser.error(unrecognized(unknown, options.parser))
     try:
         return int(options.command.run(options))
     except SubletError as problem:
@@ -42,6 +45,6 @@ def parser() -> ArgumentParser:
     subparsers = program.add_subparsers(required=True, metavar="COMMAND", title="commands")
     for command in COMMANDS:
         subparser = subparsers.add_parser(command.name, help=command.summary)
-        subparser.set_defaults(command=command)
+        subparser.set_defaults(command=command, parser=subparser)
         command.add_arguments(subparser)
     return program

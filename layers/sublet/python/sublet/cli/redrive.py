@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.cli.command import Command
-from sublet.cli.settings_options import add_setting, option_of, settings_of
+from sublet.cli.settings_options import add_setting, settings_of
 from sublet.errors import SettingsError
 from sublet.ports import GIVEN_FOR
-from sublet.settings import DEFINITIONS
+from sublet.settings import DEFINITIONS, HandlerContract
+from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
     from sublet.engine.redrive import Redriven
@@ -26,14 +28,25 @@ Hand the records that an application has set aside to its handler once more: fro
 shard. What the handler does is removed; what fails again stays, and so does what other applications have put there. Each batch is
 handed over whole, once; at least once, as ever. It exits with 1 when anything stays.
 
+Records that follow on these in their shard may have been handled long ago: see "What a redrive brings" in docs/handlers.md for
+what that means for a handler, which can tell by batch.is_redrive.
+
 A queue's messages are hidden from others for 15 minutes at most meanwhile; it also asks the queue how many were hidden
-before (sqs:GetQueueAttributes)."""
+before (sqs:GetQueueAttributes). A FIFO queue gives ten batches of a shard at a time: once ten of them stay, no more can be had,
+and the shards are named."""
 
 EXAMPLES = """\
 examples:
   sublet redrive --from arn:aws:sqs:eu-west-1:123456789012:given-up --dry-run \\
       --application orders-audit --stream orders --handler orders:handle
   sublet redrive --from arn:aws:s3:::given-up/sublet --application orders-audit --stream orders --handler orders:handle"""
+
+TOLD_BY = {
+    HandlerContract.BATCH: "batch.is_redrive",
+    HandlerContract.LAMBDA_EVENT: 'getattr(context, "is_redrive", False)',
+    HandlerContract.RECORD_PROCESSOR: "process_records_input.is_redrive, from version 2 of kclpy on",
+}
+"""How a handler of each contract can know that a batch is redriven."""
 
 SETTINGS = ("application", "stream", "handler", "handler_contract", "checkpointing", "log_exceptions")
 
@@ -66,26 +79,36 @@ def destination(text: str) -> str:
 
 def redrive(options: Namespace) -> int:
     from sublet.aws.failure_destinations import set_aside_store
-    from sublet.aws.log import PowertoolsLog
     from sublet.engine.redrive import Redrive
     from sublet.handlers.load import load_handler
     from sublet.system.clock import SystemClock
+    from sublet.system.python_log import PythonLog
 
     settings = settings_of(options, os.environ)
     if settings.on_failure is None:
-        raise SettingsError("on_failure", None, f"required; give --from, or set {option_of('on_failure')}")
+        raise SettingsError("on_failure", None, f"required; give --from, or set {variable_of('on_failure')}")
     store = set_aside_store(settings.on_failure)
     if store is None:
         raise SettingsError(
             "on_failure", settings.on_failure, "a redrive is from a queue or a bucket: a topic keeps nothing"
         )
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
     handler = load_handler(settings.handler, settings)
+    print(f"sublet: {note(settings.handler_contract)}", file=sys.stderr, flush=True)
     with shown() as show:
-        log = PowertoolsLog("redrive")
+        log = PythonLog("sublet.redrive")
         done = Redrive(store, handler, settings, SystemClock(), log, show, dry_run=options.dry_run).run()
     print(said(done, dry_run=options.dry_run))
-    return 1 if done.stays and not options.dry_run else 0
+    return 1 if (done.stays or done.is_shared) and not options.dry_run else 0
+
+
+def note(contract: HandlerContract) -> str:
+    """What no redrive can see, and its user has to know: the handler returns, whatever it has done."""
+    return (
+        "these records lie before what the handler has done since. One that leaves out what is before a position of its own "
+        f"skips them, and they are removed all the same: it must look at {TOLD_BY[contract]}"
+    )
 
 
 def said(done: Redriven, *, dry_run: bool) -> str:
@@ -98,9 +121,26 @@ def said(done: Redriven, *, dry_run: bool) -> str:
         text += f"for {minutes} minutes at most if it was a redrive"
     if done.failed:
         text += f"; {done.failed:,} batches failed again and stay"
+    if done.changed:
+        text += f"; {done.changed:,} are handled, but stay, since they were set aside again or given to others meanwhile"
     if done.foreign:
         text += f"; {done.foreign:,} are other applications' or cannot be read, and stay"
+    if done.held_back:
+        text += f"; {_behind(done)}"
+    if done.is_shared:
+        text += (
+            "; another redrive is removing what this one handles, which has stopped and leaves the rest to it"
+        )
     return text
+
+
+def _behind(done: Redriven) -> str:
+    many = f"about {done.behind:,} batches" if done.behind else "what may be"
+    return (
+        f"{many} behind the ten that stay of {', '.join(done.held_back)} could not be had: a FIFO queue gives no more of a "
+        "message group. Mend the handler for those first, or give the queue a dead-letter queue, which takes what is received "
+        "too often"
+    )
 
 
 @contextmanager
@@ -121,7 +161,7 @@ def shown() -> Iterator[Callable[[Redriven], None]]:
                 task,
                 description=words,
                 total=so_far.batches - so_far.foreign,
-                completed=so_far.done + so_far.failed,
+                completed=so_far.done + so_far.failed + so_far.changed,
             )
 
         yield show

@@ -64,7 +64,9 @@ def run_consumer(options: Namespace) -> int:
         settings.handler, settings
     )  # what cannot be loaded is refused before AWS is asked for anything
     tasks = ThreadTasks()
-    told = stops(tasks)
+    told = stops(
+        tasks
+    )  # whose end nobody tells: what the handler has Python do at its exit is within drain_timeout too
     running: list[ConsumerProcess] = []
     stop_at_signals(
         told, settings.drain_timeout, tasks, lambda: [left for process in running for left in process.left()]
@@ -83,8 +85,6 @@ def run_consumer(options: Namespace) -> int:
     except ProcessSpent as spent:
         _say(str(spent))
         end_process(SPENT)
-    finally:
-        told.is_over.set()
     if process.has_hung_calls:
         end_process(0)
     return 0

@@ -1,139 +1,246 @@
 """What has become of one shard's records that were handed out: under way, done, or to come again.
 
-Records are numbered from 0 on in their order. A delivery is a number and an attempt: when a record is to come again, the delivery
-that was out is void, and what is said of it afterwards counts for nothing. Order holds within a key: a record that comes again
-brings with it what was out, or would be next, of its key.
+Records are numbered from 0 on in their order. A delivery is a number and which time it was handed out: when a record is to come
+again, the delivery that was out is void, and what is said of it afterwards counts for nothing. Order holds within a key: a record
+that comes again brings with it what was out, or would be next, of its key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
-
-from sublet.decisions.finished_prefix import FinishedPrefix
 
 
-class Out(NamedTuple):
-    """A delivery under way. `until`: it comes again if nothing has been said of it by then."""
+class Out(Struct, frozen=True, gc=False):
+    """A delivery under way.
+
+    times    how often the record has been handed out
+    attempt  1, and one more each time that it was put back or forgotten itself; with an earlier one of its key does not count
+    until    it comes again if nothing has been said of it by then
+    """
 
     key: str
+    times: int
     attempt: int
     until: datetime
 
 
-class Held(NamedTuple):
-    """Records of one key that are not to be handed out before the moment, in order."""
+class Tried(NamedTuple):
+    """What is known of a record that has been out: how often, and what its next attempt is."""
 
-    until: datetime
-    numbers: tuple[int, ...]
+    times: int
+    attempt: int
 
 
-class Acknowledging(Struct, frozen=True):
-    """out       by number, the one whose time is over first before all others
-    held      by key; a key that is here is handed out nothing of
-    attempts  by number, of those that have been out and are not now
+NEVER = Tried(0, 1)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Records of one key that come again, in order. `until`: not before this moment; None: at once."""
+
+    numbers: deque[int]
+    until: datetime | None
+
+
+class Acknowledging:
+    """It changes in place, unlike other values: any number of records may be out, and each ack of a frozen value would copy them
+    all. What a change costs does not depend on how many are out, but for those of the same key.
+
+    finished  the first so many are done, and the one after them is not
+    out       by number, the one whose time is over first before all others
     """
 
-    finished: FinishedPrefix = FinishedPrefix()
-    out: Mapping[int, Out] = {}
-    held: Mapping[str, Held] = {}
-    attempts: Mapping[int, int] = {}
+    def __init__(self) -> None:
+        self.finished = 0
+        self.out: dict[int, Out] = {}
+        self._beyond: set[int] = set()
+        """Done, after one that is not."""
+        self._out_of: dict[str, set[int]] = {}
+        self._waiting: dict[str, Waiting] = {}
+        """Not empty. A key that is here has none out that is later than the first of these."""
+        self._due: list[tuple[datetime, str]] = []
+        """A heap of what waits until a moment, and of what did."""
+        self._ready: list[tuple[int, str]] = []
+        """A heap of what comes again at once, and of what did."""
+        self._tried: dict[int, Tried] = {}
+        """Of those that wait, and perhaps of some that are out again."""
 
-    @property
-    def is_idle(self) -> bool:
-        """Nothing is out, and nothing is to come again."""
-        return not self.out and not self.held
-
-    @property
-    def next_at(self) -> datetime | None:
-        """When the next record is to come again, if nobody says anything until then."""
-        moments = [held.until for held in self.held.values()]
-        first = next(iter(self.out.values()), None)
-        return min([*moments, first.until] if first is not None else moments, default=None)
-
-    def hand_out(self, number: int, key: str, until: datetime) -> Acknowledging:
-        """The next record of a key that is not held. `until` is not before that of any that is out."""
-        attempt = self.attempts.get(number, 0) + 1
-        attempts = {n: a for n, a in self.attempts.items() if n != number} if attempt > 1 else self.attempts
-        out = {**self.out, number: Out(key, attempt, until)}
-        return Acknowledging(self.finished, out, self.held, attempts)
-
-    def hand_out_row(self, start: int, done: int, keys: Sequence[str], until: datetime) -> Acknowledging:
-        """Records that have never been out, one after the other, while no key is held: those up to `done` are done already, and
-        of the rest these are the keys."""
-        out = {number: Out(key, 1, until) for number, key in enumerate(keys, done)}
-        finished = self.finished.finish(start, done)
-        return Acknowledging(finished, {**self.out, **out}, self.held, self.attempts)
-
-    def hold(self, number: int, key: str) -> Acknowledging:
-        """It is the next of a key that is held: it waits with the others."""
-        held = self.held[key]
-        return replace(
-            self, held={**self.held, key: held._replace(numbers=tuple(sorted((*held.numbers, number))))}
-        )
-
-    def is_out(self, number: int, attempt: int) -> bool:
+    def is_out(self, number: int, times: int) -> bool:
         """Whether this delivery is under way. If not, it is done already, or void."""
         known = self.out.get(number)
-        return known is not None and known.attempt == attempt
+        return known is not None and known.times == times
 
-    def ack(self, number: int, attempt: int) -> Acknowledging | None:
-        """This record alone is done. None: that delivery is not under way any more, and nothing changes."""
-        if not self.is_out(number, attempt):
-            return None
-        out = dict(self.out)
-        del out[number]
-        return Acknowledging(self.finished.finish(number, number + 1), out, self.held, self.attempts)
+    def is_done(self, number: int) -> bool:
+        return number < self.finished or number in self._beyond
 
-    def nak(self, number: int, attempt: int, again_at: datetime) -> Acknowledging | None:
+    @property
+    def is_in_order(self) -> bool:
+        """Nothing is to come again, now or later, but what may yet be forgotten."""
+        return not self._waiting
+
+    def next_at(self) -> datetime | None:
+        """When the next record is to come again, if nobody says anything until then."""
+        while self._due and not self._is_due_then(*self._due[0]):
+            heappop(self._due)
+        first = next(iter(self.out.values()), None)
+        moments = [] if first is None else [first.until]
+        return min([*moments, self._due[0][0]] if self._due else moments, default=None)
+
+    def next_again(self) -> int | None:
+        """The lowest that is to be handed out again at once."""
+        while self._ready:
+            number, key = self._ready[0]
+            waiting = self._waiting.get(key)
+            if waiting is not None and waiting.until is None and waiting.numbers[0] == number:
+                return number
+            heappop(self._ready)
+        return None
+
+    def waits(self, key: str) -> bool:
+        """Whether records of this key wait, so that a new one has to wait behind them."""
+        return key in self._waiting
+
+    def wait(self, number: int, key: str) -> None:
+        """It is the next of a key that waits."""
+        waiting = self._waiting[key]
+        waiting.numbers.append(number)
+        if waiting.until is None:
+            heappush(self._ready, (number, key))
+
+    def hand_out(self, number: int, key: str, until: datetime) -> Out:
+        """The next record of a key: one that waits no longer, or of a key of which none waits. `until` is not before that of any
+        that is out."""
+        if (waiting := self._waiting.get(key)) is not None:
+            waiting.numbers.popleft()
+            if not waiting.numbers:
+                del self._waiting[key]
+        tried = self._tried.get(number, NEVER)
+        handed = self.out[number] = Out(key, tried.times + 1, tried.attempt, until)
+        self._out_of.setdefault(key, set()).add(number)
+        self._tried.pop(number, None)
+        return handed
+
+    def hand_out_row(self, start: int, done: int, keys: Sequence[str], until: datetime) -> None:
+        """Records that have never been out, one after the other, while no key waits: those up to `done` are done already, and
+        of the rest these are the keys."""
+        self._finish(start, done)
+        for number, key in enumerate(keys, done):
+            self.out[number] = Out(key, 1, 1, until)
+            self._out_of.setdefault(key, set()).add(number)
+
+    def ack(self, number: int, times: int) -> bool:
+        """This record alone is done. False: that delivery is not under way any more, and nothing changes."""
+        known = self.out.get(number)
+        if known is None or known.times != times:
+            return False
+        self._finish(number, number + 1)
+        self._leave(number, known.key)
+        if self._tried:
+            self._tried.pop(number, None)
+        return True
+
+    def nak(self, number: int, times: int, again_at: datetime) -> bool:
         """It comes again, not before the moment, nor that of another of its key that waits; what is out of its key and later is
         void, and comes again after it.
         """
-        if not self.is_out(number, attempt):
-            return None
+        if not self.is_out(number, times):
+            return False
         key = self.out[number].key
-        again = {n: o for n, o in self.out.items() if n >= number and o.key == key}
-        known = self.held.get(key)
-        waiting = () if known is None else known.numbers
-        until = again_at if known is None else max(again_at, known.until)
-        return replace(
-            self,
-            out={n: o for n, o in self.out.items() if n not in again},
-            held={**self.held, key: Held(until, tuple(sorted((*again, *waiting))))},
-            attempts={**self.attempts, **{n: o.attempt for n, o in again.items()}},
-        )
+        void = sorted(one for one in self._out_of[key] if one >= number)
+        waiting = self._waiting.setdefault(key, Waiting(deque(), None))
+        for one in reversed(void):  # all of them before those that wait
+            out = self.out[one]
+            self._tried[one] = Tried(out.times, out.attempt + (one == number))
+            waiting.numbers.appendleft(one)
+            self._leave(one, key)
+        waiting.until = again_at if waiting.until is None else max(again_at, waiting.until)
+        heappush(self._due, (waiting.until, key))
+        return True
 
-    def in_progress(self, number: int, attempt: int, until: datetime) -> Acknowledging | None:
+    def in_progress(self, number: int, times: int, until: datetime) -> bool:
         """It takes longer; `until` is not before that of any that is out."""
-        if not self.is_out(number, attempt):
-            return None
-        out = {n: o for n, o in self.out.items() if n != number}
-        return replace(self, out={**out, number: self.out[number]._replace(until=until)})
+        if not self.is_out(number, times):
+            return False
+        known = self.out[number]
+        self._tried[number] = Tried(times, known.attempt)  # before it is nowhere for a moment: see mend
+        del self.out[number]
+        self.out[number] = Out(known.key, times, known.attempt, until)
+        return True
 
-    def forget(self, now: datetime) -> tuple[Acknowledging, tuple[int, ...]]:
-        """What nothing has been said of in time comes again at once. With the numbers of those, in order."""
-        overdue = [n for n, o in self.out.items() if o.until <= now] if self._is_any_overdue(now) else []
-        after = self
-        for number in sorted(
-            overdue
-        ):  # one that is void since an earlier one of its key comes again with that
-            after = (
-                after.nak(number, after.out[number].attempt, now) or after if number in after.out else after
-            )
-        return after, tuple(sorted(overdue))
+    def look(self, now: datetime) -> list[int]:
+        """Have what is due come again. The numbers of those of which nothing was said in time, which do so at once."""
+        forgotten = self._overdue(now)
+        for number in forgotten:  # of a key the first brings the others
+            if (out := self.out.get(number)) is not None:
+                self.nak(number, out.times, now)
+        while self._due and self._due[0][0] <= now:
+            until, key = heappop(self._due)
+            if self._is_due_then(until, key):
+                self._waiting[key].until = None
+                for number in self._waiting[key].numbers:
+                    heappush(self._ready, (number, key))
+        return forgotten
 
-    def _is_any_overdue(self, now: datetime) -> bool:
-        first = next(iter(self.out.values()), None)
-        return first is not None and first.until <= now
+    def mend(self, upcoming: int, key_of: Callable[[int], str]) -> None:
+        """After a change that an exception has cut in two. What is before `upcoming`, and neither done nor out, comes again."""
+        self._finish(self.finished, self.finished)
+        self.out = {number: out for number, out in self.out.items() if not self.is_done(number)}
+        known = {key: waiting.until for key, waiting in self._waiting.items()}
+        self._waiting, self._out_of, self._due, self._ready = {}, {}, [], []
+        for number in range(self.finished, upcoming):
+            if self.is_done(number):
+                continue
+            out = self.out.get(number)
+            key = key_of(number) if out is None else out.key
+            if out is not None and key not in self._waiting:
+                self._out_of.setdefault(key, set()).add(number)
+                continue
+            if out is not None:
+                self._tried[number] = Tried(out.times, out.attempt)
+                del self.out[number]
+            self._tried.setdefault(number, Tried(1, 1))
+            self._waiting.setdefault(key, Waiting(deque(), known.get(key))).numbers.append(number)
+        for key, waiting in self._waiting.items():
+            if waiting.until is None:
+                self._ready += [(number, key) for number in waiting.numbers]
+            else:
+                self._due.append((waiting.until, key))
+        heapify(self._ready)
+        heapify(self._due)
 
-    def come_again(self, now: datetime) -> tuple[Acknowledging, tuple[int, ...]]:
-        """What is held no longer. With its numbers, in order, to be handed out before what is new."""
-        due = {key: held for key, held in self.held.items() if held.until <= now}
-        if not due:
-            return self, ()
-        numbers = sorted(number for held in due.values() for number in held.numbers)
-        return replace(self, held={k: h for k, h in self.held.items() if k not in due}), tuple(numbers)
+    def _overdue(self, now: datetime) -> list[int]:
+        overdue = []
+        for number, out in self.out.items():
+            if out.until > now:
+                break
+            overdue.append(number)
+        return sorted(overdue)
+
+    def _is_due_then(self, until: datetime, key: str) -> bool:
+        waiting = self._waiting.get(key)
+        return waiting is not None and waiting.until == until
+
+    def _leave(self, number: int, key: str) -> None:
+        """It is out no more."""
+        del self.out[number]
+        of_key = self._out_of[key]
+        of_key.discard(number)
+        if not of_key:
+            del self._out_of[key]
+
+    def _finish(self, start: int, end: int) -> None:
+        """Those from `start` up to `end` are done."""
+        if start == self.finished and not self._beyond:  # in order, as nearly always
+            self.finished = end
+            return
+        self._beyond.update(range(max(start, self.finished), end))
+        while self.finished in self._beyond:
+            self._beyond.discard(self.finished)
+            self.finished += 1

@@ -36,6 +36,10 @@ ASKED_FOR = timedelta(seconds=5)
 """How long an owner that looks each second is given to leave what it is asked for; then it is stolen."""
 
 
+JOINS_AGAIN_AFTER, JOINS_AGAIN_MAX = timedelta(seconds=1), timedelta(seconds=5)
+"""Doubled from the first to the second: Kinesis answers a whole account's questions about its streams twenty times a second."""
+
+
 class What(StrEnum):
     JOINS = "joins"
     ASKS = "asks"
@@ -153,6 +157,11 @@ def heard_within(
 def asked_for(settings: Settings) -> timedelta:
     """How long what is asked for is waited for. A steal is made for what was seen, and holds for a failover_time."""
     return min(ASKED_FOR, settings.failover_time / 2)
+
+
+def joins_again_after(failures: int) -> timedelta:
+    """What a program waits that could not join so often in a row, since AWS could not be reached."""
+    return min(JOINS_AGAIN_AFTER * (1 << min(failures - 1, 30)), JOINS_AGAIN_MAX)
 
 
 class AmongOthers(Struct, frozen=True):

@@ -7,7 +7,7 @@ call that hangs counts too.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import IntEnum
 
 from sublet.protocol.lease import Lease
@@ -30,6 +30,15 @@ class Caution(IntEnum):
 
 def caution(lease: Lease) -> Caution:
     return Caution(min(lease.crashes, Caution.PAUSES))
+
+
+def careful_until(lease: Lease, now: datetime, settings: Settings) -> datetime:
+    """Until when what is finished is checkpointed at once, by a reading that begins now; `now` if no owner has crashed.
+
+    The first checkpoint clears the row of its crashes, but what kills may be further on: as far as the owner that died had got
+    since its last checkpoint, which was less than a checkpoint_interval before.
+    """
+    return now + settings.checkpoint_interval if caution(lease) >= Caution.CHECKPOINT_EACH_BATCH else now
 
 
 def crashes_by_hanging(lease: Lease) -> int:

@@ -130,12 +130,14 @@ class Course:
     in_a_row   failed calls and refusals of the destination in this window since anything was finished
     is_tired   the last call failed, or the last refusal came, and nobody has waited since
     is_refused the destination has refused what is to be set aside first
+    is_narrowed a call with more than what is left to be called first has failed, and been split
     """
 
     runs: tuple[Run, ...]
     in_a_row: int = 0
     is_tired: bool = False
     is_refused: bool = False
+    is_narrowed: bool = False
 
     @property
     def attempts(self) -> int:
@@ -143,18 +145,22 @@ class Course:
         return self.runs[0].attempts if self.runs else 0
 
 
-def begin(count: int, settings: Settings, attempts: int = 0, crashes: int = 0, tried: int = 1) -> Course:
+def begin(count: int, settings: Settings, attempts: int = 0, crashes: int = 0, tried: int = 0) -> Course:
     """A batch of `count` records. `attempts` and `crashes` are what is known of its first record from before, and `attempts` of
-    the first `tried`: what has joined them since is called after them, with all its own.
+    the first `tried` (0: nobody knows of more than the first): what has joined them since is called after them, with all its own.
+    With bisect, and no attempt yet, `tried` is how far a window before this one had narrowed the batch down.
 
     Crashes may have been a neighbour's, so they are no attempts by themselves: see `is_noted_before`.
     """
     if not settings.bisect_batch_on_function_error:
-        known = min(tried, count) if attempts else count
+        known = min(max(tried, 1), count) if attempts else count
         joined = (Run(known, count),) if known < count else ()
         return Course((Run(0, known, attempts), *joined))
-    size = 1 if attempts else max(1, count >> NARROWED_BY * crashes)
-    return Course(_from_first(count, size, attempts))
+    if attempts:
+        return Course(_from_first(count, 1, attempts))
+    size = max(1, count >> NARROWED_BY * crashes)
+    is_narrowed = 0 < tried <= size
+    return Course(_from_first(count, tried if is_narrowed else size, 0), is_narrowed=is_narrowed)
 
 
 def is_noted_before(run: Run, crashes: int, settings: Settings) -> bool:
@@ -225,24 +231,25 @@ def after_call(course: Course, answer: Answer, settings: Settings) -> Course:
     again. Both are ESM's rules.
     """
     first, following = course.runs[0], course.runs[1:]
+    narrowed = course.is_narrowed
     if answer.done >= first.size:
-        return Course(following)
+        return Course(following, is_narrowed=narrowed)
     if answer.done > 0:
         rest = Run(first.start + answer.done, first.end)
-        return Course((rest, *following), in_a_row=1, is_tired=True)
+        return Course((rest, *following), in_a_row=1, is_tired=True, is_narrowed=narrowed)
     if settings.bisect_batch_on_function_error and answer.has_raised and first.size > 1:
         middle = first.start + first.size // 2
         halves = Run(first.start, middle), Run(middle, first.end)
-        return Course((*halves, *following), course.in_a_row)
+        return Course((*halves, *following), course.in_a_row, is_narrowed=True)
     again = first._replace(attempts=first.attempts + 1)
-    return Course((again, *following), course.in_a_row + 1, is_tired=True)
+    return Course((again, *following), course.in_a_row + 1, is_tired=True, is_narrowed=narrowed)
 
 
 def after_setting_aside(course: Course, run: Run) -> Course:
     """The destination has them. `run` is the first one left, or its beginning."""
     first, following = course.runs[0], course.runs[1:]
     rest = (first._replace(start=run.end),) if run.end < first.end else ()
-    return Course((*rest, *following))
+    return Course((*rest, *following), is_narrowed=course.is_narrowed)
 
 
 def after_refusal(course: Course) -> Course:

@@ -1,7 +1,7 @@
 """What is finished of a row of things that are finished out of order: its longest finished beginning, and the pieces beyond it.
 
-Only the beginning can be checkpointed. A piece beyond it counts when the gap before it is closed; until then it is handled again
-by whoever goes on with the shard after us.
+Only the beginning can be checkpointed. A piece beyond it counts when the gap before it is closed; until then whoever goes on with
+the shard after us knows of it by what is noted beside the checkpoint (`protocol.finished_ahead`), or handles it again.
 """
 
 from __future__ import annotations

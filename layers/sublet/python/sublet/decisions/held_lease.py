@@ -135,6 +135,8 @@ def after_write(
             replace(holding, tenure=Tenure.LOST), Verdict.LOST, is_done=False, then=Then.NOTHING
         )
     after = _at(holding, write, row, applied)
+    if verdict is Verdict.MOVED and after.moves == holding.moves:  # by a write of ours, whose answer got lost
+        verdict, to = Verdict.WRITE_AGAIN, TRANSITIONS[Verdict.WRITE_AGAIN]
     if verdict in _WRITTEN:
         tenure = TENURE_AFTER.get(write.kind, holding.tenure)
         return AfterWrite(replace(after, written_at=sent_at, tenure=tenure), verdict, to.is_done, to.then)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from zlib import crc32
 
+from sublet.protocol.finished_ahead import lane_of
 from sublet.protocol.records import UserRecord
 
 
@@ -12,5 +12,5 @@ def lanes_of(records: Sequence[UserRecord], count: int) -> list[list[int]]:
     """At most `count` lanes of records by their places, each in order; a partition key is in one of them."""
     lanes: list[list[int]] = [[] for _ in range(count)]
     for place, record in enumerate(records):
-        lanes[crc32(record.partition_key.encode()) % count].append(place)
+        lanes[lane_of(record.order_key, count)].append(place)
     return [lane for lane in lanes if lane]

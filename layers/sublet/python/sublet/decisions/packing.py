@@ -39,6 +39,7 @@ class WorkerItem:
     dispatched_at  when it was packed; None in an item of version 0.1
     leases_max     leases that its worker may hold at once, where `max_leases_for_worker` could be exceeded by the
                    children of what it ends; None: only `leases_per_worker` binds it
+    auto_seen_at   when the stream was last seen to distribute records itself, by Kinesis' clock
     """
 
     item_id: str
@@ -47,6 +48,7 @@ class WorkerItem:
     windows_left: int
     dispatched_at: datetime | None = None
     leases_max: int | None = None
+    auto_seen_at: datetime | None = None
 
 
 def pack(
@@ -56,6 +58,7 @@ def pack(
     now: datetime | None = None,
     *,
     may_grow: bool = True,
+    auto_seen_at: datetime | None = None,
 ) -> tuple[WorkerItem, ...]:
     """As few worker items as `leases_per_worker` allows, equally full: 11 leases are 6 and 5, not 10 and 1.
 
@@ -74,6 +77,7 @@ def pack(
             settings.windows_per_execution,
             now,
             None if may_grow else len(together),
+            auto_seen_at,
         )
         for worker_id, of_worker in by_worker.items()
         for together in _groups(of_worker, settings.leases_per_worker)

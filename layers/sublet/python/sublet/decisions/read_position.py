@@ -43,7 +43,10 @@ class IteratorType(StrEnum):
 
 
 class ReadPosition(Struct, frozen=True):
-    """The arguments of GetShardIterator. `sequence_number` goes with the last two types, `at` (UTC-aware) with AT_TIMESTAMP."""
+    """The arguments of GetShardIterator. `sequence_number` goes with the last two types, `at` (UTC-aware) with AT_TIMESTAMP.
+
+    A `sequence_number` beside `at`: one that the shard must have given, as for the other types. A moment alone fits any stream.
+    """
 
     type: IteratorType
     sequence_number: str | None = None
@@ -111,14 +114,16 @@ def may_have_lost(lease: Lease, first: StreamRecord | None, now: datetime) -> bo
     """Whether records after the checkpoint may have been trimmed unread. `first`: the first stream record read; None where there
     was none up to the tip, or to the shard's end.
 
-    Opened AT_SEQUENCE_NUMBER, Kinesis gives the checkpointed record again; if it does not, that one has been trimmed.
-    Only on a shard that was known to be caught up less than the shortest retention ago is nothing lost all the same.
+    Opened AT_SEQUENCE_NUMBER, Kinesis gives the checkpointed record again; if it does not, that one has been trimmed. Opened at a
+    moment since which alone there may be any, it need not give it: then the record is to be asked for.
+    Only on a shard in which nothing was left to be read less than the shortest retention ago is nothing lost in any case.
     """
     if not lease.checkpoint.is_sequence_number:
         return False
-    if first is not None and first.sequence_number == lease.checkpoint.sequence_number:
+    if first is not None and int(first.sequence_number) <= int(lease.checkpoint.sequence_number):
         return False
-    return lease.caught_up_at is None or now - lease.caught_up_at >= SHORTEST_RETENTION - CLOCKS_DIFFER_BY
+    known = max((at for at in (lease.caught_up_at, lease.quiet_until) if at is not None), default=None)
+    return known is None or now - known >= SHORTEST_RETENTION - CLOCKS_DIFFER_BY
 
 
 def shows_what_follows(page: Page) -> bool:
@@ -160,9 +165,10 @@ NOTHING_READ = Kept()
 
 
 def after_page(kept: Kept, page: Page, polled_at: datetime) -> Kept:
-    """With a page that `shows_what_follows`, polled at this moment."""
+    """With a page that `shows_what_follows`, polled at this moment; by the service's clock where it tells."""
     last = page.records[-1].sequence_number if page.records else kept.last
-    return Kept(last, polled_at - page.millis_behind_latest * MILLISECOND, kept.asked_at)
+    at = page.answered_at or polled_at
+    return Kept(last, at - page.millis_behind_latest * MILLISECOND, kept.asked_at)
 
 
 def not_yet_handled(records: list[UserRecord], checkpoint: Checkpoint) -> list[UserRecord]:

@@ -47,7 +47,7 @@ def judge_refusal(held: Lease, write: LeaseWrite, row: Lease | MalformedRow | No
                 return Verdict.DONE_BEFORE
             return Verdict.MOVED if is_moved and write.moves_to else Verdict.WRITE_AGAIN
         if row.lease_counter == held.lease_counter and is_moved:
-            return Verdict.MOVED
+            return Verdict.MOVED if write.moves_to else Verdict.WRITE_AGAIN
     if row.checkpoint_owner is not None and row.checkpoint_owner == held.actual_owner:
         return Verdict.DRAIN
     return Verdict.LOST

@@ -6,7 +6,7 @@ orphaned and are deleted; in one that was created anew, a checkpoint of the old 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -49,6 +49,17 @@ def suspects(leases: Iterable[Lease], shards: Sequence[Shard]) -> tuple[Suspect,
         ):
             found.append(Suspect(lease, Evidence.BEFORE_ITS_SHARD))
     return tuple(found)
+
+
+def has_strange_shards(leases: Collection[Lease], shards: Iterable[Shard]) -> bool:
+    """Whether an open shard has neither a lease nor a parent with one, though others have: a stream that was created again begins
+    with such shards. One of the same stream may have them too, when its parents' leases are gone, or are not there yet.
+    """
+    leased = {lease.shard_id for lease in leases}
+    return bool(leased) and any(
+        shard.is_open and shard.shard_id not in leased and leased.isdisjoint(shard.parent_shard_ids)
+        for shard in shards
+    )
 
 
 def other_stream(application: str, known: StreamIdentity, found: StreamIdentity) -> StreamNotAdopted:

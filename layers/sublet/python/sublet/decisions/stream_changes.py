@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from sublet.decisions.read_position import LONGEST_RETENTION, SHORTEST_RETENTION
 from sublet.errors import SettingsError
-from sublet.protocol.stream_info import StreamInfo, StreamMode
-from sublet.settings.definition import Allowed, Definition, Elsewhere, any_of_kind
+from sublet.protocol.records import RECORD_MAX
+from sublet.protocol.stream_info import MAX_RECORD_KIB, StreamInfo, StreamMode
+from sublet.settings.definition import Allowed, Definition, Elsewhere, any_of_kind, between
 
 
 class SetMode(Struct, frozen=True):
@@ -32,6 +33,12 @@ class SetRetention(Struct, frozen=True):
     is_longer: bool
 
 
+class SetMaxRecordKib(Struct, frozen=True):
+    """Kinesis' MaxRecordSizeInKiB: of a record's data and partition key."""
+
+    kib: int
+
+
 class SetKey(Struct, frozen=True):
     """Encrypt what comes from now on."""
 
@@ -42,7 +49,7 @@ class RemoveKey(Struct, frozen=True):
     key: str
 
 
-Change = SetMode | SetShards | SetRetention | SetKey | RemoveKey
+Change = SetMode | SetShards | SetRetention | SetMaxRecordKib | SetKey | RemoveKey
 
 
 class StreamOptions(TypedDict, total=False):
@@ -52,15 +59,19 @@ class StreamOptions(TypedDict, total=False):
     mode: StreamMode | None
     retention: timedelta | None
     key: str | None
+    max_record_kib: int | None
 
 
 class Wanted(Struct, frozen=True):
-    """None: as it is. `retention`: whole hours, a day to a year. `key`: a KMS key's id, ARN or alias; empty for no encryption."""
+    """None: as it is. `retention`: whole hours, a day to a year. `key`: a KMS key's id, ARN or alias; empty for no encryption.
+    `max_record_kib`: 1,024 to 10,240.
+    """
 
     shards: int | None = None
     mode: StreamMode | None = None
     retention: timedelta | None = None
     key: str | None = None
+    max_record_kib: int | None = None
 
 
 def _is_retention(retention: timedelta) -> bool:
@@ -75,6 +86,7 @@ _OPTIONS = tuple(
         ("mode", StreamMode, any_of_kind(StreamMode)),
         ("retention", timedelta, Allowed("whole hours, 24 hours to 365 days", _is_retention)),
         ("key", str, any_of_kind(str)),
+        ("max_record_kib", int, between(MAX_RECORD_KIB, RECORD_MAX // 1024)),
     )
 )
 
@@ -100,6 +112,9 @@ def changes(now: StreamInfo, wanted: Wanted) -> tuple[Change, ...]:
     if wanted.retention not in (None, now.retention):
         assert wanted.retention is not None
         planned.append(SetRetention(wanted.retention, wanted.retention > now.retention))
+    if wanted.max_record_kib not in (None, now.max_record_kib):
+        assert wanted.max_record_kib is not None
+        planned.append(SetMaxRecordKib(wanted.max_record_kib))
     if wanted.key is not None and wanted.key != (now.key or ""):
         planned.append(SetKey(wanted.key) if wanted.key else RemoveKey(now.key or ""))
     return tuple(planned)

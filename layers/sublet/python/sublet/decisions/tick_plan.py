@@ -26,7 +26,7 @@ from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cl
 from sublet.decisions.liveness import Sighting, is_expired, observe
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
-from sublet.decisions.unread_shards import NONE_UNREAD, Unread, choose_probes
+from sublet.decisions.unread_shards import NONE_UNREAD, Chosen, Unread, choose_probes
 from sublet.errors import SettingsError
 from sublet.protocol.lease import Lease, LeaseScan, shard_id_of
 from sublet.protocol.shard import HashKeyRange, Shard
@@ -54,6 +54,8 @@ class Look(Struct, frozen=True):
     """By which workers of a KCL 3.x tell that they live, wherever they stand."""
     client_version: str | None = None
     """By whose rules these workers work; None: it is not known."""
+    auto_seen_at: datetime | None = None
+    """When a description of the stream last said AUTO, by Kinesis' clock."""
 
 
 class TickPlan(Struct, frozen=True):
@@ -70,7 +72,7 @@ class TickPlan(Struct, frozen=True):
     fleet: Fleet
     reports: ReportPlan
     """Of our own worker ids."""
-    probes: tuple[Lease, ...]
+    probes: Chosen
     """Whose shards are to be asked about, when all else is done: nobody else tells of them."""
     unclaimed_leases: int
     """Leases not ended that nobody alive holds and that nobody is sent for: a catch-up between two ticks is no trouble."""
@@ -130,7 +132,8 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     in_play = [shard for shard in look.shards if shard.is_open or shard.shard_id in unfinished]
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
     return TickPlan(
-        sync, deletions, sightings, dispatched, choices, pack(choices, settings, chance, now, may_grow=may_grow),
+        sync, deletions, sightings, dispatched, choices,
+        pack(choices, settings, chance, now, may_grow=may_grow, auto_seen_at=look.auto_seen_at),
         standing=chosen.standing,
         fleet=fleet,
         reports=plan_reports(fleet, look.reports, now, settings),

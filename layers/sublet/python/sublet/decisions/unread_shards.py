@@ -1,53 +1,127 @@
-"""Shards that nobody reads, and how long there have been records for nobody.
+"""Shards that stand still, as the lease manager can see it: is there a record after the checkpoint, and for how long?
 
 A worker tells of the shards that it reads. Nobody tells of one whose lease nobody holds, or whose holders all fail before their
-first page. The lease manager asks Kinesis about some of those in each tick: is there a record after the checkpoint?
+first page; and what another fleet's worker tells, or a process whose log nobody reads, reaches no alarm. So in each tick the
+lease manager asks Kinesis about some of those whose rows do not show that they were read to the tip lately, held or not.
+
+There are three answers: records wait; nothing follows the checkpoint; or not known, since an empty page that lags proves nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sublet.decisions.chance import Chance
 from sublet.decisions.liveness import Sighting, is_expired
+from sublet.decisions.quiet import MILLISECOND, NOTHING_WALKED, Walked, opened_at, reached_by
 from sublet.decisions.read_position import ReadPosition, after, read_position
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.lease import Lease
+from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import Settings
 
 PROBES_MAX = 10
-"""In one tick, two calls each. An alarm is on the worst: of many shards that stand still it is enough to know some."""
+"""In one tick, of shards that nobody reads. An alarm is on the worst: of many that stand still it is enough to know some."""
+
+HELD_PROBES_MAX = 40
+"""Of those that somebody holds: they may all be well, so that one that is not is to be found among them."""
 
 CAUGHT_UP_LATELY = timedelta(minutes=5)
 
+HELD_CAUGHT_UP_LATELY = timedelta(minutes=2)
+"""Whoever holds a lease says so with its heartbeats and checkpoints, if it is one of ours and all is well."""
+
+REMEMBERED_EVERY = timedelta(minutes=10)
+"""How far the shard has been walked. An idle fleet writes nothing, and one that somebody else holds not in each tick."""
+
+
+class Answer(StrEnum):
+    WAITS = "waits"
+    QUIET = "quiet"
+    UNKNOWN = "unknown"
+
 
 class Unread(Struct, frozen=True):
-    """A shard that had records after this checkpoint, and at `since` already."""
+    """What is known from the ticks before of what follows this checkpoint.
+
+    since        a record has waited there since then at least; None: none is known
+    quiet_until  nothing arrived there before; None: no more is known than the row says
+    """
 
     checkpoint: str
-    since: datetime
+    since: datetime | None
+    quiet_until: datetime | None = None
 
 
-class Probed(Struct, frozen=True):
-    """What Kinesis said: for how long the oldest record after the checkpoint has been there. None: there is none."""
+class Probe(Struct, frozen=True):
+    """A look into a shard, as far as it has come.
+
+    at       where it began
+    is_held  by an owner that lives
+    waiting  for how long the first record after the checkpoint has been there; None: none has come yet
+    is_quiet nothing follows the checkpoint
+    walked   what its empty pages have proved
+    """
 
     lease: Lease
-    waiting: timedelta | None
+    at: ReadPosition
+    is_held: bool = False
+    waiting: timedelta | None = None
+    is_quiet: bool = False
+    walked: Walked = NOTHING_WALKED
+
+    @property
+    def answer(self) -> Answer:
+        if self.waiting is not None:
+            return Answer.WAITS
+        return Answer.QUIET if self.is_quiet else Answer.UNKNOWN
+
+    def after(self, page: Page, now: datetime) -> Probe:
+        """With its next page, as of now."""
+        new = next((record for record in page.records if _is_beyond(record, self.lease)), None)
+        if new is not None:
+            age = now - new.approximate_arrival_timestamp
+            return replace(self, waiting=max(age, page.millis_behind_latest * MILLISECOND, timedelta(0)))
+        is_quiet = page.is_shard_end or (not page.records and page.millis_behind_latest == 0)
+        return replace(self, is_quiet=is_quiet, walked=self._walked(page))
+
+    def _walked(self, page: Page) -> Walked:
+        """Behind the checkpoint, whose record did not come: it arrived before the moment that the first page has come to."""
+        walked = self.walked.after(page)
+        is_first = walked.last_arrival is None and self.at.at is None
+        return Walked(reached_by(page), walked.until) if is_first else walked
+
+    @property
+    def quiet_until(self) -> datetime | None:
+        """Worth beginning at."""
+        quiet = self.walked.quiet(self.lease.position)
+        return None if quiet is None else quiet.until
 
 
 class StandsStill(Struct, frozen=True):
-    """A shard with records to come, unmoved for so long as is known for certain."""
+    """A shard with records to come, unmoved for so long as is known for certain. `is_held`: by an owner that lives."""
 
     lease: Lease
     waiting: timedelta
     age: timedelta
+    is_held: bool = False
 
 
 NONE_UNREAD: Mapping[str, Unread] = MappingProxyType({})
+
+
+class Chosen(NamedTuple):
+    """What to ask about: shards whose leases a living owner holds, and the others."""
+
+    unheld: tuple[Lease, ...] = ()
+    held: tuple[Lease, ...] = ()
 
 
 def choose_probes(
@@ -58,23 +132,47 @@ def choose_probes(
     chance: Chance,
     settings: Settings,
     waits_for: Iterable[str] = (),
-) -> tuple[Lease, ...]:
-    """Those known to be unread first, then those not heard of for longest. None that a living owner holds, who tells of it, that
-    was read to its tip a moment ago, or that waits for a parent. `waits_for`: shards whose rows are unreadable.
+) -> Chosen:
+    """Those known to stand still first, then those not heard of for longest. None that was read to its tip a moment ago, or that
+    waits for a parent. `waits_for`: shards whose rows are unreadable.
     """
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(waits_for)
-    candidates = [
-        lease
-        for lease in leases
-        if _may_be_read(lease, unfinished)
-        and (lease.actual_owner is None or is_expired(lease, sightings, now, settings.failover_time))
-        and (lease.caught_up_at is None or abs(now - lease.caught_up_at) >= CAUGHT_UP_LATELY)
-    ]
-    if len(candidates) > PROBES_MAX:
+    candidates: dict[bool, list[Lease]] = {False: [], True: []}
+    for lease in leases:
+        is_held = _is_held(lease, sightings, now, settings)
+        lately = HELD_CAUGHT_UP_LATELY if is_held else CAUGHT_UP_LATELY
+        heard_of = _heard_of(lease)
+        if _may_be_read(lease, unfinished) and (heard_of is None or abs(now - heard_of) >= lately):
+            candidates[is_held].append(lease)
+    return Chosen(
+        _most_urgent(candidates[False], unread, PROBES_MAX, now, chance),
+        _most_urgent(candidates[True], unread, HELD_PROBES_MAX, now, chance),
+    )
+
+
+def _most_urgent(
+    candidates: list[Lease], unread: Mapping[str, Unread], most: int, now: datetime, chance: Chance
+) -> tuple[Lease, ...]:
+    if len(candidates) > most:
         chance.shuffle(candidates)
     long_ago = datetime.min.replace(tzinfo=now.tzinfo)
-    candidates.sort(key=lambda lease: (lease.lease_key not in unread, lease.caught_up_at or long_ago))
-    return tuple(candidates[:PROBES_MAX])
+
+    def urgency(lease: Lease) -> tuple[bool, datetime]:
+        known = _known(lease, unread)
+        stands_still = known is not None and known.since is not None
+        asked = None if known is None else known.quiet_until
+        return not stands_still, max((at for at in (asked, _heard_of(lease)) if at), default=long_ago)
+
+    return tuple(sorted(candidates, key=urgency)[:most])
+
+
+def _is_held(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings) -> bool:
+    return lease.actual_owner is not None and not is_expired(lease, sightings, now, settings.failover_time)
+
+
+def _heard_of(lease: Lease) -> datetime | None:
+    """When it is known to have been read to its tip, by its row."""
+    return max((at for at in (lease.caught_up_at, lease.quiet_until) if at is not None), default=None)
 
 
 def _may_be_read(lease: Lease, unfinished: set[str]) -> bool:
@@ -82,38 +180,102 @@ def _may_be_read(lease: Lease, unfinished: set[str]) -> bool:
     return not lease.is_ended and is_pinned and unfinished.isdisjoint(lease.parent_shard_ids)
 
 
-def probe_position(lease: Lease) -> ReadPosition | None:
-    """Behind what is handled. The rest of an aggregate that is half handled is not seen, only what follows it."""
-    if lease.checkpoint.is_sequence_number:
-        return after(lease.checkpoint.sequence_number)
-    return read_position(lease)
+def _is_beyond(record: StreamRecord, lease: Lease) -> bool:
+    """The rest of an aggregate that is half handled is not seen, only what follows it."""
+    checkpoint = lease.checkpoint
+    return not checkpoint.is_sequence_number or int(record.sequence_number) > int(checkpoint.sequence_number)
+
+
+def first_probes(chosen: Chosen, unread: Mapping[str, Unread]) -> Mapping[str, Probe]:
+    """By lease key, before their first page."""
+    return {
+        lease.lease_key: probe
+        for leases, is_held in ((chosen.unheld, False), (chosen.held, True))
+        for lease in leases
+        if (probe := _probe_of(lease, unread, is_held=is_held)) is not None
+    }
+
+
+def _probe_of(lease: Lease, unread: Mapping[str, Unread], *, is_held: bool) -> Probe | None:
+    """From where the shard is known to be quiet up to, or behind what is handled. None: it has ended."""
+    position = read_position(lease)
+    if position is None:
+        return None
+    known = _known(lease, unread)
+    moments = (lease.quiet_until, None if known is None else known.quiet_until)
+    until = max((at for at in moments if at is not None), default=None)
+    if until is not None:
+        return Probe(lease, opened_at(until, position), is_held)
+    return Probe(lease, after(position.sequence_number) if position.sequence_number else position, is_held)
 
 
 def stand_still(
-    probed: Iterable[Probed], unread: Mapping[str, Unread], now: datetime
+    probes: Iterable[Probe], unread: Mapping[str, Unread], now: datetime, checkpoint_interval: timedelta
 ) -> tuple[StandsStill, ...]:
-    """Of a shard that moved since the last look, or had no records then, nothing is known but that it has some now."""
+    """Of a shard that moved since the last look, or had no records then, nothing is known but that it has some now. An owner of
+    ours checkpoints after an interval, and is not late before.
+    """
     found = []
-    for one in probed:
-        if one.waiting is None:
+    for probe in probes:
+        if probe.waiting is None:
             continue
-        before = unread.get(one.lease.lease_key)
-        is_known = before is not None and before.checkpoint == str(one.lease.checkpoint)
-        known_for = now - before.since if before is not None and is_known else timedelta(0)
-        found.append(StandsStill(one.lease, one.waiting, max(min(known_for, one.waiting), timedelta(0))))
+        known = _known(probe.lease, unread)
+        known_for = timedelta(0) if known is None or known.since is None else now - known.since
+        if probe.is_held and probe.lease.held_by is not None:
+            known_for -= checkpoint_interval
+        age = max(min(known_for, probe.waiting), timedelta(0))
+        found.append(StandsStill(probe.lease, probe.waiting, age, probe.is_held))
     return tuple(found)
 
 
 def remembered(
-    standing: Iterable[StandsStill], unanswered: Iterable[Lease], unread: Mapping[str, Unread], now: datetime
+    leases: Iterable[Lease],
+    probes: Iterable[Probe],
+    unread: Mapping[str, Unread],
+    now: datetime,
 ) -> Mapping[str, Unread]:
-    """For the next tick. Of whom Kinesis gave no answer, what was known stays true as long as the checkpoint stands."""
-    kept = {
-        lease.lease_key: unread[lease.lease_key]
-        for lease in unanswered
-        if lease.lease_key in unread and unread[lease.lease_key].checkpoint == str(lease.checkpoint)
-    }
-    return {
-        **kept,
-        **{one.lease.lease_key: Unread(str(one.lease.checkpoint), now - one.age) for one in standing},
-    }
+    """For the next tick. What was known stays true as long as the checkpoint stands, whether anybody was asked or not."""
+    asked = {probe.lease.lease_key: probe for probe in probes}
+    kept = {}
+    for lease in leases:
+        key, known = lease.lease_key, _known(lease, unread) or Unread(_place(lease), None)
+        probe = asked.get(key)
+        if probe is not None and probe.answer is not Answer.UNKNOWN:
+            known = replace(known, since=_waits_since(probe, known.since, now))
+        known = replace(known, quiet_until=_remembered_until(lease, known, probe))
+        if known.since is not None or known.quiet_until is not None:
+            kept[key] = known
+    return kept
+
+
+def _waits_since(probe: Probe, since: datetime | None, now: datetime) -> datetime | None:
+    """Not for longer than the record has been there that waits first; from now on if a clock was ahead."""
+    if probe.waiting is None:
+        return None
+    return max(min(since or now, now), now - probe.waiting)
+
+
+def _remembered_until(lease: Lease, known: Unread, probe: Probe | None) -> datetime | None:
+    """Only what is a good deal more than the row says, or than was known."""
+    until = None if probe is None else probe.quiet_until
+    if until is None or (known.quiet_until is not None and until - known.quiet_until < REMEMBERED_EVERY):
+        until = known.quiet_until
+    by_the_row = lease.quiet_until
+    is_news = until is not None and (by_the_row is None or until - by_the_row >= REMEMBERED_EVERY)
+    return until if is_news else None
+
+
+def _known(lease: Lease, unread: Mapping[str, Unread]) -> Unread | None:
+    """Of this very checkpoint. What waited by then is handled if the shard was read to its tip since, though the checkpoint
+    stands: there may have been nothing in it to be checkpointed (KCL).
+    """
+    known, heard_of = unread.get(lease.lease_key), _heard_of(lease)
+    if known is None or known.checkpoint != _place(lease):
+        return None
+    is_over = known.since is not None and heard_of is not None and heard_of > known.since
+    return replace(known, since=None) if is_over else known
+
+
+def _place(lease: Lease) -> str:
+    checkpoint, start_at = lease.position
+    return str(checkpoint) if start_at is None else f"{checkpoint}/{start_at.isoformat()}"

@@ -31,6 +31,7 @@ def item_to_json(item: WorkerItem) -> dict[str, Any]:
         "windows_left": item.windows_left,
         **({} if item.dispatched_at is None else {"dispatched_at": item.dispatched_at.isoformat()}),
         **({} if item.leases_max is None else {"leases_max": item.leases_max}),
+        **({} if item.auto_seen_at is None else {"auto_seen_at": item.auto_seen_at.isoformat()}),
     }
 
 
@@ -45,8 +46,9 @@ def item_from_json(event: object) -> WorkerItem:
         worker_id=_text(fields, "worker_id"),
         claims=tuple(_claim(claim, f"claims[{index}]") for index, claim in enumerate(claims)),
         windows_left=_whole(fields, "windows_left"),
-        dispatched_at=_moment(fields.get("dispatched_at")),
+        dispatched_at=_moment(fields, "dispatched_at"),
         leases_max=None if fields.get("leases_max") is None else _whole(fields, "leases_max"),
+        auto_seen_at=_moment(fields, "auto_seen_at"),
     )
 
 
@@ -66,8 +68,9 @@ def _claim(value: object, at: str) -> Claim:
     )
 
 
-def _moment(value: object) -> datetime | None:
-    """None in an item of version 0.1, which may be under way while this one is deployed."""
+def _moment(fields: Mapping[str, Any], name: str) -> datetime | None:
+    """None in an item of an earlier version, which may be under way while this one is deployed."""
+    value = fields.get(name)
     if value is None:
         return None
     try:
@@ -75,7 +78,7 @@ def _moment(value: object) -> datetime | None:
     except ValueError:
         at = None
     if at is None or at.tzinfo is None:
-        raise EventError("dispatched_at", value, "a moment in ISO 8601 with its offset, or null")
+        raise EventError(name, value, "a moment in ISO 8601 with its offset, or null")
     return at
 
 

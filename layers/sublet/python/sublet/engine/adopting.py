@@ -3,42 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
-from sublet.decisions.stream_adoption import Evidence, Suspect, other_stream, other_streams_lease, suspects
+from sublet.decisions.describing import PATIENCE, Doubt, doubt_of, is_asked_for, is_known
+from sublet.decisions.stream_adoption import (
+    Evidence,
+    Suspect,
+    has_strange_shards,
+    other_stream,
+    other_streams_lease,
+    suspects,
+)
 from sublet.errors import StreamAccessDenied
-from sublet.ports import Ports
+from sublet.ports import Ports, Remembered
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
-from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement
+from sublet.settings import Settings
+
+SECOND = timedelta(seconds=1)
 
 
 def check_stream(
-    ports: Ports, application: str, known: StreamIdentity | None, scan: LeaseScan, shards: Sequence[Shard]
-) -> None:
-    """Raises StreamNotAdopted. The first look keeps the stream, unless the leases that are there already speak against it.
+    ports: Ports,
+    settings: Settings,
+    remembered: Remembered,
+    scan: LeaseScan,
+    shards: Sequence[Shard],
+    now: datetime,
+) -> Placement:
+    """How the stream is described. Raises StreamNotAdopted. The first look keeps the stream, unless the leases that are there
+    already speak against it.
 
-    A role that may not ask which stream it is (kinesis:DescribeStreamSummary) goes on without knowing.
+    A role that may not ask which stream it is (kinesis:DescribeStreamSummary) goes on without knowing. `now`: by the lease
+    table's clock.
     """
+    found = suspects(scan.leases, shards)
+    has_suspects = bool(found) or has_strange_shards(scan.leases, shards)
+    doubt = doubt_of(remembered.placement, settings.stream, settings.stream_arn, has_suspects=has_suspects)
     try:
-        found = ports.stream.identity()
+        if doubt is Doubt.NONE:
+            return _checked(ports, settings, remembered, _shared(ports, remembered, now), found)
+        placement = remembered.placement
+        if not is_known(placement, now, doubt):
+            placement = placement.with_description(ports.stream.describe())
+        placement = _checked(ports, settings, remembered, placement, found)
     except StreamAccessDenied as denied:
         ports.log.warning("not known whether the leases are of this stream", problem=str(denied))
-        return
+        return remembered.placement
+    if placement is not remembered.placement:
+        ports.sightings.keep_placement(placement, now)
+    return placement
+
+
+def _shared(ports: Ports, remembered: Remembered, now: datetime) -> Placement:
+    """Asked of the stream by one process of the application at a time; the others take what it has found."""
+    waited = timedelta(0)
+    while not is_known(remembered.placement, now, Doubt.NONE):
+        is_ours = not is_asked_for(remembered.asked_at, now + waited) and ports.sightings.begin_describing(
+            now + waited, remembered
+        )
+        if is_ours or waited >= PATIENCE:
+            placement = remembered.placement.with_description(ports.stream.describe())
+            ports.sightings.keep_placement(placement, now + waited)
+            return placement
+        if remembered.placement.last is not None:
+            break
+        ports.tasks.signal().wait(SECOND)
+        waited += SECOND
+        remembered = ports.sightings.load()
+    return remembered.placement
+
+
+def _checked(
+    ports: Ports,
+    settings: Settings,
+    remembered: Remembered,
+    placement: Placement,
+    suspected: Sequence[Suspect],
+) -> Placement:
+    assert placement.last is not None
+    known, found = remembered.stream, placement.last.identity
     if known is None:
-        for suspect in suspects(scan.leases, shards):
+        for suspect in suspected:
             if _is_foreign(suspect, ports):
-                raise other_streams_lease(application, suspect, found)
+                raise other_streams_lease(settings.application, suspect, found)
         if ports.sightings.adopt(found, None):
             ports.log.info("the application's leases are of this stream from now on", stream=str(found))
-            return
+            return placement
         known = ports.sightings.load().stream  # another tick's, of this moment
     if known is not None and not known.is_same_as(found):
-        raise other_stream(application, known, found)
+        raise other_stream(settings.application, known, found)
+    return placement
 
 
 def adopt_stream(ports: Ports) -> None:
     """On an operator's word: from now on the leases are of the stream that is read, whatever they were of before."""
-    found, known = ports.stream.identity(), ports.sightings.load().stream
+    found, known = ports.stream.describe().identity, ports.sightings.load().stream
     if ports.sightings.adopt(found, known):
         ports.log.warning(
             "stream adopted: the leases are taken for this one's", stream=str(found), instead_of=str(known)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sublet.decisions.quiet import ARRIVALS_DIFFER_BY, reached_by
 from sublet.decisions.read_position import (
     NOTHING_READ,
     IteratorType,
@@ -42,10 +43,10 @@ class GapWatch:
         first = page.records[0] if page.records else None
         if not self.is_begun:
             self.is_begun = True
-            if may_have_lost(self.opened, first, now):
+            if may_have_lost(self.opened, first, now) and not self._begins_whole():
                 self._tell("the checkpointed record", str(self.opened.checkpoint), first)
         elif (last := self.kept.in_doubt(polled_at)) is not None:
-            is_there = self._is_there(last)
+            is_there = self._is_whole(last, self.kept.unread_since)
             if is_there is None:
                 return  # asked again with the next page
             if not is_there:
@@ -54,16 +55,31 @@ class GapWatch:
                 self.kept = self.kept.with_proof(polled_at)
         self.kept = after_page(self.kept, page, polled_at)
 
-    def _is_there(self, sequence_number: str) -> bool | None:
-        """None: not known, since the service did not answer."""
+    def _begins_whole(self) -> bool:
+        """Of a shard that was opened at a moment, which does not bring the checkpointed record. No answer means that it is told:
+        there may be no later page to ask at.
+        """
+        until = self.opened.quiet_until
+        return until is not None and bool(self._is_whole(self.opened.checkpoint.sequence_number, until))
+
+    def _is_whole(self, sequence_number: str, until: datetime | None) -> bool | None:
+        """Whether nothing is lost behind this record: it is there, or what arrived since `until` is, before which nothing follows
+        it. None: not known, since the service did not answer.
+        """
         at = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number)
+        reader = self.ports.stream.reader(self.opened.shard_id, at)
         for attempt in range(ATTEMPTS):
             if attempt and self.stop.wait(BETWEEN_ATTEMPTS):
                 break
             with suppress(StreamError):
-                answer = self.ports.stream.reader(self.opened.shard_id, at).read(1)
-                if not isinstance(answer, PollRefusal) and shows_what_follows(answer):
+                answer = reader.read(1)
+                if isinstance(answer, PollRefusal):
+                    continue
+                if shows_what_follows(answer):
                     return any(record.sequence_number == sequence_number for record in answer.records)
+                is_kept = _is_kept_since(until, answer)
+                if is_kept is not None:
+                    return is_kept
         return None
 
     def _tell(self, what: str, before: str, first: StreamRecord | None) -> None:
@@ -74,3 +90,15 @@ class GapWatch:
             shard_id=self.opened.shard_id, checkpoint=before,
             first_sequence_number=first and first.sequence_number, **read_on,
         )  # fmt: skip
+
+
+def _is_kept_since(until: datetime | None, page: Page) -> bool | None:
+    """By an empty page behind the tip, read from a record on that is older than `until`, or from the horizon if that is gone. The
+    walk passes what is kept: it begins no later than where it has come to, and no page is beyond the record that it began at.
+    """
+    reached = reached_by(page)
+    if until is None or reached is None:
+        return None
+    if reached <= until:
+        return True
+    return False if reached > until + ARRIVALS_DIFFER_BY else None

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sublet.decisions.failure_policy import begin
+from sublet.decisions.record_filter import Faults, apart
 from sublet.decisions.window import handler_backoff
 from sublet.engine.batch_course import carry_out
 from sublet.engine.handed_over import HandedOver
@@ -59,6 +60,8 @@ class Handling:
     """How often what follows on what is finished has been tried in vain, in windows before this one too."""
     tried: Tried | None = field(default=None, init=False)
     """Of which records that is so."""
+    faults: Faults = field(default_factory=dict)
+    """What the content of records raised that are among those to be handed over: a call with such a record fails by it."""
     lanes: tuple[Handling, ...] = field(default=(), init=False)
     """Those side by side just now, each a Handling of its own."""
 
@@ -84,7 +87,8 @@ class Handling:
     def lane(self, progress: LaneProgress, stop: Signal) -> Handling:
         """The same for records that are handled beside others of the shard."""
         return Handling(
-            self.handler, self.held, progress, self.ports, self.settings, self.calls, stop, self.deadline, self.cut_off
+            self.handler, self.held, progress, self.ports, self.settings, self.calls, stop, self.deadline, self.cut_off,
+            self.faults,
         )  # fmt: skip
 
     def take_over(self) -> None:
@@ -108,13 +112,19 @@ class Handling:
 
         No call begins after the deadline, so that only the one under way and the last writes need the window's margin.
         """
-        given = tuple(records)  # the handler cannot take any out
+        return all(
+            self._handle(given, millis_behind_latest)
+            for given in apart(tuple(records), self.faults)  # of a tuple the handler cannot take any out
+        )
+
+    def _handle(self, given: Sequence[UserRecord], millis_behind_latest: int) -> bool:
         batch = HandedOver(self, given, millis_behind_latest)
         known = self._known_of(given) if self._follows_the_checkpoint else ()
         course = begin(len(given), self.settings, *known)
         left = carry_out(course, batch, batch.arrived, self.ports.clock.now, self.settings)
         self.attempts = left.attempts
-        self.tried = batch.tried(left.runs[0]) if left.runs else None
+        is_known = left.attempts or left.is_narrowed
+        self.tried = batch.tried(left.runs[0]) if left.runs and is_known else None
         return not left.runs and not self.is_hung
 
     def _known_of(self, records: Sequence[UserRecord]) -> tuple[int, int, int]:
@@ -123,13 +133,17 @@ class Handling:
         """
         lease = self.held.lease
         if lease.tried is None or lease.tried.lanes not in (1, self.progress.lanes):
-            return lease.attempts, lease.crashes, 1
+            return lease.attempts, lease.crashes, 0
         tried = bisect_right(records, lease.tried.up_to, key=lambda record: record.checkpoint)
         return (lease.attempts if tried else 0), lease.crashes, tried
 
     def note_attempts(self, attempts: int, tried: Tried | None) -> None:
-        """In the lease's row, for whoever goes on: how often what follows the checkpoint has been tried in vain."""
-        if attempts not in (0, self.held.lease.attempts) and self._follows_the_checkpoint:
+        """In the lease's row, for whoever goes on: how often what follows the checkpoint has been tried in vain, or how far it
+        has been narrowed down.
+        """
+        known = self.held.lease
+        is_news = attempts != known.attempts if attempts else tried not in (None, known.tried)
+        if is_news and self._follows_the_checkpoint:
             self.held.write(partial(heartbeat, attempts=attempts, tried=tried))
 
     @property
@@ -184,7 +198,7 @@ class Handling:
         if by_hand:
             self.progress.hand_over(last, len(records))
         self.progress.begin_call(last)
-        has_returned = self._make(call, partial(self.handler.handle, batch))
+        has_returned = self._make(call, partial(self._pass_on, batch))
         if has_returned and not by_hand:
             self.progress.finish(last)
         self.progress.end_call()  # not before: what the row says is judged by what is finished
@@ -194,6 +208,13 @@ class Handling:
             done = bisect_right(records, self.progress.finished, key=lambda record: record.checkpoint)
             call.finished = max(call.finished, done)
         return call
+
+    def _pass_on(self, batch: Batch) -> None:
+        """To the handler, unless its records cannot be."""
+        first = batch.records[0]
+        if self.faults and (fault := self.faults.get(first.checkpoint)) is not None:
+            raise fault.error(first)
+        self.handler.handle(batch)
 
     def _checkpoint_at(self, to: Checkpoint) -> CheckpointReply:
         """It keeps no batch in memory."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from operator import attrgetter
+from typing import NamedTuple
 
 from sublet.decisions.held_lease import (
     AfterWrite,
@@ -21,8 +22,16 @@ from sublet.decisions.refusal import Verdict
 from sublet.decisions.throughput import Throughput
 from sublet.errors import LeaseTableError, TransientError
 from sublet.ports import Applied, Clock, Ports, Refused, Signal
+from sublet.protocol.finished_ahead import FinishedAhead
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_writes import LeaseWrite, WriteKind, hand_over, heartbeat, with_throughput
+from sublet.protocol.lease_writes import (
+    LeaseWrite,
+    WriteKind,
+    hand_over,
+    heartbeat,
+    with_ahead,
+    with_throughput,
+)
 from sublet.protocol.records import UserRecord
 
 MakeWrite = Callable[[Lease], LeaseWrite | None]
@@ -32,6 +41,15 @@ _DATA: Callable[[UserRecord], bytes] = attrgetter("data")
 
 ATTEMPTS = 3
 """Of one write that is refused by a write of our own, or by a request to leave: each refusal says what to write instead."""
+
+
+class Ahead(NamedTuple):
+    """What is finished beyond the checkpoint, whenever it is asked for; and how often another had moved the position when what it
+    is of was begun: it is void after one more move.
+    """
+
+    moves: int
+    finished: Callable[[], FinishedAhead | None]
 
 
 def instant(clock: Clock) -> Instant:
@@ -54,6 +72,8 @@ class HeldLease:
         self._interval = timedelta(0)
         self._bytes_handled = 0
         """Since we have it."""
+        self._ahead = Ahead(0, lambda: None)
+        self._is_leaving = False
 
     def measure(self, interval: timedelta) -> None:
         """From now on heartbeats and checkpoints say what the lease brings, anew once an interval."""
@@ -88,10 +108,21 @@ class HeldLease:
         """How often another has moved its position since we have it."""
         return self._holding.moves
 
+    def know_ahead(self, ahead: Ahead) -> None:
+        """From now on each write notes this in the row."""
+        self._ahead = ahead
+
+    @property
+    def finished_ahead(self) -> FinishedAhead | None:
+        """What is finished beyond the checkpoint, as far as is known: nothing, if another has moved the position since."""
+        ahead = self._ahead
+        return ahead.finished() if ahead.moves == self.moves else None
+
     def go_on(self, stop: Signal) -> None:
         """With another signal to be set when the lease is lost: for who begins with it anew."""
         with self._lock:
             self._stop = stop
+            self._is_leaving = False
             self._become(self._holding)
 
     def write(self, make: MakeWrite, unmoved_since: int | None = None) -> bool:
@@ -121,7 +152,9 @@ class HeldLease:
     def _write(self, write: LeaseWrite) -> AfterWrite | None:
         """What it came to; None when there was no answer."""
         sent_at = self._now()
-        write = self._measured(write, sent_at)
+        self._is_leaving = self._is_leaving or write.kind is WriteKind.RELEASE
+        ahead = None if write.kind is WriteKind.HAND_OVER else self.finished_ahead
+        write = with_ahead(self._measured(write, sent_at), self.lease, ahead)
         try:
             result = self._ports.table.apply(write)
         except Exception as problem:  # noqa: BLE001 - an expired token, a bug: this lease's trouble, not that of its neighbours
@@ -180,15 +213,19 @@ class HeldLease:
         return self._holding.is_unconfirmed(self._now(), self._failover_time)
 
     def is_heartbeat_due(self, after: timedelta) -> bool:
-        return self._holding.is_heartbeat_due(self._now(), after)
+        """Not once it was to be released: if that got no answer, the lease is left to expire."""
+        return not self._is_leaving and self._holding.is_heartbeat_due(self._now(), after)
 
-    def heartbeat_if_due(self, after: timedelta) -> None:
+    def heartbeat_if_due(self, after: timedelta, make: Callable[[Lease], LeaseWrite] = heartbeat) -> None:
+        """`make`: a heartbeat that says more."""
         if self.is_heartbeat_due(after):
-            self._heartbeat_if(partial(self.is_heartbeat_due, after))
+            self._heartbeat_if(partial(self.is_heartbeat_due, after), make)
 
-    def _heartbeat_if(self, still: Callable[[], bool]) -> bool:
+    def _heartbeat_if(
+        self, still: Callable[[], bool], make: Callable[[Lease], LeaseWrite] = heartbeat
+    ) -> bool:
         """Asked once more when it is our turn: who has waited for another's write needs no heartbeat of its own."""
-        return self.write(lambda lease: heartbeat(lease) if still() else None)
+        return self.write(lambda lease: make(lease) if still() else None)
 
     def _now(self) -> Instant:
         return instant(self._ports.clock)

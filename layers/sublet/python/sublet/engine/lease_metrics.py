@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 from sublet.decisions.process_report import ShardState
+from sublet.decisions.read_position import shows_what_follows
 from sublet.decisions.window import LeaseReport
 from sublet.engine.handler_calls import HandlerCall
 from sublet.engine.progress import Progress
@@ -35,8 +36,12 @@ class LeaseMetrics:
         self._progress = progress
         self._lock: AbstractContextManager[object] = ports.tasks.lock()
         self._behind: int | None = None
-        """As of the last page; None before the first."""
+        """As of the last page. None before the first, and of an empty page that lags: whether records wait nobody knows."""
+        self._is_heard = False
+        """A page has come."""
         self._polled_at = self._standing_since = ports.clock.steady()
+        self._walked_to = datetime.min.replace(tzinfo=self._polled_at.tzinfo)
+        """In the shard's time, but by our steady clock: it tells whether empty pages get on."""
         self._is_in_hand = False
         """A page has been fetched and is not handled yet."""
         self._position: Checkpoint = progress.finished
@@ -44,7 +49,12 @@ class LeaseMetrics:
         self._bytes = self._records = 0
 
     def polled(self, page: Page) -> None:
-        self._behind, self._polled_at = page.millis_behind_latest, self._ports.clock.steady()
+        self._polled_at, self._is_heard = self._ports.clock.steady(), True
+        self._behind = page.millis_behind_latest if shows_what_follows(page) else None
+        walked_to = self._polled_at - page.millis_behind_latest * MILLISECOND
+        if self._behind is None and walked_to > self._walked_to:
+            self._standing_since = self._polled_at
+        self._walked_to = walked_to
         self._is_in_hand = bool(page.records)
 
     def handled(self) -> None:
@@ -68,18 +78,18 @@ class LeaseMetrics:
     def _waits(self, now: datetime, throttled: int) -> bool:
         """It is not done with its page, or has not got to its first one, or its next: others have the handler's slots, or the
         memory. Whether there are records nobody knows; a quiet shard is polled more often."""
-        is_unheard = self._behind is None or now - self._polled_at >= STANDS_STILL_AFTER
+        is_unheard = not self._is_heard or now - self._polled_at >= STANDS_STILL_AFTER
         return throttled > 0 or self._is_in_hand or is_unheard
 
     def _show_lag(self, now: datetime, waits: bool) -> None:
-        """Before the first page there is nothing to say about the shard."""
+        """Where nothing is known there is nothing to say: a figure of hours would scale a fleet out for an idle shard."""
         if self._behind is None:
             return
         since = (now - self._polled_at) // MILLISECOND if waits else 0
         self._ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, self._behind + since, shard_id=self._shard_id)
 
     def _show_added(self, total: LeaseReport) -> None:
-        if self._behind is None:
+        if not self._is_heard:
             return
         self._ports.metrics.put(Metric.BYTES, total.bytes - self._bytes, shard_id=self._shard_id)
         self._ports.metrics.put(Metric.RECORDS, total.user_records - self._records, shard_id=self._shard_id)
@@ -100,8 +110,10 @@ class LeaseMetrics:
             )
 
     def _stands_still(self, now: datetime, waits: bool) -> timedelta:
-        """By what the handler has finished: how often that is written down is a setting."""
-        position, has_more = self._progress.finished, waits or bool(self._behind)
+        """By what the handler has finished: how often that is written down is a setting. A page that proves nothing is no sign of
+        rest, and none of a stall as long as the next one gets further.
+        """
+        position, has_more = self._progress.finished, waits or self._behind != 0
         if position != self._position or not has_more:
             self._position, self._standing_since = position, now
         return now - self._standing_since

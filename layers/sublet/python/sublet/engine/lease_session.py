@@ -11,9 +11,10 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import crashes_by_hanging
 from sublet.decisions.held_lease import Tenure
 from sublet.decisions.process_report import ShardState
-from sublet.decisions.read_position import read_position
+from sublet.decisions.quiet import opening
 from sublet.decisions.shard_end import Blocked
 from sublet.decisions.window import AtTip, LeaseReport, Outcome, batches, has_caught_up
+from sublet.engine.exception_fields import exception_fields
 from sublet.engine.gaps import GapWatch
 from sublet.engine.handling import Handling
 from sublet.engine.held_lease import HeldLease, instant
@@ -30,11 +31,9 @@ from sublet.ports import Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_writes import hand_over, heartbeat, release
+from sublet.protocol.lease_writes import hand_over, release
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 from sublet.settings import HashRangeFilter
-
-NOTED_EVERY = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +63,6 @@ class LeaseSession:
     """Continuous mode: at the window's end keep the lease for the next window."""
     cut_off: datetime | None = None
     """When the runtime ends this process, whatever it is doing."""
-    caught_up_at: datetime | None = field(default=None, init=False)
-    """When the last poll was made that reached the tip and was handled whole: what arrived before is handled."""
     is_announced: bool = field(default=False, init=False)
     """The handler has taken note of the lease: lease_acquired has returned."""
     is_told_to_end: bool = field(default=False, init=False)
@@ -86,7 +83,7 @@ class LeaseSession:
         self.user_records = UserRecords(shared, self.shard_id, self.progress)
         self.handling = Handling(
             shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.calls, self.stop,
-            self.deadline, self.cut_off,
+            self.deadline, self.cut_off, self.user_records.faults,
         )  # fmt: skip
         self.metrics = LeaseMetrics(self.shard_id, shared.ports, self.progress)
 
@@ -102,10 +99,19 @@ class LeaseSession:
             self.shared.ports.log.error(
                 "service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem
             )
-        except BaseException:  # a fault that nobody planned: give the lease back, and let it be seen
+        except BaseException as fault:  # nobody planned it: give the lease back, and let it be seen
+            self._tell_unplanned(fault)
             self._finish(Outcome.SERVICE_FAILED, None)
             raise
         return self._finish(outcome, problem, keep=self._keeps and outcome is Outcome.WINDOW_ENDED)
+
+    def _tell_unplanned(self, fault: BaseException) -> None:
+        """Which shard, and what comes next in it: whoever catches it knows only of a window."""
+        how = self.shared.settings.log_exceptions
+        self.shared.ports.log.error(
+            "an unplanned fault ended the lease's window", shard_id=self.shard_id,
+            position=str(self.progress.reached), **exception_fields(fault, how),
+        )  # fmt: skip
 
     def stop_early(self) -> None:
         """End the window early, and keep nothing for a next one."""
@@ -131,11 +137,10 @@ class LeaseSession:
             return Outcome.WAITS_FOR_PARENTS
         if not may_open:
             return self._stopped()
-        self.progress.start()
+        opened = self.progress.start()
         if shared.settings.hash_range_filter is HashRangeFilter.KCL:
             self.user_records.inside = keys_inside(self.held.lease.hash_key_range)
-        opened = self.held.lease
-        position = read_position(opened)
+        position = opening(opened)
         if (
             position is None
         ):  # by an operator's hand, who has moved it there: children are the lease manager's to create
@@ -165,7 +170,6 @@ class LeaseSession:
     def _pages(self, feed: PageFeed, opened: Lease) -> Outcome:
         """Page by page until one of them, the deadline or the stop signal ends it. `opened`: the lease as reading began."""
         tip, gaps = AtTip(), GapWatch(self.shared.ports, opened, self.stop)
-        noted_at: datetime | None = None
         while (page := feed.next()) is not None:
             self.metrics.polled(page)
             now = instant(self.shared.ports.clock)
@@ -176,9 +180,9 @@ class LeaseSession:
             gaps.look_at(page, feed.polled_at, now.wall)
             if not self._handle(page):
                 return self._not_handled()
-            if page.millis_behind_latest == 0:
-                self.caught_up_at = feed.polled_at
-                noted_at = self._note_caught_up(feed.polled_at, noted_at or feed.polled_at)
+            self.progress.has_read(page, feed.polled_at)
+            if self.held.lease.crashes and self.progress.caught_up_at is not None:
+                self.held.write(self.progress.heartbeat)  # nothing is left that its owners could have died of
             if page.is_shard_end:
                 return self._end(page)
             if caught_up:
@@ -189,15 +193,6 @@ class LeaseSession:
         """Not beyond the window."""
         left = self.deadline - self.shared.ports.clock.steady()
         return min(self.shared.settings.handover_wait, max(left, timedelta(0)))
-
-    def _note_caught_up(self, at: datetime, noted_at: datetime) -> datetime:
-        """When it was last noted in the row: at once where owners have crashed, and otherwise by the hour. Who keeps a lease does
-        not release it, and after a day without a record the next one to read on would take some for lost.
-        """
-        is_news = self.held.lease.crashes or at - noted_at >= NOTED_EVERY
-        if not is_news or self.progress.is_unwritten or not self.progress.is_all_finished:
-            return noted_at
-        return at if self.held.write(partial(heartbeat, caught_up_at=at)) else noted_at
 
     def _stopped(self) -> Outcome:
         if self.held.tenure is not Tenure.HELD:
@@ -327,9 +322,8 @@ class LeaseSession:
 
     def _release(self) -> None:
         hung = crashes_by_hanging(self.held.lease) if self.handling.is_to_blame else 0
-        knows = self.progress.is_all_finished and not self.progress.has_been_moved()
-        caught_up_at = self.caught_up_at if knows else None
-        self.held.write(partial(release, caught_up_at=caught_up_at, crashes=hung))
+        caught_up_at, quiet = self.progress.caught_up_at, self.progress.quiet
+        self.held.write(partial(release, caught_up_at=caught_up_at, crashes=hung, quiet=quiet))
 
     @property
     def is_kept(self) -> bool:

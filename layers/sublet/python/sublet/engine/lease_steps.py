@@ -36,11 +36,12 @@ def look(ports: Ports, settings: Settings) -> Look:
     is_empty = not scan.leases and not scan.malformed
     shards = ports.stream.list_shards(at=settings.start_position if is_empty else None)
     remembered = ports.sightings.load()
-    check_stream(ports, settings.application, remembered.stream, scan, shards)
+    now = ports.clock.now() - ahead
+    placement = check_stream(ports, settings, remembered, scan, shards, now)
     reports = look_at_reports(scan, ports, settings)
     return Look(
         scan, shards, remembered.sightings, ports.clock.now() - ahead, remembered.dispatched, remembered.unread, remembered.round,
-        remembered.announced, *reports,
+        remembered.announced, *reports, placement.auto_seen_at,
     )  # fmt: skip
 
 

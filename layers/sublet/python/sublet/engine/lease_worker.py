@@ -14,6 +14,7 @@ from sublet.engine.lease_session import LeftBehind
 from sublet.engine.page_feed import Budget
 from sublet.engine.process_health import ProcessHealth
 from sublet.engine.process_shared import ProcessShared
+from sublet.engine.strays import Strays
 from sublet.engine.window import Exclusion, Window
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal
@@ -52,6 +53,7 @@ class LeaseWorker:
             Budget(settings.max_bytes_in_flight, settings.max_records_in_flight, ports.tasks),
             HandlerCalls(ports, settings, self.health),
             RecordFilter(settings),
+            Strays(ports),
             deaggregation=ports.tasks.lock(),
             asks=asks,
         )
@@ -73,6 +75,7 @@ class LeaseWorker:
         released.
         """
         holder, lock = f"{item.item_id}/{invocation_id}", self.ports.tasks.lock()
+        self._shared.strays.note_auto(item.auto_seen_at)
         window = Window(self._shared, self._consuming, item, holder, deadline, stop, lock, cut_off)
         self._windows.append(window)
         try:

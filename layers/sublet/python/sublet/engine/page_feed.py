@@ -142,7 +142,7 @@ class PageFeed:
         return reply
 
     def _refused(self, refusal: PollRefusal) -> None:
-        if refusal is PollRefusal.THROTTLED:
+        if refusal is not PollRefusal.ITERATOR_EXPIRED:
             self._pace = self._pace.throttled(self._settings)
             self._poll_at = throttled_until(self._clock.steady(), self._pace.refusals)
 

@@ -1,63 +1,92 @@
-"""Asking about shards that nobody reads: whether records wait there. The tick's last step, and nothing else waits for it."""
+"""Asking about shards that nobody tells of: whether records wait there. The tick's last step, and nothing else waits for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 
+from sublet.decisions.quiet import MILLISECOND
 from sublet.decisions.unread_shards import (
-    Probed,
+    Answer,
+    Chosen,
+    Probe,
     StandsStill,
     Unread,
-    probe_position,
+    first_probes,
     remembered,
     stand_still,
 )
-from sublet.engine.lease_metrics import MILLISECOND, STANDS_STILL_AFTER
+from sublet.engine.lease_metrics import STANDS_STILL_AFTER
 from sublet.errors import LeaseTableError, ShardNotFound, StreamError, TransientError
 from sublet.metric_names import Metric
-from sublet.ports import PollRefusal, Ports
+from sublet.ports import PollRefusal, Ports, ShardReader
 from sublet.protocol.lease import Lease
+from sublet.settings import Settings
 
 PROBING_LASTS = timedelta(seconds=10)
 """At most, plus one shard's two calls: a service that answers slowly must not hold up ticks."""
 
+POLL_INTERVAL = timedelta(milliseconds=200)
+"""Between two pages of a shard: five a second are what its readers share."""
 
-def probe_unread(leases: Sequence[Lease], unread: Mapping[str, Unread], ports: Ports) -> None:
-    """Put the lag of those with records, and how long the worst has stood still; remember it for the next tick."""
-    began, probed, unanswered = ports.clock.steady(), list[Probed](), list[Lease]()
-    is_refused = False
-    for lease in leases:
-        if is_refused or ports.clock.steady() - began >= PROBING_LASTS:
-            unanswered.append(lease)
-            continue
+PROBE_LIMIT = 10
+"""Records of a page: what is not beyond the checkpoint may come before the first that is."""
+
+
+@dataclass(slots=True)
+class Probing:
+    """One tick's. `leases`: all of its scan."""
+
+    ports: Ports
+    settings: Settings
+    leases: Sequence[Lease]
+    unread: Mapping[str, Unread]
+    is_refused: bool = field(default=False, init=False)
+    """Kinesis would not answer the next one either."""
+
+    def probe(self, chosen: Chosen) -> None:
+        """Put how long the worst has stood still; remember it for the next tick."""
+        probes = self._looked_into(chosen)
+        now = self.ports.clock.now()
+        _report(stand_still(probes, self.unread, now, self.settings.checkpoint_interval), self.ports)
+        self._remember(remembered(self.leases, probes, self.unread, now))
+
+    def _looked_into(self, chosen: Chosen) -> Sequence[Probe]:
+        """Page by page of all of them, as long as there is time: an empty page that lags is no answer."""
+        ends = self.ports.clock.steady() + PROBING_LASTS
+        probes, stream = dict(first_probes(chosen, self.unread)), self.ports.stream
+        readers = {key: stream.reader(probe.lease.shard_id, probe.at) for key, probe in probes.items()}
+        while readers:
+            for key, reader in list(readers.items()):
+                if self.is_refused or self.ports.clock.steady() >= ends:
+                    return list(probes.values())
+                probe = self._next_page(probes[key], reader)
+                probes[key] = probe or probes[key]
+                if probe is None or probe.answer is not Answer.UNKNOWN:
+                    del readers[key]
+            if readers:
+                self.ports.tasks.signal().wait(POLL_INTERVAL)
+        return list(probes.values())
+
+    def _next_page(self, probe: Probe, reader: ShardReader) -> Probe | None:
+        """None: no more is to be had. The shard's read limit is used up, by whoever reads it, or it cannot be read."""
         try:
-            answer = _probe(lease, ports)
+            page = reader.read(PROBE_LIMIT)
         except StreamError as refused:
-            answer, is_refused = None, not isinstance(refused, TransientError | ShardNotFound)
-            _report_refusal(lease, refused, ports)
-        if answer is None:
-            unanswered.append(lease)
-        else:
-            probed.append(answer)
-    standing = stand_still(probed, unread, ports.clock.now())
-    _report(standing, ports)
-    _remember(remembered(standing, unanswered, unread, ports.clock.now()), unread, ports)
+            self.is_refused = not isinstance(refused, TransientError | ShardNotFound)
+            _report_refusal(probe.lease, refused, self.ports)
+            return None
+        return None if isinstance(page, PollRefusal) else probe.after(page, self.ports.clock.now())
 
-
-def _probe(lease: Lease, ports: Ports) -> Probed | None:
-    """None: the shard's read limit is used up, by whoever reads it; the next tick asks again."""
-    position = probe_position(lease)
-    if position is None:
-        return None
-    page = ports.stream.reader(lease.shard_id, position).read(1)
-    if isinstance(page, PollRefusal):
-        return None
-    behind = page.millis_behind_latest * MILLISECOND
-    if page.records:
-        age = ports.clock.now() - page.records[0].approximate_arrival_timestamp
-        return Probed(lease, max(age, behind, timedelta(0)))
-    return Probed(lease, behind or None)
+    def _remember(self, now_unread: Mapping[str, Unread]) -> None:
+        """An idle fleet writes nothing. That it could not be written is no reason for a tick to have failed."""
+        if now_unread == self.unread:
+            return
+        try:
+            self.ports.sightings.keep_unread(now_unread)
+        except LeaseTableError as problem:
+            self.ports.log.warning("could not remember which shards stand still", problem=str(problem))
 
 
 def _report_refusal(lease: Lease, refused: StreamError, ports: Ports) -> None:
@@ -66,7 +95,7 @@ def _report_refusal(lease: Lease, refused: StreamError, ports: Ports) -> None:
         return
     ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=lease.shard_id)
     ports.log.error(
-        "could not look into a shard that nobody reads",
+        "could not look into a shard",
         shard_id=lease.shard_id,
         error=type(refused).__name__,
         problem=str(refused),
@@ -74,28 +103,27 @@ def _report_refusal(lease: Lease, refused: StreamError, ports: Ports) -> None:
 
 
 def _report(standing: Sequence[StandsStill], ports: Ports) -> None:
-    ports.metrics.put(Metric.UNREAD_AGE, 0)  # the alarm goes by what is there: a tick without trouble says so
+    for metric in (Metric.UNREAD_AGE, Metric.OWNER_STALLED_AGE):
+        ports.metrics.put(metric, 0)  # an alarm goes by what is there: a tick without trouble says so
     for one in standing:
         shard_id, is_trouble = one.lease.shard_id, one.age >= STANDS_STILL_AFTER
-        ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, one.waiting // MILLISECOND, shard_id=shard_id)
-        ports.metrics.put(
-            Metric.UNREAD_AGE, one.age // MILLISECOND, shard_id=shard_id if is_trouble else None
-        )
+        metric = Metric.OWNER_STALLED_AGE if one.is_held else Metric.UNREAD_AGE
+        ports.metrics.put(metric, one.age // MILLISECOND, shard_id=shard_id if is_trouble else None)
+        if not one.is_held:  # its owner tells of it
+            ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, one.waiting // MILLISECOND, shard_id=shard_id)
         if is_trouble:
-            ports.log.warning(
-                "a shard has records, and nobody reads it",
-                shard_id=shard_id,
-                seconds=int(one.age.total_seconds()),
-                checkpoint=str(one.lease.checkpoint),
-                crashes=one.lease.crashes,
-            )
+            _warn(one, ports)
 
 
-def _remember(now_unread: Mapping[str, Unread], unread: Mapping[str, Unread], ports: Ports) -> None:
-    """An idle fleet writes nothing. That it could not be written is no reason for a tick to have failed."""
-    if now_unread == unread:
-        return
-    try:
-        ports.sightings.keep_unread(now_unread)
-    except LeaseTableError as problem:
-        ports.log.warning("could not remember which shards nobody reads", problem=str(problem))
+def _warn(one: StandsStill, ports: Ports) -> None:
+    lease, seconds = one.lease, int(one.age.total_seconds())
+    if one.is_held:
+        ports.log.warning(
+            "a shard has records, its owner heartbeats, and its checkpoint stands still",
+            shard_id=lease.shard_id, owner=lease.actual_owner, seconds=seconds, checkpoint=str(lease.checkpoint),
+        )  # fmt: skip
+    else:
+        ports.log.warning(
+            "a shard has records, and nobody reads it",
+            shard_id=lease.shard_id, seconds=seconds, checkpoint=str(lease.checkpoint), crashes=lease.crashes,
+        )  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sublet.decisions.record_filter import RecordFilter
 from sublet.engine.handler_calls import HandlerCalls
 from sublet.engine.page_feed import Budget
+from sublet.engine.strays import Strays
 from sublet.handler import Handler
 from sublet.ports import Ports
 from sublet.settings import Settings
@@ -28,5 +29,6 @@ class ProcessShared:
     budget: Budget
     calls: HandlerCalls
     wanted: RecordFilter
+    strays: Strays
     deaggregation: AbstractContextManager[object]
     asks: bool = False

@@ -9,18 +9,29 @@ and another begins from the row.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from sublet.decisions.crash_caution import Caution, caution
+from sublet.decisions.crash_caution import careful_until
 from sublet.decisions.held_lease import Tenure, is_true_too
-from sublet.engine.held_lease import HeldLease
+from sublet.decisions.quiet import NOTHING_WALKED
+from sublet.engine.held_lease import Ahead, HeldLease
 from sublet.errors import LeaseTableError
 from sublet.ports import Applied, Clock, LeaseTable, Log, Signal
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.lease import Lease
-from sublet.protocol.lease_writes import LeaseWrite, checkpoint, hand_over, late_checkpoint, prepare
+from sublet.protocol.finished_ahead import FinishedAhead, joined
+from sublet.protocol.lease import Lease, Position, Quiet
+from sublet.protocol.lease_writes import (
+    LeaseWrite,
+    checkpoint,
+    hand_over,
+    heartbeat,
+    late_checkpoint,
+    prepare,
+)
+from sublet.protocol.records import Page
 from sublet.settings import Settings
 
 
@@ -52,13 +63,66 @@ class Progress:
         """Its records are handled one call after another."""
         self.start()
 
-    def start(self) -> None:
-        """From what the row says now."""
+    def start(self) -> Lease:
+        """From what the row says now: the lease as reading begins."""
         holding = self._held.holding
-        self._moves = holding.moves
+        self._moves, self._opened = holding.moves, holding.lease
         self._unfinished.clear()
         self._records_handed_over = 0
+        self._walked = NOTHING_WALKED
+        self._caught_up_at: datetime | None = None
         self.finished = self.written = self.handed = self.passed = holding.lease.checkpoint
+        self._began_at = holding.moves
+        self._known_ahead = holding.lease.finished_ahead
+        self._know_ahead(self._known_ahead)
+        self._careful_until = careful_until(holding.lease, self._clock.steady(), self._settings)
+        return holding.lease
+
+    def has_read(self, page: Page, polled_at: datetime) -> None:
+        """What was in the page is handled, or handed over."""
+        self._walked = self._walked.after(page)
+        if page.millis_behind_latest == 0:
+            self._caught_up_at = polled_at
+
+    @property
+    def caught_up_at(self) -> datetime | None:
+        """When the last poll was made that reached the tip, if all that came by then is checkpointed."""
+        is_known = self.is_all_finished and not self.is_unwritten and not self.has_been_moved()
+        return self._caught_up_at if is_known else None
+
+    @property
+    def quiet(self) -> Quiet | None:
+        """What the walk has proved since the last record that was read. It counts once that one is checkpointed."""
+        end = max(self.reached, self.passed)
+        is_begun = end != self._opened.checkpoint
+        return self._walked.quiet(Position(end) if is_begun else self._opened.position)
+
+    def heartbeat(self, lease: Lease) -> LeaseWrite:
+        """One that says what is known of the shard's tip, too: it costs nothing more."""
+        return heartbeat(lease, caught_up_at=self.caught_up_at, quiet=self.quiet)
+
+    @property
+    def finished_ahead(self) -> FinishedAhead | None:
+        """What was finished beyond the checkpoint when this reading began: it is not to be handed over again. None: nothing, or
+        nobody knows.
+        """
+        return self._known_ahead if self._held.moves == self._began_at else None
+
+    def follow_lanes(self, lanes: Callable[[], FinishedAhead]) -> Callable[[], None]:
+        """Have `lanes` say how far each has come, until what this returns is called. Whatever is written from now on notes it,
+        beside what was known when this reading began.
+        """
+        known = self._known_ahead
+        self._held.know_ahead(Ahead(self._began_at, lambda: joined(known, lanes())))
+        return lambda: self._know_ahead(self._held.finished_ahead)
+
+    def _know_ahead(self, ahead: FinishedAhead | None) -> None:
+        self._held.know_ahead(Ahead(self._began_at, lambda: ahead))
+
+    def note_ahead(self) -> None:
+        """At once: what is set aside beyond the checkpoint is not to be set aside again."""
+        if self._held.finished_ahead is not None:
+            self._held.write(heartbeat)
 
     @property
     def is_unwritten(self) -> bool:
@@ -165,17 +229,17 @@ class Progress:
         return to > self.written and self._held.write(partial(prepare, to=to, state=state))
 
     def write_if_due(self, slack: timedelta = timedelta(0)) -> None:
-        """At most every checkpoint_interval, or `slack` before it is over; after a crash at once."""
-        since = self._clock.steady() - self._written_at
-        is_due = since + slack >= self._settings.checkpoint_interval
-        if self.is_unwritten and (is_due or caution(self._held.lease) >= Caution.CHECKPOINT_EACH_BATCH):
+        """At most every checkpoint_interval, or `slack` before it is over; for a while after a crash at once."""
+        now = self._clock.steady()
+        is_due = now - self._written_at + slack >= self._settings.checkpoint_interval
+        if self.is_unwritten and (is_due or now < self._careful_until):
             self.write()
 
     def heartbeat_if_due(self, after: timedelta, slack: timedelta) -> None:
         """A checkpoint that is due within `slack` carries the heartbeat: one write instead of two."""
         if self._held.is_heartbeat_due(after):
             self.write_if_due(slack)
-        self._held.heartbeat_if_due(after)
+        self._held.heartbeat_if_due(after, self.heartbeat)
         self.has_been_moved()
 
     def write(self) -> None:
@@ -184,8 +248,10 @@ class Progress:
         while (
             self.is_unwritten and moves != self._moves
         ):  # once more for a row that is further on than we knew
+            at_tip = self._caught_up_at if self.is_all_finished else None
             moves, to = self._moves, self.finished
-            if self._held.write(partial(_checkpoint_unless_there, to=to), unmoved_since=moves):
+            make = partial(_checkpoint_unless_there, to=to, caught_up_at=at_tip)
+            if self._held.write(make, unmoved_since=moves):
                 self.written = max(self.written, to)
                 self._written_at = self._clock.steady()
                 return
@@ -207,8 +273,10 @@ class Progress:
             return False
 
 
-def _checkpoint_unless_there(lease: Lease, to: Checkpoint) -> LeaseWrite | None:
+def _checkpoint_unless_there(
+    lease: Lease, to: Checkpoint, caught_up_at: datetime | None
+) -> LeaseWrite | None:
     """The heartbeats' thread and the session may both find that it is due: the second would be refused by what the first wrote,
     and take the lease for lost.
     """
-    return None if lease.checkpoint >= to else checkpoint(lease, to)
+    return None if lease.checkpoint >= to else checkpoint(lease, to, caught_up_at)

@@ -11,9 +11,9 @@ from functools import partial
 from sublet.engine.exception_fields import exception_fields
 from sublet.errors import DestinationRefused
 from sublet.handler import Batch, CheckpointReply, Handler
-from sublet.ports import Clock, KeptBatch, Log, SetAsideStore
+from sublet.ports import Clock, HeldBack, KeptBatch, Log, Removal, SetAsideStore
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
-from sublet.protocol.failure_document import Place, SetAsideBatch
+from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
 
@@ -22,8 +22,14 @@ MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """How far it is, of about so many `batches`. `foreign` are other applications' and what nobody can read: left alone.
-    `hidden`: about how many somebody was given before.
+    """How far it is, of about so many `batches`.
+
+    foreign    other applications', and what cannot be read: left alone
+    changed    handled, but something else is kept in its place by now, or somebody else has been given it: it stays
+    hidden     about how many somebody was given before
+    held_back  message groups of a FIFO queue of which ten stay, so that the queue gives no more of them
+    behind     about how many batches were not reached for that
+    is_shared  another redrive removes what this one handles: it has stopped
     """
 
     batches: int = 0
@@ -31,14 +37,18 @@ class Redriven:
     done: int = 0
     failed: int = 0
     foreign: int = 0
+    changed: int = 0
     hidden: int = 0
+    held_back: tuple[str, ...] = ()
+    behind: int = 0
+    is_shared: bool = False
 
     @property
     def stays(self) -> int:
-        return self.failed + self.foreign
+        return self.failed + self.foreign + self.changed + self.behind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Redrive:
     """One run. `dry_run` calls nothing and removes nothing; `show` is told after each batch."""
 
@@ -49,43 +59,79 @@ class Redrive:
     log: Log
     show: Callable[[Redriven], None] = lambda _: None
     dry_run: bool = False
+    _so_far: Redriven = field(default=Redriven(), init=False)
+    _handled: str | None = field(default=None, init=False)
+    """Which batch was handled last, by its identity."""
+    _told: set[str] = field(default_factory=set, init=False)
+    """Of what is left alone, what the log has already."""
 
     def run(self) -> Redriven:
         """Raises DestinationRefused. What has not been handled then is kept as it was, and can be had again at once."""
         counted = self.store.counted()  # before we hide any ourselves
-        so_far, handled = Redriven(counted.available, hidden=counted.hidden), None
-        with closing(self.store.kept()) as kept:
+        self._so_far = Redriven(counted.available, hidden=counted.hidden)
+        with closing(self.store.kept(self.settings.application)) as kept:
             for each in kept:
-                try:
-                    so_far, handled = self._one(each, so_far, handled)
-                except BaseException:
-                    with suppress(DestinationRefused):  # the first fault is the one to be seen
-                        self.store.leave(each.name)
-                    raise
-                self.show(so_far)
-        return so_far
+                if isinstance(each, HeldBack):
+                    self._held_back(each)
+                else:
+                    self._take(each)
+                self.show(self._so_far)
+                if self._so_far.is_shared:
+                    break
+        if self._so_far.held_back:
+            self._count_behind()
+        return self._so_far
 
-    def _one(self, kept: KeptBatch, so_far: Redriven, handled: Place | None) -> tuple[Redriven, Place | None]:
-        """`handled` is what was handled last. What was set aside twice, since a crash came before the checkpoint, is its own
-        neighbour, and handled once.
-        """
-        batch = kept.batch
+    def _take(self, kept: KeptBatch) -> None:
+        try:
+            self._one(kept)
+        except BaseException:
+            with suppress(DestinationRefused):  # the first fault is the one to be seen
+                self.store.leave(kept)
+            raise
+
+    def _one(self, kept: KeptBatch) -> None:
+        """What was set aside twice, since a crash came before the checkpoint, is its own neighbour, and handled once."""
+        so_far, batch = self._so_far, kept.batch
         if batch is None or batch.application != self.settings.application:
-            problem = kept.problem or f"of the application {batch and batch.application}"
-            self.log.warning("left alone", kept_as=kept.name, problem=problem)
-            self.store.leave(kept.name)
-            return replace(so_far, foreign=so_far.foreign + 1), handled
-        is_repeat = batch.place == handled
+            self._leave_alone(kept)
+            self._so_far = replace(so_far, foreign=so_far.foreign + 1)
+            return
+        is_repeat = batch.identity == self._handled
         if self.dry_run:
-            self.store.leave(kept.name)
-        elif is_repeat or self._handle(batch):
-            self.store.remove(kept.name)
-        else:
-            self.store.leave(kept.name)
-            return replace(so_far, failed=so_far.failed + 1), handled
-        records = 0 if is_repeat else len(batch.records)
-        done = replace(so_far, done=so_far.done + 1, records_done=so_far.records_done + records)
-        return done, batch.place
+            self.store.leave(kept)
+        elif not is_repeat and not self._handle(batch):
+            self.store.leave(kept)
+            self._so_far = replace(so_far, failed=so_far.failed + 1)
+            return
+        self._handled = batch.identity
+        records = so_far.records_done + (0 if is_repeat else len(batch.records))
+        removal = Removal.REMOVED if self.dry_run else self.store.remove(kept)
+        self._so_far = replace(
+            so_far,
+            records_done=records,
+            done=so_far.done + (removal is Removal.REMOVED),
+            changed=so_far.changed + (removal is Removal.STAYS),
+            is_shared=removal is Removal.GONE,
+        )
+
+    def _leave_alone(self, kept: KeptBatch) -> None:
+        """The log has each reason once: a bucket may be shared with applications that have set much aside."""
+        problem = kept.problem or f"of the application {kept.batch and kept.batch.application}"
+        if problem not in self._told:
+            self._told.add(problem)
+            self.log.warning("left alone", kept_as=kept.name, problem=problem)
+        self.store.leave(kept)
+
+    def _held_back(self, held: HeldBack) -> None:
+        self.log.warning("held back by what stays", message_group=held.group, stay=held.left)
+        self._so_far = replace(self._so_far, held_back=(*self._so_far.held_back, held.group))
+
+    def _count_behind(self) -> None:
+        """What the queue has beside what we know of. A queue counts all its groups together."""
+        counted, so_far = self.store.counted(), self._so_far
+        known = so_far.failed + so_far.foreign + so_far.changed + so_far.hidden
+        self._so_far = replace(so_far, behind=max(0, counted.available + counted.hidden - known))
 
     def _handle(self, batch: SetAsideBatch) -> bool:
         """Whether the handler has done all of it. Once: what fails again stays, and the next one has its turn."""
@@ -142,7 +188,7 @@ class LeaseLife:
         batch = self.batch
         return Batch(
             batch.stream, batch.shard_id, batch.records, millis_behind_latest, self._checkpoint, batch.stream_arn,
-            batch.attempts + 1, checkpoint_at=self._checkpoint_at,
+            batch.attempts + 1, checkpoint_at=self._checkpoint_at, is_redrive=True,
         )  # fmt: skip
 
     def _checkpoint(self, record: UserRecord) -> bool:

@@ -16,6 +16,7 @@ from sublet.decisions.lanes import lanes_of
 from sublet.engine.progress import Progress
 from sublet.ports import Signal
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.finished_ahead import FinishedAhead, lane_of
 from sublet.protocol.records import UserRecord
 
 if TYPE_CHECKING:
@@ -39,6 +40,16 @@ class Spread:
     lanes: int
     prefix: FinishedPrefix = field(default_factory=FinishedPrefix)
     limit: int | None = None
+    of_lanes: list[LaneProgress] = field(default_factory=list)
+
+    def finished_ahead(self, *, as_put: bool) -> FinishedAhead:
+        """How far each lane has come. Asked by whichever thread writes, while the lanes go on: what they have done stays done."""
+        up_to: list[Checkpoint | None] = [None] * self.lanes
+        for lane in self.of_lanes:
+            if (done := lane.done) > 0:
+                last = self.records[lane.places[done - 1]]
+                up_to[lane_of(last.order_key, self.lanes)] = last.checkpoint
+        return FinishedAhead(tuple(up_to), as_put)
 
     def go_no_further(self, place: int) -> None:
         with self.lock:
@@ -119,8 +130,12 @@ class LaneProgress:
             self.spread.real.write_if_due()
 
     def write(self) -> None:
+        """What this lane has finished, be it beyond what another has not."""
         with self.spread.lock:
-            self.spread.real.write()
+            if self.spread.real.is_unwritten:
+                self.spread.real.write()
+            elif self.done and self.places[self.done - 1] >= self.spread.prefix.length:
+                self.spread.real.note_ahead()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +168,23 @@ def handle_side_by_side(
     spread = Spread(
         records, progress, tasks.lock(), 1 if is_careful else handling.settings.parallelization_factor
     )
-    lanes = []
-    for places in lanes_of(records, spread.lanes):
-        lane = LaneProgress(spread, places)
-        lanes.append((handling.lane(lane, LaneStop(handling.stop, lane)), lane))
-    handling.lanes = tuple(lane for lane, _ in lanes)
-    started = [tasks.spawn(partial(_lane, lane, of, millis_behind_latest)) for lane, of in lanes]
+    spread.of_lanes = [LaneProgress(spread, places) for places in lanes_of(records, spread.lanes)]
+    lanes = [handling.lane(lane, LaneStop(handling.stop, lane)) for lane in spread.of_lanes]
+    handling.lanes = tuple(lanes)
+    follow = partial(spread.finished_ahead, as_put=not handling.settings.deaggregate)
+    no_longer = progress.follow_lanes(follow) if spread.lanes > 1 else None
+    started = [
+        tasks.spawn(partial(_lane, lane, of, millis_behind_latest))
+        for lane, of in zip(lanes, spread.of_lanes, strict=True)
+    ]
     faults = []
     for task in started:
         try:
             task.result()
         except BaseException as fault:  # noqa: BLE001 - raised below, when the others have ended
             faults.append(fault)
+    if no_longer is not None:
+        no_longer()
     if faults:
         raise faults[0]
     handling.take_over()

@@ -12,7 +12,7 @@ from sublet.decisions.packing import WorkerItem
 from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
 from sublet.engine.announcements import announce
 from sublet.engine.lease_steps import create_lease, delete_lease, is_gone, look
-from sublet.engine.probing import probe_unread
+from sublet.engine.probing import Probing
 from sublet.engine.reporting import make_reports
 from sublet.engine.tick_log import log_tick
 from sublet.errors import LeaseTableError
@@ -109,7 +109,7 @@ class LeaseManager:
         if plan.announces:
             announce(What.ASKS, self.ports, self.settings, seen.announced)
         self._report(seen, plan, report)
-        probe_unread(plan.probes, seen.unread, self.ports)
+        Probing(self.ports, self.settings, seen.scan.leases, seen.unread).probe(plan.probes)
         self.ports.metrics.flush()
         return report
 

@@ -7,9 +7,11 @@ records would count as done.
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AsyncContextDecorator, ContextDecorator, suppress
 from functools import partial
 
 from sublet.errors import HandlerContractBroken
@@ -37,7 +39,7 @@ def misfit(function: object, called_with: Sequence[str], *, is_awaited: bool = T
     What a decorator wraps is not looked at: one that collects what a generator yields makes a plain function of it.
     """
     if not callable(function):
-        return f"is a {type(function).__name__}, not a function"
+        return f"is of type {type(function).__name__}, and no function"
     if isinstance(function, type):
         return "is a class: calling it makes an instance and handles nothing; name a function, or an instance's method"
     if any(is_lazy(_called(function)) for is_lazy in _LAZY):
@@ -65,21 +67,57 @@ def finished(returned: object) -> object:
 
 
 def check_ran(returned: object) -> None:
-    """Raise HandlerContractBroken if the work of the call is not done: nobody waits for what it returned, or goes through it."""
-    if inspect.isasyncgen(returned) or isinstance(returned, Iterator):
-        what_to_do = "of which nothing has run: use a loop instead of yield or map"
-    elif inspect.isawaitable(returned) or isinstance(returned, Future):
-        what_to_do = "whose work nobody waits for: await it, or ask it for its result(), before you return"
-    else:
+    """Raise HandlerContractBroken if the work of the call is not done: nobody waits for what it returned, or for something in the
+    list, set or dict that it returned.
+    """
+    within = _values(returned)
+    undone = [value for value in (returned, *within) if _left_undone(value)]
+    if not undone:
         return
-    if isinstance(returned, Coroutine | Generator):
-        returned.close()  # or Python warns that it was never awaited
-    raise HandlerContractBroken(f"the handler returned {_a(returned)}, {what_to_do}")
+    for value in undone:
+        if isinstance(value, Coroutine | Generator):
+            value.close()  # or Python warns that it was never awaited
+    container = f" in {_a(returned)}" if undone[0] is not returned else ""
+    raise HandlerContractBroken(f"the handler returned {_a(undone[0])}{container}, {_left_undone(undone[0])}")
+
+
+def _values(returned: object) -> Iterable[object]:
+    """Of a container, one level deep."""
+    if isinstance(returned, Mapping):
+        return tuple(returned.values())
+    return tuple(returned) if isinstance(returned, list | tuple | set | frozenset) else ()
+
+
+def _left_undone(value: object) -> str | None:
+    """What to do instead of returning it; None: it stands for no work that is still to be done."""
+    if inspect.isasyncgen(value) or isinstance(value, Iterator):
+        return "of which nothing has run: use a loop instead of yield or map"
+    if inspect.isawaitable(value) or isinstance(value, Future):
+        return "whose work nobody waits for: await it, or ask it for its result(), before you return"
+    if _is_pools(value):
+        return "whose work nobody waits for: ask it for get() before you return"
+    if _is_generator_context(value):
+        return "of which nothing has run: remove @contextmanager, or enter it with `with` before you return"
+    return None
+
+
+def _is_pools(value: object) -> bool:
+    """A result of multiprocessing's pools, which nothing here imports."""
+    pools = sys.modules.get("multiprocessing.pool")
+    return pools is not None and isinstance(value, pools.AsyncResult)
+
+
+def _is_generator_context(value: object) -> bool:
+    """What a function under @contextmanager or @asynccontextmanager returns: it keeps the generator, not begun, as `gen`."""
+    generator = (
+        getattr(value, "gen", None) if isinstance(value, ContextDecorator | AsyncContextDecorator) else None
+    )
+    return inspect.isgenerator(generator) or inspect.isasyncgen(generator)
 
 
 def check_returned(returned: object) -> None:
     """Raise HandlerContractBroken if what has finished says in another contract's way what is done. Anything else but None is
-    warned about, once, and ignored.
+    warned about, once, and ignored: also where the user's filters make errors of warnings, since the batch has been handled.
     """
     if returned is None:
         return
@@ -89,10 +127,11 @@ def check_returned(returned: object) -> None:
             "call batch.checkpoint(record) for what is done, then raise for what is not, or take (event, context) and set "
             "handler_contract=lambda_event"
         )
-    warnings.warn(
-        f"the handler returned {_a(returned)}, which is ignored: a call that returns has handled its whole batch",
-        stacklevel=2,
-    )
+    with suppress(UserWarning):
+        warnings.warn(
+            f"the handler returned {_a(returned)}, which is ignored: a call that returns has handled its whole batch",
+            stacklevel=2,
+        )
 
 
 def is_async(function: Callable[..., object]) -> bool:

@@ -54,7 +54,7 @@ def failed(returned: object, records: Sequence[UserRecord]) -> Failed | None:
     """
     if not isinstance(returned, Mapping):
         is_elsewhere = hasattr(returned, FAILURES) or (isinstance(returned, str) and FAILURES in returned)
-        in_what = f"{FAILURES} is in a {type(returned).__name__}, and not in a dict"
+        in_what = f"{FAILURES} is in a value of type {type(returned).__name__}, and not in a dict"
         return Failed(0, f"{in_what}, so that the whole batch counts as failed") if is_elsewhere else None
     reported = returned.get(FAILURES)
     if reported is None:

@@ -37,7 +37,7 @@ class KclRecord:
         return b64encode(self.user_record.data).decode("ascii")
 
     @property
-    def partition_key(self) -> str:
+    def partition_key(self) -> str | None:
         return self.user_record.partition_key
 
     @property
@@ -85,10 +85,13 @@ class InitializeInput:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecordsInput:
+    """`is_redrive`, the batch's, is not kclpy's."""
+
     records: Sequence[KclRecord]
     millis_behind_latest: int
     checkpointer: Checkpoints
     action: str = "processRecords"
+    is_redrive: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class FunctionIdentity(Struct, frozen=True):
 
 
 class LambdaContext(Struct, frozen=True):
-    """Lambda's attributes and no others: a context that answers to any name is taken for a durable function's by Powertools."""
+    """Lambda's attributes, and one of ours: Powertools takes a context that answers to any name for a durable function's."""
 
     aws_request_id: str
     """A new one for each call, as for each invocation."""
@@ -57,10 +57,16 @@ class LambdaContext(Struct, frozen=True):
     identity: None = None
     client_context: None = None
     tenant_id: None = None
+    is_redrive: bool = False
+    """As the batch's. Behind an event source mapping there is none: `getattr(context, "is_redrive", False)`."""
 
 
 def context_of(
-    function: FunctionIdentity, request_id: str, remaining_time_in_millis: Callable[[], int]
+    function: FunctionIdentity,
+    request_id: str,
+    remaining_time_in_millis: Callable[[], int],
+    *,
+    is_redrive: bool = False,
 ) -> LambdaContext:
     return LambdaContext(
         request_id,
@@ -71,6 +77,7 @@ def context_of(
         function.log_group_name,
         function.log_stream_name,
         remaining_time_in_millis,
+        is_redrive=is_redrive,
     )
 
 

@@ -43,7 +43,9 @@ class LambdaEventHandler:
         """Raises BatchItemsFailed for what the handler reports, beside what it raises."""
         stream_arn = stream_arn_of(batch.stream, batch.stream_arn)
         event = kinesis_event(batch.shard_id, batch.records, stream_arn, self.invoke_identity_arn)
-        context = context_of(self.identity, str(self.new_id()), batch.remaining_time_in_millis)
+        context = context_of(
+            self.identity, str(self.new_id()), batch.remaining_time_in_millis, is_redrive=batch.is_redrive
+        )
         with self.turn:
             returned = finished(self.function(event, context))
         check_sendable(returned)

@@ -12,6 +12,7 @@ from sublet.errors import HandlerNotLoadable
 from sublet.handler import Handler
 from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.contract import CONTRACT, WITH_PENDING, misfit
+from sublet.handlers.import_failure import place_of, said_with_place
 from sublet.handlers.lambda_context import FunctionIdentity
 from sublet.handlers.shape import (
     CALLED_WITH,
@@ -88,7 +89,7 @@ def _imported_as(reference: str) -> Named:
         ) from missing
     except Exception as failure:  # its own __getattr__
         raise HandlerNotLoadable(
-            f"handler {reference!r}: looking for {name} in {module_name} raised {type(failure).__name__}: {failure}"
+            f"handler {reference!r}: looking for {name} in {module_name} raised {said_with_place(failure)}"
         ) from failure
     said = f"handler {reference!r}: {module_name}.{name}"
     if _has_handle(value):
@@ -105,11 +106,11 @@ def _imported(module_name: str, reference: str) -> ModuleType:
                 f"handler {reference!r}: there is no module {missing.name} on the Python path"
             ) from missing
         raise HandlerNotLoadable(
-            f"handler {reference!r}: {module_name} imports {missing.name}, which is not installed"
+            f"handler {reference!r}: {module_name} imports {missing.name}, which is not installed{place_of(missing)}"
         ) from missing
     except (Exception, SystemExit) as failure:
         raise HandlerNotLoadable(
-            f"handler {reference!r}: importing {module_name} raised {type(failure).__name__}: {failure}"
+            f"handler {reference!r}: importing {module_name} raised {said_with_place(failure)}"
         ) from failure
 
 
@@ -145,7 +146,7 @@ def _optional_of(owner: object, said: str) -> dict[str, object]:
         return {role: getattr(owner, role) for role in OPTIONAL if hasattr(owner, role)}
     except Exception as failure:  # its own __getattr__
         raise HandlerNotLoadable(
-            f"{said}: looking for its lease functions raised {type(failure).__name__}: {failure}"
+            f"{said}: looking for its lease functions raised {said_with_place(failure)}"
         ) from failure
 
 

@@ -46,7 +46,9 @@ class Processing(NamedTuple):
         if self.version == 1:
             self._call("process_records", records, self.checkpointer)
         else:
-            given = ProcessRecordsInput(records, batch.millis_behind_latest, self.checkpointer)
+            given = ProcessRecordsInput(
+                records, batch.millis_behind_latest, self.checkpointer, is_redrive=batch.is_redrive
+            )
             self._call("process_records", given)
 
     def shutdown_requested(self) -> None:

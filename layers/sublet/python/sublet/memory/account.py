@@ -11,17 +11,26 @@ from itertools import pairwise
 import msgspec
 
 from sublet.decisions.read_position import SHORTEST_RETENTION
-from sublet.decisions.stream_changes import Change, RemoveKey, SetKey, SetMode, SetRetention, SetShards
-from sublet.errors import LeaseTableNotFound, StreamExists, StreamNotFound
+from sublet.decisions.stream_changes import (
+    Change,
+    RemoveKey,
+    SetKey,
+    SetMaxRecordKib,
+    SetMode,
+    SetRetention,
+    SetShards,
+)
+from sublet.errors import LeaseTableNotFound, StreamError, StreamExists, StreamNotFound
 from sublet.memory.lease_table import MemoryLeaseTable
+from sublet.memory.log import MemoryLog
 from sublet.memory.ports import memory_ports
 from sublet.memory.sighting_store import MemorySightingStore
 from sublet.memory.stream import MemoryStream
-from sublet.ports import Clock, Ports, Signal, Stream, Tasks
+from sublet.ports import Clock, Log, Ports, Signal, Stream, Tasks
 from sublet.protocol.records import NewRecord
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity, stream_settings
-from sublet.protocol.stream_info import ACTIVE, AccountInfo, PutRecord, StreamInfo, StreamMode
+from sublet.protocol.stream_info import ACTIVE, AccountInfo, PutRecord, StreamInfo, StreamMode, why_too_large
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
@@ -41,6 +50,7 @@ class MemoryAccount:
     def __init__(self, *, clock: Clock | None = None, tasks: Tasks | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
         self.tasks: Tasks = tasks or ThreadTasks()
+        self.log: Log = MemoryLog()
         self._lock = threading.RLock()
         self._streams: dict[str, MemoryStream] = {}
         self._infos: dict[str, StreamInfo] = {}
@@ -70,7 +80,7 @@ class MemoryAccount:
             mode = StreamMode.ON_DEMAND if shards is None else StreamMode.PROVISIONED
             made = self._streams[stream] = MemoryStream(count, clock=self.clock, name=stream)
             self._infos[stream] = StreamInfo(
-                stream, made.identity(), ACTIVE, mode, count, SHORTEST_RETENTION, None
+                stream, made.describe().identity, ACTIVE, mode, count, SHORTEST_RETENTION, None
             )
 
     def change(self, stream: str, change: Change) -> None:
@@ -83,12 +93,14 @@ class MemoryAccount:
                     self._say(name, mode=mode)
                 case SetRetention(retention, _):
                     self._say(name, retention=retention)
+                case SetMaxRecordKib(kib):
+                    self._say(name, max_record_kib=kib)
                 case SetKey(key):
                     self._say(name, key=key)
                 case RemoveKey():
                     self._say(name, key=None)
 
-    def _say(self, name: str, **said: StreamMode | timedelta | str | None) -> None:
+    def _say(self, name: str, **said: StreamMode | timedelta | str | int | None) -> None:
         self._infos[name] = msgspec.structs.replace(self._infos[name], **said)
 
     def delete(self, stream: str) -> None:
@@ -98,6 +110,8 @@ class MemoryAccount:
 
     def put(self, stream: str, record: NewRecord) -> PutRecord:
         made = self.at(stream)
+        if (why := why_too_large(record, self.info(stream))) is not None:
+            raise StreamError(why)
         explicit = None if record.explicit_hash_key is None else int(record.explicit_hash_key)
         return made.put_record(record.partition_key, record.data, explicit)
 
@@ -129,8 +143,10 @@ class MemoryAccount:
                     raise LeaseTableNotFound(f"there is no consumer {settings.application}; create it")
                 self._tables[settings.application] = MemoryLeaseTable(), MemorySightingStore()
             table, sightings = self._tables[settings.application]
-        ports = memory_ports(stream, table, sightings=sightings, clock=self.clock, tasks=self.tasks)
-        return ports, replace(settings, stream_arn=stream.identity().arn)
+        ports = memory_ports(
+            stream, table, sightings=sightings, clock=self.clock, tasks=self.tasks, log=self.log
+        )
+        return ports, replace(settings, stream_arn=stream.describe().identity.arn)
 
     def applications(self) -> Iterator[str]:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from sublet.errors import DestinationRefused
-from sublet.ports import Counted, KeptBatch
+from sublet.ports import Counted, KeptBatch, Removal
 from sublet.protocol.failure_document import SetAsideBatch, object_key
 
 
@@ -30,12 +30,12 @@ class MemoryDestination:
     def counted(self) -> Counted:
         return Counted(len(self._kept))
 
-    def kept(self) -> Generator[KeptBatch, None, None]:
+    def kept(self, application: str) -> Generator[KeptBatch, None, None]:  # noqa: ARG002 - it reads all
         for name, batch in sorted(self._kept.items(), key=lambda item: item[1].place):
             yield KeptBatch(name, batch)
 
-    def remove(self, name: str) -> None:
-        self._kept.pop(name, None)
+    def remove(self, kept: KeptBatch) -> Removal:
+        return Removal.GONE if self._kept.pop(kept.name, None) is None else Removal.REMOVED
 
-    def leave(self, name: str) -> None:
-        pass
+    def leave(self, kept: KeptBatch) -> None:
+        """It was never hidden."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from datetime import datetime
+from itertools import takewhile
 
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import ChildShard, HashKeyRange, Shard
@@ -42,6 +43,8 @@ class ShardLog:
         self.parents = parents
         self.created_at = created_at
         self.closed_at: datetime | None = None
+        self.horizon = created_at
+        """Nothing that arrived before it is kept."""
         self.children: tuple[ChildShard, ...] = ()
         self.reads: deque[datetime] = deque(maxlen=POLLS_PER_SECOND_MAX)
         self.readable_at = created_at
@@ -52,6 +55,8 @@ class ShardLog:
         self._trimmed = 0
         self._dropped_bytes = 0
         self._records: list[StreamRecord] = []
+        self._arrivals: list[datetime] = []
+        """By the service's own clock: what retention goes by."""
         self._numbers: list[int] = []
         self._ends: list[int] = []
         """The bytes up to and including each record: a page's size is a difference, found by bisection."""
@@ -67,6 +72,11 @@ class ShardLog:
         """The position after the last record."""
         return self._trimmed + len(self._records)
 
+    @property
+    def newest(self) -> StreamRecord | None:
+        """The last record, if it is not trimmed."""
+        return self._records[-1] if self._records else None
+
     def shard(self) -> Shard:
         parent, adjacent = (*self.parents, None, None)[:2]
         return Shard(
@@ -76,12 +86,18 @@ class ShardLog:
     def child(self) -> ChildShard:
         return ChildShard(self.shard_id, frozenset(self.parents), self.hash_key_range)
 
-    def append(self, partition_key: str, data: bytes, arrival: datetime, position: int) -> str:
+    def append(
+        self, partition_key: str | None, data: bytes, arrival: datetime, stamp: datetime, position: int
+    ) -> str:
+        """`stamp`: its approximate arrival time."""
         number = sequence_number(self.number, self.created_at, position, self._short_numbers)
-        self._records.append(StreamRecord(str(number), data, partition_key, arrival))
+        self._records.append(StreamRecord(str(number), data, partition_key, stamp))
+        self._arrivals.append(arrival)
         self._numbers.append(number)
         self._last_number = number
-        self._ends.append(self._bytes_before(len(self._ends)) + len(data) + len(partition_key.encode()))
+        self._ends.append(
+            self._bytes_before(len(self._ends)) + len(data) + len((partition_key or "").encode())
+        )
         self._data_ends.append((self._data_ends[-1] if self._data_ends else 0) + len(data))
         return str(number)
 
@@ -98,16 +114,26 @@ class ShardLog:
         return self._trimmed + bisect_right(self._numbers, number)
 
     def position_at_time(self, moment: datetime) -> int:
-        """Of the first record that arrived at the moment or later."""
+        """Of the first record that bears the moment or a later one."""
         later = (i for i, r in enumerate(self._records) if r.approximate_arrival_timestamp >= moment)
         return self._trimmed + next(later, len(self._records))
 
-    def read(self, position: int, limit: int) -> tuple[tuple[StreamRecord, ...], int, int]:
-        """The records from the position on, within Kinesis' limits, their data's bytes, and the position after them."""
+    def moment_of(self, number: int) -> datetime:
+        """When the last record up to this number arrived; the horizon, where that has been trimmed or never was."""
+        index = bisect_right(self._numbers, number) - 1
+        return self.horizon if index < 0 else self._records[index].approximate_arrival_timestamp
+
+    def read(
+        self, position: int, limit: int, until: datetime | None = None
+    ) -> tuple[tuple[StreamRecord, ...], int, int]:
+        """The records from the position on that arrived until then, within Kinesis' limits, their data's bytes, and the position
+        after them."""
         first = max(position - self._trimmed, 0)
         within_bytes = bisect_right(self._ends, self._bytes_before(first) + PAGE_BYTES)
         last = min(max(within_bytes, first + 1), first + limit)
         records = tuple(self._records[first:last])
+        if until is not None and records and records[-1].approximate_arrival_timestamp > until:
+            records = tuple(takewhile(lambda record: record.approximate_arrival_timestamp <= until, records))
         last = first + len(records)
         return records, self._data_bytes(first, last), self._trimmed + last
 
@@ -124,9 +150,11 @@ class ShardLog:
 
     def trim(self, before: datetime) -> None:
         """Forget what arrived before the moment, up to the first record that did not."""
-        kept = self.position_at_time(before) - self._trimmed
+        kept = bisect_left(self._arrivals, before)
+        self.horizon = max(self.horizon, before)
         self._dropped_bytes = self._bytes_before(kept)
         del self._records[:kept], self._numbers[:kept], self._ends[:kept], self._data_ends[:kept]
+        del self._arrivals[:kept]
         self._trimmed += kept
 
     def _data_bytes(self, first: int, last: int) -> int:

@@ -15,6 +15,7 @@ from sublet.decisions.unread_shards import Unread
 from sublet.errors import LeaseTableNotFound
 from sublet.ports import Remembered
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement
 
 
 class MemorySightingStore:
@@ -53,6 +54,18 @@ class MemorySightingStore:
                 return False
             self._remembered = replace(self._remembered, stream=stream)
             return True
+
+    def begin_describing(self, now: datetime, seen: Remembered) -> bool:
+        with self._lock:
+            self._check_exists()
+            if self._remembered.asked_at != seen.asked_at:
+                return False
+            self._remembered = replace(self._remembered, asked_at=now)
+            return True
+
+    def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
+        with self._lock:
+            self._remembered = replace(self._remembered, placement=placement, asked_at=asked_at)
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
         with self._lock:

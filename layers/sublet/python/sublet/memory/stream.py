@@ -1,32 +1,36 @@
 """A Kinesis stream in memory, with true resharding: closed shards keep their records and name their children.
 
 It keeps the rules that consumers trip over: the last records and the end in one page, iterators that expire,
-pages of at most 10 MB, trimmed checkpoints that read on from the horizon, and, if asked, the read limits.
+pages of at most 10 MB, trimmed checkpoints that read on from the horizon, quiet stretches that are walked in empty pages
+(`sublet.memory.walk`), and, if asked, the read limits.
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from random import Random
 
-from sublet.decisions.read_position import IteratorType, ReadPosition
-from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamNotFound
+from sublet.decisions.read_position import SHORTEST_RETENTION, IteratorType, ReadPosition
+from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError, StreamNotFound
 from sublet.memory.clock import FakeClock
 from sublet.memory.shard_log import ShardLog
+from sublet.memory.walk import Advance, drawn
 from sublet.polling import PollingReader
 from sublet.ports import Clock, PollRefusal, ShardReader
+from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import Page, Polled
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.protocol.stream_info import PutRecord
+from sublet.protocol.stream_info import PutRecord, RecordDistribution, StreamDescription
 from sublet.settings import POLLS_PER_SECOND_MAX, READ_BYTES_PER_SECOND, StartKind, StartPosition
 
 ITERATOR_LIFETIME = timedelta(seconds=300)
 """Kinesis: an iterator not used for this long has expired."""
 
 _SECOND = timedelta(seconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class MemoryStream:
@@ -43,9 +47,13 @@ class MemoryStream:
         throttled: bool = False,
         name: str = "memory",
         short_numbers: bool = False,
+        advance: Advance | None = None,
+        stamp: Callable[[datetime], datetime] = lambda arrived: arrived,
     ) -> None:
         """`throttled`: refuse polls above 5 calls or 2 MB a second on a shard, as the service does. `short_numbers`: sequence
-        numbers of half the length, and not all of the same.
+        numbers of half the length, and not all of the same. `advance`: how much of a shard's time each poll covers; by default
+        a minute to an hour, drawn in the same order each time. `stamp`: which approximate arrival time a record bears that
+        arrives at a moment.
         """
         if shards < 1:
             raise ValueError(f"a stream of {shards} shards: it has at least one")
@@ -54,11 +62,15 @@ class MemoryStream:
         self._clock = clock or FakeClock()
         self._created_at = self._clock.now()
         self._throttled = throttled
+        self._stamp = stamp
+        self._advance = advance or drawn(Random(0))  # noqa: S311 -- a test's luck
         self._lock = threading.RLock()
         self._logs: dict[str, ShardLog] = {}
         self._created = 0
         self._position = 0
         self._deleted = False
+        self.distribution: RecordDistribution | None = RecordDistribution.USER_PARTITION_KEY
+        """With AUTO each record goes to another open shard, and needs no partition key. None: descriptions do not tell."""
         size = (HASH_KEY_MAX + 1) // shards
         for index in range(shards):
             ending = HASH_KEY_MAX if index == shards - 1 else (index + 1) * size - 1
@@ -76,12 +88,12 @@ class MemoryStream:
             )
             return tuple(log.shard() for log in logs)
 
-    def identity(self) -> StreamIdentity:
+    def describe(self) -> StreamDescription:
         with self._lock:
             self._check_exists()
-            return StreamIdentity(
-                f"arn:aws:kinesis:us-east-1:000000000000:stream/{self.name}", self._created_at
-            )
+            arn = f"arn:aws:kinesis:us-east-1:000000000000:stream/{self.name}"
+            identity = StreamIdentity(arn, self._created_at)
+            return StreamDescription(identity, self._clock.now(), SHORTEST_RETENTION, self.distribution)
 
     def has_shard(self, shard_id: str) -> bool:
         with self._lock:
@@ -98,12 +110,11 @@ class MemoryStream:
 
     def open(self, shard_id: str, position: ReadPosition) -> str:
         with self._lock:
-            log = self._log(shard_id)
-            return self._iterator(shard_id, self._resolve(log, position))
+            return self._iterator(shard_id, *self._resolve(self._log(shard_id), position))
 
     def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         with self._lock:
-            shard_id, position_text, opened_at = iterator.split(" ")
+            shard_id, position_text, opened_at, reached_text = iterator.split(" ")
             now = self._clock.now()
             log = self._log(shard_id)
             if now - datetime.fromisoformat(opened_at) >= ITERATOR_LIFETIME:
@@ -111,37 +122,58 @@ class MemoryStream:
             if self._throttled and _over_limit(log, now):
                 return PollRefusal.THROTTLED
             position = int(position_text)
-            records, size, after = log.read(position, limit)
+            began = max(datetime.fromisoformat(reached_text), log.horizon)
+            reached = min(began + self._advance(), now)
+            records, size, after = log.read(position, limit, reached if reached < now else None)
             log.readable_at = now + _SECOND * (log.bytes_between(position, after) / READ_BYTES_PER_SECOND)
-            waiting_since = log.arrival_at(after)
-            behind = (
-                0 if waiting_since is None else max((now - waiting_since) // timedelta(milliseconds=1), 0)
+            waits = log.arrival_at(after)
+            if waits is None and log.closed_at is not None and reached >= log.closed_at:
+                end = Page(records, size, 0, True, log.children, now.replace(microsecond=0))
+                return Polled(end, None)
+            behind = _behind(waits, reached, now)
+            if records and waits is not None and waits <= reached:  # more than the page holds
+                reached = max(records[-1].approximate_arrival_timestamp, began)
+            page = Page(records, size, behind, answered_at=now.replace(microsecond=0))
+            return Polled(page, self._iterator(shard_id, after, reached))
+
+    def without_records(self, iterator: str) -> Polled:
+        """A page as a poll may bring it anywhere: without a record, though there may be some, and without having come further."""
+        with self._lock:
+            shard_id, position, _, reached_text = iterator.split(" ")
+            now, reached = self._clock.now(), datetime.fromisoformat(reached_text)
+            page = Page(
+                (), 0, max((now - reached) // _MILLISECOND, 1), answered_at=now.replace(microsecond=0)
             )
-            if waiting_since is None and not log.is_open:
-                return Polled(Page(records, size, behind, True, log.children), None)
-            return Polled(Page(records, size, behind), self._iterator(shard_id, after))
+            return Polled(page, self._iterator(shard_id, int(position), reached))
 
     # The producer's side.
 
-    def put(self, partition_key: str, data: bytes, explicit_hash_key: int | None = None) -> str:
+    def put(self, partition_key: str | None, data: bytes, explicit_hash_key: int | None = None) -> str:
         """Put one record (a KPL aggregate is one too) into the shard of its hash key; its sequence number."""
         return self.put_record(partition_key, data, explicit_hash_key).sequence_number
 
-    def put_record(self, partition_key: str, data: bytes, explicit_hash_key: int | None = None) -> PutRecord:
-        """As `put`, and which shard took it."""
-        if explicit_hash_key is None:
-            explicit_hash_key = int.from_bytes(
-                hashlib.md5(partition_key.encode(), usedforsecurity=False).digest()
-            )
+    def put_record(
+        self, partition_key: str | None, data: bytes, explicit_hash_key: int | None = None
+    ) -> PutRecord:
+        """As `put`, and which shard took it. Raises StreamError for a record that only a stream with AUTO takes."""
         with self._lock:
             self._check_exists()
-            log = next(
-                log for log in self._logs.values() if log.is_open and explicit_hash_key in log.hash_key_range
-            )
-            number = log.append(partition_key, data, self._clock.now(), self._next_position())
+            log, now = self._placed(partition_key, explicit_hash_key), self._clock.now()
+            number = log.append(partition_key, data, now, self._stamp(now), self._next_position())
             return PutRecord(log.shard_id, number)
 
-    def put_all(self, records: Iterable[tuple[str, bytes]]) -> list[str]:
+    def _placed(self, partition_key: str | None, explicit_hash_key: int | None) -> ShardLog:
+        still_open = [log for log in self._logs.values() if log.is_open]
+        if self.distribution is RecordDistribution.AUTO:
+            return still_open[self._position % len(still_open)]
+        if partition_key is None:
+            raise StreamError(
+                f"stream {self.name} takes no record without a partition key: its distribution is not AUTO"
+            )
+        key = hash_key(partition_key, None) if explicit_hash_key is None else explicit_hash_key
+        return next(log for log in still_open if key in log.hash_key_range)
+
+    def put_all(self, records: Iterable[tuple[str | None, bytes]]) -> list[str]:
         """Put (partition key, data) pairs in order, and return their sequence numbers."""
         return [self.put(partition_key, data) for partition_key, data in records]
 
@@ -192,22 +224,28 @@ class MemoryStream:
         """Delete the stream: every call after this raises StreamNotFound."""
         self._deleted = True
 
-    def _resolve(self, log: ShardLog, position: ReadPosition) -> int:
+    def _resolve(self, log: ShardLog, position: ReadPosition) -> tuple[int, datetime]:
+        """Before which record it is, and at which moment of the shard's time."""
         match position.type:
             case IteratorType.TRIM_HORIZON:
-                return 0
+                return 0, log.horizon
             case IteratorType.LATEST:
-                return log.end
+                return log.end, self._clock.now()
             case IteratorType.AT_TIMESTAMP:
                 assert position.at is not None, "AT_TIMESTAMP goes with a moment"
-                return log.position_at_time(position.at)
+                if position.sequence_number is not None:
+                    self._check_owner(log, int(position.sequence_number))
+                return log.position_at_time(position.at), position.at
         number = int(position.sequence_number or "")
+        self._check_owner(log, number)
+        after = position.type is IteratorType.AFTER_SEQUENCE_NUMBER
+        return log.position_after(number) if after else log.position_at(number), log.moment_of(number)
+
+    def _check_owner(self, log: ShardLog, number: int) -> None:
         if not log.owns(number):
             raise CheckpointNotInStream(
                 f"sequence number {number} was not given by {log.shard_id} of stream {self.name}"
             )
-        after = position.type is IteratorType.AFTER_SEQUENCE_NUMBER
-        return log.position_after(number) if after else log.position_at(number)
 
     def _was_open(self, log: ShardLog, at: StartPosition) -> bool:
         """A shard without listed parents was open at the trim horizon; at a tie the parents count as open."""
@@ -218,8 +256,8 @@ class MemoryStream:
             return is_oldest
         return (is_oldest or log.created_at < at.at) and (log.closed_at is None or log.closed_at >= at.at)
 
-    def _iterator(self, shard_id: str, position: int) -> str:
-        return f"{shard_id} {position} {self._clock.now().isoformat()}"
+    def _iterator(self, shard_id: str, position: int, reached: datetime) -> str:
+        return f"{shard_id} {position} {self._clock.now().isoformat()} {reached.isoformat()}"
 
     def _create_shard(self, hash_key_range: HashKeyRange, parents: tuple[str, ...] = ()) -> ShardLog:
         log = ShardLog(
@@ -257,6 +295,15 @@ class MemoryStream:
         if not log.is_open:
             raise ValueError(f"{shard_id} is closed already")
         return log
+
+
+def _behind(waits: datetime | None, reached: datetime, now: datetime) -> int:
+    """How far a page is from the tip, in milliseconds: by the record that waits since then, if the page came to it, and else by
+    how far the page came. 0 for an empty page only at the tip.
+    """
+    if waits is not None and waits <= reached:
+        return max((now - waits) // _MILLISECOND, 0)
+    return max((now - reached) // _MILLISECOND, 1) if reached < now else 0
 
 
 def _over_limit(log: ShardLog, now: datetime) -> bool:

@@ -7,7 +7,7 @@ is gone. Here the stream record is then delivered whole, as one plain record, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import repeat
 from operator import itemgetter
@@ -60,6 +60,15 @@ AS_ONE = 10
 """Times as many user records as are made at once: an aggregate of no more is not read in pieces, which would read it twice."""
 
 
+MayDrop = Callable[[StreamRecord], bool]
+"""Whether an aggregate out of the shard's hash key range may be dropped."""
+
+
+def as_kcl(_: StreamRecord) -> bool:
+    """KCL drops each."""
+    return True
+
+
 def deaggregate(stream_records: Iterable[StreamRecord], inside: KeysInside | None) -> Deaggregation:
     """All user records, in order. Raises on no bytes.
 
@@ -79,12 +88,15 @@ def deaggregate(stream_records: Iterable[StreamRecord], inside: KeysInside | Non
 
 
 def deaggregated(
-    stream_records: Iterable[StreamRecord], inside: KeysInside | None, at_once: int
+    stream_records: Iterable[StreamRecord],
+    inside: KeysInside | None,
+    at_once: int,
+    may_drop: MayDrop = as_kcl,
 ) -> Iterator[Deaggregation]:
     """The same in parts, each made when it is asked for: no more aggregates are taken apart once there are `at_once` user
     records, and of one that is large (`large_aggregate`), or many times as much, a piece at a time. A part may be empty: of
     such an aggregate nothing is given before all of it is proved, which takes its steps too. Plain records are not counted,
-    since they are there already.
+    since they are there already. `may_drop` is asked of each aggregate that is out of range.
     """
     user_records: list[UserRecord] = []
     dropped = delivered_whole = 0
@@ -97,7 +109,7 @@ def deaggregated(
         made: Iterator[UserRecord] | None = None
         if contents is TooMany.TOO_MANY:
             yield Deaggregation(user_records, dropped, delivered_whole)
-            yield from _large(record, inside)
+            yield from _large(record, inside, may_drop)
             user_records, dropped, delivered_whole = [], 0, 0
         elif (
             contents is None
@@ -106,7 +118,7 @@ def deaggregated(
         ):
             delivered_whole += contents is not None
             user_records.append(UserRecord(record.data, record.partition_key, 0, record))
-        elif inside is None or _is_inside(inside, contents, explicit_hash_keys):
+        elif inside is None or _is_inside(inside, contents, explicit_hash_keys) or not may_drop(record):
             user_records.extend(made)
         else:
             dropped += len(contents.data)
@@ -117,7 +129,7 @@ def deaggregated(
     yield Deaggregation(user_records, dropped, delivered_whole)
 
 
-def _large(record: StreamRecord, inside: KeysInside | None) -> Iterator[Deaggregation]:
+def _large(record: StreamRecord, inside: KeysInside | None, may_drop: MayDrop) -> Iterator[Deaggregation]:
     steps = prove(record.data, inside)
     while True:
         try:
@@ -129,7 +141,7 @@ def _large(record: StreamRecord, inside: KeysInside | None) -> Iterator[Deaggreg
     if found is None or found.is_damaged:
         whole = UserRecord(record.data, record.partition_key, 0, record)
         yield Deaggregation([whole], 0, int(found is not None), len(record.data))
-    elif found.is_outside:
+    elif found.is_outside and may_drop(record):
         yield Deaggregation([], found.user_records, 0)
     else:
         for made, size in found.runs(record):

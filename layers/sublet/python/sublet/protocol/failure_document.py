@@ -7,7 +7,9 @@ document of its own part. In a bucket it is the first line of an object of gzip'
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +27,7 @@ ROOM_FOR_PART = 100
 """Bytes, for what tells the parts of one document apart."""
 
 OBJECT_SUFFIX = ".jsonl.gz"
+_OBJECT_NAME = re.compile(r"([0-9]{1,129})-([0-9]{1,19})(?:-([0-9a-f]{64}))?" + re.escape(OBJECT_SUFFIX))
 
 OURS = "sublet"
 """The field of a document that holds what ESM's has not."""
@@ -45,12 +48,13 @@ class Failure:
 
 
 class Place(NamedTuple):
-    """Where a batch begins, and how many records it has: in the order in which it is to be handled again, shard by shard."""
+    """Where a batch begins, and which batch it is of those that begin there: the order in which a redrive takes them."""
 
     shard_id: str
     sequence_number: int
     sub_sequence_number: int
     size: int = 0
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +83,27 @@ class SetAsideBatch:
 
     @property
     def place(self) -> Place:
-        first = self.records[0]
-        return Place(self.shard_id, int(first.sequence_number), first.sub_sequence_number, len(self.records))
+        first, size = self.records[0], len(self.records)
+        return Place(
+            self.shard_id, int(first.sequence_number), first.sub_sequence_number, size, self.identity
+        )
+
+    @property
+    def identity(self) -> str:
+        """64 hexadecimal digits that two batches share only if they hold the same records.
+
+        After a crash, or with other settings, the same records are grouped anew: a batch that begins where another one began, and
+        is as large, may hold other records. A whole aggregate stands at the place of one of its user records.
+        """
+        places = (f"{record.checkpoint}{'' if record.is_aggregated else ' plain'}" for record in self.records)
+        return hashlib.sha256("\n".join((self.application, self.shard_id, *places)).encode()).hexdigest()
 
 
 class Message(NamedTuple):
-    """`positions` are the same when the same records are set aside once more; the body is not."""
+    """`identity` is the same when the same records are set aside once more; the body is not."""
 
     body: str
-    positions: str
+    identity: str
 
 
 def messages(batch: SetAsideBatch, limit: int = MESSAGE_BYTES_MAX) -> list[Message]:
@@ -111,10 +127,10 @@ def _message(
     batch: SetAsideBatch, part: Sequence[tuple[UserRecord, Json]], number: int, parts: int
 ) -> Message:
     records = tuple(record for record, _ in part)
-    document = _document(replace(batch, records=records))
+    one = replace(batch, records=records)
+    document = _document(one)
     document[OURS] |= {"part": number, "parts": parts, "records": [line for _, line in part]}
-    span = f"{records[0].checkpoint} to {records[-1].checkpoint}"
-    return Message(_text(document), f"{batch.application} {batch.shard_id} {span}")
+    return Message(_text(document), one.identity)
 
 
 def _with_less_text(batch: SetAsideBatch, room: int) -> SetAsideBatch:
@@ -140,18 +156,31 @@ def _parts(records: Sequence[tuple[UserRecord, Json]], room: int) -> Iterator[li
 
 
 def object_key(batch: SetAsideBatch, prefix: str) -> str:
-    """Of the records' positions alone: what is set aside twice, since a crash came before the checkpoint, is there once."""
+    """Of the records' positions alone: what is set aside twice, since a crash came before the checkpoint, is there once. Of all
+    of them: a batch that begins alike takes no other's place.
+    """
     first = batch.records[0]
     folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-    return f"{folder}{batch.application}/{batch.shard_id}/{first.sequence_number}-{first.sub_sequence_number}{OBJECT_SUFFIX}"
+    name = f"{first.sequence_number}-{first.sub_sequence_number}-{batch.identity}"
+    return f"{folder}{batch.application}/{batch.shard_id}/{name}{OBJECT_SUFFIX}"
 
 
 def place_of_key(key: str) -> Place:
-    """Of an object, by its key alone. One that was not named by `object_key` comes first in its folder."""
+    """Of an object, by its key alone: as `object_key` names it, or an earlier version did, without the identity. Any other comes
+    first in its folder.
+    """
     folder, _, name = key.rpartition("/")
-    number, _, sub = name.removesuffix(OBJECT_SUFFIX).partition("-")
-    is_ours = number.isdecimal() and sub.isdecimal()
-    return Place(folder, int(number), int(sub)) if is_ours else Place(folder, 0, 0)
+    found = _OBJECT_NAME.fullmatch(name)
+    if found is None:
+        return Place(folder, 0, 0)
+    number, sub, identity = found.groups("")
+    return Place(folder, int(number), int(sub), identity=identity)
+
+
+def application_of_key(key: str) -> str | None:
+    """Which application put the object there, by its key alone; None for one that was not named by `object_key`."""
+    parts = key.rsplit("/", 3)[-3:]
+    return parts[0] if len(parts) == 3 and _OBJECT_NAME.fullmatch(parts[2]) else None
 
 
 def object_bytes(batch: SetAsideBatch) -> bytes:

@@ -1,27 +1,47 @@
 """A failure destination's message or object, read back: whole, or not at all.
 
-Anybody may put something into a queue or a bucket. What is read here is given to the handler as records, so each field is
-checked once, and nothing but NotADocument is ever raised.
+Anybody may put something into a queue or a bucket. What is read here is given to the handler as records, which may well make a
+file's name of a shard's id: each field has the form that Kinesis gives it, or the document is refused. Nothing but NotADocument
+is ever raised.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from gzip import GzipFile
+from io import BytesIO
+from itertools import islice
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, convert, field
 
-from sublet.errors import MalformedCheckpoint
-from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.checkpoint import MAX_DIGITS
 from sublet.protocol.failure_document import NOT_KEPT, OURS, Failure, SetAsideBatch
 from sublet.protocol.records import StreamRecord, UserRecord
 
+EXPANDED_MAX = 256 * 2**20
+LINE_MAX = 32 * 2**20
+RECORDS_MAX = 100_000
+"""Bytes of an object and of one of its lines when they are unpacked, and records: twice what the largest batch needs. A few
+bytes of gzip can stand for gigabytes."""
+
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+
 Json = dict[str, Any]
-Count = Annotated[int, Meta(ge=0)]
+Name = Annotated[str, Meta(pattern=r"^(?!\.*\Z)[A-Za-z0-9_.-]{1,200}\Z")]
+"""Of a shard, a stream, an application: as a file's name it leads nowhere else."""
+StreamArn = Annotated[
+    str, Meta(pattern=r"^arn:[\w-]+:kinesis:[\w-]+:[0-9]{12}:stream/(?!\.*\Z)[A-Za-z0-9_.-]{1,128}\Z")
+]
+SequenceNumber = Annotated[str, Meta(pattern=rf"^(0|[1-9][0-9]{{0,{MAX_DIGITS - 1}}})\Z")]
+SubSequenceNumber = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+HashKey = Annotated[str, Meta(pattern=r"^[0-9]{1,39}\Z")]
+Word = Annotated[str, Meta(pattern=r"^[A-Za-z]{1,64}\Z")]
+Line = Annotated[str, Meta(max_length=1_000)]
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Moment = Annotated[datetime, Meta(tz=True)]
 
 
@@ -30,33 +50,35 @@ class NotADocument(ValueError):
 
 
 class _Record(Struct, rename="camel"):
-    sequence_number: str
-    sub_sequence_number: Count
+    """The partition key is whatever its producer chose."""
+
+    sequence_number: SequenceNumber
+    sub_sequence_number: SubSequenceNumber
     is_aggregated: bool
-    partition_key: str
-    explicit_hash_key: str | None
+    partition_key: str | None
+    explicit_hash_key: HashKey | None
     approximate_arrival_timestamp: Moment
     data: bytes | None
 
 
 class _Request(Struct, rename="camel"):
-    request_id: str
-    function_arn: str
-    condition: str
+    request_id: Line
+    function_arn: Line
+    condition: Word
 
 
 class _Response(Struct, rename="camel"):
-    function_error: str | None = None
+    function_error: Word | None = None
 
 
 class _Info(Struct, rename="camel"):
-    shard_id: str
-    stream_arn: str | None
+    shard_id: Name
+    stream_arn: StreamArn | None
 
 
 class _Ours(Struct):
-    application: str
-    stream: str
+    application: Name
+    stream: Name
     attempts: Count
     error: Failure | None
     records: list[_Record] | None = None
@@ -81,27 +103,46 @@ def batch_of_message(body: str) -> SetAsideBatch:
 def batch_of_object(data: bytes) -> SetAsideBatch:
     """Raises NotADocument."""
     try:
-        first, *lines = gzip.decompress(data).decode().splitlines()
-    except (OSError, EOFError, ValueError, zlib.error) as problem:
+        lines = _lines(data)
+        return _batch(_json(next(lines, "")), map(_json, lines))
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as problem:
         raise NotADocument(f"no gzip'd JSON lines: {problem}") from problem
-    return _batch(_json(first), [_json(line) for line in lines])
 
 
-def _batch(given: Json, lines: Sequence[Json] | None) -> SetAsideBatch:
+def _lines(data: bytes) -> Iterator[str]:
+    """One after the other, so that there is never more of it unpacked than is read. Raises NotADocument for too much."""
+    left = EXPANDED_MAX
+    with GzipFile(fileobj=BytesIO(data)) as unpacked:
+        while line := unpacked.readline(min(left, LINE_MAX) + 1):
+            left -= len(line)
+            if left < 0 or len(line) > LINE_MAX:
+                raise NotADocument(
+                    f"its {len(data):,} bytes unpack to more than a batch: over {EXPANDED_MAX // 2**20} MiB in all, "
+                    f"or {LINE_MAX // 2**20} MiB in a line"
+                )
+            yield line.decode()
+
+
+def _batch(given: Json, lines: Iterable[Json] | None) -> SetAsideBatch:
     """`lines`: the records, where they do not stand in the document."""
     try:
         document = convert(given, _Document)
-        records = document.ours.records if lines is None else convert(lines, list[_Record])
-        return _as_it_was(document, tuple(_user_records(records or ())))
+        if lines is None:
+            records = document.ours.records or []
+        else:
+            records = [convert(line, _Record) for line in islice(lines, RECORDS_MAX + 1)]
+        return _as_it_was(document, tuple(_user_records(records)))
     except NotADocument:
         raise
-    except (ValueError, OverflowError, MalformedCheckpoint) as problem:
+    except (ValueError, OverflowError) as problem:
         raise NotADocument(f"no document of sublet's: {problem}") from problem
 
 
 def _as_it_was(document: _Document, records: tuple[UserRecord, ...]) -> SetAsideBatch:
-    if not records:
-        raise NotADocument("it has no records")
+    if not 0 < len(records) <= RECORDS_MAX:
+        raise NotADocument(
+            "it has no records" if not records else f"it has more than {RECORDS_MAX:,} records"
+        )
     ours, request = document.ours, document.request
     return SetAsideBatch(
         ours.application,
@@ -119,18 +160,23 @@ def _as_it_was(document: _Document, records: tuple[UserRecord, ...]) -> SetAside
     )
 
 
-def _user_records(lines: Sequence[_Record]) -> Iterator[UserRecord]:
-    """As they were: a handler that is to do them again knows them by the same names. User records of one stream record share it
-    again, without its data.
+def _user_records(lines: Iterable[_Record]) -> Iterator[UserRecord]:
+    """As they were: a handler that is to do them again knows them by the same names, and meets them in their order. User records
+    of one stream record share it again, without its data.
     """
     shared: dict[str, StreamRecord] = {}
+    before = (-1, -1)
     for line in lines:
         number, key, data = line.sequence_number, line.partition_key, line.data
         if data is None:
             raise NotADocument(f"record {number} is only named in it: an earlier version left its data out")
-        if not Checkpoint.parse(number).is_sequence_number:
-            raise NotADocument(f"{number} is no record's sequence number")
+        before, after = (int(number), line.sub_sequence_number), before
+        if before <= after:
+            raise NotADocument(f"record {number} does not come after the one before it")
+        (key or "").encode()  # or it is no text
         arrived = line.approximate_arrival_timestamp.astimezone(UTC)
+        if arrived < EARLIEST:
+            raise NotADocument(f"record {number} arrived in {arrived.year}")
         if line.is_aggregated:
             stream_record = shared.setdefault(number, StreamRecord(number, NOT_KEPT, key, arrived))
         else:

@@ -22,10 +22,12 @@ _WORTH_IT = 4
 """To remember a new key costs a fifth of what it saves to meet it again: one in so many must be."""
 
 
-def hash_key(partition_key: str, explicit_hash_key: str | None) -> int:
-    """What places a record in a shard, as an integer of 128 bits."""
+def hash_key(partition_key: str | None, explicit_hash_key: str | None) -> int:
+    """What places a record in a shard, as an integer of 128 bits. ValueError for a record with neither: Kinesis places it."""
     if explicit_hash_key is not None:
         return int(explicit_hash_key)
+    if partition_key is None:
+        raise ValueError("a record without a partition key is placed by Kinesis")
     return int.from_bytes(_md5(partition_key.encode()).digest(), "big")  # noqa: S324 -- Kinesis' choice
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from sublet.protocol.checkpoint import STARTING_AT_A_MOMENT, Checkpoint, PendingCheckpoint
+from sublet.protocol.finished_ahead import FinishedAhead
 from sublet.protocol.shard import HashKeyRange
 
 if TYPE_CHECKING:
@@ -34,6 +35,22 @@ class Position(NamedTuple):
     checkpoint: Checkpoint
     start_at: datetime | None = None
     """Only beside a checkpoint that begins at a moment."""
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, start_at: datetime | None) -> Position:
+        """By a row's attributes."""
+        return cls(checkpoint, start_at if checkpoint in STARTING_AT_A_MOMENT else None)
+
+
+class Quiet(NamedTuple):
+    """No record after this position arrived before this moment, by the service's clock: in whole milliseconds, as a row keeps it.
+
+    It says something of the shard, and nothing of who reads it, so it stays true whatever becomes of the lease. But it is of use
+    only to a reader that begins at this very position.
+    """
+
+    until: datetime
+    after: Position
 
 
 class Tried(NamedTuple):
@@ -67,12 +84,17 @@ class Lease:
                           lease was first opened (its pin); gone with the first real checkpoint
     caught_up_at          ours (`subletCaughtUpAt`): a moment at which nothing after the checkpoint of then was in the shard;
                           what has been trimmed since a day after it may have been lost, nothing before
+    quiet                 ours (`subletQuietUntil`): up to when nothing is to be read after the checkpoint that it names, which
+                          may be another than the row's; see `quiet_until`
     holder                ours (`subletHolder`): which worker item and invocation holds it; worker ids are shared by many
     holder_counter        ours (`subletCounter`): what the counter became with the holder's last write
     crashes               ours (`subletCrashes`): how often an owner has gone without releasing it since the last checkpoint.
                           It outlives a process that a record of it kills; a Java owner's checkpoint leaves it as it is
     attempts              ours (`subletAttempts`): how often what follows this very checkpoint has been tried in vain
-    tried                 of which records (a part of `subletAttempts`); None: attempts are known of the first alone
+    tried                 of which records (a part of `subletAttempts`); None: attempts are known of the first alone. Without
+                          attempts: how far a batch that fails has been narrowed down
+    noted_ahead           ours (`subletAhead`): what was finished beyond this very checkpoint, of records handled side by side
+    noted_ahead_counter   what the counter became with the write that noted it: see `finished_ahead`
     checkpoint_owner      KCL 3.x graceful handoff: the old owner, which still checkpoints while it drains
     other                 attributes that we do not know, kept as they are
     """
@@ -87,11 +109,14 @@ class Lease:
     hash_key_range: HashKeyRange | None = None
     start_at: datetime | None = None
     caught_up_at: datetime | None = None
+    quiet: Quiet | None = None
     holder: str | None = None
     holder_counter: int | None = None
     crashes: int = 0
     attempts: int = 0
     tried: Tried | None = None
+    noted_ahead: FinishedAhead | None = None
+    noted_ahead_counter: int | None = None
     checkpoint_owner: str | None = None
     pending_checkpoint: Checkpoint | None = None
     pending_checkpoint_state: bytes | None = None
@@ -116,12 +141,25 @@ class Lease:
 
     @property
     def position(self) -> Position:
-        return Position(self.checkpoint, self.start_at if self.checkpoint in STARTING_AT_A_MOMENT else None)
+        return Position.of(self.checkpoint, self.start_at)
+
+    @property
+    def quiet_until(self) -> datetime | None:
+        """No record after the checkpoint arrived before this moment; None where that is not known of this very checkpoint."""
+        return self.quiet.until if self.quiet is not None and self.quiet.after == self.position else None
 
     @property
     def held_by(self) -> str | None:
         """The holder, unless another has written since: KCL takes and assigns a lease without a look at our attributes."""
         return self.holder if self.holder_counter in (None, self.lease_counter) else None
+
+    @property
+    def finished_ahead(self) -> FinishedAhead | None:
+        """What is finished beyond the checkpoint, for whoever holds the lease: noted with the last write, or with the one before,
+        if the last one was this holder's acquire. After any other's write it is void: that may have come round to the checkpoint.
+        """
+        is_of_now = self.noted_ahead_counter in (self.lease_counter, self.lease_counter - 1)
+        return self.noted_ahead if is_of_now else None
 
     @property
     def is_ended(self) -> bool:

@@ -8,16 +8,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from types import MappingProxyType
-from typing import Any, TypeVar
 
 from sublet.errors import MalformedCheckpoint
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint, Sentinel
-from sublet.protocol.lease import AttributeValue, Lease, MalformedRow, Tried, shard_id_of
+from sublet.protocol.finished_ahead import FinishedAhead, ahead_text, read_ahead_text
+from sublet.protocol.lease import (
+    AttributeValue,
+    Lease,
+    MalformedRow,
+    Position,
+    Quiet,
+    Tried,
+    shard_id_of,
+)
+from sublet.protocol.row_values import (
+    EPOCH,
+    MILLISECOND,
+    Unreadable,
+    count_in,
+    fraction_in,
+    moment_in,
+    number_in,
+    required,
+    text_in,
+    texts_in,
+)
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
-
-T = TypeVar("T")
 
 LEASE_KEY = "leaseKey"
 LEASE_OWNER = "leaseOwner"
@@ -42,12 +60,27 @@ CRASHES = "subletCrashes"
 HOLDER_COUNTER = "subletCounter"
 ATTEMPTS = "subletAttempts"
 """`<attempts>@<checkpoint>..<last record>`: they are of what follows that checkpoint, up to that record, and of nothing else;
-`/<lanes>` behind it if the shard's records were handled side by side. An owner that knows nothing of the attribute, as Java's,
+`/<lanes>` behind it if the shard's records were handled side by side. Without an attempt: so far a batch that fails has been
+narrowed down. An owner that knows nothing of the attribute, as Java's,
 leaves it when it checkpoints.
 """
 
-TROUBLES = (CRASHES, ATTEMPTS)
+QUIET = "subletQuietUntil"
+"""`<moment>@<checkpoint>`: no record after that checkpoint arrived before that moment; `/<moment>` behind a checkpoint that
+begins at one. Whoever moves the checkpoint and leaves the attribute, as Java, an operator or version 0.2 do, makes it void: it
+names another. Each moment is in epoch milliseconds.
+"""
+
+AHEAD = "subletAhead"
+"""What is finished beyond the checkpoint (`finished_ahead`). It counts only beside ATTEMPTS of the same checkpoint, without an
+attempt if need be: an earlier version takes that away with each checkpoint, a late one too, which leaves the counter as it is.
+"""
+
+TROUBLES = (CRASHES, ATTEMPTS, AHEAD)
 """What progress makes forgotten."""
+
+ROW_BYTES_MAX = 1000
+"""A write of an item of more than 1 KB costs twice as much."""
 
 PENDING = (PENDING_CHECKPOINT, PENDING_SUB_SEQUENCE_NUMBER, PENDING_STATE)
 LEASE_ENTITY = "LEASE"
@@ -71,21 +104,18 @@ _KNOWN = frozenset(
         CHECKPOINT_OWNER,
         START_AT,
         CAUGHT_UP_AT,
+        QUIET,
         HOLDER,
         HOLDER_COUNTER,
         CRASHES,
         ATTEMPTS,
+        AHEAD,
     }
 )
 _SHARD_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _MULTI_STREAM_KEY = re.compile(r"\d{12}:[A-Za-z0-9_.-]{1,128}:\d{1,18}:[A-Za-z0-9_.-]{1,128}")
 _ATTEMPTS = re.compile(r"(\d{1,9})@([^.]+)(?:\.\.([1-9]\d{0,128}|0)(?::(\d{1,18}))?(?:/(\d{1,9}))?)?")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
-
-
-class _Unreadable(Exception):
-    """Internal: an attribute is not what KCL writes. Becomes a MalformedRow."""
+_QUIET = re.compile(r"(\d{1,14})@([^:/]{1,129})(?::(\d{1,18}))?(?:/(\d{1,14}))?")
 
 
 def text(value: str) -> AttributeValue:
@@ -111,14 +141,41 @@ def attempts_after(checkpoint: Checkpoint, attempts: int, tried: Tried | None) -
     return text(f"{attempts}@{checkpoint}{of}")
 
 
+def finished_beyond(ahead: FinishedAhead, counter: int, position: Position) -> AttributeValue:
+    return text(ahead_text(ahead, counter, *position))
+
+
+def bytes_of(row: Mapping[str, AttributeValue]) -> int:
+    """Of names and values; of numbers more than DynamoDB counts."""
+    return sum(len(name.encode()) + _value_bytes(value) for name, value in row.items())
+
+
+def _value_bytes(value: AttributeValue) -> int:
+    """Of the types that a lease has; whatever else a row may hold counts as if written out."""
+    (kind, content), *_ = value.items()
+    if kind == "SS":
+        return sum(len(each.encode()) for each in content)
+    return len(content) if kind == "B" else len(str(content).encode())
+
+
+def quiet_until(quiet: Quiet) -> AttributeValue:
+    checkpoint, start_at = quiet.after
+    began = "" if start_at is None else f"/{_millis(start_at)}"
+    return text(f"{_millis(quiet.until)}@{checkpoint}{began}")
+
+
 def moment(value: datetime) -> AttributeValue:
     """Epoch milliseconds, as every moment that KCL writes."""
-    return number((value - _EPOCH) // _MILLISECOND)
+    return number(_millis(value))
+
+
+def _millis(value: datetime) -> int:
+    return (value - EPOCH) // MILLISECOND
 
 
 def whole_milliseconds(value: datetime) -> datetime:
     """As a row keeps it."""
-    return value - (value - _EPOCH) % _MILLISECOND
+    return value - (value - EPOCH) % MILLISECOND
 
 
 def starting_at(checkpoint: Checkpoint, at: datetime) -> dict[str, AttributeValue]:
@@ -149,46 +206,50 @@ def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | Non
         return None
     try:
         return _decode(item)
-    except (_Unreadable, MalformedCheckpoint) as problem:
+    except (Unreadable, MalformedCheckpoint) as problem:
         return MalformedRow(str(item.get(LEASE_KEY, {}).get("S", "")), str(problem))
 
 
 def _decode(item: Mapping[str, AttributeValue]) -> Lease:
     if not is_lease_row(item):
-        raise _Unreadable(
+        raise Unreadable(
             f"attribute {ENTITY_TYPE} is {dict(item[ENTITY_TYPE])!r:.80}, but it has a checkpoint"
         )
-    stored = _text(item, CHECKPOINT)
-    sub = _number(item, SUB_SEQUENCE_NUMBER) or 0
-    start_at = _moment(item, START_AT)
+    stored = text_in(item, CHECKPOINT)
+    sub = number_in(item, SUB_SEQUENCE_NUMBER) or 0
+    start_at = moment_in(item, START_AT)
     if start_at is None and stored == Sentinel.AT_TIMESTAMP and sub > 0:
-        start_at = _moment(item, SUB_SEQUENCE_NUMBER)  # kcl-rust's way of keeping it
-    pending = _text(item, PENDING_CHECKPOINT)
-    lease_key = _lease_key(_required(_text(item, LEASE_KEY), LEASE_KEY))
-    checkpoint = Checkpoint.parse(_required(stored, CHECKPOINT), sub)
+        start_at = moment_in(item, SUB_SEQUENCE_NUMBER)  # kcl-rust's way of keeping it
+    pending = text_in(item, PENDING_CHECKPOINT)
+    lease_key = _lease_key(required(text_in(item, LEASE_KEY), LEASE_KEY))
+    checkpoint = Checkpoint.parse(required(stored, CHECKPOINT), sub)
     attempts, tried = _attempts(item, checkpoint)
+    ahead, ahead_counter = _ahead(item, checkpoint, start_at)
     return Lease(
         lease_key=lease_key,
         checkpoint=checkpoint,
-        lease_counter=_required(_number(item, LEASE_COUNTER), LEASE_COUNTER),
-        lease_owner=_text(item, LEASE_OWNER) or None,
-        owner_switches_since_checkpoint=_count(item, OWNER_SWITCHES),
-        parent_shard_ids=_texts(item, PARENTS),
-        child_shard_ids=_texts(item, CHILDREN),
+        lease_counter=required(number_in(item, LEASE_COUNTER), LEASE_COUNTER),
+        lease_owner=text_in(item, LEASE_OWNER) or None,
+        owner_switches_since_checkpoint=count_in(item, OWNER_SWITCHES),
+        parent_shard_ids=texts_in(item, PARENTS),
+        child_shard_ids=texts_in(item, CHILDREN),
         hash_key_range=_hash_key_range(item),
         start_at=start_at,
-        caught_up_at=_moment(item, CAUGHT_UP_AT),
-        holder=_text(item, HOLDER) or None,
-        holder_counter=_number(item, HOLDER_COUNTER),
-        crashes=_count(item, CRASHES),
+        caught_up_at=moment_in(item, CAUGHT_UP_AT),
+        quiet=_quiet(item),
+        holder=text_in(item, HOLDER) or None,
+        holder_counter=number_in(item, HOLDER_COUNTER),
+        crashes=count_in(item, CRASHES),
         attempts=attempts,
         tried=tried,
-        checkpoint_owner=_text(item, CHECKPOINT_OWNER) or None,
-        pending_checkpoint=Checkpoint.parse(pending, _number(item, PENDING_SUB_SEQUENCE_NUMBER) or 0)
+        noted_ahead=ahead,
+        noted_ahead_counter=ahead_counter,
+        checkpoint_owner=text_in(item, CHECKPOINT_OWNER) or None,
+        pending_checkpoint=Checkpoint.parse(pending, number_in(item, PENDING_SUB_SEQUENCE_NUMBER) or 0)
         if pending
         else None,
         pending_checkpoint_state=item[PENDING_STATE].get("B") if PENDING_STATE in item else None,
-        throughput_kbps=_fraction(item, THROUGHPUT),
+        throughput_kbps=fraction_in(item, THROUGHPUT),
         other=MappingProxyType({name: value for name, value in item.items() if name not in _KNOWN}),
     )
 
@@ -218,10 +279,14 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         THROUGHPUT: None if lease.throughput_kbps is None else throughput(lease.throughput_kbps),
         CHECKPOINT_OWNER: lease.checkpoint_owner and text(lease.checkpoint_owner),
         CAUGHT_UP_AT: lease.caught_up_at and moment(lease.caught_up_at),
+        QUIET: lease.quiet and quiet_until(lease.quiet),
         HOLDER: lease.holder and text(lease.holder),
         HOLDER_COUNTER: None if lease.holder_counter is None else number(lease.holder_counter),
         CRASHES: lease.crashes and number(lease.crashes),
-        ATTEMPTS: lease.attempts and attempts_after(lease.checkpoint, lease.attempts, lease.tried),
+        ATTEMPTS: (lease.attempts or lease.tried or lease.noted_ahead)
+        and attempts_after(lease.checkpoint, lease.attempts, lease.tried),
+        AHEAD: lease.noted_ahead
+        and finished_beyond(lease.noted_ahead, lease.noted_ahead_counter or 0, lease.position),
     }
     started = starting_at(lease.checkpoint, lease.start_at) if lease.start_at else {}
     return row | {name: value for name, value in optional.items() if value} | started
@@ -229,81 +294,52 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
 
 def _lease_key(text: str) -> str:
     if not _SHARD_ID.fullmatch(shard_id_of(text)):
-        raise _Unreadable(f"lease key {text!r:.200} names no shard")
+        raise Unreadable(f"lease key {text!r:.200} names no shard")
     return text
 
 
-def _required(value: T | None, name: str) -> T:
-    if value is None:
-        raise _Unreadable(f"attribute {name} is missing")
-    return value
+def _ahead(
+    item: Mapping[str, AttributeValue], checkpoint: Checkpoint, start_at: datetime | None
+) -> tuple[FinishedAhead | None, int | None]:
+    at = Position.of(checkpoint, start_at)
+    found = read_ahead_text(text_in(item, AHEAD) or "", *at) if _attempts_of(item, checkpoint) else None
+    return found or (None, None)
 
 
-def _typed(item: Mapping[str, AttributeValue], name: str, kind: str) -> Any:
-    """The attribute's value; None when it is missing or of DynamoDB's NULL type (some clients write that for nobody)."""
-    if name not in item or "NULL" in item[name]:
-        return None
-    if kind not in item[name]:
-        raise _Unreadable(f"attribute {name} is {dict(item[name])!r:.80}, expected DynamoDB type {kind}")
-    return item[name][kind]
-
-
-def _text(item: Mapping[str, AttributeValue], name: str) -> str | None:
-    value: str | None = _typed(item, name, "S")
-    return value
-
-
-def _texts(item: Mapping[str, AttributeValue], name: str) -> frozenset[str]:
-    return frozenset(_typed(item, name, "SS") or ())
-
-
-def _number(item: Mapping[str, AttributeValue], name: str) -> int | None:
-    value = _typed(item, name, "N")
-    try:
-        return None if value is None else int(value)
-    except ValueError:
-        raise _Unreadable(f"attribute {name} is {value!r:.80}, expected a whole number") from None
-
-
-def _count(item: Mapping[str, AttributeValue], name: str) -> int:
-    """0 when it is missing. DynamoDB adds to no NULL: a lease with one could not be acquired."""
-    value = _number(item, name) if name in item else 0
-    if value is None or value < 0:
-        raise _Unreadable(f"attribute {name} is {dict(item[name])!r:.80}, expected a count")
-    return value
+def _attempts_of(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> re.Match[str] | None:
+    """None: they are of another checkpoint, or there are none."""
+    known = _ATTEMPTS.fullmatch(text_in(item, ATTEMPTS) or "")
+    return known if known is not None and known[2] == str(checkpoint) else None
 
 
 def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> tuple[int, Tried | None]:
-    known = _ATTEMPTS.fullmatch(_text(item, ATTEMPTS) or "")
-    if known is None or known[2] != str(checkpoint):
+    known = _attempts_of(item, checkpoint)
+    if known is None:
         return 0, None
     up_to = known[3] and Checkpoint(known[3], int(known[4] or 0))
     return int(known[1]), Tried(up_to, int(known[5] or 1)) if up_to else None
 
 
-def _fraction(item: Mapping[str, AttributeValue], name: str) -> float | None:
-    value = _typed(item, name, "N")
+def _quiet(item: Mapping[str, AttributeValue]) -> Quiet | None:
+    """None for what we did not write, too: without it a shard is read from its checkpoint, which is never wrong."""
+    known = _QUIET.fullmatch(item.get(QUIET, {}).get("S", ""))
+    if known is None:
+        return None
     try:
-        return None if value is None else float(value)
-    except ValueError:
-        raise _Unreadable(f"attribute {name} is {value!r:.80}, expected a number") from None
-
-
-def _moment(item: Mapping[str, AttributeValue], name: str) -> datetime | None:
-    value = _number(item, name)
-    try:
-        return None if value is None else _EPOCH + value * _MILLISECOND
-    except OverflowError:
-        raise _Unreadable(f"attribute {name} is {value}, expected epoch milliseconds") from None
+        checkpoint = Checkpoint.parse(known[2], int(known[3] or 0))
+        start_at = None if known[4] is None else EPOCH + int(known[4]) * MILLISECOND
+        return Quiet(EPOCH + int(known[1]) * MILLISECOND, Position(checkpoint, start_at))
+    except MalformedCheckpoint:
+        return None
 
 
 def _hash_key_range(item: Mapping[str, AttributeValue]) -> HashKeyRange | None:
-    starting, ending = _text(item, STARTING_HASH_KEY), _text(item, ENDING_HASH_KEY)
+    starting, ending = text_in(item, STARTING_HASH_KEY), text_in(item, ENDING_HASH_KEY)
     if starting is None or ending is None:
         return None
     are_decimal = starting.isdecimal() and ending.isdecimal() and max(len(starting), len(ending)) <= 39
     if not (are_decimal and int(starting) <= int(ending) <= HASH_KEY_MAX):
-        raise _Unreadable(
+        raise Unreadable(
             f"hash key range {starting!r:.50} to {ending!r:.50} is no pair of decimal hash keys, of 128 bits and in order"
         )
     return HashKeyRange(int(starting), int(ending))

@@ -14,32 +14,30 @@ from datetime import datetime
 from enum import StrEnum
 
 from sublet.protocol import lease_row as columns
-from sublet.protocol.checkpoint import SHARD_END, STARTING_AT_A_MOMENT, STARTING_SENTINELS, Checkpoint
-from sublet.protocol.conditions import (
-    Absent,
-    AllOf,
-    AnyOf,
-    Clause,
-    Condition,
-    Equal,
-    Exists,
-    Less,
-    NotEqual,
-    Row,
-    Size,
-    all_of,
-    any_of,
-    holds,
-)
-from sublet.protocol.lease import AttributeValue, Lease, LeaseFence, Position, Tried
+from sublet.protocol.checkpoint import SHARD_END, Checkpoint
+from sublet.protocol.conditions import AllOf, Row, all_of, holds
+from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.lease import AttributeValue, Lease, LeaseFence, Position, Quiet, Tried
 from sublet.protocol.lease_row import (
     attempts_after,
     encode_row,
     moment,
     number,
+    quiet_until,
     text,
     texts,
     whole_milliseconds,
+)
+from sublet.protocol.write_clauses import (
+    EXISTS,
+    NO_SUCH_LEASE,
+    NOT_ENDED,
+    counter_stands,
+    drained_by,
+    further_on,
+    owner_stands,
+    position_stands,
+    still_held,
 )
 
 ONE = 1
@@ -94,7 +92,7 @@ def apply_to(write: LeaseWrite, row: Row | None) -> dict[str, AttributeValue] | 
 
 def create(lease: Lease) -> LeaseWrite:
     """The first to create a lease wins; losing is no problem, since all create the same one."""
-    return LeaseWrite(WriteKind.CREATE, lease.lease_key, all_of(_NO_SUCH_LEASE), sets=encode_row(lease))
+    return LeaseWrite(WriteKind.CREATE, lease.lease_key, all_of(NO_SUCH_LEASE), sets=encode_row(lease))
 
 
 def acquire(seen: LeaseFence, worker_id: str, holder: str, *, after_crash: bool = False) -> LeaseWrite:
@@ -107,7 +105,7 @@ def acquire(seen: LeaseFence, worker_id: str, holder: str, *, after_crash: bool 
     return LeaseWrite(
         WriteKind.ACQUIRE,
         seen.lease_key,
-        all_of(_counter_stands(seen), _owner_stands(seen), _NOT_ENDED),
+        all_of(counter_stands(seen), owner_stands(seen), NOT_ENDED),
         sets={columns.LEASE_OWNER: text(worker_id), columns.HOLDER: text(holder), **_counted(seen)},
         adds={columns.LEASE_COUNTER: ONE, **switches, **crashes},
         removes=(columns.CHECKPOINT_OWNER,),
@@ -115,18 +113,23 @@ def acquire(seen: LeaseFence, worker_id: str, holder: str, *, after_crash: bool 
 
 
 def heartbeat(
-    lease: Lease, attempts: int = 0, tried: Tried | None = None, caught_up_at: datetime | None = None
+    lease: Lease,
+    attempts: int = 0,
+    tried: Tried | None = None,
+    caught_up_at: datetime | None = None,
+    quiet: Quiet | None = None,
 ) -> LeaseWrite:
     """Show that the owner lives (KCL's renewLease). `attempts`: note how often what comes next, so far as `tried` says, has been
-    tried in vain. `caught_up_at`: nothing was left in the shard at that moment, and so nothing that its owners die of.
+    tried in vain; without any, `tried` notes what is to be called first. `caught_up_at`: nothing was left in the shard at that
+    moment, and so nothing that its owners die of. `quiet`: up to when nothing is to be read, noted if the lease stands where it
+    is of.
     """
-    noted = {columns.ATTEMPTS: attempts_after(lease.checkpoint, attempts, tried)} if attempts else {}
-    if caught_up_at is not None:
-        noted[columns.CAUGHT_UP_AT] = moment(caught_up_at)
+    noted = {columns.ATTEMPTS: attempts_after(lease.checkpoint, attempts, tried)} if attempts or tried else {}
+    noted |= _of_the_tip(lease, caught_up_at, quiet)
     return LeaseWrite(
         WriteKind.HEARTBEAT,
         lease.lease_key,
-        _still_held(lease),
+        still_held(lease),
         sets={**noted, **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
         removes=(columns.CRASHES,) if caught_up_at else (),
@@ -138,22 +141,25 @@ def pin(lease: Lease, at: datetime) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.PIN,
         lease.lease_key,
-        all_of(*_still_held(lease).conditions, _position_stands(lease)),
+        all_of(*still_held(lease).conditions, position_stands(lease)),
         sets={**columns.starting_at(lease.checkpoint, at), **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
+        removes=(columns.QUIET,),
         moves_to=Position(lease.checkpoint, whole_milliseconds(at)),
     )
 
 
-def checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
-    """Everything up to `to` is handled (KCL's updateLease, with the monotonic guard in the table as well). A heartbeat too."""
+def checkpoint(lease: Lease, to: Checkpoint, caught_up_at: datetime | None = None) -> LeaseWrite:
+    """Everything up to `to` is handled (KCL's updateLease, with the monotonic guard in the table as well). A heartbeat too.
+    `caught_up_at`: nothing behind `to` was in the shard at that moment.
+    """
     return LeaseWrite(
         WriteKind.CHECKPOINT,
         lease.lease_key,
-        all_of(*_still_held(lease).conditions, _position_stands(lease), _further_on(to)),
-        sets={**_position(to), **_counted(lease)},
+        all_of(*still_held(lease).conditions, position_stands(lease), further_on(to)),
+        sets={**_position(to), **_of_the_tip(lease, caught_up_at, None), **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
-        removes=(*columns.PENDING, columns.START_AT, *columns.TROUBLES),
+        removes=_OVER,
         moves_to=Position(to),
     )
 
@@ -166,7 +172,7 @@ def prepare(lease: Lease, to: Checkpoint, state: bytes) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.PREPARE,
         lease.lease_key,
-        _still_held(lease),
+        still_held(lease),
         sets={
             columns.PENDING_CHECKPOINT: text(to.sequence_number),
             columns.PENDING_SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
@@ -184,6 +190,43 @@ def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
     return replace(write, sets={**write.sets, **measured})
 
 
+def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> LeaseWrite:
+    """The same write of an owner's, which notes what is finished beyond the position that it leaves behind, as much of it as the
+    row has room for; or takes away what was noted.
+
+    Noted only where the position is as its owner last knew it: what another has moved is to be handled again.
+    """
+    position = write.moves_to or lease.position
+    known = None if ahead is None else ahead.beyond(position.checkpoint)
+    for some in () if known is None else (known, *known.fewer()):
+        noted = _noted(write, lease, some, position)
+        if columns.bytes_of(_row_after(noted, lease)) <= columns.ROW_BYTES_MAX:
+            return noted
+    return replace(write, removes=(*(name for name in write.removes if name != columns.AHEAD), columns.AHEAD))
+
+
+def _noted(write: LeaseWrite, lease: Lease, ahead: FinishedAhead, position: Position) -> LeaseWrite:
+    attempts, tried = (0, None) if write.moves_to else (lease.attempts, lease.tried)
+    beside = {columns.ATTEMPTS: attempts_after(position.checkpoint, attempts, tried)}
+    noted = {columns.AHEAD: columns.finished_beyond(ahead, lease.lease_counter + ONE, position)}
+    stands = position_stands(lease)
+    conditions = write.condition.conditions
+    return replace(
+        write,
+        condition=write.condition if stands in conditions else all_of(*conditions, stands),
+        sets={**beside, **write.sets, **noted},
+        removes=tuple(name for name in write.removes if name not in (columns.AHEAD, columns.ATTEMPTS)),
+    )
+
+
+def _row_after(write: LeaseWrite, lease: Lease) -> Row:
+    return {
+        name: value
+        for name, value in {**encode_row(lease), **write.sets}.items()
+        if name not in write.removes
+    }
+
+
 def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
     """By one who has lost the lease, for what its handler had already finished: it need not be handled again by the next.
 
@@ -194,9 +237,9 @@ def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.LATE_CHECKPOINT,
         lease.lease_key,
-        all_of(_EXISTS, _NOT_ENDED, _position_stands(lease), _further_on(to)),
+        all_of(EXISTS, NOT_ENDED, position_stands(lease), further_on(to)),
         sets=_position(to),
-        removes=(*columns.PENDING, columns.START_AT, *columns.TROUBLES),
+        removes=_OVER,
     )
 
 
@@ -205,7 +248,7 @@ def set_children(lease: Lease, child_shard_ids: frozenset[str]) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.SET_CHILDREN,
         lease.lease_key,
-        _still_held(lease),
+        still_held(lease),
         sets={**({columns.CHILDREN: texts(child_shard_ids)} if child_shard_ids else {}), **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
     )
@@ -219,23 +262,25 @@ def end(lease: Lease) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.END,
         lease.lease_key,
-        all_of(*_still_held(lease).conditions, _position_stands(lease), _NOT_ENDED),
+        all_of(*still_held(lease).conditions, position_stands(lease), NOT_ENDED),
         sets=_position(SHARD_END),
         adds={columns.LEASE_COUNTER: ONE},
-        removes=(*columns.PENDING, columns.START_AT, columns.CAUGHT_UP_AT, *columns.TROUBLES, *_OWNERSHIP),
+        removes=(*_OVER, columns.CAUGHT_UP_AT, *_OWNERSHIP),
         moves_to=Position(SHARD_END),
     )
 
 
-def release(lease: Lease, caught_up_at: datetime | None = None, crashes: int = 0) -> LeaseWrite:
-    """Give the lease back (KCL's evictLease). `caught_up_at`: as of `heartbeat`. `crashes`: what is to be counted as such, of a
-    handler call that hangs; then something is left.
+def release(
+    lease: Lease, caught_up_at: datetime | None = None, crashes: int = 0, quiet: Quiet | None = None
+) -> LeaseWrite:
+    """Give the lease back (KCL's evictLease). `caught_up_at`, `quiet`: as of `heartbeat`. `crashes`: what is to be counted as
+    such, of a handler call that hangs; then something is left.
     """
     return LeaseWrite(
         WriteKind.RELEASE,
         lease.lease_key,
-        _still_held(lease),
-        sets={columns.CAUGHT_UP_AT: moment(caught_up_at)} if caught_up_at else {},
+        still_held(lease),
+        sets=_of_the_tip(lease, caught_up_at, quiet),
         adds={columns.LEASE_COUNTER: ONE, **({columns.CRASHES: crashes} if crashes else {})},
         removes=(*_OWNERSHIP, *([columns.CRASHES] if caught_up_at and not crashes else [])),
     )
@@ -246,7 +291,7 @@ def hand_over(lease: Lease) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.HAND_OVER,
         lease.lease_key,
-        all_of(_EXISTS, _owner_stands(lease), _drained_by(lease.checkpoint_owner)),
+        all_of(EXISTS, owner_stands(lease), drained_by(lease.checkpoint_owner)),
         adds={columns.LEASE_COUNTER: ONE, columns.OWNER_SWITCHES: ONE},
         removes=(columns.CHECKPOINT_OWNER, *_HOLDING),
     )
@@ -254,119 +299,28 @@ def hand_over(lease: Lease) -> LeaseWrite:
 
 def delete(lease: Lease) -> LeaseWrite:
     """Only as seen: a lease that moved since the scan is not the one that the cleanup rule judged."""
-    return LeaseWrite(WriteKind.DELETE, lease.lease_key, all_of(_counter_stands(lease), _owner_stands(lease)))
+    return LeaseWrite(WriteKind.DELETE, lease.lease_key, all_of(counter_stands(lease), owner_stands(lease)))
+
+
+def _of_the_tip(
+    lease: Lease, caught_up_at: datetime | None, quiet: Quiet | None
+) -> dict[str, AttributeValue]:
+    """What is known of the shard's tip, or of how far it is to there."""
+    caught_up = {} if caught_up_at is None else {columns.CAUGHT_UP_AT: moment(caught_up_at)}
+    is_of_this = quiet is not None and quiet.after == lease.position
+    return caught_up | ({columns.QUIET: quiet_until(quiet)} if quiet is not None and is_of_this else {})
 
 
 _HOLDING = (columns.HOLDER, columns.HOLDER_COUNTER)
+_OVER = (*columns.PENDING, columns.START_AT, columns.QUIET, *columns.TROUBLES)
+"""What progress takes away."""
+
 _OWNERSHIP = (columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, *_HOLDING)
-
-_EXISTS = Clause(
-    "exists",
-    Exists(columns.LEASE_COUNTER),
-    "an update would otherwise create half a row, which stops every KCL; one without a counter is half a row",
-)
-_NO_SUCH_LEASE = Clause(
-    "no_such_lease", Absent(columns.LEASE_KEY), "never overwrite what another created first"
-)
-_NOT_ENDED = Clause(
-    "not_ended",
-    NotEqual(columns.CHECKPOINT, text(SHARD_END.sequence_number)),
-    "an ended lease stays ended; its children have begun",
-)
-
-
-def _counter_stands(lease: Lease | LeaseFence) -> Clause:
-    fence = Equal(columns.LEASE_COUNTER, number(lease.lease_counter))
-    return Clause(
-        "counter_stands", fence, "whoever wrote since then, a paused owner or a new one, wins (KCL's fence)"
-    )
-
-
-def _owner_stands(lease: Lease | LeaseFence) -> Clause:
-    because = "a KCL 3.x handoff names a new owner and leaves the counter alone"
-    return Clause("owner_stands", _names(columns.LEASE_OWNER, lease.lease_owner), because)
-
-
-def _holder_stands(lease: Lease) -> Clause:
-    because = "a row that was deleted and created anew counts from 0 again, up to our counter and under our worker id"
-    return Clause("holder_stands", _names(columns.HOLDER, lease.holder), because)
 
 
 def _counted(lease: Lease | LeaseFence) -> dict[str, AttributeValue]:
     """What the counter becomes, which tells the holder's own write from whatever another makes of the row later."""
     return {columns.HOLDER_COUNTER: number(lease.lease_counter + ONE)}
-
-
-def _names(attribute: str, who: str | None) -> Condition:
-    """Nobody is an absent attribute; clients other than KCL write NULL instead, or empty text."""
-    if who:
-        return Equal(attribute, text(who))
-    return any_of(Absent(attribute), *(Equal(attribute, none) for none in ({"NULL": True}, text(""))))
-
-
-def _still_held(lease: Lease) -> AllOf:
-    return all_of(_counter_stands(lease), _owner_stands(lease), _holder_stands(lease))
-
-
-def _drained_by(checkpoint_owner: str | None) -> Clause:
-    condition = Equal(columns.CHECKPOINT_OWNER, text(checkpoint_owner or ""))
-    return Clause("drained_by_us", condition, "only the owner that was asked to leave may say that it has")
-
-
-def _position_stands(lease: Lease) -> Clause:
-    """As its owner last read or wrote it, in the attributes that say it: within the record, or since which moment."""
-    checkpoint, start_at = lease.position
-    within: tuple[Condition, ...] = ()
-    if checkpoint.is_sequence_number:
-        within = (_is_number_or_none(columns.SUB_SEQUENCE_NUMBER, checkpoint.sub_sequence_number),)
-    elif start_at is not None:
-        at = moment(start_at)
-        by_kcl_rust = all_of(_is_none(columns.START_AT), Equal(columns.SUB_SEQUENCE_NUMBER, at))
-        within = (any_of(Equal(columns.START_AT, at), by_kcl_rust),)
-    elif checkpoint in STARTING_AT_A_MOMENT:
-        within = (_is_none(columns.START_AT),)
-    because = (
-        "an operator may have moved it, or the owner before us checkpointed late: what stands there counts"
-    )
-    stands = Equal(columns.CHECKPOINT, text(checkpoint.sequence_number))
-    return Clause("position_stands", all_of(stands, *within), because)
-
-
-def _is_number_or_none(attribute: str, value: int) -> Condition:
-    """Zero may be absent, too."""
-    stands = Equal(attribute, number(value))
-    return stands if value else any_of(stands, _is_none(attribute))
-
-
-def _is_none(attribute: str) -> AnyOf:
-    return any_of(Absent(attribute), Equal(attribute, {"NULL": True}))
-
-
-def _further_on(to: Checkpoint) -> Clause:
-    """The stored checkpoint is before `to`: text compares by digit, so first by length; last within the record.
-
-    A sentinel is before every sequence number; SHARD_END is never compared, `not_ended` keeps it out. Whatever else is no
-    number is not ours to mend (KCL could not have written it).
-    """
-    stored, to_text = columns.CHECKPOINT, text(to.sequence_number)
-    sub = columns.SUB_SEQUENCE_NUMBER
-    sub_is_less = any_of(_is_none(sub), Less(sub, number(to.sub_sequence_number)))
-    before = any_of(
-        *(Equal(stored, text(sentinel.value)) for sentinel in STARTING_SENTINELS),
-        all_of(Size(stored, "<", len(to.sequence_number)), _is_number(stored)),
-        all_of(Size(stored, "=", len(to.sequence_number)), Less(stored, to_text)),
-        all_of(Equal(stored, to_text), sub_is_less),
-    )
-    return Clause(
-        "further_on",
-        all_of(_NOT_ENDED, before),
-        "a checkpoint never goes back, whoever writes it and however late",
-    )
-
-
-def _is_number(attribute: str) -> Less:
-    """Its first character is at most a digit: `:` follows 9, and letters follow later."""
-    return Less(attribute, text(":"))
 
 
 def _position(to: Checkpoint) -> dict[str, AttributeValue]:

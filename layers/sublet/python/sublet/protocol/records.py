@@ -7,7 +7,7 @@ refer back to them (`gc=False`), no work for the garbage collector, which walks 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -15,9 +15,12 @@ from msgspec import Struct
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.shard import HASH_KEY_MAX, ChildShard
 
-DATA_MAX = 10 * 2**20
+RECORD_MAX = 10 * 2**20
 KEY_MAX = 256
-"""Kinesis' limits: bytes of a record (where the stream allows so much), characters of a partition key."""
+"""Kinesis' limits: bytes of a record, data and partition key (where the stream allows so much); characters of a partition key."""
+
+NOT_TOLD = datetime(1, 1, 1, tzinfo=UTC)
+"""An arrival that a reply does not tell."""
 
 
 class StreamRecord(Struct, frozen=True, gc=False, rename="pascal"):
@@ -26,16 +29,21 @@ class StreamRecord(Struct, frozen=True, gc=False, rename="pascal"):
 
     sequence_number: str
     data: bytes
-    partition_key: str
-    approximate_arrival_timestamp: datetime
-    """Millisecond precision, UTC-aware. Kinesis does not promise that it rises with the sequence number."""
+    partition_key: str | None = None
+    """None: it was put without one, which a stream takes that distributes records itself (`RecordDistribution.AUTO`)."""
+    approximate_arrival_timestamp: datetime = NOT_TOLD
+    """Millisecond precision, UTC-aware. Kinesis does not promise that it rises with the sequence number. NOT_TOLD only in a reply
+    that is not read yet: the service leaves out what it does not know, and the reply's own date stands for it then."""
 
 
 class UserRecord(Struct, frozen=True, gc=False):
-    """One record as its producer put it. Aggregated ones share their stream record's sequence number and arrival time."""
+    """One record as its producer put it. Aggregated ones share their stream record's sequence number and arrival time.
+
+    partition_key   None for a record that was put without one. Such a record has no order with others
+    """
 
     data: bytes
-    partition_key: str
+    partition_key: str | None
     sub_sequence_number: int
     """The 0-based position in the aggregate; 0 for a plain record."""
     stream_record: StreamRecord
@@ -44,10 +52,17 @@ class UserRecord(Struct, frozen=True, gc=False):
 
     @property
     def sequence_number(self) -> str:
+        """Of its stream record."""
         return self.stream_record.sequence_number
 
     @property
+    def order_key(self) -> str:
+        """Records that share it are handled in their order: its partition key. A record without one shares it with no other."""
+        return self.sequence_number if self.partition_key is None else self.partition_key
+
+    @property
     def approximate_arrival_timestamp(self) -> datetime:
+        """Of its stream record."""
         return self.stream_record.approximate_arrival_timestamp
 
     @property
@@ -77,29 +92,55 @@ def as_put(records: Iterable[UserRecord]) -> list[UserRecord]:
 
 
 class NewRecord(NamedTuple):
-    """A stream record to put. `explicit_hash_key`: decimal; without it the partition key's MD5 places the record."""
+    """A stream record to put. `explicit_hash_key`: decimal; without it the partition key's MD5 places the record. Without a
+    partition key Kinesis does, on a stream that distributes records itself.
+    """
 
     data: bytes
-    partition_key: str
+    partition_key: str | None
     explicit_hash_key: str | None = None
 
+    @property
+    def size(self) -> int:
+        """In bytes, as Kinesis counts it: data and partition key."""
+        return len(self.data) + len((self.partition_key or "").encode())
 
-def why_not_put(data: object, partition_key: object, explicit_hash_key: object) -> str | None:
-    """What Kinesis would refuse for ever, by its own names; None: it may be put, as far as the record alone tells."""
+
+class Refused(NamedTuple):
+    """A record that was not taken, as far as is known. `code`, `reason`: the service's own. `passes`: it may be taken later."""
+
+    code: str
+    reason: str
+    passes: bool
+
+
+def why_not_put(
+    data: object, partition_key: object, explicit_hash_key: object, *, may_be_keyless: bool = False
+) -> str | None:
+    """What Kinesis would refuse for ever, by its own names; None: it may be put, as far as the record alone tells.
+
+    may_be_keyless   the stream may distribute records itself, and then takes them without a partition key
+    """
     if not isinstance(data, bytes):
-        return f"data is {'null' if data is None else f'a {type(data).__name__}'}; bytes"
-    if len(data) > DATA_MAX:
-        return f"data is {len(data)} bytes; at most {DATA_MAX} bytes"
-    if not isinstance(partition_key, str) or not 1 <= len(partition_key) <= KEY_MAX:
-        return f"partitionKey is {partition_key!r:.300}; 1 to {KEY_MAX} characters"
+        return f"data is {'null' if data is None else f'of type {type(data).__name__}'}; bytes"
+    if len(data) > RECORD_MAX:
+        return f"data is {len(data)} bytes; at most {RECORD_MAX} bytes"
+    key = b""
+    if partition_key is not None or not may_be_keyless:
+        if not isinstance(partition_key, str) or not 1 <= len(partition_key) <= KEY_MAX:
+            return f"partitionKey is {partition_key!r:.300}; 1 to {KEY_MAX} characters"
+        key = partition_key.encode()
     if explicit_hash_key is not None and not _is_hash_key(explicit_hash_key):
-        return f"explicitHashKey is {explicit_hash_key!r:.300}; a decimal number below 2**128, or null"
+        return f"explicitHashKey is {explicit_hash_key!r:.300}; a decimal number below 2**128 without leading zeros, or null"
+    if len(data) + len(key) > RECORD_MAX:
+        return f"data and partitionKey are {len(data) + len(key)} bytes; at most {RECORD_MAX} bytes"
     return None
 
 
 def _is_hash_key(text: object) -> bool:
-    is_number = isinstance(text, str) and text.isascii() and text.isdecimal()
-    return is_number and len(str(text)) < 40 and int(str(text)) <= HASH_KEY_MAX
+    """By the service's own pattern: 0|([1-9]\\d{0,38})."""
+    is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 40
+    return is_number and str(int(str(text))) == text and int(str(text)) <= HASH_KEY_MAX
 
 
 class Page(NamedTuple):
@@ -113,6 +154,8 @@ class Page(NamedTuple):
     is_shard_end: bool = False
     """Nothing will follow: the shard is closed and this was the last of it. `child_shards` names its children."""
     child_shards: tuple[ChildShard, ...] = ()
+    answered_at: datetime | None = None
+    """By the service's own clock, cut to whole seconds. None where the service does not tell."""
 
 
 class Polled(NamedTuple):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from msgspec import Struct
 
+from sublet.protocol.records import RECORD_MAX, NewRecord
 from sublet.protocol.stream_identity import StreamIdentity
 
 
@@ -19,12 +20,59 @@ class StreamMode(StrEnum):
     """Kinesis splits and merges by itself."""
 
 
+class RecordDistribution(StrEnum):
+    """Kinesis' RecordDistributionStrategy: who says which shard a record goes to. An on-demand stream's may be changed at any
+    time, at once (UpdateStreamRecordDistributionStrategy).
+    """
+
+    AUTO = "AUTO"
+    """Kinesis does, whatever a record's partition key, which it need not have."""
+    USER_PARTITION_KEY = "USER_PARTITION_KEY"
+    """The record's partition key or explicit hash key."""
+
+
+class StreamDescription(Struct, frozen=True):
+    """What DescribeStreamSummary tells of a stream that its consumers go by.
+
+    at             when, by Kinesis' own clock, which arrival times are of too
+    distribution   None: it is not known, since the reply does not say
+    """
+
+    identity: StreamIdentity
+    at: datetime
+    retention: timedelta
+    distribution: RecordDistribution | None
+
+
+class Placement(Struct, frozen=True):
+    """What is known of who places a stream's records.
+
+    last          the last description; None: there is none, or it may not be asked for
+    auto_seen_at  when one last said AUTO, of all that the application's processes had; by Kinesis' clock
+    """
+
+    last: StreamDescription | None = None
+    auto_seen_at: datetime | None = None
+
+    def with_description(self, found: StreamDescription) -> Placement:
+        is_auto = found.distribution is RecordDistribution.AUTO
+        return Placement(found, _newest(self.auto_seen_at, found.at if is_auto else None))
+
+    def with_auto_seen(self, at: datetime | None) -> Placement:
+        return Placement(self.last, _newest(self.auto_seen_at, at))
+
+
+MAX_RECORD_KIB = 1024
+"""Kinesis': unless a stream says otherwise (UpdateMaxRecordSize, up to 10,240)."""
+
 ACTIVE = "ACTIVE"
 """Kinesis' StreamStatus of a stream that may be changed."""
 
 
 class StreamInfo(Struct, frozen=True):
-    """`open_shards` take records; closed ones may still hold some. `key`: the KMS key that its records are encrypted with."""
+    """`open_shards` take records; closed ones may still hold some. `key`: the KMS key that its records are encrypted with.
+    `max_record_kib`: Kinesis' MaxRecordSizeInKiB, of a record's data and partition key together.
+    """
 
     name: str
     identity: StreamIdentity
@@ -33,6 +81,17 @@ class StreamInfo(Struct, frozen=True):
     open_shards: int
     retention: timedelta
     key: str | None = None
+    max_record_kib: int = MAX_RECORD_KIB
+
+
+def why_too_large(record: NewRecord, stream: StreamInfo) -> str | None:
+    """For a record that the stream does not take, though another might; None: it is not too large."""
+    if record.size <= stream.max_record_kib * 1024:
+        return None
+    return (
+        f"stream {stream.name} takes no record of {record.size:,} bytes: its MaxRecordSizeInKiB is {stream.max_record_kib:,}, "
+        f"of data and partition key together; raise it (UpdateMaxRecordSize), up to {RECORD_MAX // 1024:,}"
+    )
 
 
 class AccountInfo(Struct, frozen=True):
@@ -49,3 +108,7 @@ class PutRecord(Struct, frozen=True):
 
     shard_id: str
     sequence_number: str
+
+
+def _newest(*moments: datetime | None) -> datetime | None:
+    return max((moment for moment in moments if moment is not None), default=None)

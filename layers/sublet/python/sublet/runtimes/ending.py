@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from functools import partial
 from types import FrameType
 
 from sublet.engine.lease_session import LeftBehind
+from sublet.errors import SettingsError
 from sublet.ports import Clock, Signal, Tasks
 from sublet.system.clock import SystemClock
 
@@ -60,10 +62,11 @@ def stop_at_signals(
 ) -> Callable[[], None]:
     """Have SIGTERM say `leaving` and SIGINT `stop`. The second of them, or the end of `drain_timeout` after the first, ends the
     process at once, saying which leases are `left`. Who goes on after the end calls what this returns: signals go where they went
-    before.
+    before. In a forked child they do at once: a handler's multiprocessing.Pool ends its workers by SIGTERM, and waits for them.
 
-    Only in the main thread, as Python's signal handlers are.
+    Raises SettingsError outside of the main thread, where Python sets no signal handlers.
     """
+    _check_main_thread()
     steady, first = (clock or SystemClock()).steady, list[datetime]()
 
     def end_late(number: int) -> None:
@@ -85,9 +88,23 @@ def stop_at_signals(
 
     def put_back() -> None:
         for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not Python's own
+            if signal.getsignal(number) is receive:  # and not what the program has set since
+                signal.signal(
+                    number, signal.SIG_DFL if handler is None else handler
+                )  # None: not Python's own
 
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=put_back)
     return put_back
+
+
+def _check_main_thread() -> None:
+    if threading.current_thread() is not threading.main_thread():
+        raise SettingsError(
+            "until_signalled",
+            True,
+            "used in the main thread, where signals arrive; from another one call stop()",
+        )
 
 
 def told_at_the_end(why: str, left: Iterable[LeftBehind]) -> str:

@@ -19,6 +19,7 @@ from sublet.decisions.window import LeaseReport, WindowReport
 from sublet.decisions.worker_item_json import item_from_json, item_to_json
 from sublet.errors import EventError
 from sublet.handlers.lambda_context import FunctionIdentity
+from sublet.protocol.json_text import shortened
 from sublet.runtimes.ending import SPENT, End, end_process
 from sublet.settings import Settings
 from sublet.system.garbage_collection import collect_seldom
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
 SCHEDULED = "Scheduled Event"
+PROBLEM_MAX = 500
+"""Bytes of each lease's problem in a report, which may be of 200 leases; the log has all of it."""
 ADOPT = "adopt"
 """An operator's prompt, by hand: the leases are to go on on the stream that is there now."""
 
@@ -148,10 +151,14 @@ def window_deadline(now: datetime, remaining: timedelta, settings: Settings) -> 
 
 def report_to_json(report: WindowReport) -> dict[str, Any]:
     """What the state machine reads: `next`, the `item` for the next window, and the `outcome` that an execution ends with;
-    `leases` is for people.
+    `leases` is for people. Step Functions fails an execution over a reply of more than 256 KB, and nothing catches that.
     """
     leases = [
-        {name: value for name, value in asdict(lease).items() if name != "kept"} for lease in report.leases
+        {
+            **{name: value for name, value in asdict(lease).items() if name != "kept"},
+            "problem": lease.problem and shortened(lease.problem, PROBLEM_MAX),
+        }
+        for lease in report.leases
     ]
     return {
         "next": report.next.value,

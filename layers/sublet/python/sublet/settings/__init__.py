@@ -4,6 +4,7 @@ value       Settings itself: each setting's name, type, default, range and reaso
 definition  what an annotation there may say (ranges, patterns, whom a setting is for, its name elsewhere), and that as data
 kinds       what settings are made of beside numbers and durations
 limits      settings that depend on each other
+nearest     the name that was meant, where one is not known
 text        settings as text: in the environment, on a command line
 reasons     each setting's reason, for documents and help
 """
@@ -28,8 +29,16 @@ from sublet.settings.limits import (
     check_sets_aside,
     check_window_fits,
 )
+from sublet.settings.nearest import nearest, unknown
 from sublet.settings.text import duration_text, parse_duration, parse_setting, setting_text
-from sublet.settings.value import DEFINITIONS, PREFIX, SIGHTINGS_SUFFIX, Settings, unknown_setting
+from sublet.settings.value import (
+    DEFINITIONS,
+    PREFIX,
+    SIGHTINGS_SUFFIX,
+    Settings,
+    setting_values,
+    unknown_setting,
+)
 
 __all__ = [
     "DEFINITIONS",
@@ -54,8 +63,11 @@ __all__ = [
     "check_sets_aside",
     "check_window_fits",
     "duration_text",
+    "nearest",
     "parse_duration",
     "parse_setting",
     "setting_text",
+    "setting_values",
+    "unknown",
     "unknown_setting",
 ]

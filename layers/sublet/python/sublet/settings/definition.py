@@ -14,7 +14,7 @@ from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple
 
 from sublet.errors import SettingsError
-from sublet.settings.text import duration_text, kind_text, parse_duration, setting_text
+from sublet.settings.text import duration_text, kind_text, parse_duration, parse_setting, setting_text
 
 
 class Allowed(NamedTuple):
@@ -52,6 +52,10 @@ class Only(StrEnum):
     LAMBDA = "Lambda"
     PROCESS = "process"
 
+    @property
+    def described(self) -> str:
+        return "Lambda" if self is Only.LAMBDA else "a process of your own (sublet run, Consumer)"
+
 
 class Elsewhere(NamedTuple):
     """What KCL or Lambda's event source mapping (ESM) calls it, and in what theirs differs."""
@@ -79,6 +83,20 @@ class Definition(NamedTuple):
     def default_text(self) -> str:
         """As it would stand in the environment; empty when there is none."""
         return "" if self.default in (MISSING, None) else setting_text(self.default)
+
+    @property
+    def in_python(self) -> str:
+        """Its type in words."""
+        return {int: "a whole number", bool: "True or False"}.get(self.kind, f"a {self.kind.__name__}")
+
+    def value_of(self, given: object) -> object:
+        """For a place that takes a text as the environment does: the setting's value. Anything else stands, for `check`.
+
+        Raises SettingsError.
+        """
+        if isinstance(given, str) and not isinstance(given, self.kind):
+            return parse_setting(self.name, self.kind, given)
+        return given
 
     def check(self, value: object) -> None:
         """The text of a mode, or a number of seconds, would otherwise be taken for something else further on."""

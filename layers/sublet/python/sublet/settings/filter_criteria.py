@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sublet.errors import SettingsError
 
 NAME = "filter_criteria"
+DATA = "data"
+"""The key of a record's data in the event that a pattern is for."""
 FILTERS_MAX = 10
 """ESM's own limit, when it has been raised as far as it can be; five at first."""
 PATTERN_MAX = 4096
@@ -39,13 +41,20 @@ _COMPARED = {
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Fields, each with the pattern below it or with its condition; and alternatives, one of which must match."""
+    """Fields, each with the pattern below it or with its condition; and alternatives, one of which must match.
+
+    is_of_data   it asks for fields of a record's `data`: data that are not a JSON object match no such pattern, not even one that
+                 asks for a field to be absent ("Filtering for Kinesis" in the Lambda Developer Guide: such records are dropped)
+    """
 
     fields: Mapping[str, Pattern | Matches]
     any_of: tuple[Pattern, ...] = ()
+    is_of_data: bool = False
 
     def matches(self, value: Any) -> bool:
         """A value that is no object has none of the fields."""
+        if self.is_of_data and not isinstance(value, Mapping):
+            return False
         of = value if isinstance(value, Mapping) else {}
         if not all(_field_matches(wanted, of.get(name, ABSENT)) for name, wanted in self.fields.items()):
             return False
@@ -74,22 +83,25 @@ def _of_filter(given: object) -> Pattern:
         if len(pattern) > PATTERN_MAX:
             raise _refused(pattern, f"a pattern of at most {PATTERN_MAX} characters")
         pattern = _json(pattern)
-    return _pattern(pattern)
+    return _pattern(pattern, {DATA})
 
 
-def _pattern(given: object) -> Pattern:
+def _pattern(given: object, of_data: Collection[str] = (), *, is_of_data: bool = False) -> Pattern:
+    """`of_data`: which of its fields stand for a record's data."""
     if not isinstance(given, dict) or not given:
         raise _refused(given, "a pattern: an object of fields, each with a list of what may stand there")
-    fields = {name: _field(wanted) for name, wanted in given.items() if name != "$or"}
+    fields = {
+        name: _field(wanted, is_data=name in of_data) for name, wanted in given.items() if name != "$or"
+    }
     alternatives = given.get("$or", [])
     if "$or" in given and (not isinstance(alternatives, list) or len(alternatives) < 2):
         raise _refused(alternatives, "$or with a list of two patterns or more")
-    return Pattern(fields, tuple(map(_pattern, alternatives)))
+    return Pattern(fields, tuple(_pattern(each, of_data) for each in alternatives), is_of_data)
 
 
-def _field(wanted: object) -> Pattern | Matches:
+def _field(wanted: object, *, is_data: bool) -> Pattern | Matches:
     if isinstance(wanted, dict):
-        return _pattern(wanted)
+        return _pattern(wanted, is_of_data=is_data)
     if not isinstance(wanted, list) or not wanted:
         raise _refused(wanted, "a list of what may stand there, or a pattern of what is below")
     conditions = [_condition(each) for each in wanted]

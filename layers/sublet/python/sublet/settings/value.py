@@ -7,7 +7,7 @@ below it its reason. What is derived: the checks, the environment's variables (`
 
 # No `from __future__ import annotations` here: the annotations are read when the class is made, as what they stand for.
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Annotated, Any, Self
@@ -36,6 +36,7 @@ from sublet.settings.kinds import (
     StartPosition,
 )
 from sublet.settings.limits import POLL_LIMIT_MAX, check_together
+from sublet.settings.nearest import unknown
 from sublet.settings.text import parse_setting, setting_text
 
 PREFIX = "SUBLET_"
@@ -357,7 +358,7 @@ class Settings:
     def __new__(cls, **given: object) -> Self:
         """Only to refuse what is no setting as SettingsError, and not as Python does it, with a TypeError."""
         for name in given.keys() - DEFINITIONS.keys():
-            raise unknown_setting(name, given[name], DEFINITIONS)
+            raise unknown(name, given[name], "setting", DEFINITIONS)
         return object.__new__(cls)  # super() knows the class without its slots
 
     def __post_init__(self) -> None:
@@ -438,7 +439,7 @@ class Settings:
             if not variable.startswith(PREFIX):
                 continue
             if variable not in known:
-                raise unknown_setting(variable, text, known)
+                raise unknown(variable, text, "setting", known, PREFIX)
             given[known[variable].name] = parse_setting(known[variable].name, known[variable].kind, text)
         for name, definition in DEFINITIONS.items():
             if definition.is_required and name not in given:
@@ -463,10 +464,19 @@ def variable_of(name: str) -> str:
     return PREFIX + name.upper()
 
 
-def unknown_setting(name: str, value: object, known: Iterable[str]) -> SettingsError:
-    """With the name that was probably meant, or else all names."""
-    from difflib import get_close_matches  # noqa: PLC0415 -- 3 ms, which only a mistake needs to take
+def setting_values(given: Mapping[str, object]) -> dict[str, Any]:
+    """By name, for a place that also takes a setting as its text, such as `start_position="LATEST"`. What is no setting stands:
+    Settings refuses it. Raises SettingsError.
+    """
+    return {
+        name: DEFINITIONS[name].value_of(value) if name in DEFINITIONS else value
+        for name, value in given.items()
+    }
 
-    if near := get_close_matches(name, known, n=1):
-        return SettingsError(name, value, f"no such setting; did you mean {near[0]}?")
-    return SettingsError(name, value, f"no such setting; the settings are {', '.join(sorted(known))}")
+
+def unknown_setting(name: str, value: object, names: Collection[str]) -> SettingsError:
+    """For a place that takes the settings `names`: one that is for Lambda or for a process alone is told so."""
+    definition = DEFINITIONS.get(name)
+    if definition is not None and definition.only is not None:
+        return SettingsError(name, value, f"only for {definition.only.described}")
+    return unknown(name, value, "setting", names)

@@ -10,8 +10,8 @@ from sublet.memory.clock import BEGINNING
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import StreamRecord, UserRecord
 
-Given = bytes | tuple[str, bytes]
-"""A record's data, or its partition key and data. Without a key it gets one of its own: key-0, key-1, ..."""
+Given = bytes | tuple[str | None, bytes]
+"""A record's data, or its partition key and data. Data alone get a key of their own: key-0, key-1, ... None: put without one."""
 
 SHARD = "shardId-000000000000"
 STREAM = "memory"
@@ -52,6 +52,7 @@ def batch(
     attempt: int = 1,
     millis_behind_latest: int = 0,
     remaining: timedelta = timedelta(minutes=14),
+    is_redrive: bool = False,
 ) -> Batch:
     """A batch of one shard, as from the stream `memory`: sequence numbers 1, 2, 3, ... and a second between two arrivals."""
     made = tuple(
@@ -72,6 +73,7 @@ def batch(
         lambda: left,
         checkpoints.prepare,
         checkpoints.at,
+        is_redrive,
     )
 
 
@@ -82,18 +84,20 @@ def checkpointed(batch: Batch) -> list[UserRecord]:
     return batch.checkpoint.made
 
 
-def keyed(given: Iterable[Given]) -> list[tuple[str, bytes]]:
-    """(partition key, data) of each. Raises TypeError."""
+def keyed(given: Iterable[Given]) -> list[tuple[str | None, bytes]]:
+    """(partition key, data) of each; the key is None of one that is put without. Raises TypeError."""
     return [_keyed(place, record) for place, record in enumerate(given)]
 
 
-def _keyed(place: int, given: Given) -> tuple[str, bytes]:
+def _keyed(place: int, given: Given) -> tuple[str | None, bytes]:
     match given:
         case bytes():
             return f"key-{place}", given
-        case (str(), bytes()):
+        case (str() | None, bytes()):
             return given
-    raise TypeError(f"record {place} is a {type(given).__name__}: give bytes, or a tuple of a str and bytes")
+    raise TypeError(
+        f"record {place} is of type {type(given).__name__}: give bytes, or a tuple of a str (or None) and bytes"
+    )
 
 
 def _record(place: int, given: Given) -> UserRecord:

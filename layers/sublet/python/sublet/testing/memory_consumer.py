@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from sublet.decisions.window import LeaseReport, Outcome
 from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.redrive import Redrive, Redriven
 from sublet.engine.tick import LeaseManager
 from sublet.handler import Batch, Handler, UserHandler
 from sublet.handlers.contract import CONTRACT
@@ -32,9 +33,13 @@ from sublet.memory import (
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.failure_document import SetAsideBatch
-from sublet.settings import Settings
+from sublet.protocol.stream_info import RecordDistribution
+from sublet.settings import HandlerContract, Settings, setting_values
 from sublet.testing.batches import STREAM, Given, arn_of, keyed
 from sublet.testing.turn_taking import TurnTaking
+
+if TYPE_CHECKING:
+    from sublet.settings.keywords import AnyKeywords
 
 TICK = timedelta(minutes=1)
 """Between two ticks of the lease manager, as deployed."""
@@ -59,7 +64,9 @@ class Consumed:
     """What was given up, in order: its records, the condition, the attempts, the failure's type."""
 
 
-def consume(handler: UserHandler, records: Iterable[Given], *, shards: int = 1, **settings: Any) -> Consumed:
+def consume(
+    handler: UserHandler, records: Iterable[Given], *, shards: int = 1, **settings: Unpack[AnyKeywords]
+) -> Consumed:
     """Put the records and have the handler consume them, through the whole engine, until each is handled.
 
     `handler`: a function, an object with `handle`, a module, or `module:function`. `settings`: any of Settings, by name.
@@ -80,9 +87,11 @@ class MemoryConsumer:
              takes what is set aside, whatever `on_failure` names; refuses the next three with `destination.refusals = 3`
     """
 
-    def __init__(self, *, shards: int = 1, **settings: Any) -> None:
+    def __init__(self, *, shards: int = 1, **settings: Unpack[AnyKeywords]) -> None:
         arn = arn_of(settings.get("stream", STREAM))
-        self.settings = Settings(**{"application": "tested", "stream": STREAM, "stream_arn": arn, **settings})
+        self.settings = Settings(
+            **{"application": "tested", "stream": STREAM, "stream_arn": arn, **setting_values(settings)}
+        )
         self.clock = FakeClock()
         self.stream = MemoryStream(shards, clock=self.clock, name=self.settings.stream)
         self.table = MemoryLeaseTable()
@@ -92,23 +101,31 @@ class MemoryConsumer:
         self._sightings = MemorySightingStore()
 
     def put(self, *records: Given) -> list[str]:
-        """Each into the shard of its partition key; their sequence numbers."""
-        return self.stream.put_all(keyed(records))
-
-    def consume(self, handler: UserHandler) -> Consumed:
-        """Until each record of the stream is handled, or set aside; or raise what the handler raised, once it has failed for
-        good.
+        """Each into the shard of its partition key; their sequence numbers. One without a key, `(None, b"...")`, has the stream
+        distribute records itself from then on: no other takes it.
         """
-        calls = _Calls(handler_of(handler, self.settings), gives_up=self.settings.gives_up)
+        given = keyed(records)
+        if any(key is None for key, _ in given):
+            self.stream.distribution = RecordDistribution.AUTO
+        return self.stream.put_all(given)
+
+    def consume(
+        self, handler: UserHandler, *, handler_contract: HandlerContract | str | None = None
+    ) -> Consumed:
+        """Until each record of the stream is handled, or set aside; or raise what the handler raised, once it has failed for
+        good. `handler_contract`: this handler's, if it is another than the settings'.
+        """
+        settings = self._settings_for(handler_contract)
+        calls = _Calls(handler_of(handler, settings), gives_up=settings.gives_up)
         since, aside = self.clock.steady(), len(self.set_aside)
         ports, dispatcher = self._ports(), MemoryDispatcher()
-        manager = LeaseManager(ports, dispatcher, self.settings)
-        worker = LeaseWorker(ports, calls, self.settings)
+        manager = LeaseManager(ports, dispatcher, settings)
+        worker = LeaseWorker(ports, calls, settings)
         read: set[str] = set()
-        for tick in range(ticks := _ticks_max(self.settings)):
+        for tick in range(ticks := _ticks_max(settings)):
             manager.tick()
             for item in dispatcher.take():
-                report = worker.run_window(item, f"tick-{tick}", self.clock.steady() + self.settings.window)
+                report = worker.run_window(item, f"tick-{tick}", self.clock.steady() + settings.window)
                 calls.check(report.leases)
                 read.update(lease.lease_key for lease in report.leases if _is_read(lease))
             if {shard.shard_id for shard in self.stream.list_shards() if shard.is_open} <= read:
@@ -120,6 +137,20 @@ class MemoryConsumer:
         raise AssertionError(
             f"not consumed in {ticks} ticks, a minute each; checkpoints: {self.checkpoints}"
         ) from calls.last
+
+    def redrive(
+        self, handler: UserHandler, *, handler_contract: HandlerContract | str | None = None
+    ) -> Redriven:
+        """Hand what is set aside to the handler once more, as `sublet redrive` does, and keep what fails again. How many batches
+        are `done`, and how many have `failed`.
+        """
+        settings = self._settings_for(handler_contract)
+        return Redrive(self.destination, handler_of(handler, settings), settings, self.clock, self.log).run()
+
+    def _settings_for(self, handler_contract: HandlerContract | str | None) -> Settings:
+        if handler_contract is None:
+            return self.settings
+        return replace(self.settings, **setting_values({"handler_contract": handler_contract}))
 
     @property
     def checkpoints(self) -> dict[str, Checkpoint]:

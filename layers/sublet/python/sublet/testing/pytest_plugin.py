@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,9 +10,25 @@ if TYPE_CHECKING:
     from sublet.testing.memory_consumer import MemoryConsumer
 
 
+MARKER = "memory_consumer"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}(shards=2, **settings): what the fixture of this name is made with, such as handler_contract='lambda_event'",
+    )
+
+
 @pytest.fixture
-def memory_consumer() -> MemoryConsumer:
-    """An application over memory, on a stream of two shards: `memory_consumer.put(b"...")`, then `.consume(handler)`."""
+def memory_consumer(request: pytest.FixtureRequest) -> MemoryConsumer:
+    """An application over memory, on a stream of two shards: `memory_consumer.put(b"...")`, then `.consume(handler)`.
+
+    Its settings are the marker's of the same name, on the test, its class or its module; the nearest counts.
+    """
     from sublet.testing.memory_consumer import MemoryConsumer
 
-    return MemoryConsumer(shards=2)
+    given: dict[str, Any] = {"shards": 2}
+    for marker in reversed(list(request.node.iter_markers(MARKER))):
+        given |= marker.kwargs
+    return MemoryConsumer(**given)

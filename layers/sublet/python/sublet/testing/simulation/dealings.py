@@ -29,14 +29,13 @@ GIVES_BACK = frozenset({WriteKind.RELEASE, WriteKind.END, WriteKind.HAND_OVER})
 NOT_AN_OWNERS = frozenset({WriteKind.CREATE, WriteKind.DELETE, WriteKind.ACQUIRE, WriteKind.LATE_CHECKPOINT})
 ONCE = frozenset({WriteKind.CHECKPOINT, WriteKind.PIN, WriteKind.END, WriteKind.RELEASE})
 """Of which a second one says nothing that the first did not."""
-FENCES = frozenset({columns.HOLDER_COUNTER, columns.THROUGHPUT})
+FENCES = frozenset({columns.HOLDER_COUNTER, columns.THROUGHPUT, columns.AHEAD})
+"""What each write says anew."""
 
 ASKED = "asked for by another"
 PASSING = frozenset({"LeaseTableUnavailable", "OddError"})
 """Errors that may pass by themselves."""
 
-NEWS = frozenset({columns.ATTEMPTS, columns.CAUGHT_UP_AT})
-"""Of which a heartbeat may tell before its time."""
 
 HEARTBEATS_APART = 0.8
 """At least, as a part of heartbeat_interval."""
@@ -97,7 +96,8 @@ class Dealings:
             dealing.is_checkpoint_answered = False
 
     def _needless(self, process: Process, dealing: Dealing, write: LeaseWrite, now: int) -> str | None:
-        if write.kind is WriteKind.HEARTBEAT and NEWS.isdisjoint(write.sets):
+        # The engine of an older process is ours, and writes a note at once that its table leaves out.
+        if write.kind is WriteKind.HEARTBEAT and not process.is_older and not self._has_news(write):
             since = now - dealing.sent_at
             least = HEARTBEATS_APART * (self.world.settings.heartbeat_interval // MICROSECOND)
             if dealing.is_applied and since < least and not (process.has_jumped or dealing.is_new):
@@ -108,6 +108,21 @@ class Dealings:
         if write.kind is WriteKind.RELEASE and dealing.is_answered and dealing.over == ASKED:
             return "its next owner is named already"
         return None
+
+    def _has_news(self, write: LeaseWrite) -> bool:
+        """What a heartbeat may tell before its time: attempts, and that nothing is left that owners have died of. What is
+        finished ahead goes along with each; it is some by itself if it is not what the row says.
+        """
+        row = self.world.table.row(write.lease_key) or {}
+        says, before = (decode_row({**row, **write.sets}), decode_row(row))
+        grows = (
+            isinstance(says, Lease) and isinstance(before, Lease) and says.noted_ahead != before.noted_ahead
+        )
+        clears = columns.CRASHES in write.removes and columns.CRASHES in row
+        is_tried = columns.ATTEMPTS in write.sets and write.sets[columns.ATTEMPTS] != row.get(
+            columns.ATTEMPTS
+        )
+        return grows or clears or is_tried
 
     def _stands(self, write: LeaseWrite) -> bool:
         row = self.world.table.row(write.lease_key) or {}

@@ -6,10 +6,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from sublet.handler import HandlesBatches, UserHandler
 from sublet.protocol.records import UserRecord
+from sublet.settings import setting_values
+
+if TYPE_CHECKING:
+    from sublet.settings.keywords import AnyKeywords
 
 SHOWN_MAX = 10
 """Repeated records that a report tells of, of one seed."""
@@ -90,7 +94,7 @@ def simulate(
     *,
     data: Callable[[int], bytes] = lambda number: f"{number}".encode(),
     check: Callable[[SimulatedRun], object] = lambda _: None,
-    **settings: Any,
+    **settings: Unpack[AnyKeywords],
 ) -> Simulation:
     """Run the handler in `seeds` worlds, in which workers crash, stand still and lose replies, and shards split and merge.
 
@@ -108,12 +112,13 @@ def simulate(
     """
     from sublet.testing.simulation.handler_world import play_handler  # which needs greenlet
 
+    given = setting_values(settings)
     chosen = tuple(range(seeds) if isinstance(seeds, int) else seeds)
     if not chosen:
         raise ValueError(f"seeds={seeds!r}: in no world nothing is tested")
     runs = []
     for seed in chosen:
-        run = play_handler(handler, seed, data, settings, is_recorded=len(chosen) == 1)
+        run = play_handler(handler, seed, data, given, is_recorded=len(chosen) == 1)
         try:
             _judge(check, run)
         except BaseException as wrong:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
+from sublet.decisions.describing import Doubt, is_known
+from sublet.decisions.liveness import CLOCK_RIGHT_WITHIN
 from sublet.decisions.packing import WorkerItem
+from sublet.decisions.stream_adoption import suspects
 from sublet.decisions.window import CRASHES_MAX, RUNS_MAX, Next, WindowReport
 from sublet.engine.lease_worker import LeaseWorker
 from sublet.engine.tick import LeaseManager
@@ -17,8 +20,12 @@ from sublet.handler import Handler
 from sublet.memory import MemorySightingStore, MemoryStream
 from sublet.polling import PolledStream
 from sublet.ports import FailureDestination, LeaseTable, Ports, Stream
+from sublet.protocol.lease import Lease
+from sublet.settings import Settings
 from sublet.testing.simulation.handlers import SimHandler
+from sublet.testing.simulation.older import OlderTable
 from sublet.testing.simulation.ports import (
+    STALE_FOR,
     OddError,
     SimDestination,
     SimDispatcher,
@@ -113,7 +120,9 @@ class Fleet:
         is_recreated = world.chance.random() < 0.5 and world.scheduler.now_us >= 2 * SECOND
         name, shards = ("memory", len(world.stream.logs)) if is_recreated else ("another", 1)
         other = MemoryStream(shards, clock=world.scheduler, name=name)
-        manager = self._manager(lambda _: other)
+        if is_recreated and not self._would_tell(other):
+            return
+        manager = self._manager(lambda _: other, replace(world.settings, stream=name, stream_arn=None))
         process = world.processes[-1]
         process.may_not_write = True
 
@@ -124,7 +133,15 @@ class Fleet:
 
         self._watch(process, world.scheduler.spawn(process, tick))
 
-    def _manager(self, stream: Callable[[Process], Stream]) -> LeaseManager:
+    def _would_tell(self, recreated: MemoryStream) -> bool:
+        """A description that another process has had is gone by for minutes, unless leases and listing do not fit together."""
+        world = self.world
+        leases = [row for key in world.table.rows() if isinstance(row := world.table.get(key), Lease)]
+        doubt = Doubt.SUSPECTS if suspects(leases, recreated.list_shards()) else Doubt.NONE
+        a_look_earlier = world.scheduler.now() - CLOCK_RIGHT_WITHIN - timedelta(seconds=STALE_FOR / SECOND)
+        return not is_known(world.sightings.load().placement, a_look_earlier, doubt)
+
+    def _manager(self, stream: Callable[[Process], Stream], settings: Settings | None = None) -> LeaseManager:
         """In a process of its own, the newest of the world's."""
         world = self.world
         self.managers += 1
@@ -132,7 +149,7 @@ class Fleet:
         process.may_not_write = world.is_replaced
         ports = self._ports(process, SimLeaseTable(world, process), stream(process))
         return LeaseManager(
-            ports, SimDispatcher(world, process, self._execute), world.settings, asks=world.asks
+            ports, SimDispatcher(world, process, self._execute), settings or world.settings, asks=world.asks
         )
 
     def tick(self, *, is_prompted: bool = False) -> None:
@@ -160,7 +177,7 @@ class Fleet:
         past_retention = [key for key in world.table.rows() if not world.stream.has_shard(key)]
         if past_retention and world.sightings.load().stream is None:
             world.note("operator", "adopts the stream")
-            world.sightings.adopt(world.stream.identity(), None)
+            world.sightings.adopt(world.stream.describe().identity, None)
 
     def _execute(self, item: WorkerItem) -> None:
         """One item's way through the state machine that the construct deploys."""
@@ -235,7 +252,10 @@ class Fleet:
 
     def _invoke(self, process: Process, item: WorkerItem) -> SimTask[WindowReport]:
         world, clock = self.world, SkewedClock(self.world.scheduler, process)
-        table = SimLeaseTable(world, process)
+        table: LeaseTable = SimLeaseTable(world, process)
+        process.is_older = world.chance.random() < world.older
+        if process.is_older:
+            table = OlderTable(table)
         ports = self._ports(
             process, self.wiring.table(table), self.wiring.stream(SimStream(world, process), table)
         )

@@ -32,6 +32,8 @@ class ShardTruth:
     is_closed: bool = False
     places: list[Place] = field(default_factory=list)
     arrivals: list[int] = field(default_factory=list)
+    stamps: list[int] = field(default_factory=list)
+    """As the records have it, which is not quite when they arrived: what a moment to start at goes by."""
     finished: set[int] = field(default_factory=set)
     trimmed: int = 0
     """So many of the first are past retention: whoever has not handled them by now never will."""
@@ -39,9 +41,10 @@ class ShardTruth:
     """So many of the first were covered when an operator moved the checkpoint, back or on: nothing is lost with them."""
     _all_done_before: int = 0
 
-    def put(self, place: Place, arrival: int) -> None:
+    def put(self, place: Place, arrival: int, stamp: int | None = None) -> None:
         self.places.append(place)
         self.arrivals.append(arrival)
+        self.stamps.append(arrival if stamp is None else stamp)
 
     def index_of(self, record: UserRecord) -> int:
         place = (int(record.sequence_number), record.sub_sequence_number)
@@ -64,19 +67,22 @@ class ShardTruth:
         self.required_from, self._all_done_before = since, 0
 
     def is_required(self, index: int) -> bool:
-        return index >= self.trimmed and self.arrivals[index] >= self.required_from
+        return index >= self.trimmed and self._is_asked_for(index)
+
+    def _is_asked_for(self, index: int) -> bool:
+        return min(self.arrivals[index], self.stamps[index]) >= self.required_from
 
     def trim(self, before: int) -> Sequence[int]:
         """What arrived before the moment is gone. Those of it that were required, and that nobody had finished."""
         began, self.trimmed = self.trimmed, bisect_left(self.arrivals, before)
         gone = range(began, self.trimmed)
-        return [i for i in gone if self.arrivals[i] >= self.required_from and i not in self.finished]
+        return [i for i in gone if self._is_asked_for(i) and i not in self.finished]
 
     @property
     def lost(self) -> int:
         """Required, and trimmed before anybody had finished them."""
         gone = range(self.trimmed)
-        return sum(self.arrivals[i] >= self.required_from and i not in self.finished for i in gone)
+        return sum(self._is_asked_for(i) and i not in self.finished for i in gone)
 
     def done_before(self) -> int:
         """The index of the first required record that no handler has finished."""

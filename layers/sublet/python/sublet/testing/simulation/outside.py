@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -13,7 +13,8 @@ from sublet.protocol.checkpoint import STARTING_SENTINELS, TRIM_HORIZON, Checkpo
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.lease import AttributeValue, Lease
 from sublet.protocol.lease_row import decode_row, number, text
-from sublet.testing.simulation.scheduler import SECOND
+from sublet.protocol.stream_info import PutRecord, RecordDistribution
+from sublet.testing.simulation.scheduler import MICROSECOND, SECOND
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import Reshard, World
 
@@ -38,6 +39,8 @@ class Producer:
     reshards: int
     """How many more times it splits or merges."""
     data: Data
+    switches: int = 0
+    """How often the stream is to place records itself for a while."""
     put: int = 0
 
     def prepare(self, records: int, reshards: int) -> None:
@@ -51,13 +54,15 @@ class Producer:
     def start(self) -> None:
         self.world.at(0, "producer", self._produce)
         self.world.at(0, "resharder", self._reshard_at_times)
+        if self.switches:
+            self.world.at(0, "switcher", self._switch_at_times)
 
     def _produce(self) -> None:
         world = self.world
         while world.scheduler.now_us < self.until:
             for _ in range(world.chance.choice((1, 1, 2, 7))):
                 self._put()
-            pause = int(world.chance.expovariate(1 / self.pause))
+            pause = int(world.chance.expovariate(1 / self.pause)) + world.shard_time.lull()
             world.scheduler.sleep(world.day_off.pause(world.scheduler.now_us, pause))
 
     def _reshard_at_times(self) -> None:
@@ -76,16 +81,44 @@ class Producer:
         world, chance = self.world, self.world.chance
         self.put += 1
         keys = [f"key-{chance.randrange(40)}" for _ in range(chance.choice((1, 1, 1, 2, 4)))]
+        if world.stream.distribution is RecordDistribution.AUTO:
+            self._put_anywhere(keys)
+            return
         log = next(
             log for log in world.stream.logs if log.is_open and hash_key(keys[0], None) in log.hash_key_range
         )
         keys = [key for key in keys if hash_key(key, None) in log.hash_key_range]
         texts = [self.data(self.put, sub) for sub in range(len(keys))]
-        data = aggregate([(key, None, text) for key, text in zip(keys, texts, strict=True)])
-        place = int(world.stream.put(keys[0], data if len(keys) > 1 else texts[0]))
-        truth = world.ledger.shards[log.shard_id]
-        for sub in range(len(keys)):
-            truth.put((place, sub), world.scheduler.now_us)
+        self._note_put(world.stream.put_record(keys[0], _data(keys, texts)), len(keys))
+
+    def _put_anywhere(self, keys: Sequence[str]) -> None:
+        """Where the stream puts it: some records without a partition key, and aggregates of keys that belong elsewhere."""
+        texts = [self.data(self.put, sub) for sub in range(len(keys))]
+        key = None if self.world.chance.random() < 0.5 else keys[0]
+        self._note_put(self.world.stream.put_record(key, _data(keys, texts)), len(keys))
+
+    def _note_put(self, put: PutRecord, user_records: int) -> None:
+        world = self.world
+        truth, now = world.ledger.shards[put.shard_id], world.scheduler.now_us
+        newest = next(log for log in world.stream.logs if log.shard_id == put.shard_id).newest
+        assert newest is not None, "it has just been put"
+        off_by = newest.approximate_arrival_timestamp - world.scheduler.now()
+        for sub in range(user_records):
+            truth.put((int(put.sequence_number), sub), now, now + off_by // MICROSECOND)
+
+    def _switch_at_times(self) -> None:
+        """To AUTO and back. Not back before some process has seen it: nobody can know of an AUTO that no description told of."""
+        world = self.world
+        for _ in range(self.switches):
+            world.scheduler.sleep(int(world.chance.uniform(0, self.until // (self.switches + 1))))
+            since = world.scheduler.now()
+            world.stream.distribution = RecordDistribution.AUTO
+            world.note("producer", "has the stream place records")
+            while (world.sightings.load().placement.auto_seen_at or since) <= since:
+                world.scheduler.sleep(10 * SECOND)
+            world.scheduler.sleep(int(world.chance.uniform(0, 60 * SECOND)))
+            world.stream.distribution = RecordDistribution.USER_PARTITION_KEY
+            world.note("producer", "places records by their keys again")
 
     def _reshard(self) -> None:
         world = self.world
@@ -105,6 +138,13 @@ class Producer:
             world.note("producer", f"splits {parent[-4:]} into {children[0][-4:]} and {children[1][-4:]}")
         world.reshards.append(Reshard(world.scheduler.now_us, before))
         world.know_shards()
+
+
+def _data(keys: Sequence[str], texts: Sequence[bytes]) -> bytes:
+    """A plain record, or an aggregate of several."""
+    if len(keys) == 1:
+        return texts[0]
+    return aggregate([(key, None, text) for key, text in zip(keys, texts, strict=True)])
 
 
 BAD = {

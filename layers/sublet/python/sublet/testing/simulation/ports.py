@@ -24,13 +24,14 @@ from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite
-from sublet.protocol.records import Page, Polled, UserRecord
+from sublet.protocol.records import Polled, UserRecord
 from sublet.protocol.shard import Shard
-from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import StartPosition
 from sublet.testing.simulation.ledger import OrderBroken
 from sublet.testing.simulation.retention import told_of_gap
 from sublet.testing.simulation.scheduler import SECOND, Process
+from sublet.testing.simulation.shard_time import EMPTY_RUN_MAX
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
@@ -118,6 +119,8 @@ class SimStream:
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
         self._process = process
+        self._empty: dict[str, int] = {}
+        """By shard, how many more pages are without a record, whatever there is."""
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         self._call("ListShards")
@@ -145,9 +148,9 @@ class SimStream:
             shards = (*first, *(s for s in world.stream.list_shards() if s.shard_id > last_listed))
         return shards
 
-    def identity(self) -> StreamIdentity:
+    def describe(self) -> StreamDescription:
         self._call("DescribeStreamSummary")
-        return self._world.stream.identity()
+        return self._world.stream.describe()
 
     def has_shard(self, shard_id: str) -> bool:
         self._call("has_shard")
@@ -180,8 +183,8 @@ class SimStream:
             return PollRefusal.THROTTLED
         if world.strikes(Fault.EXPIRED_ITERATOR):
             return PollRefusal.ITERATOR_EXPIRED
-        if world.strikes(Fault.EMPTY_PAGE):
-            return Polled(Page((), 0, 1_000), iterator)
+        if self._is_without_records(iterator.partition(" ")[0]):
+            return world.stream.without_records(iterator)
         page = world.stream.poll(iterator, limit)
         world.step(self._process)
         if isinstance(page, Polled) and page.page.is_shard_end and world.strikes(Fault.CHILDREN_UNKNOWN):
@@ -189,6 +192,14 @@ class SimStream:
                 PollRefusal.THROTTLED
             )  # the reply named no children, and a listing of its own does not know them yet
         return page
+
+    def _is_without_records(self, shard_id: str) -> bool:
+        """A run of pages of one shard, or a single one."""
+        left = self._empty.get(shard_id, 0)
+        if left == 0 and self._world.strikes(Fault.EMPTY_PAGE):
+            left = self._world.chance.choice((1, 1, 2, EMPTY_RUN_MAX))
+        self._empty[shard_id] = max(left - 1, 0) if self._world.has_faults else 0
+        return left > 0
 
     def _call(self, what: str) -> None:
         self._world.step(self._process)

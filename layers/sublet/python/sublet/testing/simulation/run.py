@@ -19,6 +19,7 @@ from sublet.testing.simulation.outside import Data, Operator, Producer, put_numb
 from sublet.testing.simulation.replaced import see_replaced
 from sublet.testing.simulation.retention import draw_day_off, never_told, trim_on
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Scheduler
+from sublet.testing.simulation.shard_time import draw_shard_time
 from sublet.testing.simulation.weather import Fault, draw_weather
 from sublet.testing.simulation.world import World
 
@@ -68,6 +69,8 @@ def play(
     days_off: float = 0,
     a_bad_shard: bool = False,
     replaced: bool = False,
+    switches: int = 0,
+    idle: bool = False,
     **settings: Any,
 ) -> Result:
     """Run the seed's world to its end, or to the first broken invariant. `settings` take the place of drawn ones.
@@ -75,8 +78,12 @@ def play(
     days_off     how likely it is that nobody reads for a day
     a_bad_shard  of the first one no record is ever handled, which is the wiring's to see to: its neighbours must not suffer
     replaced     in the calm the stream is deleted, and created anew
+    switches     how often the stream places records itself for a while, so that aggregates are out of their shards' ranges
+    idle         producers fall silent often, and half of the workers are of the version before
     """
-    run = _Run(seed, is_recorded, wiring, neighbours, without, data, days_off, a_bad_shard, settings)
+    run = _Run(
+        seed, is_recorded, wiring, neighbours, without, data, days_off, a_bad_shard, switches, settings, idle
+    )
     run.is_replaced = replaced
     try:
         run.play()
@@ -96,12 +103,18 @@ class _Run:
         data: Data,
         days_off: float,
         a_bad_shard: bool,
+        switches: int,
         given: dict[str, Any],
+        is_idle: bool,
     ) -> None:
         chance = Random(seed)
         scheduler = Scheduler(chance)
         settings = replace(draw_settings(chance), **given)
         self.day_off = draw_day_off(chance, days_off, CALM_FROM)
+        shard_time = draw_shard_time(
+            chance, is_long=bool(self.day_off.lasts), is_idle=is_idle,
+            are_stamps_right=bool(switches),  # what the stream places is known by when it arrived
+        )  # fmt: skip
         self.neighbours = None if self.day_off.lasts else neighbours(chance, settings)
         self.world = World(
             seed,
@@ -115,12 +128,16 @@ class _Run:
                 clock=scheduler,
                 throttled=chance.random() < 0.5,
                 short_numbers=chance.random() < 0.3,
+                advance=shard_time.advance,
+                stamp=shard_time.stamp,
             ),
             MemorySightingStore(),
+            shard_time,
             max_skew=timedelta(seconds=chance.choice((0, 1, 3))),
             is_recorded=is_recorded,
             day_off=self.day_off,
             starts_alone=self.neighbours is None,
+            older=0.5 if is_idle else chance.choice((0, 0, 0.5)),
         )
         if a_bad_shard:
             self.world.bad_shard = self.world.stream.logs[0].shard_id
@@ -141,6 +158,7 @@ class _Run:
             pause=int(chance.choice((1.5, 5, 20)) * SECOND),
             reshards=chance.choice((0, 1, 2, 4, 6)),
             data=data,
+            switches=switches,
         )
 
     def _without(self, settings: Settings) -> frozenset[Fault]:
@@ -243,7 +261,9 @@ class _Run:
             self._complain(f"{ticks} ticks in {lasted / SECOND:.0f} s of calm, where {most} are plenty")
 
     def _patience(self) -> int:
-        """Failover, then a tick or two for each generation that still has to be gone through, and a window in between."""
+        """Failover, then a tick or two for each generation that still has to be gone through, and a window in between. All that
+        time of the shards may have to be walked, twice where a worker dies in the midst of it.
+        """
         settings = self.world.settings
         generations = len(self.world.ledger.shards)
         zombies = 3 * settings.failover_time + 2 * (settings.window + settings.window_margin)
@@ -252,6 +272,8 @@ class _Run:
             timedelta(seconds=2) if settings.gives_up else timedelta(0)
         )  # of those that nobody can do, a share
         reading = unread * (settings.poll_interval + retries)
+        walking = 2 * self.world.weather.calm_from * MICROSECOND / self.world.shard_time.shortest
+        reading += walking * settings.poll_interval
         return (zombies + reading) // MICROSECOND + (6 + 2 * generations) * self.tick_interval
 
     def _is_drained(self) -> bool:

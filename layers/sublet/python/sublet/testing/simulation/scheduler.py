@@ -43,7 +43,7 @@ class Process:
         self.skew = skew
         self.chaotic = chaotic
         """Whether faults may hit it. The world's own processes (producer, Step Functions) are spared."""
-        self.is_java = False
+        self.is_java = self.is_older = False
         self.may_not_write = False
         """It has been given a stream that the application's leases are not of."""
         self.started_at = 0

@@ -14,6 +14,7 @@ from sublet.decisions.unread_shards import Unread
 from sublet.errors import LeaseTableUnavailable
 from sublet.ports import Remembered
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement
 from sublet.testing.simulation.scheduler import Process
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
@@ -61,6 +62,19 @@ class SimSightingStore:
         self._world.step(self._process)
         self._writes("the stream's identity")
         return self._world.sightings.adopt(stream, instead_of)
+
+    def begin_describing(self, now: datetime, seen: Remembered) -> bool:
+        """It may have come true though nobody is told: then the others wait for a description that nobody asks for."""
+        self._world.step(self._process)
+        is_ours = self._world.sightings.begin_describing(now, seen)
+        if self._world.strikes(Fault.LOST_RESPONSE):
+            raise LeaseTableUnavailable("no answer about who describes the stream")
+        self._world.step(self._process)
+        return is_ours
+
+    def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
+        self._world.step(self._process)
+        self._world.sightings.keep_placement(placement, asked_at)
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
         self._world.step(self._process)

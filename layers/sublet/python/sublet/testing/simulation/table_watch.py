@@ -32,7 +32,8 @@ _KNOWN = frozenset(
         columns.LEASE_KEY, columns.LEASE_OWNER, columns.LEASE_COUNTER, columns.OWNER_SWITCHES, columns.CHECKPOINT,
         columns.SUB_SEQUENCE_NUMBER, columns.PARENTS, columns.CHILDREN, columns.STARTING_HASH_KEY,
         columns.ENDING_HASH_KEY, *columns.PENDING, columns.THROUGHPUT, columns.CHECKPOINT_OWNER, columns.START_AT,
-        columns.CAUGHT_UP_AT, columns.HOLDER, columns.HOLDER_COUNTER, columns.CRASHES, columns.ATTEMPTS,
+        columns.CAUGHT_UP_AT, columns.QUIET, columns.HOLDER, columns.HOLDER_COUNTER, columns.CRASHES, columns.ATTEMPTS,
+        columns.AHEAD,
     )
 )  # fmt: skip
 
@@ -86,7 +87,7 @@ class TableWatch:
 
     def _written(self, process: Process, write: LeaseWrite, before: Row | None, after: Row | None) -> None:
         key = write.lease_key
-        rules = None if process.is_java else self.rules
+        rules = None if process.is_java or process.is_older else self.rules
         if rules is not None and (problem := rules.broken(write, before, after)):
             self.world.fail(f"{write.kind} of {key} breaks its rule: {problem}")
         if after is None:

@@ -19,6 +19,7 @@ from sublet.testing.simulation.dealings import Dealings
 from sublet.testing.simulation.ledger import NEVER, Ledger, ShardTruth
 from sublet.testing.simulation.retention import NO_DAY_OFF, DayOff
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Crashed, Process, Scheduler
+from sublet.testing.simulation.shard_time import ShardTime
 from sublet.testing.simulation.table_watch import TableWatch
 from sublet.testing.simulation.weather import Fault, Weather
 
@@ -45,9 +46,12 @@ class World:
     table: MemoryLeaseTable
     stream: MemoryStream
     sightings: MemorySightingStore
+    shard_time: ShardTime
     max_skew: timedelta
     sighting_chunks: dict[int, dict[str, Sighting]] = field(default_factory=dict)
     is_recorded: bool = False
+    older: float = 0
+    """How many of our workers are of the version before."""
     asks: bool = False
     """What is to be stolen is announced and asked for first, as processes do it: here nobody answers, and the operator lies."""
     ledger: Ledger = field(default_factory=Ledger)
@@ -123,6 +127,10 @@ class World:
         self.faults[fault] = self.faults.get(fault, 0) + 1
         return True
 
+    @property
+    def has_faults(self) -> bool:
+        return self.scheduler.now_us < self.weather.calm_from
+
     def step(self, process: Process) -> None:
         """The moment before or after a port call: time passes, others run, and the process may die or stand still."""
         scheduler = self.scheduler
@@ -180,7 +188,9 @@ class World:
                     since = (start.at - self.scheduler.now()) // MICROSECOND + self.scheduler.now_us
                 truth = self.ledger.shards[log.shard_id] = ShardTruth(log.shard_id, log.parents, since)
                 if start.at is not None and self.starts_alone:
-                    truth.wanted_from = since - MANAGERS_AHEAD_BY
+                    truth.wanted_from = (
+                        since - MANAGERS_AHEAD_BY - self.shard_time.stamps_differ_by // MICROSECOND
+                    )
             truth.is_closed, truth.children = not log.is_open, tuple(child.shard_id for child in log.children)
         for truth in tuple(self.ledger.shards.values()):
             for child in truth.children:

@@ -8,7 +8,7 @@ taken by those that say the same in all that it is fenced by, however they spell
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sublet.protocol import lease_row as columns
 from sublet.protocol.conditions import Row, holds
@@ -22,7 +22,8 @@ NOT_ENDED = frozenset({"is_ended"})
 COUNTER = frozenset({columns.LEASE_COUNTER, columns.HOLDER_COUNTER})
 OWNERSHIP = frozenset({columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER, columns.HOLDER_COUNTER})
 PROGRESS = frozenset({columns.CHECKPOINT, columns.SUB_SEQUENCE_NUMBER, columns.OWNER_SWITCHES})
-OVER = frozenset({*columns.PENDING, columns.START_AT, *columns.TROUBLES})
+TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET})
+OVER = frozenset({*columns.PENDING, columns.START_AT, columns.QUIET, *columns.TROUBLES})
 """What progress takes away."""
 
 
@@ -44,16 +45,18 @@ RULES = {
         frozenset({columns.LEASE_OWNER, columns.HOLDER, columns.OWNER_SWITCHES, columns.CRASHES}),
         frozenset({columns.CHECKPOINT_OWNER}),
     ),
-    WriteKind.HEARTBEAT: Rule(
-        HELD, frozenset({columns.ATTEMPTS, columns.THROUGHPUT, columns.CAUGHT_UP_AT, columns.CRASHES})
+    WriteKind.HEARTBEAT: Rule(HELD, TIP | {columns.ATTEMPTS, columns.THROUGHPUT, columns.CRASHES}),
+    WriteKind.PIN: Rule(
+        HELD | POSITION,
+        frozenset({columns.START_AT, columns.SUB_SEQUENCE_NUMBER}),
+        frozenset({columns.QUIET}),
     ),
-    WriteKind.PIN: Rule(HELD | POSITION, frozenset({columns.START_AT, columns.SUB_SEQUENCE_NUMBER})),
-    WriteKind.CHECKPOINT: Rule(HELD | POSITION, PROGRESS | {columns.THROUGHPUT}, OVER),
+    WriteKind.CHECKPOINT: Rule(HELD | POSITION, PROGRESS | {columns.THROUGHPUT, columns.CAUGHT_UP_AT}, OVER),
     WriteKind.PREPARE: Rule(HELD, frozenset(columns.PENDING)),
     WriteKind.LATE_CHECKPOINT: Rule(POSITION, PROGRESS, OVER, counted=0),
     WriteKind.SET_CHILDREN: Rule(HELD, frozenset({columns.CHILDREN})),
     WriteKind.END: Rule(HELD | POSITION, PROGRESS, OVER | OWNERSHIP | {columns.CAUGHT_UP_AT}),
-    WriteKind.RELEASE: Rule(HELD, frozenset({columns.CAUGHT_UP_AT, columns.CRASHES}), OWNERSHIP),
+    WriteKind.RELEASE: Rule(HELD, TIP | {columns.CRASHES}, OWNERSHIP),
     WriteKind.HAND_OVER: Rule(
         frozenset({"lease_owner", "checkpoint_owner"}),
         frozenset({columns.OWNER_SWITCHES}),
@@ -61,6 +64,24 @@ RULES = {
     ),
     WriteKind.DELETE: Rule(frozenset({"lease_counter", "lease_owner"})),
 }
+
+NOTES = frozenset({columns.AHEAD, columns.ATTEMPTS})
+"""What is finished beyond the position that an owner's write leaves behind."""
+
+
+def rule_of(write: LeaseWrite) -> Rule:
+    """One that notes this is fenced by the position too; any other of an owner takes it away."""
+    rule = RULES[write.kind]
+    if columns.AHEAD in write.sets:
+        return replace(
+            rule,
+            fenced_by=rule.fenced_by | POSITION,
+            changes=rule.changes | NOTES,
+            removes=rule.removes - NOTES,
+        )
+    takes_away = frozenset({columns.AHEAD} & set(write.removes))
+    return replace(rule, removes=rule.removes | takes_away)
+
 
 ELSEWHERE = "9" * 56
 NULL: AttributeValue = {"NULL": True}
@@ -88,7 +109,7 @@ class WriteRules:
         """Which rule an applied write has broken, in words."""
         if write.kind is WriteKind.CREATE:
             return "it may overwrite a row" if holds(write.condition, after) else None
-        met, rule = decode_row(before or {}), RULES[write.kind]
+        met, rule = decode_row(before or {}), rule_of(write)
         if before is None or not isinstance(met, Lease):
             return None  # what nobody can read, an operator's doing
         problem = _changed_wrongly(rule, write, before, after) if after is not None else None

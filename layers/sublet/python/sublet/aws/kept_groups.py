@@ -1,0 +1,103 @@
+"""What a FIFO queue keeps. It gives a message group's messages in their order, at most ten at a time, and none of a group while
+any of it is hidden: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from sublet.aws.kept_messages import place_of
+from sublet.aws.received_messages import RECEIVED_AT_ONCE, Queue, batch_in
+from sublet.errors import DestinationRefused
+from sublet.ports import HeldBack, KeptBatch
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.type_defs import MessageTypeDef
+
+
+class _Held(NamedTuple):
+    """Messages of a group that were left, and came again. `is_cut_short`: with those of other groups, which took what room there
+    was, so that more of its own may follow."""
+
+    handles: Sequence[str]
+    is_cut_short: bool
+
+
+def kept_groups(queue: Queue) -> Generator[KeptBatch | HeldBack, None, None]:
+    """Each message once, in the order of its group. What was left of a group comes again with what is behind it: up to nine such
+    messages let others pass, ten are all that the queue gives, and then the group is said to be held back.
+    """
+    giving = _Giving(queue)
+    try:
+        while True:
+            if messages := queue.receive():
+                yield from giving.fresh_of(messages)
+            elif not giving.lets_one_come_alone():
+                break
+        held_back = giving.held_back()
+    finally:
+        with suppress(DestinationRefused):  # the first fault is the one to be seen
+            giving.leave_all()
+    yield from held_back
+
+
+@dataclass(slots=True)
+class _Giving:
+    """known     messages that were given before, by their ids: what comes again of them was left
+    held      by group: hidden until the end, so that other groups have their turn
+    in_hand   received, and not given yet
+    """
+
+    queue: Queue
+    known: set[str] = field(default_factory=set)
+    held: dict[str, _Held] = field(default_factory=dict)
+    in_hand: list[MessageTypeDef] = field(default_factory=list)
+
+    def fresh_of(self, messages: Sequence[MessageTypeDef]) -> Generator[KeptBatch, None, None]:
+        """Those that were not given before. A group that has some is not held: what follows on them comes next."""
+        by_group = _by_group(messages)
+        is_cut_short = len(by_group) > 1 and len(messages) == RECEIVED_AT_ONCE
+        for group, of_group in by_group.items():
+            again = [each["ReceiptHandle"] for each in of_group if each["MessageId"] in self.known]
+            self.held[group] = _Held(again, is_cut_short)
+        fresh = [each for each in messages if each["MessageId"] not in self.known]
+        self.in_hand = sorted(fresh, key=lambda each: place_of(each["Body"]), reverse=True)
+        while self.in_hand:
+            given = self.in_hand.pop()
+            if self.queue.hide(given["ReceiptHandle"]):
+                self.known.add(given["MessageId"])
+                yield batch_in(given["Body"], given["MessageId"], given["ReceiptHandle"])
+        for group in _by_group(fresh):
+            self._let_go(group)
+
+    def lets_one_come_alone(self) -> bool:
+        """A group that had to share a reply with others. Whether there is one."""
+        group = next((group for group, held in self.held.items() if held.is_cut_short), None)
+        if group is not None:
+            self._let_go(group)
+        return group is not None
+
+    def held_back(self) -> list[HeldBack]:
+        lefts = {group: len(held.handles) for group, held in self.held.items()}
+        return [HeldBack(group, left) for group, left in lefts.items() if left >= RECEIVED_AT_ONCE]
+
+    def leave_all(self) -> None:
+        for message in self.in_hand:
+            self.queue.leave(message["ReceiptHandle"])
+        for group in list(self.held):
+            self._let_go(group)
+
+    def _let_go(self, group: str) -> None:
+        for handle in self.held.pop(group).handles:
+            self.queue.leave(handle)
+
+
+def _by_group(messages: Sequence[MessageTypeDef]) -> Mapping[str, Sequence[MessageTypeDef]]:
+    groups: dict[str, list[MessageTypeDef]] = defaultdict(list)
+    for message in messages:
+        groups[message["Attributes"]["MessageGroupId"]].append(message)
+    return groups

@@ -1,0 +1,134 @@
+"""What is set aside in a folder of S3: an object for each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from sublet.aws.refused_destination import REFUSED, refused
+from sublet.ports import Counted, KeptBatch, Removal
+from sublet.protocol.failure_document import (
+    OBJECT_SUFFIX,
+    SetAsideBatch,
+    application_of_key,
+    object_bytes,
+    object_key,
+    place_of_key,
+)
+from sublet.protocol.failure_document_read import EXPANDED_MAX, NotADocument, batch_of_object
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+GONE = ("NoSuchKey", "404")
+CHANGED = ("PreconditionFailed", "ConditionalRequestConflict", "412")
+"""Another object has the key than the one that was read, or is getting it."""
+
+
+class S3Destination:
+    """The FailureDestination and SetAsideStore ports over a bucket's folder. `kept` hides nothing from others who ask at the same
+    time: whoever removes a batch first goes on, and `remove` tells the others.
+    """
+
+    def __init__(self, client: Callable[[], S3Client], bucket: str, prefix: str) -> None:
+        self._make_client = client
+        self._bucket = bucket
+        self._prefix = prefix
+
+    @cached_property
+    def _client(self) -> S3Client:
+        return self._make_client()
+
+    @property
+    def _said(self) -> str:
+        return f"s3://{self._bucket}/{self._prefix}"
+
+    def put(self, batch: SetAsideBatch) -> None:
+        try:
+            self._client.put_object(
+                Bucket=self._bucket, Key=object_key(batch, self._prefix), Body=object_bytes(batch)
+            )
+        except REFUSED as problem:
+            refused(self._said, problem)
+
+    def counted(self) -> Counted:
+        try:
+            return Counted(sum(1 for _ in self._keys()))
+        except REFUSED as problem:
+            refused(self._said, problem)
+
+    def kept(self, application: str) -> Generator[KeptBatch, None, None]:
+        """A folder is a shard's, and a bucket lists one after the other; within one, numbers are listed as texts. What another
+        application has set aside is told by its name alone: whoever redrives this one need not be allowed to read it.
+        """
+        try:
+            for _, keys in groupby(self._keys(), lambda key: key.rpartition("/")[0]):
+                for key in sorted(keys, key=place_of_key):
+                    of = application_of_key(key)
+                    kept = self._read(key) if of in (None, application) else _foreign(key, of)
+                    if kept is not None:
+                        yield kept
+        except REFUSED as problem:
+            refused(self._said, problem)
+
+    def _keys(self) -> Iterator[str]:
+        folder = f"{self._prefix.strip('/')}/" if self._prefix.strip("/") else ""
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=folder)
+        for page in pages:
+            yield from (
+                entry["Key"] for entry in page.get("Contents", ()) if entry["Key"].endswith(OBJECT_SUFFIX)
+            )
+
+    def _read(self, key: str) -> KeptBatch | None:
+        """None: another has removed it since it was listed."""
+        try:
+            reply = self._client.get_object(Bucket=self._bucket, Key=key)
+            size, version = reply["ContentLength"], reply["ETag"]
+            if size > EXPANDED_MAX:
+                return KeptBatch(key, None, f"object {key}: its {size:,} bytes are more than a batch")
+            return KeptBatch(key, batch_of_object(reply["Body"].read()), version=version)
+        except NotADocument as problem:
+            return KeptBatch(key, None, f"object {key}: {problem}")
+        except ClientError as problem:
+            if _code(problem) in GONE:
+                return None
+            if not _is_its_own(problem):
+                raise
+            return KeptBatch(key, None, f"object {key} cannot be read: {problem}")
+
+    def remove(self, kept: KeptBatch) -> Removal:
+        """On the condition that it is still what was read. A store that ignores conditions, as S3 itself did until 2025, removes
+        whatever has the key: since this version, another object of the same records.
+        """
+        try:
+            self._client.delete_object(Bucket=self._bucket, Key=kept.name, IfMatch=kept.version)
+        except ClientError as problem:
+            if _code(problem) in GONE:
+                return Removal.GONE
+            if _code(problem) in CHANGED:
+                return Removal.STAYS
+            refused(self._said, problem)
+        except REFUSED as problem:
+            refused(self._said, problem)
+        return Removal.REMOVED
+
+    def leave(self, kept: KeptBatch) -> None:
+        """It was never hidden."""
+
+
+def _foreign(key: str, application: str | None) -> KeptBatch:
+    return KeptBatch(key, None, f"of the application {application}")
+
+
+def _code(problem: ClientError) -> str:
+    return problem.response.get("Error", {}).get("Code", "")
+
+
+def _is_its_own(problem: ClientError) -> bool:
+    """It says why this object cannot be read: it is not allowed, or archived, or its key cannot be used. Others may be read."""
+    code = _code(problem)
+    return code in ("AccessDenied", "InvalidObjectState") or code.startswith("KMS.")

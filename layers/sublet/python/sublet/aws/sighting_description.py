@@ -1,0 +1,60 @@
+"""How the stream was last described, as an item of the sightings table, so that one process asks for all of an application's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+from sublet.aws.sighting_chunks import millis, moment
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
+
+KEY, NAME = "chunk", "described"
+ASKED_AT, AUTO_SEEN_AT = "asked_at", "auto_seen_at"
+ARN, CREATED_AT, AT, RETENTION, DISTRIBUTION = "arn", "created_at", "at", "retention", "distribution"
+SECOND = timedelta(seconds=1)
+
+
+def described_item(placement: Placement, asked_at: datetime) -> dict[str, Any]:
+    last, seen = placement.last, placement.auto_seen_at
+    columns: dict[str, Any] = {KEY: {"S": NAME}, ASKED_AT: _number(millis(asked_at))}
+    if last is not None:
+        columns |= {
+            ARN: {"S": last.identity.arn},
+            CREATED_AT: _number(millis(last.identity.created_at)),
+            AT: _number(millis(last.at)),
+            RETENTION: _number(last.retention // SECOND),
+        }
+        if last.distribution is not None:
+            columns[DISTRIBUTION] = {"S": last.distribution.value}
+    return columns if seen is None else columns | {AUTO_SEEN_AT: _number(millis(seen))}
+
+
+def described_of(item: Mapping[str, Any] | None) -> tuple[Placement, datetime | None]:
+    """And when it was asked for. What cannot be read is as good as not known: the next look asks."""
+    if item is None:
+        return Placement(), None
+    return Placement(_description(item), _moment(item, AUTO_SEEN_AT)), _moment(item, ASKED_AT)
+
+
+def _description(item: Mapping[str, Any]) -> StreamDescription | None:
+    with suppress(KeyError, ValueError, OverflowError):
+        identity = StreamIdentity(item[ARN]["S"], moment(int(item[CREATED_AT]["N"])))
+        distribution = item.get(DISTRIBUTION, {}).get("S")
+        return StreamDescription(
+            identity,
+            moment(int(item[AT]["N"])),
+            int(item[RETENTION]["N"]) * SECOND,
+            None if distribution is None else RecordDistribution(distribution),
+        )
+    return None
+
+
+def _moment(item: Mapping[str, Any], name: str) -> datetime | None:
+    return moment(int(item[name]["N"])) if name in item else None
+
+
+def _number(value: int) -> dict[str, str]:
+    return {"N": str(value)}

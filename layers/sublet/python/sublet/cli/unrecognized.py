@@ -1,0 +1,28 @@
+"""An option that a command does not have: what was probably meant."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from sublet.cli.settings_options import option_of
+from sublet.settings import DEFINITIONS, nearest
+
+_OPTION = re.compile(r"^ +(?:-\w, )?(--[\w-]+)", re.MULTILINE)
+"""As the help lists them: argparse has no public way to ask."""
+
+
+def unrecognized(words: Sequence[str], parser: ArgumentParser) -> str:
+    """One sentence about what argparse has left over, for the command's parser."""
+    option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+    if option is None:
+        return f"unrecognized arguments: {' '.join(words)}"
+    known = set(_OPTION.findall(parser.format_help()))
+    meant = nearest(option, known)
+    if meant is None and "--set" in known and (setting := nearest(option, DEFINITIONS)):
+        meant = f"--set {setting}=..."
+    if meant is not None:
+        return f"unrecognized option {option}; did you mean {meant}?"
+    only = next((each.only for each in DEFINITIONS.values() if option_of(each.name) == option), None)
+    return f"unrecognized option {option}{f'; it is only for {only.described}' if only else ''}"

@@ -1,0 +1,52 @@
+"""When a stream has to be described again: DescribeStreamSummary may be called 20 times a second by a whole account.
+
+So an application's processes share each answer for some minutes. Only a deletion makes it wrong. A new stream of the same name
+has other shards: where a listing shows that, the stream is asked at once.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import Enum
+
+from sublet.protocol.stream_identity import StreamArn
+from sublet.protocol.stream_info import Placement
+
+PATIENCE = timedelta(seconds=10)
+"""How long a process that has set out to ask is waited for."""
+
+
+class Doubt(Enum):
+    """Why a remembered description may be another stream's."""
+
+    NONE = "none"
+    SUSPECTS = "leases and listing do not fit together: the stream may have been deleted and created again"
+    OTHER_NAME = "it is of a stream of another name"
+
+
+_KNOWN_FOR = {
+    Doubt.NONE: timedelta(minutes=5),
+    Doubt.SUSPECTS: timedelta(0),
+    Doubt.OTHER_NAME: timedelta(0),
+}
+"""How long a description is gone by."""
+
+
+def doubt_of(placement: Placement, stream: str, stream_arn: str | None, *, has_suspects: bool) -> Doubt:
+    """`stream`, `stream_arn`: what is read. Where nothing is remembered there is nothing to doubt."""
+    if placement.last is None:
+        return Doubt.NONE
+    arn = placement.last.identity.arn
+    if StreamArn.parse(arn).stream != stream or stream_arn not in (None, arn):
+        return Doubt.OTHER_NAME
+    return Doubt.SUSPECTS if has_suspects else Doubt.NONE
+
+
+def is_known(placement: Placement, now: datetime, doubt: Doubt) -> bool:
+    """Whether what is remembered is recent enough. A moment of a clock that is ahead is as old as one that is behind."""
+    return placement.last is not None and abs(now - placement.last.at) < _KNOWN_FOR[doubt]
+
+
+def is_asked_for(asked_at: datetime | None, now: datetime) -> bool:
+    """Another process has set out, and has not had the time yet."""
+    return asked_at is not None and abs(now - asked_at) < PATIENCE

@@ -1,0 +1,74 @@
+"""Single attributes of a row, read: what is not as KCL writes it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from sublet.protocol.lease import AttributeValue
+
+T = TypeVar("T")
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+
+
+class Unreadable(Exception):
+    """Internal: an attribute is not what KCL writes. Becomes a MalformedRow."""
+
+
+def required(value: T | None, name: str) -> T:
+    if value is None:
+        raise Unreadable(f"attribute {name} is missing")
+    return value
+
+
+def _typed(item: Mapping[str, AttributeValue], name: str, kind: str) -> Any:
+    """The attribute's value; None when it is missing or of DynamoDB's NULL type (some clients write that for nobody)."""
+    if name not in item or "NULL" in item[name]:
+        return None
+    if kind not in item[name]:
+        raise Unreadable(f"attribute {name} is {dict(item[name])!r:.80}, expected DynamoDB type {kind}")
+    return item[name][kind]
+
+
+def text_in(item: Mapping[str, AttributeValue], name: str) -> str | None:
+    value: str | None = _typed(item, name, "S")
+    return value
+
+
+def texts_in(item: Mapping[str, AttributeValue], name: str) -> frozenset[str]:
+    return frozenset(_typed(item, name, "SS") or ())
+
+
+def number_in(item: Mapping[str, AttributeValue], name: str) -> int | None:
+    value = _typed(item, name, "N")
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        raise Unreadable(f"attribute {name} is {value!r:.80}, expected a whole number") from None
+
+
+def count_in(item: Mapping[str, AttributeValue], name: str) -> int:
+    """0 when it is missing. DynamoDB adds to no NULL: a lease with one could not be acquired."""
+    value = number_in(item, name) if name in item else 0
+    if value is None or value < 0:
+        raise Unreadable(f"attribute {name} is {dict(item[name])!r:.80}, expected a count")
+    return value
+
+
+def fraction_in(item: Mapping[str, AttributeValue], name: str) -> float | None:
+    value = _typed(item, name, "N")
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        raise Unreadable(f"attribute {name} is {value!r:.80}, expected a number") from None
+
+
+def moment_in(item: Mapping[str, AttributeValue], name: str) -> datetime | None:
+    value = number_in(item, name)
+    try:
+        return None if value is None else EPOCH + value * MILLISECOND
+    except OverflowError:
+        raise Unreadable(f"attribute {name} is {value}, expected epoch milliseconds") from None

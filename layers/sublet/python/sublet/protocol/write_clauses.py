@@ -1,0 +1,125 @@
+"""What the condition of a lease write is made of: clauses, each with its name and the reason why it is there."""
+
+from __future__ import annotations
+
+from sublet.protocol import lease_row as columns
+from sublet.protocol.checkpoint import SHARD_END, STARTING_AT_A_MOMENT, STARTING_SENTINELS, Checkpoint
+from sublet.protocol.conditions import (
+    Absent,
+    AllOf,
+    AnyOf,
+    Clause,
+    Condition,
+    Equal,
+    Exists,
+    Less,
+    NotEqual,
+    Size,
+    all_of,
+    any_of,
+)
+from sublet.protocol.lease import Lease, LeaseFence
+from sublet.protocol.lease_row import moment, number, text
+
+EXISTS = Clause(
+    "exists",
+    Exists(columns.LEASE_COUNTER),
+    "an update would otherwise create half a row, which stops every KCL; one without a counter is half a row",
+)
+NO_SUCH_LEASE = Clause(
+    "no_such_lease", Absent(columns.LEASE_KEY), "never overwrite what another created first"
+)
+NOT_ENDED = Clause(
+    "not_ended",
+    NotEqual(columns.CHECKPOINT, text(SHARD_END.sequence_number)),
+    "an ended lease stays ended; its children have begun",
+)
+
+
+def counter_stands(lease: Lease | LeaseFence) -> Clause:
+    fence = Equal(columns.LEASE_COUNTER, number(lease.lease_counter))
+    return Clause(
+        "counter_stands", fence, "whoever wrote since then, a paused owner or a new one, wins (KCL's fence)"
+    )
+
+
+def owner_stands(lease: Lease | LeaseFence) -> Clause:
+    because = "a KCL 3.x handoff names a new owner and leaves the counter alone"
+    return Clause("owner_stands", _names(columns.LEASE_OWNER, lease.lease_owner), because)
+
+
+def _holder_stands(lease: Lease) -> Clause:
+    because = "a row that was deleted and created anew counts from 0 again, up to our counter and under our worker id"
+    return Clause("holder_stands", _names(columns.HOLDER, lease.holder), because)
+
+
+def _names(attribute: str, who: str | None) -> Condition:
+    """Nobody is an absent attribute; clients other than KCL write NULL instead, or empty text."""
+    if who:
+        return Equal(attribute, text(who))
+    return any_of(Absent(attribute), *(Equal(attribute, none) for none in ({"NULL": True}, text(""))))
+
+
+def still_held(lease: Lease) -> AllOf:
+    return all_of(counter_stands(lease), owner_stands(lease), _holder_stands(lease))
+
+
+def drained_by(checkpoint_owner: str | None) -> Clause:
+    condition = Equal(columns.CHECKPOINT_OWNER, text(checkpoint_owner or ""))
+    return Clause("drained_by_us", condition, "only the owner that was asked to leave may say that it has")
+
+
+def position_stands(lease: Lease) -> Clause:
+    """As its owner last read or wrote it, in the attributes that say it: within the record, or since which moment."""
+    checkpoint, start_at = lease.position
+    within: tuple[Condition, ...] = ()
+    if checkpoint.is_sequence_number:
+        within = (_is_number_or_none(columns.SUB_SEQUENCE_NUMBER, checkpoint.sub_sequence_number),)
+    elif start_at is not None:
+        at = moment(start_at)
+        by_kcl_rust = all_of(_is_none(columns.START_AT), Equal(columns.SUB_SEQUENCE_NUMBER, at))
+        within = (any_of(Equal(columns.START_AT, at), by_kcl_rust),)
+    elif checkpoint in STARTING_AT_A_MOMENT:
+        within = (_is_none(columns.START_AT),)
+    because = (
+        "an operator may have moved it, or the owner before us checkpointed late: what stands there counts"
+    )
+    stands = Equal(columns.CHECKPOINT, text(checkpoint.sequence_number))
+    return Clause("position_stands", all_of(stands, *within), because)
+
+
+def _is_number_or_none(attribute: str, value: int) -> Condition:
+    """Zero may be absent, too."""
+    stands = Equal(attribute, number(value))
+    return stands if value else any_of(stands, _is_none(attribute))
+
+
+def _is_none(attribute: str) -> AnyOf:
+    return any_of(Absent(attribute), Equal(attribute, {"NULL": True}))
+
+
+def further_on(to: Checkpoint) -> Clause:
+    """The stored checkpoint is before `to`: text compares by digit, so first by length; last within the record.
+
+    A sentinel is before every sequence number; SHARD_END is never compared, `not_ended` keeps it out. Whatever else is no
+    number is not ours to mend (KCL could not have written it).
+    """
+    stored, to_text = columns.CHECKPOINT, text(to.sequence_number)
+    sub = columns.SUB_SEQUENCE_NUMBER
+    sub_is_less = any_of(_is_none(sub), Less(sub, number(to.sub_sequence_number)))
+    before = any_of(
+        *(Equal(stored, text(sentinel.value)) for sentinel in STARTING_SENTINELS),
+        all_of(Size(stored, "<", len(to.sequence_number)), _is_number(stored)),
+        all_of(Size(stored, "=", len(to.sequence_number)), Less(stored, to_text)),
+        all_of(Equal(stored, to_text), sub_is_less),
+    )
+    return Clause(
+        "further_on",
+        all_of(NOT_ENDED, before),
+        "a checkpoint never goes back, whoever writes it and however late",
+    )
+
+
+def _is_number(attribute: str) -> Less:
+    """Its first character is at most a digit: `:` follows 9, and letters follow later."""
+    return Less(attribute, text(":"))
