@@ -105,6 +105,12 @@ class Fleet:
                     self.world.shards.put(f"{self._records}", data, log.hash_key_range.starting)
                 self.standing.setdefault(log.shard_id, Standing()).waiting[data] = self.minute()
 
+    def first_tick(self, after: timedelta) -> None:
+        """When the fleet is new: at once if the deployment prompts it. The rule's own ticks come a gap after its creation."""
+        if after < self.gap:
+            self.world.tasks.spawn(self._tick)
+        self._next_tick = self.world.clock.steady() + self.gap
+
     def run(self, minutes: int, each_minute: Callable[[int], None] = lambda _: None) -> None:
         """`each_minute`: what producers and operators do; given the minutes since the world began."""
         for _ in range(minutes):

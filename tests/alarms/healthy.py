@@ -1,23 +1,33 @@
-"""A fleet that has nothing wrong with it but what happens to everybody: deployments, reshards, quiet nights, passing faults."""
+"""A fleet that has nothing wrong with it but what happens to everybody: deployments, reshards, quiet nights, passing faults.
+
+Beside the shards that get a record each minute of the day it has one that never gets any, one that gets some after an hour to
+twenty days, and one that a KCL worker holds, which gets as few.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
 from random import Random
 
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.handler import Batch
 from sublet.ports import PollRefusal
 from sublet.protocol.lease_writes import LeaseWrite
+from sublet_cdk.alarm_definitions import Missing
 
-from tests.alarms.cloudwatch import RETRIEVED_BEYOND
+from tests.alarms.cloudwatch import LATE_MINUTES, RETRIEVED_BEYOND
 from tests.alarms.fleet import Fleet
+from tests.alarms.foreign import ForeignOwner
 from tests.alarms.stories import Way, alarms_on
 from tests.doubles.engine_world import MINUTE, Result
 
 HOUR = 60
 DAY = 24 * HOUR
 EVENING = 20 * HOUR
+SELDOM = ("shardId-000000000003", "shardId-000000000004")
+NEVER = "shardId-000000000005"
 WAKING_UP = 30
 """Minutes of the night that are run, before and after the stretch that is skipped."""
 
@@ -28,17 +38,45 @@ class PassingTrouble(Exception):
 
 def days(way: Way, count: int, seed: int = 0) -> Mapping[int, tuple[str, ...]]:
     """The minutes in which an alarm was on, and which. A day begins at midnight, and the first hours are not judged."""
-    fleet, chance = Fleet(way.settings, way.gap), Random(seed)
+    fleet, chance = Fleet(way.settings, way.gap, shards=6), Random(seed)
+    idle = Idle(fleet, Random(seed))
     gap = max(1, way.gap // MINUTE)
     for day in range(count):
         _run_night(fleet, gap)
         trouble = {
             day * DAY + chance.randrange(9 * HOUR, EVENING): happens for happens in _what_happens(chance)
         }
-        fleet.run(day * DAY + EVENING - fleet.minute(), lambda minute: _minute(fleet, minute, trouble))  # noqa: B023 - run here
+        idle.begin()
+        fleet.run(day * DAY + EVENING - fleet.minute(), lambda minute: _minute(idle, minute, trouble))  # noqa: B023 - run here
         fleet.run((day + 1) * DAY - fleet.minute())
     judged = range((way.most_periods() + RETRIEVED_BEYOND) * way.pace.span, fleet.minute())
     return {minute: names for minute, names in alarms_on(fleet, way, judged).items() if names}
+
+
+def first_hours(way: Way, *, prompted: bool = True) -> Mapping[int, tuple[str, ...]]:
+    """After a first deployment: the minutes in which an alarm was on. EventBridge counts a rate from the rule's creation, so
+    without a prompt the first tick comes a gap later; with one, alarms on silence exist from when its figures are there.
+    """
+    fleet, gap = Fleet(way.settings, way.gap), max(1, way.gap // MINUTE)
+    fleet.first_tick(timedelta(0) if prompted else way.gap)
+    fleet.run(gap + 3 * way.pace.span, lambda minute: fleet.produce() if minute % gap == 0 else None)
+    judged = range(_first_figures(fleet, way) if prompted else 1, fleet.minute())
+    return {minute: names for minute, names in alarms_on(fleet, way, judged).items() if names}
+
+
+def _first_figures(fleet: Fleet, way: Way) -> int:
+    """The minute in which CloudWatch has one of each metric that an alarm misses: what the deployment's check waits for."""
+    missed = [
+        figure
+        for alarm in way.alarms()
+        if alarm.missing is Missing.BREACHING
+        for figure in alarm.figures.values()
+    ]
+    return next(
+        minute + LATE_MINUTES
+        for minute in range(fleet.minute())
+        if all(fleet.recorded.datapoint(figure, range(minute)) is not None for figure in missed)
+    )
 
 
 def _run_night(fleet: Fleet, gap: int) -> None:
@@ -48,8 +86,36 @@ def _run_night(fleet: Fleet, gap: int) -> None:
     fleet.run(8 * HOUR - fleet.minute() % DAY)
 
 
-def _minute(fleet: Fleet, minute: int, trouble: Mapping[int, Callable[[Fleet, Random], None]]) -> None:
-    fleet.produce()
+@dataclass(slots=True)
+class Idle:
+    """Which shards get hardly any records, and when the next ones."""
+
+    fleet: Fleet
+    chance: Random
+    due: dict[str, int] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """In the morning, when there are leases. A KCL worker takes one: what is skipped of the night looks like its death."""
+        if not self.due:
+            self.due = {seldom: self._next() for seldom in SELDOM}
+        ForeignOwner(self.fleet, shard_id=SELDOM[-1]).start()
+
+    def produce(self) -> None:
+        now = self.fleet.minute()
+        for shard_id, due in self.due.items():
+            if due <= now:
+                self.fleet.produce([shard_id])
+                self.due[shard_id] = self._next()
+        busy = {log.shard_id for log in self.fleet.world.shards.logs}.difference(SELDOM, [NEVER])
+        self.fleet.produce(busy)
+
+    def _next(self) -> int:
+        return self.fleet.minute() + int(HOUR * (20 * DAY / HOUR) ** self.chance.random())
+
+
+def _minute(idle: Idle, minute: int, trouble: Mapping[int, Callable[[Fleet, Random], None]]) -> None:
+    fleet = idle.fleet
+    idle.produce()
     if minute in trouble:
         trouble[minute](fleet, Random(minute))
 
@@ -60,10 +126,9 @@ def _what_happens(chance: Random) -> list[Callable[[Fleet, Random], None]]:
 
 
 def reshard(fleet: Fleet, chance: Random) -> None:
-    """Six shards at most: then two that touch are merged."""
-    open_logs = sorted(
-        (log for log in fleet.world.shards.logs if log.is_open), key=lambda log: log.hash_key_range
-    )
+    """Six shards at most, but for the idle ones: then two that touch are merged."""
+    busy = (log for log in fleet.world.shards.logs if log.is_open and log.shard_id not in (*SELDOM, NEVER))
+    open_logs = sorted(busy, key=lambda log: log.hash_key_range)
     if len(open_logs) < 6:
         fleet.world.shards.split(chance.choice(open_logs).shard_id)
     else:

@@ -19,6 +19,7 @@ from sublet_cdk.alarm_pace import AlarmThresholds, Pace
 
 from tests.alarms.cloudwatch import RETRIEVED_BEYOND, is_on
 from tests.alarms.fleet import Fleet
+from tests.alarms.foreign import ForeignOwner
 from tests.doubles.engine_world import MINUTE, SHARD, raising
 
 CATCH_UP = Settings(application="orders", stream="events", linger=timedelta(0))
@@ -120,12 +121,22 @@ def one_lease_too_many(fleet: Fleet) -> None:
     fleet.world.settings = replace(fleet.settings, max_leases_for_worker=2)
 
 
+def kcl_worker_hangs(fleet: Fleet) -> None:
+    ForeignOwner(fleet, hangs=lambda: True).start()
+
+
+def process_hangs(fleet: Fleet) -> None:
+    ForeignOwner(fleet, hangs=lambda: True, is_ours=True).start()
+
+
 STORIES: Mapping[str, Callable[[Fleet], None]] = {
     "the stream's key is disabled, or a permission lost": key_disabled,
     "the stream is deleted": stream_deleted,
     "every poll is throttled": always_throttled,
     "the handler hangs on one shard among healthy ones": handler_hangs,
     "the handler raises on one shard": handler_fails,
+    "a KCL worker on the same table heartbeats and hangs": kcl_worker_hangs,
+    "so does a process of this application, and nobody reads its output": process_hangs,
     "the handler takes 2.5 minutes for each batch of all shards": handler_slow,
     "the handler's process dies of one shard": handler_kills,
     "the schedule is disabled": ticks_stop,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.alarms.healthy import days
+from tests.alarms.healthy import days, first_hours
 from tests.alarms.stories import ALWAYS, EACH_FIVE, EACH_HOUR, EACH_MINUTE, STORIES, WAYS, Way, tell
 
 SLOW = (pytest.mark.slow, pytest.mark.timeout(400))
@@ -34,3 +34,15 @@ def test_each_story_that_stops_a_catch_up_has_an_alarm(story: str) -> None:
 )
 def test_a_day_of_a_healthy_fleet_raises_none(way: Way) -> None:
     assert days(way, 1) == {}
+
+
+@each_way
+def test_a_first_deployment_raises_none(way: Way) -> None:
+    assert first_hours(way) == {}
+
+
+def test_one_whose_first_tick_the_schedule_brings_would() -> None:
+    """Why the deployment prompts it, and why the alarms come after it."""
+    on = first_hours(EACH_HOUR, prompted=False)
+    assert {name for names in on.values() for name in names} == {"WorkersGone", "TicksMissing"}
+    assert min(on) == 1

@@ -85,6 +85,19 @@ def test_a_record_is_put_and_got_by_its_number(context: Context, orders: str) ->
     context.delete_stream(orders)
 
 
+def test_a_record_over_the_streams_own_limit_is_refused_by_that_limits_name(
+    context: Context, orders: str, request: pytest.FixtureRequest
+) -> None:
+    stream = context.create_stream(orders, shards=1)
+    assert stream.info().max_record_kib == 1024
+    stream.put("k", bytes(2**20 - 1))
+    if request.node.callspec.params["context"] != "moto":  # which takes it
+        with pytest.raises(StreamError, match=r"1,048,578 bytes: its MaxRecordSizeInKiB is 1,024") as refused:
+            stream.put("k", bytes(2**20 + 1))  # kinesis-local does not count the key
+        assert orders in str(refused.value)
+    context.delete_stream(orders)
+
+
 def put_place(put: Any) -> tuple[str, str]:
     return put.shard_id, put.sequence_number
 

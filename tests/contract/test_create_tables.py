@@ -11,8 +11,9 @@ from sublet.aws.clients import dynamodb_client
 from sublet.aws.create_tables import create_tables, missing_tables, require_tables
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.sightings import DynamoDbSightingStore
+from sublet.aws.table_errors import RESTORE
 from sublet.decisions.liveness import Sighting
-from sublet.errors import LeaseTableAccessDenied, LeaseTableNotFound
+from sublet.errors import LeaseTableAccessDenied, LeaseTableKeyUnexpected, LeaseTableNotFound
 from sublet.memory.clock import BEGINNING
 from sublet.ports import Applied
 from sublet.protocol.checkpoint import TRIM_HORIZON
@@ -100,15 +101,51 @@ def test_a_table_of_kcl_is_left_as_it_is(client: Any) -> None:
     assert table["ProvisionedThroughput"]["ReadCapacityUnits"] == 5
 
 
+def test_nothing_is_made_beside_a_table_that_is_somebody_elses(client: Any) -> None:
+    settings = orders()
+    client.create_table(
+        TableName=settings.lease_table,
+        KeySchema=[{"AttributeName": "order_id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "order_id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    client.get_waiter("table_exists").wait(TableName=settings.lease_table, WaiterConfig={"Delay": 1})
+    with pytest.raises(LeaseTableKeyUnexpected, match=rf"{settings.lease_table} is no lease table.*leaseKey"):
+        created(client, settings)
+    with pytest.raises(LeaseTableKeyUnexpected):
+        require_tables(client, settings)
+    assert client.list_tables()["TableNames"].count(settings.sightings_table) == 0
+
+
 def test_without_leave_to_create_it_says_what_is_missing(client: Any) -> None:
     settings = orders()
     with pytest.raises(LeaseTableNotFound) as refused:
         require_tables(client, settings)
     assert str(refused.value) == (
         f"there is no lease table {settings.lease_table} in this account and region; "
-        "check AWS_REGION and the account, or make it: Consumer.create(), or `sublet run` without --no-create"
+        "check the region (AWS_DEFAULT_REGION) and the account, or make it: Consumer.create(), "
+        f"or `sublet run` without --no-create. {RESTORE}"
     )
-    assert len(list(missing_tables(client, settings))) == 2
+    assert len(missing_tables(client, settings)) == 2
+
+
+def test_a_lease_table_that_was_deleted_is_not_made_anew_and_empty(client: Any) -> None:
+    """It would begin at start_position: at LATEST, past all that nobody has handled."""
+    settings = orders()
+    created(client, settings)
+    DynamoDbSightingStore(dynamodb_client, settings.sightings_table).save(
+        {"shardId-0": Sighting(1, None, BEGINNING)}
+    )
+    client.delete_table(TableName=settings.lease_table)
+    client.get_waiter("table_not_exists").wait(TableName=settings.lease_table, WaiterConfig={"Delay": 1})
+    with pytest.raises(
+        LeaseTableNotFound, match=rf"{settings.lease_table} is gone, .*restore it from the backup"
+    ):
+        created(client, settings)
+    assert settings.lease_table not in client.list_tables()["TableNames"]
+    client.delete_table(TableName=settings.sightings_table)
+    client.get_waiter("table_not_exists").wait(TableName=settings.sightings_table, WaiterConfig={"Delay": 1})
+    assert len(created(client, settings)) == 2, "somebody means to begin anew"
 
 
 class Waits:
@@ -131,7 +168,8 @@ class Waits:
 @pytest.fixture
 def no_lease_table(service: ScriptedService) -> ScriptedService:
     """The sightings' is there."""
-    service.will("Scan", error("ResourceNotFoundException"), {"Count": 0, "ScannedCount": 0})
+    service.will("GetItem", error("ResourceNotFoundException"))
+    service.will("Scan", {"Count": 0, "ScannedCount": 0})
     service.will("CreateTable", {"TableDescription": {"TableStatus": "CREATING"}})
     service.will("DescribeTable", {"Table": {"TableStatus": "ACTIVE"}})
     service.will("UpdateContinuousBackups", {})

@@ -73,5 +73,5 @@ def test_and_if_it_always_is_the_service_is_unavailable(
 
 def test_a_cut_poll_is_polled_again(service: ScriptedService, stream: KinesisStream) -> None:
     service.will("GetRecords", cut(POLLED), POLLED)
-    assert stream.poll(f"{SHARD} first", 10) is PollRefusal.THROTTLED
+    assert stream.poll(f"{SHARD} first", 10) is PollRefusal.NO_ANSWER
     assert isinstance(stream.poll(f"{SHARD} first", 10), Polled)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import boto3
 import pytest
-from sublet.aws.failure_destinations import (
-    S3Destination,
-    SqsDestination,
-    failure_destination,
-    set_aside_store,
-)
+from sublet.aws.failure_destinations import SqsDestination, failure_destination, set_aside_store
+from sublet.aws.kept_objects import S3Destination
+from sublet.aws.ports import aws_ports
 from sublet.errors import DestinationRefused
-from sublet.memory import MemoryDestination
-from sublet.ports import FailureDestination, SetAsideStore
+from sublet.memory import FakeClock, MemoryDestination
+from sublet.ports import FailureDestination, KeptBatch, Removal, SetAsideStore
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.failure_document_read import batch_of_message
 from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.settings import Settings
+
+from tests.doubles.s3_model import S3Model, client_of
+from tests.doubles.sqs_model import SqsModel
 
 AT = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 DATA = b"data"
@@ -54,13 +56,32 @@ def make_bucket(prefix: str = "") -> str:
     return f"arn:aws:s3:::given-up{prefix}"
 
 
+MODELS: dict[str, Callable[[], Any]] = {
+    "sqs-model": lambda: modelled_queue("given-up"),
+    "fifo-model": lambda: modelled_queue("given-up.fifo"),
+    "s3-model": lambda: S3Destination(client_of(S3Model()), "given-up", "/sublet/"),
+}
+"""Our own stand-ins, which the simulation uses: they keep the same promises as moto's, or they prove nothing."""
+
+
+def modelled_queue(name: str) -> SqsDestination:
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
+    return SqsDestination(client_of(SqsModel(arn, FakeClock().now)), arn)
+
+
 @pytest.fixture(
-    params=["memory", *(pytest.param(name, marks=pytest.mark.emulator) for name in ("sqs", "fifo", "s3"))]
+    params=[
+        "memory",
+        *MODELS,
+        *(pytest.param(name, marks=pytest.mark.emulator) for name in ("sqs", "fifo", "s3")),
+    ]
 )
 def store(request: pytest.FixtureRequest) -> Any:
     """Both ports in one."""
     if request.param == "memory":
         return MemoryDestination()
+    if request.param in MODELS:
+        return MODELS[request.param]()
     request.getfixturevalue("moto_aws")
     if request.param == "sqs":
         return queue_store(make_queue())
@@ -72,9 +93,10 @@ def store(request: pytest.FixtureRequest) -> Any:
 def kept(store: SetAsideStore) -> list[SetAsideBatch]:
     """In the order in which they are given; and left there."""
     read = []
-    for each in store.kept():
-        store.leave(each.name)
+    for each in store.kept("orders"):
+        assert isinstance(each, KeptBatch)
         assert each.batch
+        store.leave(each)
         read.append(each.batch)
     return read
 
@@ -92,20 +114,20 @@ def test_nothing_is_kept_at_first(store: Any) -> None:
 def test_what_is_removed_is_kept_no_more(store: Any) -> None:
     store.put(batch(100))
     store.put(batch(102))
-    for each in store.kept():
+    for each in store.kept("orders"):
         if each.batch == batch(100):
-            store.remove(each.name)
+            assert store.remove(each) is Removal.REMOVED
         else:
-            store.leave(each.name)
+            store.leave(each)
     assert kept(store) == [batch(102)]
 
 
 def test_what_is_left_is_given_again(store: Any) -> None:
     store.put(batch(100))
     for _ in range(3):
-        (each,) = store.kept()
+        (each,) = store.kept("orders")
         assert each.batch == batch(100)
-        store.leave(each.name)
+        store.leave(each)
 
 
 def test_what_is_set_aside_twice_is_kept(store: Any) -> None:
@@ -113,6 +135,18 @@ def test_what_is_set_aside_twice_is_kept(store: Any) -> None:
     store.put(batch(100))
     store.put(replace(batch(100), holder="item/2", attempts=2))
     assert {each.records[0].sequence_number for each in kept(store)} == {"100"}
+
+
+def test_a_batch_that_begins_and_ends_alike_with_other_records_is_kept_beside_it(store: Any) -> None:
+    """As they come after a crash, grouped anew. Neither is the other, whatever they have in common."""
+    first = batch(100, count=4)
+    other = replace(first, records=(first.records[0], first.records[2], first.records[3]))
+    another = replace(first, records=(first.records[0], first.records[1], first.records[3]))
+    for each in (first, other, another):
+        store.put(each)
+    assert sorted(kept(store), key=lambda each: each.place) == sorted(
+        (first, other, another), key=lambda each: each.place
+    )
 
 
 @pytest.mark.emulator
@@ -171,7 +205,9 @@ def test_what_others_put_there_is_told_and_left_alone(moto_aws: None) -> None:
     boto3.client("s3").put_object(Bucket="given-up", Key="report.csv", Body=b"of somebody else")
     queue = queue_store(arn)
     assert bucket is not None
-    (message,), (item,) = queue.kept(), bucket.kept()
+    (message,), (item,) = queue.kept("orders"), bucket.kept("orders")
+    assert isinstance(message, KeptBatch)
+    assert isinstance(item, KeptBatch)
     assert message.batch is None
     assert "no JSON" in message.problem
     assert item.batch is None
@@ -180,6 +216,32 @@ def test_what_others_put_there_is_told_and_left_alone(moto_aws: None) -> None:
 
 def _url(arn: str) -> str:
     return str(boto3.client("sqs").get_queue_url(QueueName=arn.rpartition(":")[2])["QueueUrl"])
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("kind", ["queue", "bucket"])
+def test_a_handler_that_changes_the_environment_changes_no_destination(
+    kind: str, moto_aws: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may assume a role for its own calls, or name another region, in os.environ or in boto3's default session."""
+    arn = make_queue() if kind == "queue" else make_bucket()
+    settings = Settings(
+        application="orders",
+        stream="events",
+        handler="orders:handle",
+        on_failure=arn,
+        maximum_retry_attempts=1,
+    )
+    destination = aws_ports(settings, "lease_worker").destination
+    assert destination is not None
+    with monkeypatch.context() as changed:
+        for variable in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL_S3"):
+            changed.setenv(variable, "http://127.0.0.1:1")
+        changed.setattr(boto3, "DEFAULT_SESSION", boto3.Session("key", "secret", region_name="eu-west-9"))
+        destination.put(batch(100))
+    store = set_aside_store(arn)
+    assert store is not None
+    assert kept(store) == [batch(100)]
 
 
 @pytest.mark.emulator

@@ -89,9 +89,9 @@ def test_errors_that_mean_the_same_everywhere(
         (error("ProvisionedThroughputExceededException"), PollRefusal.THROTTLED),
         (error("KMSThrottlingException"), PollRefusal.THROTTLED),
         (error("LimitExceededException"), PollRefusal.THROTTLED),
-        (error("InternalFailure", status=500), PollRefusal.THROTTLED),
-        (error("ServiceUnavailable", status=503), PollRefusal.THROTTLED),
-        (HANG_UP, PollRefusal.THROTTLED),
+        (error("InternalFailure", status=500), PollRefusal.NO_ANSWER),
+        (error("ServiceUnavailable", status=503), PollRefusal.NO_ANSWER),
+        (HANG_UP, PollRefusal.NO_ANSWER),
         (error("ExpiredIteratorException"), PollRefusal.ITERATOR_EXPIRED),
         (error("InvalidArgumentException", "Invalid ShardIterator."), PollRefusal.ITERATOR_EXPIRED),
     ],
@@ -111,7 +111,7 @@ def test_an_unreachable_endpoint_refuses_polls_and_fails_the_rest_by_name(
     monkeypatch.setenv("AWS_ENDPOINT_URL_KINESIS", f"http://127.0.0.1:{closed_port}")
     client = kinesis_poll_client()  # patience is not what is tested
     stream = KinesisStream(client, client, Settings(application="app", stream="orders"))
-    assert stream.poll(f"{PARENT} first", 10) is PollRefusal.THROTTLED
+    assert stream.poll(f"{PARENT} first", 10) is PollRefusal.NO_ANSWER
     with pytest.raises(StreamUnavailable, match="no reply about stream orders"):
         stream.list_shards()
 
@@ -298,4 +298,7 @@ def test_children_named_beside_a_next_iterator_do_not_end_the_shard(
 ) -> None:
     child = {"ShardId": CHILD, "ParentShards": [PARENT], "HashKeyRange": RANGE}
     service.will("GetRecords", EMPTY | {"ChildShards": [child]})
-    assert stream.poll(f"{PARENT} first", 10) == Polled(Page((), 0, 0), f"{PARENT} next")
+    reply = stream.poll(f"{PARENT} first", 10)
+    assert isinstance(reply, Polled)
+    assert reply.next_iterator == f"{PARENT} next"
+    assert not reply.page.is_shard_end

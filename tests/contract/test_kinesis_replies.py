@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -13,11 +13,13 @@ from sublet.aws import kinesis
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_shapes import decode_records_reply
+from sublet.errors import StreamError
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import FULL_RANGE
+from sublet.protocol.stream_info import RecordDistribution
 from sublet.settings import Settings
 
-from tests.contract.scripted_service import Json, ScriptedService
+from tests.contract.scripted_service import Json, ScriptedService, error
 
 EXAMPLE: Json = json.loads((Path(__file__).parents[2] / "events/kinesis_records.json").read_text())
 RANGE = {"StartingHashKey": "0", "EndingHashKey": str(FULL_RANGE.ending)}
@@ -40,6 +42,11 @@ REPLIES = {
     "whole seconds": {"Records": [{**record(1), "ApproximateArrivalTimestamp": 1769846400}], "NextShardIterator": "n"},
     "null for missing": {"Records": [], "NextShardIterator": "n", "MillisBehindLatest": None, "ChildShards": None},
     "a shard's end": {"Records": [record(2)], "NextShardIterator": None, "MillisBehindLatest": 0, "ChildShards": CHILDREN},
+    "without a partition key": {"Records": [{k: v for k, v in record(5).items() if k != "PartitionKey"}, record(6)],
+                                "NextShardIterator": "n"},
+    "a null partition key": {"Records": [{**record(7), "PartitionKey": None}], "NextShardIterator": "n"},
+    "without an arrival": {"Records": [{k: v for k, v in record(8).items() if k != "ApproximateArrivalTimestamp"}],
+                           "NextShardIterator": "n"},
     "what nobody knows": {"Records": [{**record(3), "New": [1, {}]}], "NextShardIterator": "n", "New": {"a": None}},
 }  # fmt: skip
 
@@ -59,7 +66,8 @@ def test_botocore_makes_the_same_of_it(
     service.will("GetRecords", REPLIES[name])
     reply = polled()
     page = reply.page
-    assert decode_records_reply(json.dumps(REPLIES[name]).encode()).records == page.records
+    if name != "without an arrival":
+        assert decode_records_reply(json.dumps(REPLIES[name]).encode()).records == page.records
 
     def refuse(_: bytes) -> object:
         raise ValueError
@@ -69,6 +77,76 @@ def test_botocore_makes_the_same_of_it(
     assert len(page.records) == len(REPLIES[name]["Records"])
     assert page.data_bytes == sum(len(one.data) for one in page.records)
     assert all(one.approximate_arrival_timestamp.tzinfo is UTC for one in page.records)
+
+
+def test_a_record_without_a_partition_key_has_none_and_its_neighbours_keep_theirs(
+    service: ScriptedService,
+) -> None:
+    service.will("GetRecords", REPLIES["without a partition key"])
+    keyless, keyed = polled().page.records
+    assert keyless.partition_key is None
+    assert keyed.partition_key is not None
+
+
+def test_an_arrival_that_is_not_told_is_that_of_the_reply(service: ScriptedService) -> None:
+    service.will("GetRecords", REPLIES["without an arrival"])
+    [found] = polled().page.records
+    assert abs(found.approximate_arrival_timestamp - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+def test_a_record_that_cannot_be_read_is_named_by_its_sequence_number(service: ScriptedService) -> None:
+    unreadable = {key: value for key, value in record(9).items() if key != "Data"}
+    service.will("GetRecords", {"Records": [record(10), unreadable], "NextShardIterator": "n"})
+    with pytest.raises(
+        StreamError, match=f"record {unreadable['SequenceNumber']} cannot be read: KeyError 'Data'"
+    ):
+        polled()
+
+
+def test_an_error_code_that_nobody_knew_is_the_streams_error_in_its_own_words(
+    service: ScriptedService,
+) -> None:
+    service.will("GetRecords", error("ShardOnHolidayException", "until Monday"))
+    with pytest.raises(StreamError, match=r"orders Kinesis says: .*ShardOnHolidayException.*until Monday"):
+        polled()
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (
+            {"StreamModeDetails": {"StreamMode": "ON_DEMAND"}, "RecordDistributionStrategy": "AUTO"},
+            RecordDistribution.AUTO,
+        ),
+        (
+            {
+                "StreamModeDetails": {"StreamMode": "ON_DEMAND"},
+                "RecordDistributionStrategy": "USER_PARTITION_KEY",
+            },
+            RecordDistribution.USER_PARTITION_KEY,
+        ),
+        ({"StreamModeDetails": {"StreamMode": "ON_DEMAND"}}, None),
+        ({"StreamModeDetails": {"StreamMode": "ON_DEMAND"}, "RecordDistributionStrategy": "BY_MOON"}, None),
+        ({"StreamModeDetails": {"StreamMode": "PROVISIONED"}}, RecordDistribution.USER_PARTITION_KEY),
+        ({}, None),
+    ],
+)
+def test_who_places_records_is_read_from_the_reply_whatever_botocore_knows_of_it(
+    told: Json, expected: RecordDistribution | None, service: ScriptedService
+) -> None:
+    """botocore leaves out what its model has not got."""
+    summary = {
+        "StreamARN": "arn:aws:kinesis:us-east-1:1:stream/orders",
+        "StreamCreationTimestamp": 1.7e9 + 0.25,
+    }
+    service.will(
+        "DescribeStreamSummary", {"StreamDescriptionSummary": {**summary, "RetentionPeriodHours": 48, **told}}
+    )
+    settings = Settings(application="app", stream="orders")
+    found = KinesisStream(kinesis_client(), kinesis_poll_client(), settings).describe()
+    assert found.distribution is expected
+    assert found.retention == timedelta(hours=48)
+    assert found.identity.created_at == datetime.fromtimestamp(1.7e9 + 0.25, UTC)
 
 
 def test_what_we_cannot_decode_is_left_to_botocore(service: ScriptedService) -> None:

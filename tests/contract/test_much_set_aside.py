@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from sublet.aws import kept_messages
-from sublet.aws.failure_destinations import AVAILABLE, HIDDEN, S3Destination, SqsDestination, set_aside_store
+from sublet.aws.failure_destinations import AVAILABLE, HIDDEN, SqsDestination, set_aside_store
+from sublet.aws.kept_objects import S3Destination
 from sublet.engine.redrive import Redrive, Redriven
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
 from sublet.memory import FakeClock, MemoryLog
-from sublet.ports import Counted, SetAsideStore
+from sublet.ports import Counted, KeptBatch, SetAsideStore
 from sublet.protocol.failure_document import SetAsideBatch, messages, object_bytes, object_key
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import Settings
@@ -82,6 +83,8 @@ class BottomlessQueue:
             ]
         }
 
+    def change_message_visibility(self, **_: object) -> None: ...
+
     def delete_message(self, **_: object) -> None: ...
 
 
@@ -98,7 +101,8 @@ class BottomlessBucket:
         return [{"Contents": [{"Key": key} for key in sorted(self._keys)]}]
 
     def get_object(self, *, Key: str, **_: object) -> dict[str, Any]:  # noqa: N803
-        return {"Body": io.BytesIO(object_bytes(large(self._keys[Key])))}
+        data = object_bytes(large(self._keys[Key]))
+        return {"Body": io.BytesIO(data), "ContentLength": len(data), "ETag": "one"}
 
     def delete_object(self, **_: object) -> None: ...
 
@@ -149,7 +153,9 @@ def test_what_has_not_been_given_when_it_is_closed_can_be_had_by_others(moto_aws
     store = queue_store(make_queue())
     for number in range(12):
         store.put(batch(number, 1))
-    giving = store.kept()
-    assert next(giving).batch == batch(0, 1)
+    giving = store.kept("orders")
+    first = next(giving)
+    assert isinstance(first, KeptBatch)
+    assert first.batch == batch(0, 1)
     giving.close()
     assert store.counted() == Counted(available=11, hidden=1)

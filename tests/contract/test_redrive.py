@@ -120,7 +120,7 @@ def test_what_an_earlier_run_hides_is_told(
     queue.send_message(QueueUrl=url, MessageBody="of somebody else")
     store = set_aside_store(arn)
     assert store is not None
-    assert (store.counted(), len(list(store.kept())), store.counted()) == (
+    assert (store.counted(), len(list(store.kept("orders"))), store.counted()) == (
         Counted(1),
         1,
         Counted(0, hidden=1),

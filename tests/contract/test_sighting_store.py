@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sublet.aws.clients import dynamodb_client
 from sublet.aws.sighting_chunks import CHUNK_BYTES_MAX
 from sublet.aws.sightings import DynamoDbSightingStore
@@ -21,6 +22,7 @@ from sublet.memory.clock import BEGINNING
 from sublet.ports import Remembered, SightingStore
 from sublet.protocol.lease import LeaseFence
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
 
 from tests.contract.dynamodb_tables import create_table
 
@@ -113,6 +115,28 @@ def test_sightings_and_the_stream_leave_each_other_alone(store: SightingStore) -
     store.save(SEEN)
     store.save({})
     assert store.load() == Remembered({}, ORDERS)
+
+
+DESCRIBED = StreamDescription(ORDERS, BEGINNING, timedelta(hours=48), RecordDistribution.AUTO)
+
+
+def test_of_two_who_would_describe_the_stream_one_does(store: SightingStore) -> None:
+    seen = store.load()
+    assert store.begin_describing(BEGINNING, seen)
+    assert not store.begin_describing(BEGINNING + timedelta(seconds=1), seen)
+    assert store.load().asked_at == BEGINNING
+    assert store.begin_describing(BEGINNING + timedelta(seconds=1), store.load())
+
+
+@pytest.mark.parametrize("distribution", [*RecordDistribution, None])
+def test_a_description_is_kept_while_the_next_is_asked_for(
+    distribution: RecordDistribution | None, store: SightingStore
+) -> None:
+    placement = Placement(replace(DESCRIBED, distribution=distribution), BEGINNING - timedelta(hours=1))
+    store.keep_placement(placement, BEGINNING)
+    later = BEGINNING + timedelta(minutes=5)
+    assert store.begin_describing(later, store.load())
+    assert store.load() == Remembered({}, placement=placement, asked_at=later)
 
 
 SENT = {

@@ -7,7 +7,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.decisions.read_position import LONGEST_RETENTION, IteratorType, ReadPosition, after
+from sublet.decisions.read_position import (
+    LONGEST_RETENTION,
+    SHORTEST_RETENTION,
+    IteratorType,
+    ReadPosition,
+    after,
+)
 from sublet.errors import ShardNotFound, StreamNotFound
 from sublet.polling import PolledStream
 from sublet.protocol.records import Page, Polled, StreamRecord
@@ -215,12 +221,17 @@ def test_shards_that_there_are_not(bench_of: Callable[[int], Bench]) -> None:
         stream.open("shardId-000000000099", HORIZON)
 
 
+def test_a_new_stream_keeps_records_for_a_day(bench_of: Callable[[int], Bench]) -> None:
+    assert bench_of(1).stream.describe().retention == SHORTEST_RETENTION
+
+
 def test_a_deleted_stream_is_not_a_missing_shard(bench_of: Callable[[int], Bench]) -> None:
     bench = bench_of(1)
     iterator = bench.stream.open(FIRST, HORIZON)
     bench.delete()
     calls: list[Callable[[], object]] = [
         bench.stream.list_shards,
+        bench.stream.describe,
         lambda: bench.stream.has_shard(FIRST),
         lambda: bench.stream.open(FIRST, HORIZON),
         lambda: bench.stream.poll(iterator, 10),

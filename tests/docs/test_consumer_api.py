@@ -12,13 +12,16 @@ import pytest
 import sublet
 from sublet.aio import Consumer
 from sublet.memory import FakeClock, MemoryAccount, MemoryStream, memory_ports
+from sublet.memory.failure_destination import MemoryDestination
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.docs.documents import ROOT, blocks
 
 DOCUMENT = ROOT / "docs" / "consumer-api.md"
 PATIENCE = 30
-PLAIN, ON_A_LOOP, PRINTER = [block.text for block in blocks(DOCUMENT) if "import Consumer" in block.text]
+PLAIN, ON_A_LOOP, POISON, PRINTER = [
+    block.text for block in blocks(DOCUMENT) if "import Consumer" in block.text
+]
 
 
 def test_each_sentence_of_adr_37_has_a_test() -> None:
@@ -51,15 +54,46 @@ def run(program: str, consumer: Callable[[str, str], Any], **names: Any) -> dict
 
 def test_the_plain_program_runs(records: MemoryStream) -> None:
     seen: list[bytes] = []
-    consumer = sublet.Consumer("orders-audit", "orders", ports=memory_ports(records))
+    ports = memory_ports(records)
+    consumer: sublet.Consumer
 
     def printed(key: str, data: bytes) -> None:
         seen.append(data)
         if len(seen) == 2:
-            consumer._group.lasting.leave()  # type: ignore[union-attr]
+            consumer.stop()
 
-    run(PLAIN, lambda _application, _stream: consumer, print=printed)
+    def make(application: str, stream: str, **options: Any) -> sublet.Consumer:
+        nonlocal consumer
+        consumer = sublet.Consumer(application, stream, ports=ports, **options)
+        return consumer
+
+    run(PLAIN, make, print=printed)
     assert seen == [b"first", b"second"]
+
+
+def test_a_record_that_fails_for_ever_is_set_aside_and_those_behind_it_are_handled(
+    records: MemoryStream,
+) -> None:
+    records.put("customer-7", b"third")
+    clock, destination = FakeClock(), MemoryDestination()
+    ports = memory_ports(records, clock=clock, tasks=TurnTaking(clock), destination=destination)
+    seen: list[bytes] = []
+
+    def consumer(application: str, stream: str, **settings: Any) -> sublet.Consumer:
+        made.append(sublet.Consumer(application, stream, ports=ports, **settings))
+        return made[0]
+
+    def handle(record: sublet.Record) -> None:
+        seen.append(record.data)
+        if record.data == b"first":
+            raise ValueError("poison")
+        if record.data == b"third":
+            made[0]._group.lasting.end()  # type: ignore[union-attr]
+
+    made: list[sublet.Consumer] = []
+    run(POISON, consumer)["handle_all"](handle)
+    assert seen == [b"first", b"second", *[b"first"] * 4, b"third"]
+    assert [batch.records[0].data for batch in destination.taken] == [b"first"]
 
 
 def test_the_program_of_a_context_runs() -> None:
@@ -75,7 +109,11 @@ def test_the_program_of_a_context_runs() -> None:
 @pytest.mark.parametrize("program", [ON_A_LOOP, PRINTER])
 def test_the_programs_on_a_loop_run(program: str, records: MemoryStream) -> None:
     ports = memory_ports(records)
-    names = run(program, lambda application, stream: Consumer(application, stream, ports=ports), print=print)
+
+    def make(application: str, stream: str, **options: Any) -> Consumer:
+        return Consumer(application, stream, ports=ports, **options)
+
+    names = run(program, make, print=print)
 
     async def main() -> None:
         running = asyncio.create_task(names["audit"]() if "audit" in names else names["Printer"]().run())

@@ -6,8 +6,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sublet import Batch
+from sublet.aws.kept_objects import S3Destination
+from sublet.engine.redrive import Redrive
+from sublet.handlers.load import handler_of
+from sublet.memory import FakeClock, MemoryLog
+from sublet.protocol.failure_document import object_bytes
+
+from tests.contract.test_failure_destination import batch
+from tests.contract.test_redrive_stores import SETTINGS
+from tests.doubles.s3_model import S3Model, client_of
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs/handlers.md"
@@ -38,6 +49,28 @@ def test_its_examples_are_typed(tmp_path: Path) -> None:
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_a_stranger_s_document_leads_its_files_nowhere_else(tmp_path: Path) -> None:
+    """Whoever may put something into the bucket names a shard: `ToFiles` makes a file's name of it."""
+    (example,) = [each for each in EXAMPLES if "class ToFiles" in each]
+    names: dict[str, Any] = {"Batch": Batch}
+    exec(compile(example, str(DOCUMENT), "exec"), names)  # noqa: S102 - our own documentation
+    names["FOLDER"] = tmp_path / "files"
+    names["FOLDER"].mkdir()
+    bucket = S3Model()
+    store = S3Destination(client_of(bucket), "given-up", "")
+    (tmp_path / "home").mkdir()
+    for number, shard_id in enumerate(
+        ("../home/authorized_keys", "..", str(tmp_path / "home/all"), "shardId-0")
+    ):
+        given = batch(number, shard=shard_id)
+        bucket.put_object(Key=f"orders/shardId-0/{number}-0.jsonl.gz", Body=object_bytes(given))
+    done = Redrive(store, handler_of(names["ToFiles"]()), SETTINGS, FakeClock(), MemoryLog()).run()
+    assert (done.done, done.foreign) == (1, 3)
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == [
+        "files/shardId-0"
+    ]
 
 
 def test_what_it_links_to_is_there() -> None:

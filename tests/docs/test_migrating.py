@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from base64 import b64decode
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sublet import HandlerContract
+from sublet.testing import consume
 
 from tests.docs.documents import ROOT, blocks
 
@@ -33,6 +38,42 @@ def test_its_stacks_are_synthesized(document: str, tmp_path: Path) -> None:
         if block.language == "python":
             types = {each["Type"] for each in synthesized(block.text, tmp_path)["Resources"].values()}
     assert {"AWS::Lambda::Function", "AWS::StepFunctions::StateMachine"} <= types
+
+
+def test_what_follows_on_a_mapping_begins_today_and_sets_no_history_aside() -> None:
+    *_, after = (b for b in blocks(ROOT / "docs/migrating-from-esm.md") if b.language == "python")
+    assert re.search(r'start_position=StartPosition.parse\("AT_TIMESTAMP:', after.text)
+    assert "maximum_record_age" not in after.text
+
+
+def test_one_bad_record_of_twenty_that_is_named_sets_thirteen_aside() -> None:
+    """As the page says; and one that raises is found alone."""
+    bad = b"7"
+
+    def data_of(record: dict[str, Any]) -> bytes:
+        return b64decode(record["kinesis"]["data"])
+
+    def names(event: dict[str, Any], context: object) -> object:
+        failed = [each["kinesis"]["sequenceNumber"] for each in event["Records"] if data_of(each) == bad]
+        return {"batchItemFailures": [{"itemIdentifier": number} for number in failed]}
+
+    def raises(event: dict[str, Any], context: object) -> None:
+        if bad in map(data_of, event["Records"]):
+            raise ValueError("bad")
+
+    def set_aside(handler: Callable[..., object]) -> list[bytes]:
+        done = consume(
+            handler,
+            [str(number).encode() for number in range(20)],
+            handler_contract=HandlerContract.LAMBDA_EVENT,
+            maximum_retry_attempts=2,
+            bisect_batch_on_function_error=True,
+            on_failure="arn:aws:sqs:eu-west-1:123456789012:failed",
+        )
+        return [record.data for aside in done.set_aside for record in aside.records]
+
+    assert set_aside(names) == [str(number).encode() for number in range(7, 20)]
+    assert set_aside(raises) == [bad]
 
 
 def synthesized(program: str, folder: Path) -> dict[str, Any]:

@@ -129,7 +129,8 @@ def _check_options(name: str, rest: list[str], command: str) -> None:
 
 def _check_context(words: list[str], command: str) -> None:
     """Each `-c name=value` is a setting or a name that the app asks for."""
-    programs = "".join(path.read_text() for path in (ROOT / "infra").glob("**/*.py"))
+    apps = [*(ROOT / "infra").glob("**/*.py"), *(ROOT / "examples").glob("**/*.py")]
+    programs = "".join(path.read_text() for path in apps)
     known = set(re.findall(r'"(\w+)"', programs)) | DEFINITIONS.keys()
     assert {word.partition("=")[0] for word in words if "=" in word} <= known, command
 

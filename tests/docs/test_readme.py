@@ -76,3 +76,8 @@ def test_what_it_installs_from_is_what_pip_takes() -> None:
     extras = set(re.findall(r"`(\w+)` (?:to|for)", text.partition("With extras")[2].partition("\n\n")[0]))
     extras |= set(re.findall(r"`(\w+)` for", text.partition("With extras")[2].partition("\n\n")[0]))
     assert {"cdk", "spark", "testing"} == extras & project["optional-dependencies"].keys()
+
+
+def test_pip_show_names_the_home_page_that_readme_installs_from() -> None:
+    home = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Homepage"]
+    assert f"git+{home}.git@main" in README.read_text()

@@ -35,7 +35,7 @@ from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
-from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import Mode, Settings, StartPosition
 from sublet.testing.turn_taking import TurnTaking
 
@@ -143,9 +143,9 @@ class ObservedStream:
         self.looks.append("shards")
         return self.real.list_shards(at)
 
-    def identity(self) -> StreamIdentity:
+    def describe(self) -> StreamDescription:
         self.disturb_identity()
-        return self.real.identity()
+        return self.real.describe()
 
     def has_shard(self, shard_id: str) -> bool:
         return shard_id in self.unlisted or self.real.has_shard(shard_id)
@@ -216,12 +216,21 @@ class EngineWorld:
     """One stream, one lease table, one application. Every shard has a free lease at TRIM_HORIZON unless told otherwise."""
 
     def __init__(
-        self, settings: Settings = NO_WAITING, shards: int = 1, throttled: bool = False, leases: bool = True
+        self,
+        settings: Settings = NO_WAITING,
+        shards: int = 1,
+        throttled: bool = False,
+        leases: bool = True,
+        advance: timedelta | None = None,
     ):
+        """`advance`: how much of a shard's time each poll covers, where the stream is not to draw it."""
         self.settings = settings
         self.clock = FakeClock()
         self.tasks = TurnTaking(self.clock)
-        self.shards = MemoryStream(shards, clock=ServiceClock(self.clock), throttled=throttled, name="events")
+        self.shards = MemoryStream(
+            shards, clock=ServiceClock(self.clock), throttled=throttled, name="events",
+            advance=None if advance is None else lambda: advance,
+        )  # fmt: skip
         self.stream = ObservedStream(self.shards, self.clock)
         self.table = ObservedTable(self.clock)
         self.table.looks = self.stream.looks  # in the order of both

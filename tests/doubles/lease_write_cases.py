@@ -12,7 +12,8 @@ from functools import partial
 from sublet.memory.clock import BEGINNING
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease
+from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.lease import Lease, Position, Quiet
 from sublet.protocol.lease_writes import LeaseWrite
 
 ME, OTHER = "app-lambda-0", "app-lambda-1"
@@ -27,11 +28,31 @@ HELD = Lease(
     pending_checkpoint=Checkpoint(AT_56),
     start_at=BEGINNING,
     caught_up_at=BEGINNING,
+    quiet=Quiet(BEGINNING, Position(Checkpoint(AT_56, 3))),
     owner_switches_since_checkpoint=2,
 )
 NEW = replace(HELD, checkpoint=LATEST, start_at=None, pending_checkpoint=None)
+LATER = Quiet(BEGINNING + timedelta(minutes=1), HELD.position)
+ELSEWHERE = Quiet(BEGINNING + timedelta(minutes=1), Position(TRIM_HORIZON))
 FREE = replace(HELD, lease_owner=None, holder=None, holder_counter=None)
 FURTHER = Checkpoint(str(int(AT_56) + 1))
+
+AHEAD = FinishedAhead((None, Checkpoint(str(int(AT_56) + 9), 2)))
+
+
+def heartbeat_noting(lease: Lease, ahead: FinishedAhead | None = AHEAD) -> LeaseWrite:
+    return writes.with_ahead(writes.heartbeat(lease), lease, ahead)
+
+
+def checkpoint_noting(lease: Lease, to: Checkpoint) -> LeaseWrite:
+    return writes.with_ahead(writes.checkpoint(lease, to), lease, AHEAD)
+
+
+def release_noting(lease: Lease) -> LeaseWrite:
+    return writes.with_ahead(writes.release(lease), lease, AHEAD)
+
+
+NOTED = replace(HELD, noted_ahead=AHEAD, noted_ahead_counter=7)
 
 ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
     (partial(writes.create, FREE), None, FREE),
@@ -68,6 +89,16 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
         replace(HELD, crashes=3),
         replace(HELD, lease_counter=8, holder_counter=8, caught_up_at=BEGINNING + timedelta(minutes=1)),
     ),
+    (  # up to when it is quiet, and of where it stands alone
+        partial(writes.heartbeat, HELD, quiet=LATER),
+        HELD,
+        replace(HELD, lease_counter=8, holder_counter=8, quiet=LATER),
+    ),
+    (
+        partial(writes.heartbeat, HELD, quiet=ELSEWHERE),
+        HELD,
+        replace(HELD, lease_counter=8, holder_counter=8),
+    ),
     (
         partial(writes.prepare, HELD, FURTHER, b"state"),
         HELD,
@@ -87,7 +118,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
     (
         partial(writes.pin, NEW, BEGINNING),
         NEW,
-        replace(NEW, lease_counter=8, holder_counter=8, start_at=BEGINNING),
+        replace(NEW, lease_counter=8, holder_counter=8, start_at=BEGINNING, quiet=None),
     ),
     (
         partial(writes.checkpoint, HELD, FURTHER),
@@ -100,6 +131,22 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
             owner_switches_since_checkpoint=0,
             pending_checkpoint=None,
             start_at=None,
+            quiet=None,
+        ),
+    ),
+    (  # what was in the shard at that moment is handled
+        partial(writes.checkpoint, HELD, FURTHER, BEGINNING + timedelta(minutes=1)),
+        HELD,
+        replace(
+            HELD,
+            lease_counter=8,
+            holder_counter=8,
+            checkpoint=FURTHER,
+            owner_switches_since_checkpoint=0,
+            pending_checkpoint=None,
+            start_at=None,
+            quiet=None,
+            caught_up_at=BEGINNING + timedelta(minutes=1),
         ),
     ),
     (
@@ -111,6 +158,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
             owner_switches_since_checkpoint=0,
             pending_checkpoint=None,
             start_at=None,
+            quiet=None,
         ),
     ),
     (
@@ -124,7 +172,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
         Lease(HELD.lease_key, SHARD_END, lease_counter=8, owner_switches_since_checkpoint=0),
     ),
     (
-        partial(writes.release, HELD, BEGINNING + timedelta(minutes=1)),
+        partial(writes.release, HELD, BEGINNING + timedelta(minutes=1), quiet=LATER),
         replace(HELD, crashes=3),
         replace(
             HELD,
@@ -133,6 +181,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
             holder_counter=None,
             lease_counter=8,
             caught_up_at=BEGINNING + timedelta(minutes=1),
+            quiet=LATER,
         ),
     ),
     (
@@ -148,6 +197,90 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
         ),
     ),
     (partial(writes.delete, HELD), HELD, None),
+    (
+        partial(heartbeat_noting, HELD),
+        HELD,
+        replace(HELD, lease_counter=8, holder_counter=8, noted_ahead=AHEAD, noted_ahead_counter=8),
+    ),
+    (  # beside attempts, which stay what they are
+        partial(heartbeat_noting, replace(HELD, attempts=2)),
+        replace(HELD, attempts=2),
+        replace(
+            HELD, lease_counter=8, holder_counter=8, attempts=2, noted_ahead=AHEAD, noted_ahead_counter=8
+        ),
+    ),
+    (  # nothing is known of it any more
+        partial(heartbeat_noting, NOTED, None),
+        NOTED,
+        replace(HELD, lease_counter=8, holder_counter=8),
+    ),
+    (
+        partial(checkpoint_noting, replace(NOTED, attempts=2), FURTHER),
+        replace(NOTED, attempts=2),
+        replace(
+            HELD,
+            lease_counter=8,
+            holder_counter=8,
+            checkpoint=FURTHER,
+            owner_switches_since_checkpoint=0,
+            pending_checkpoint=None,
+            start_at=None,
+            quiet=None,
+            noted_ahead=AHEAD,
+            noted_ahead_counter=8,
+        ),
+    ),
+    (  # the checkpoint has passed it
+        partial(checkpoint_noting, NOTED, Checkpoint(str(int(AT_56) + 9), 2)),
+        NOTED,
+        replace(
+            HELD,
+            lease_counter=8,
+            holder_counter=8,
+            checkpoint=Checkpoint(str(int(AT_56) + 9), 2),
+            owner_switches_since_checkpoint=0,
+            pending_checkpoint=None,
+            start_at=None,
+            quiet=None,
+        ),
+    ),
+    (
+        partial(release_noting, HELD),
+        HELD,
+        replace(
+            HELD,
+            lease_owner=None,
+            holder=None,
+            holder_counter=None,
+            lease_counter=8,
+            noted_ahead=AHEAD,
+            noted_ahead_counter=8,
+        ),
+    ),
+    (  # it stays, for the new owner to look at
+        partial(writes.acquire, NOTED.fence, OTHER, "item/2"),
+        NOTED,
+        replace(
+            NOTED,
+            lease_owner=OTHER,
+            holder="item/2",
+            lease_counter=8,
+            holder_counter=8,
+            owner_switches_since_checkpoint=3,
+        ),
+    ),
+    (  # late, by one who knew it or did not
+        partial(writes.late_checkpoint, HELD, FURTHER),
+        NOTED,
+        replace(
+            HELD,
+            checkpoint=FURTHER,
+            owner_switches_since_checkpoint=0,
+            pending_checkpoint=None,
+            start_at=None,
+            quiet=None,
+        ),
+    ),
 ]
 """The write, the row before it (None: no such row), and after it."""
 ACCEPTED_KINDS = [make.func.__name__ for make, _, _ in ACCEPTED]
@@ -203,5 +336,12 @@ REFUSED: list[tuple[partial[LeaseWrite], Lease, str]] = [
     ),
     (partial(writes.delete, HELD), MOVED, "counter_stands"),
     (partial(writes.delete, HELD), STOLEN, "owner_stands"),
+    (partial(heartbeat_noting, HELD), MOVED, "counter_stands"),
+    (partial(heartbeat_noting, HELD), BACK, "position_stands"),
+    (partial(heartbeat_noting, HELD), replace(HELD, checkpoint=FURTHER), "position_stands"),
+    (partial(heartbeat_noting, HELD), replace(HELD, checkpoint=Checkpoint(AT_56, 1)), "position_stands"),
+    (partial(release_noting, HELD), BACK, "position_stands"),
+    (partial(release_noting, SINCE), replace(SINCE, start_at=BEGINNING), "position_stands"),
+    (partial(checkpoint_noting, HELD, FURTHER), BACK, "position_stands"),
 ]
 """The write, the row that stands there, and a clause that does not hold."""

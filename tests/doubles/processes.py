@@ -27,6 +27,7 @@ from sublet.memory import (
 )
 from sublet.ports import Remembered, Signal, Task
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Mode, Settings
 from sublet.testing.turn_taking import TurnTaking
@@ -60,6 +61,12 @@ class Sightings:
 
     def keep_unread(self, unread: Mapping[str, Unread]) -> None:
         self.real.keep_unread(unread)
+
+    def begin_describing(self, now: datetime, seen: Remembered) -> bool:
+        return self.real.begin_describing(now, seen)
+
+    def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
+        self.real.keep_placement(placement, asked_at)
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
         return self.real.define(definition, instead_of)

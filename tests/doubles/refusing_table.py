@@ -1,8 +1,9 @@
-"""A lease table that from some moment on refuses all that it is asked."""
+"""A lease table, or another port, that refuses all that it is asked from some moment on, or until one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sublet.errors import LeaseTableError
 from sublet.ports import Applied, LeaseTable, Refused
@@ -33,3 +34,26 @@ class RefusingTable:
     def _check(self) -> None:
         if self.refuses:
             raise self.error
+
+
+class OutOfReach:
+    """In front of any port: each of its calls raises `error` as long as it `refuses`."""
+
+    def __init__(self, port: object, error: Exception) -> None:
+        self._port = port
+        self._error = error
+        self.refuses = True
+        self.refused = 0
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._port, name)
+        if not callable(asked):
+            return asked
+
+        def ask(*args: Any, **kwargs: Any) -> Any:
+            if self.refuses:
+                self.refused += 1
+                raise self._error
+            return asked(*args, **kwargs)
+
+        return ask

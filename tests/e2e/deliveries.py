@@ -19,7 +19,7 @@ class Delivery(NamedTuple):
     shard_id: str
     sequence_number: str
     sub_sequence_number: int
-    partition_key: str
+    partition_key: str | None
     text: str
 
 

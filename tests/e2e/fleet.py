@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,19 +15,22 @@ from typing import Any
 
 from sublet.protocol.aggregation import aggregate
 
-from infra.local.deploy import deploy, destroy
+from infra.local.deploy import AwsToDeployTo, deploy, destroy
 from infra.local.embedded import EmbeddedAws
 from tests.e2e.deliveries import Bucket, Recorder, wait_until
 
 HANDLERS = Path(__file__).parent / "handlers"
 SHARDS = 2
+PUT_ATTEMPTS = 20
+RESHARD_LIMIT = 120
+"""Seconds. AWS takes half a minute and more; the emulators are done at once."""
 
 
 @dataclass
 class Fleet:
     """One application on one stream. Texts are `<key>/<running number of the key>`, so that order can be judged."""
 
-    aws: EmbeddedAws
+    aws: AwsToDeployTo
     stream: str
     outputs: dict[str, str]
     recorder: Recorder
@@ -50,10 +54,21 @@ class Fleet:
             records.append({"Data": data, "PartitionKey": key})
             texts += mine
         for start in range(0, len(records), 400):
-            reply = self.kinesis.put_records(StreamName=self.stream, Records=records[start : start + 400])
-            assert reply["FailedRecordCount"] == 0, reply
+            self._put(records[start : start + 400])
         self.put += texts
         return texts
+
+    def _put(self, records: list[dict[str, Any]]) -> None:
+        """Until the stream has all of them: it refuses single ones, of a shard that is at its limit. No key is in them twice, so
+        that each key's order is kept."""
+        for attempt in range(PUT_ATTEMPTS):
+            reply = self.kinesis.put_records(StreamName=self.stream, Records=records)
+            answers = zip(records, reply["Records"], strict=True)
+            records = [record for record, answer in answers if "ErrorCode" in answer]
+            if not records:
+                return
+            time.sleep(0.2 * (attempt + 1))
+        raise AssertionError(f"{len(records)} records were refused {PUT_ATTEMPTS} times: {reply}")
 
     def tick(self) -> dict[str, Any]:
         """Prompt the lease manager and wait for the reports of its ticks."""
@@ -88,8 +103,11 @@ class Fleet:
         getattr(self.kinesis, operation)(StreamName=self.stream, **arguments)
         wait_until(
             lambda: {shard["ShardId"] for shard in self.open_shards()} != before,
-            20,
+            RESHARD_LIMIT,
             lambda: f"{operation} did nothing",
+        )
+        self.kinesis.get_waiter("stream_exists").wait(
+            StreamName=self.stream, WaiterConfig={"Delay": 1, "MaxAttempts": RESHARD_LIMIT}
         )
 
     def leases(self) -> dict[str, dict[str, Any]]:

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sublet.aws.failure_destinations import S3Destination, SqsDestination
-from sublet.ports import SetAsideStore
+from sublet.aws.failure_destinations import SqsDestination
+from sublet.aws.kept_objects import S3Destination
+from sublet.ports import KeptBatch, SetAsideStore
 from sublet.protocol.failure_document import SetAsideBatch
 
 from infra.local import EmbeddedAws
@@ -37,12 +38,13 @@ class Destination:
     store: SetAsideStore
     copies: int
 
-    def kept(self) -> list[SetAsideBatch]:
+    def kept(self, fleet: Fleet) -> list[SetAsideBatch]:
         """All of it, in order; and left for the redrive."""
         found = []
-        for each in self.store.kept():
-            self.store.leave(each.name)
+        for each in self.store.kept(fleet.outputs["LeaseTable"]):
+            assert isinstance(each, KeptBatch)
             assert each.batch, each
+            self.store.leave(each)
             found.append(each.batch)
         return found
 
@@ -82,11 +84,11 @@ def test_on_lambda_it_is_set_aside_and_redriven(
         fleet.produce(KEYS)
         fleet.tick()
         fleet.recorder.wait_for(set(fleet.put) - {POISON}, 60)
-        wait_until(lambda: bool(destination.kept()), 60, lambda: "nothing was set aside")
+        wait_until(lambda: bool(destination.kept(fleet)), 60, lambda: "nothing was set aside")
         rows = fleet.wait_until_free()
-        (aside,) = destination.kept()
+        (aside,) = destination.kept(fleet)
         poison = redriven_once_mended(fleet, destination, tmp_path)
-        assert not destination.kept()
+        assert not destination.kept(fleet)
     first, *following = aside.records
     assert first.data.decode() == POISON
     assert (aside.shard_id, first.sequence_number) == (poison.shard_id, poison.sequence_number)
@@ -116,7 +118,7 @@ def test_killed_between_setting_aside_and_checkpoint_it_loses_nothing(
 
     with running(environment, tmp_path, "-m", "tests.e2e.killed_before_checkpoint") as process:
         assert process.wait(60) == -signal.SIGKILL, (tmp_path / "log").read_text()
-    (aside,) = destination.kept()
+    (aside,) = destination.kept(fleet)
     assert [record.data.decode() for record in aside.records] == [POISON]
     poison = int(aside.records[0].sequence_number)
     assert not is_past(fleet, poison), "it was killed before the checkpoint"
@@ -126,23 +128,23 @@ def test_killed_between_setting_aside_and_checkpoint_it_loses_nothing(
         wait_until(partial(is_past, fleet, poison), 60, lambda: f"no checkpoint: {fleet.leases()}")
         process.terminate()
         assert process.wait(60) == 0, (tmp_path / "log").read_text()
-    again = destination.kept()
+    again = destination.kept(fleet)
     assert [each.records for each in again] == [aside.records] * destination.copies
 
     redriven_once_mended(fleet, destination, tmp_path)
-    assert not destination.kept()
+    assert not destination.kept(fleet)
     assert [delivery.text for delivery in fleet.recorder.deliveries()].count(POISON) == 1
     assert {row["checkpoint"]["S"] for row in fleet.leases().values()} == last_positions(fleet)
 
 
 def redriven_once_mended(fleet: Fleet, destination: Destination, folder: Path) -> Delivery:
     """`sublet redrive` while the handler still cannot do it, and when it can; what became of the poison record then."""
-    kept = len(destination.kept())
+    kept = len(destination.kept(fleet))
     arguments = ["-m", "sublet", "redrive", "--from", destination.arn]
     environment = environment_of(fleet, folder, **HANDLER)
     with running(environment, folder, *arguments) as process:
         assert process.wait(60) == 1, (folder / "log").read_text()
-    assert len(destination.kept()) == kept, "it stays"
+    assert len(destination.kept(fleet)) == kept, "it stays"
     (folder / "poison").unlink()
     with running(environment, folder, *arguments) as process:
         assert process.wait(60) == 0, (folder / "log").read_text()

@@ -52,7 +52,7 @@ class Given(NamedTuple):
     """A user record, as either side gives it."""
 
     sub_sequence_number: int
-    partition_key: str
+    partition_key: str | None
     explicit_hash_key: str | None
     data: bytes
 

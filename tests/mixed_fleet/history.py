@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from sublet.protocol.lease import AttributeValue
 
-from infra.local.embedded import EmbeddedAws
+from infra.local.deploy import AwsToDeployTo
 from tests.mixed_fleet.table_watch import TableWatch
 
 INTERVAL = 0.2
@@ -35,7 +35,7 @@ class RowWritten(NamedTuple):
 class TableHistory:
     """Reads in a thread of its own from `start` to `stop`, and has `watch` look at the table after each write."""
 
-    aws: EmbeddedAws
+    aws: AwsToDeployTo
     table: str
     watch: TableWatch
     writes: list[RowWritten] = field(default_factory=list)

@@ -19,8 +19,8 @@ from tests.mixed_fleet.workers import KCL_SIDES
 
 TRANSIENT = {
     "leaseOwner", "checkpointOwner", "childShardIds", "pendingCheckpoint", "pendingCheckpointState",
-    "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletHolder", "subletCounter", "subletCrashes",
-    "subletAttempts",
+    "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletQuietUntil", "subletHolder",
+    "subletCounter", "subletCrashes", "subletAttempts", "subletAhead",
 }  # fmt: skip
 """Attributes that a rule of the protocol takes away again."""
 

@@ -82,7 +82,9 @@ def _ended(description: str) -> str:
 
 
 class OnSublet:
-    """Over memory, with the engine's real threads and the machine's clock."""
+    """Over memory, with the engine's real threads and the machine's clock. A quiet shard is polled often: what is put between two
+    polls would come too late for a fetch of a second.
+    """
 
     def __init__(self, stream: Any, consumer: Any) -> None:
         self._stream = stream
@@ -135,6 +137,7 @@ async def on_sublet(ack_wait: float, max_ack_pending: int) -> AsyncIterator[Pull
         on_failure="arn:aws:sqs:us-east-1:000000000000:set-aside",
         failover_time=timedelta(seconds=3),
         heartbeat_interval=timedelta(seconds=1),
+        idle_poll_interval=timedelta(milliseconds=200),
     )
     async with consumer:
         yield OnSublet(stream, consumer)

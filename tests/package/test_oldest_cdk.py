@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 
 APP = """
 from aws_cdk import App, Stack
+from aws_cdk.aws_ec2 import Vpc
 from aws_cdk.aws_kinesis import Stream
 from aws_cdk.aws_s3 import Bucket
 from sublet_cdk import KinesisConsumer, SparkPipeline
@@ -27,7 +28,7 @@ KinesisConsumer(
 )
 SparkPipeline(
     stack, "Lake", name="orders-lake", stream=stream, bucket=Bucket(stack, "Tables"),
-    dependencies="packages",
+    dependencies="packages", vpc=Vpc(stack, "Network"),
 )
 app.synth()
 """

@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 from sublet.protocol import lease_row as columns
 from sublet.protocol import lease_writes as writes
-from sublet.protocol.checkpoint import Checkpoint, Sentinel
-from sublet.protocol.lease import AttributeValue, Lease
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, TRIM_HORIZON, Checkpoint, Sentinel
+from sublet.protocol.finished_ahead import FinishedAhead
+from sublet.protocol.lease import AttributeValue, Lease, Position, Quiet, Tried
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
@@ -32,6 +33,11 @@ checkpoints = st.one_of(numeric_checkpoints, st.sampled_from(Sentinel).map(lambd
 hash_key_ranges = st.tuples(st.integers(0, HASH_KEY_MAX), st.integers(0, HASH_KEY_MAX)).map(
     lambda ends: HashKeyRange(min(ends), max(ends))
 )
+positions = st.one_of(
+    checkpoints.map(Position),
+    st.tuples(st.sampled_from([AT_TIMESTAMP, LATEST]), moments).map(lambda start: Position(*start)),
+)
+quiets = st.builds(Quiet, moments, positions)
 attribute_values: st.SearchStrategy[AttributeValue] = st.one_of(
     st.builds(lambda s: {"S": s}, st.text("aZ0-é中", max_size=5)),
     st.builds(lambda n: {"N": str(n)}, st.integers(-5, 5)),
@@ -49,28 +55,56 @@ ATTRIBUTES = (
     columns.PARENTS,
     columns.ENDING_HASH_KEY,
     columns.START_AT,
+    columns.QUIET,
     columns.CHECKPOINT_OWNER,
     columns.ENTITY_TYPE,
 )
 unknown = st.dictionaries(st.sampled_from(["streamName", "x", "theirs"]), attribute_values, max_size=2)
 
 
+def further(base: Checkpoint) -> st.SearchStrategy[Checkpoint]:
+    """Beyond it, by little or much, or within the same record."""
+    number = int(base.sequence_number) if base.is_sequence_number else 0
+    within = base.sub_sequence_number + 1 if base.is_sequence_number else 0
+    return st.one_of(
+        st.builds(Checkpoint, st.integers(1, 99).map(lambda n: str(number + n)), st.integers(0, 3)),
+        st.builds(Checkpoint, st.integers(1, 10**30).map(lambda n: str(number + n)), st.integers(0, 10**6)),
+        st.builds(Checkpoint, st.just(str(number)), st.integers(within, within + 3)),
+    )
+
+
+@st.composite
+def finished_aheads(draw: st.DrawFn, base: Checkpoint) -> FinishedAhead:
+    """Beyond `base`, which is no end, in one lane at least."""
+    lanes = draw(st.lists(st.none() | further(base), min_size=1, max_size=10))
+    first = lanes[0] or draw(further(base))
+    return FinishedAhead((first, *lanes[1:]), draw(st.booleans()))
+
+
 @st.composite
 def leases(draw: st.DrawFn) -> Lease:
     """Any lease that a row can hold: whole milliseconds, and a pending state only with a pending checkpoint."""
-    pending = draw(st.none() | checkpoints)
+    pending, position = draw(st.none() | checkpoints), draw(positions)
+    checkpoint = position.checkpoint
+    ahead = None if checkpoint.is_shard_end else draw(st.none() | finished_aheads(checkpoint))
+    tried = draw(st.none() | st.builds(Tried, numeric_checkpoints, st.integers(1, 10)))
     return Lease(
         lease_key=LEASE_KEY,
-        checkpoint=draw(checkpoints),
+        checkpoint=checkpoint,
         lease_counter=draw(st.integers(0, 3)),
         lease_owner=draw(owners),
         owner_switches_since_checkpoint=draw(st.integers(0, 2)),
         parent_shard_ids=draw(st.frozensets(shard_ids, max_size=2)),
         child_shard_ids=draw(st.frozensets(shard_ids, max_size=2)),
         hash_key_range=draw(st.none() | hash_key_ranges),
-        start_at=draw(st.none() | moments),
+        start_at=position.start_at or draw(st.none() | moments),
         caught_up_at=draw(st.none() | moments),
+        quiet=draw(st.none() | quiets | st.builds(Quiet, moments, st.just(position))),
         holder=draw(st.none() | st.sampled_from(["item-1/a", "item-1/b"])),
+        attempts=draw(st.integers(0, 3)),
+        tried=tried,
+        noted_ahead=ahead,
+        noted_ahead_counter=None if ahead is None else draw(st.integers(0, 3)),
         checkpoint_owner=draw(owners),
         pending_checkpoint=pending,
         pending_checkpoint_state=draw(st.none() | st.binary(min_size=1, max_size=9)) if pending else None,
@@ -95,17 +129,27 @@ def rows(draw: st.DrawFn) -> dict[str, AttributeValue]:
 def lease_writes(draw: st.DrawFn) -> LeaseWrite:
     """Any kind of write, made for any lease."""
     lease = draw(leases())
+    ahead = draw(st.none() | finished_aheads(TRIM_HORIZON))
+    quiet = draw(st.none() | quiets | st.builds(Quiet, moments, st.just(lease.position)))
     made = [
         writes.create(lease),
         writes.acquire(lease.fence, "app-lambda-0", "item-2/c"),
-        writes.heartbeat(lease),
+        writes.heartbeat(lease, quiet=quiet),
         writes.pin(lease, draw(moments)),
-        writes.checkpoint(lease, draw(numeric_checkpoints)),
+        writes.checkpoint(lease, draw(numeric_checkpoints), draw(st.none() | moments)),
         writes.late_checkpoint(lease, draw(numeric_checkpoints)),
         writes.set_children(lease, draw(st.frozensets(shard_ids, max_size=2))),
         writes.end(lease),
-        writes.release(lease, draw(st.none() | moments)),
+        writes.release(lease, draw(st.none() | moments), quiet=quiet),
         writes.hand_over(lease),
         writes.delete(lease),
+        *(
+            writes.with_ahead(write, lease, ahead)
+            for write in (
+                writes.heartbeat(lease),
+                writes.checkpoint(lease, draw(numeric_checkpoints)),
+                writes.release(lease),
+            )
+        ),
     ]
     return draw(st.sampled_from(made))

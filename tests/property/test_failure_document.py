@@ -7,7 +7,9 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import starmap
 from typing import Any
 
 import pytest
@@ -86,6 +88,26 @@ def test_bytes_that_were_changed_on_the_way_are_read_whole_or_not_at_all(data: s
     whole[place] = data.draw(st.integers(0, 255))
     with suppress(NotADocument):
         check(batch_of_object(bytes(whole[: data.draw(st.integers(0, len(whole)))])))
+
+
+PLACES = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(0, 3), st.booleans()), min_size=1, unique=True
+).map(sorted)
+
+
+@given(PLACES, PLACES)
+def test_two_batches_are_the_same_only_if_they_hold_the_same_records(
+    one: list[tuple[int, int, bool]], other: list[tuple[int, int, bool]]
+) -> None:
+    identities = [
+        replace(BATCH, records=tuple(starmap(record_at, places))).identity for places in (one, other)
+    ]
+    assert (identities[0] == identities[1]) == (one == other)
+
+
+def record_at(number: int, sub: int, is_aggregated: bool) -> UserRecord:
+    whole = b"whole" if is_aggregated else plain
+    return UserRecord(plain, "key", sub, StreamRecord(str(number), whole, "key", AT))
 
 
 def test_what_has_no_end_of_brackets_is_no_document() -> None:

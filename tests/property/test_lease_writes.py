@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_row import decode_row, encode_row
+from sublet.protocol.lease_row import QUIET, decode_row, encode_row, quiet_until
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 
 from tests.property.lease_rows import lease_writes, leases
@@ -54,6 +54,21 @@ def test_only_acquire_gives_a_lease_to_anybody(first: Lease, writes: list[LeaseW
 def test_attributes_of_others_are_left_alone(first: Lease, writes: list[LeaseWrite]) -> None:
     for before, _, after in _states(first, writes):
         assert after.other == before.other
+
+
+@given(leases(), some_writes)
+def test_a_moment_up_to_which_a_shard_is_quiet_counts_for_the_position_that_it_was_noted_of(
+    first: Lease, writes: list[LeaseWrite]
+) -> None:
+    """And no write of a position leaves any."""
+    for before, write, after in _states(first, writes):
+        if after.quiet_until is not None:
+            noted = write.sets.get(QUIET)
+            assert before.position == after.position
+            assert after.quiet is not None
+            assert after.quiet == before.quiet if noted is None else noted == quiet_until(after.quiet)
+        if write.moves_to is not None or write.kind is WriteKind.LATE_CHECKPOINT:
+            assert after.quiet is None
 
 
 @given(leases(), lease_writes())

@@ -15,6 +15,7 @@ from sublet.protocol.failure_document import SetAsideBatch
 from sublet.testing.simulation.fleet import Wiring
 from sublet.testing.simulation.handlers import HandlerFailed, SimHandler
 from sublet.testing.simulation.ledger import OrderBroken
+from sublet.testing.simulation.outside import put_number
 from sublet.testing.simulation.ports import SimDestination
 from sublet.testing.simulation.run import Result, play
 from sublet.testing.simulation.scheduler import Process
@@ -26,6 +27,11 @@ BY_HAND = frozenset((Fault.ROW_DELETED, Fault.ROW_GONE_BAD, Fault.CHECKPOINT_MOV
 """What an operator does to rows is another matter."""
 
 POISON_EACH = 11
+
+ANY_RECORD = '{"Filters": [{"Pattern": "{\\"eventSource\\": [\\"aws:kinesis\\"]}"}]}'
+UNREADABLE_EACH = 13
+UNREADABLE = b"[" * 20_000
+"""Whoever takes it for JSON runs into Python's recursion limit."""
 
 
 class PoisonHandler:
@@ -76,6 +82,10 @@ def is_poison(data: bytes) -> bool:
     return int(data) % POISON_EACH == 0
 
 
+def with_unreadable(put: int, _: int) -> bytes:
+    return UNREADABLE if put % UNREADABLE_EACH == 0 else b"%d" % put
+
+
 class LaterDestination:
     """Takes records with a promise, and keeps them later: what a checkpoint before setting aside comes to."""
 
@@ -87,9 +97,13 @@ class LaterDestination:
 
 
 def settings_of(seed: int) -> dict[str, Any]:
-    """One window's attempts are enough for most: a window for each attempt of each poison would take hours of calm."""
+    """One window's attempts are enough for most: a window for each attempt of each poison would take hours of calm. In a third of
+    the worlds filter criteria look at what records hold.
+    """
     chance = Random(seed)
+    filtered = {"filter_criteria": ANY_RECORD} if seed % 3 == 0 else {}
     return {
+        **filtered,
         "on_failure": QUEUE,
         "maximum_retry_attempts": chance.choice((0, 1, 3)),
         "handler_attempts": 10,
@@ -106,4 +120,9 @@ def give_up(
 ) -> Result:
     """Run this random seed's world to its end, or to the first broken invariant."""
     wiring = Wiring(handler=PoisonHandler, destination=destination)
-    return play(seed, is_recorded=is_recorded, wiring=wiring, without=BY_HAND, **settings_of(seed))
+    return play_giving_up(seed, wiring, settings_of(seed), is_recorded=is_recorded)
+
+
+def play_giving_up(seed: int, wiring: Wiring, settings: dict[str, Any], *, is_recorded: bool) -> Result:
+    data = with_unreadable if "filter_criteria" in settings else put_number
+    return play(seed, is_recorded=is_recorded, wiring=wiring, without=BY_HAND, data=data, **settings)

@@ -21,9 +21,11 @@ from sublet.protocol.lease_row import decode_row, number
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
-from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import StartPosition
 from sublet.testing.simulation.fleet import Wiring
+from sublet.testing.simulation.ports import SimStream
+from sublet.testing.simulation.scheduler import SkewedClock
 
 Rewrite = Callable[[LeaseWrite], LeaseWrite]
 
@@ -85,8 +87,8 @@ class LatestStream:
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         return self.real.list_shards(at)
 
-    def identity(self) -> StreamIdentity:
-        return self.real.identity()
+    def describe(self) -> StreamDescription:
+        return self.real.describe()
 
     def has_shard(self, shard_id: str) -> bool:
         return self.real.has_shard(shard_id)
@@ -104,6 +106,38 @@ class LatestStream:
 
     def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
         return self.real.poll(iterator, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnClockStream:
+    """Pages say when they were answered by the worker's own clock."""
+
+    real: SimStream
+
+    def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
+        return self.real.list_shards(at)
+
+    def describe(self) -> StreamDescription:
+        return self.real.describe()
+
+    def has_shard(self, shard_id: str) -> bool:
+        return self.real.has_shard(shard_id)
+
+    def service_time(self) -> datetime:
+        return self.real.service_time()
+
+    def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
+        return PollingReader(self, shard_id, position)
+
+    def open(self, shard_id: str, position: ReadPosition) -> str:
+        return self.real.open(shard_id, position)
+
+    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+        reply = self.real.poll(iterator, limit)
+        if isinstance(reply, PollRefusal):
+            return reply
+        clock = SkewedClock(self.real._world.scheduler, self.real._process)
+        return reply._replace(page=reply.page._replace(answered_at=clock.now()))
 
 
 def _reset_counter(write: LeaseWrite) -> LeaseWrite:
@@ -132,6 +166,11 @@ def _without(clauses: set[str], *kinds: WriteKind) -> Rewrite:
     return rewrite
 
 
+def _simulated(stream: PolledStream) -> SimStream:
+    assert isinstance(stream, SimStream)
+    return stream
+
+
 def _rewriting(rewrite: Rewrite) -> Mutation:
     return Mutation(lambda table: RewritingTable(table, rewrite), has_rules=False)
 
@@ -147,6 +186,9 @@ MUTATIONS = {
     ),
     "children created after SHARD_END": Mutation(LateChildrenTable),
     "LATEST not pinned": Mutation(lambda table: RewritingTable(table, _unpin), LatestStream),
+    "a shard's time by a worker's own clock": Mutation(
+        stream=lambda stream, _: OwnClockStream(_simulated(stream))
+    ),
     "heartbeat from a resumed zombie": _rewriting(
         _without({"counter_stands", "holder_stands"}, WriteKind.HEARTBEAT)
     ),

@@ -1,13 +1,15 @@
 """Worlds of the pull API: programs that pull from one stream in simulated time, acknowledge out of order, put back, drain, die.
 
 Whatever they do: nothing is checkpointed that was not acknowledged, so that every record is acknowledged or comes again. What
-comes for the first time is in order within its key, and in its shard where nothing was put back. No buffer is above its limit.
+comes for the first time is in order within its key, and in its shard where nothing was put back. No buffer is above its limit,
+and no callback runs beyond the block of its consumer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 from random import Random
@@ -16,10 +18,11 @@ from typing import Any
 from sublet import Consumer, Record
 from sublet.decisions.pull_events import EventKind
 from sublet.errors import LeaseTableUnavailable
+from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
 
 from tests.doubles.pulled import PulledWorld
-from tests.doubles.refusing_table import RefusingTable
+from tests.doubles.refusing_table import OutOfReach, RefusingTable
 
 RECORDS = 120
 MAX_ACK_PENDING = 12
@@ -41,6 +44,7 @@ class Programs:
         self.acknowledged: set[Checkpoint] = set()
         self.started = 0
         self.has_put_back = False
+        self.out_of_order: str | None = None
         for number in range(RECORDS):
             self.world.put([f"{self.chance.choice('abcdefgh')}{number}"])
         self.order = {
@@ -66,12 +70,24 @@ class Programs:
     def _member(self) -> Iterator[Consumer]:
         self.started += 1
         table = RefusingTable(self.world.table, LeaseTableUnavailable("killed"))
-        consumer = self.world.consumer(
-            self.world.ports(table=table), worker_id=f"program-{self.started}", **QUICK
-        )
-        with consumer:
+        ports = self._out_of_reach_at_first(self.world.ports(table=table))
+        with self.world.consumer(ports, worker_id=f"program-{self.started}", **QUICK) as consumer:
             yield consumer
             table.refuses = self.chance.random() < 0.3
+
+    def _out_of_reach_at_first(self, ports: Ports) -> Ports:
+        """In some programs' lives: so that they wait for DynamoDB, and raise nothing."""
+        out_for = self.chance.choice((0, 0, 0, 2, 15))
+        if not out_for:
+            return ports
+        sightings: Any = OutOfReach(ports.sightings, LeaseTableUnavailable("an outage"))
+
+        def end() -> None:
+            self.world.sleep(out_for)
+            sightings.refuses = False
+
+        self.world.tasks.spawn(end)
+        return replace(ports, sightings=sightings)
 
     def _fetches(self) -> None:
         with self._member() as consumer:
@@ -105,14 +121,37 @@ class Programs:
                     self.acknowledged.add(record.user_record.checkpoint)
 
     def _consumes(self) -> None:
+        """Side by side: of a key, nothing is called behind a record that was put back before that is called again."""
+        calls_under_way: list[Record] = []
+        put_back: dict[tuple[int, str, str], int] = {}
+
+        def callback(record: Record) -> None:
+            calls_under_way.append(record)
+            shard_id, place = self.order[record.sequence_number]
+            of_key = (self._tenures(), shard_id, record.user_record.order_key)
+            if place > put_back.get(of_key, place):
+                self.out_of_order = f"{record!r} is called though one before it was put back"
+            if place == put_back.get(of_key):
+                del put_back[of_key]
+            self.world.sleep(self.chance.choice((0, 0, 0, 0.3, 5)))
+            if self.chance.random() < 0.1 and record.nak(self.chance.choice((0, 1))):
+                self.has_put_back = True
+                put_back[of_key] = place
+            else:
+                self._say(record)
+            calls_under_way.remove(record)
+
         with self._member() as consumer:
             consuming = consumer.consume(
-                self._say, max_records=self.chance.choice((1, 10)), partition_by_key=3
+                callback, max_records=self.chance.choice((1, 10)), partition_by_key=3
             )
             self.world.sleep(self.chance.choice((0, 2, 10)))
-            self.chance.choice((consuming.stop, consuming.drain))()
-            if self.chance.random() < 0.5:
-                consuming.wait()
+            end = self.chance.choice((consuming.stop, consuming.drain, consumer.stop, None))
+            if end is not None:
+                end()
+                if self.chance.random() < 0.5:
+                    consuming.wait()
+        assert not calls_under_way
 
     def _say(self, record: Record) -> None:
         what = self.chance.random()
@@ -147,7 +186,7 @@ class Programs:
         for record in came:
             shard_id, place = self.order[record.sequence_number]
             if record.attempt == 1:
-                places.setdefault((shard_id, record.partition_key), []).append(place)
+                places.setdefault((shard_id, record.user_record.order_key), []).append(place)
             if all(one.attempt == 1 for one in came) and not self.has_put_back:
                 places.setdefault((shard_id, ""), []).append(place)
         assert all(of_key == sorted(of_key) for of_key in places.values())
@@ -176,5 +215,7 @@ def broken_promise(seed: int) -> str | None:
         programs.run()
     except Exception as broken:  # noqa: BLE001 - whatever it is: the seed is told, and the others go on
         return f"{type(broken).__name__}: {broken}"
+    if programs.out_of_order is not None:
+        return programs.out_of_order
     left = programs.unacknowledged
     return f"never acknowledged, and did not come again: {sorted(left)}" if left else None

@@ -15,12 +15,12 @@ from sublet.protocol.records import UserRecord
 from sublet.testing.simulation.fleet import Wiring
 from sublet.testing.simulation.handlers import HandlerFailed
 from sublet.testing.simulation.ledger import Session
-from sublet.testing.simulation.run import Result, play
+from sublet.testing.simulation.run import Result
 from sublet.testing.simulation.scheduler import SECOND, Process
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
-from tests.simulation.giving_up import BY_HAND, is_poison, settings_of
+from tests.simulation.giving_up import is_poison, play_giving_up, settings_of
 
 
 @dataclass(slots=True)
@@ -45,11 +45,11 @@ class Keys:
         """
         tenure = self.of_session(world, process, shard_id)
         place, floor = world.ledger.shards[shard_id].index_of(record), tenure.session.floor
-        last = tenure.last.get(record.partition_key, -1)
+        last = tenure.last.get(record.order_key, -1)
         if place < floor:
             world.fail(f"record {place} of {shard_id}, though the checkpoint covered {floor}")
         if place <= last:
-            world.fail(f"{record.partition_key} of {shard_id}: record {place} after {last}")
+            world.fail(f"{record.order_key} of {shard_id}: record {place} after {last}")
         return place
 
     def done(self, world: World, process: Process, shard_id: str, record: UserRecord) -> None:
@@ -58,7 +58,7 @@ class Keys:
             world.ledger.shards[shard_id].index_of(record),
             self.of_session(world, process, shard_id).last,
         )
-        last[record.partition_key] = max(place, last.get(record.partition_key, -1))
+        last[record.order_key] = max(place, last.get(record.order_key, -1))
 
     @contextmanager
     def calling(self, world: World, process: Process, batch: Batch) -> Iterator[None]:
@@ -66,7 +66,7 @@ class Keys:
         places = [self.place(world, process, batch.shard_id, record) for record in batch.records]
         if places != sorted(set(places)):
             world.fail(f"a batch of {batch.shard_id} is not in order: {places}")
-        keys = {record.partition_key for record in batch.records}
+        keys = {record.order_key for record in batch.records}
         tenure = self.of_session(world, process, batch.shard_id)
         if twice := keys & tenure.under_way:
             world.fail(f"{min(twice)} of {batch.shard_id}: in two calls at once")
@@ -174,4 +174,4 @@ def give_up_side_by_side(seed: int, *, is_recorded: bool = False) -> Result:
         destination=lambda world, process: SideBySideDestination(world, process, keys),
     )
     settings = {**settings_of(seed), "parallelization_factor": Random(seed).choice((2, 3, 10))}
-    return play(seed, is_recorded=is_recorded, wiring=wiring, without=BY_HAND, **settings)
+    return play_giving_up(seed, wiring, settings, is_recorded=is_recorded)

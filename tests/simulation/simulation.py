@@ -17,10 +17,17 @@ DAYS_OFF = 0.08
 
 
 def simulate(
-    seed: int, *, is_recorded: bool = False, mutation: Mutation = UNCHANGED, days_off: float = DAYS_OFF
+    seed: int,
+    *,
+    is_recorded: bool = False,
+    mutation: Mutation = UNCHANGED,
+    days_off: float = DAYS_OFF,
+    idle: bool = False,
 ) -> Result:
     """Run this random seed's world to its end, or to the first broken invariant."""
-    return play(seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_java, days_off=days_off)
+    return play(
+        seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_java, days_off=days_off, idle=idle
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ NOTICED_AS = {
     "checkpoint over what an operator has moved": r"covers record .*, which no handler has finished$",
     "children created after SHARD_END": r"ended before its child \S+ had a lease$",
     "LATEST not pinned": r"unhandled records$|though the checkpoint covers|which no handler has finished$",
+    "a shard's time by a worker's own clock": r"though the checkpoint covers|which no handler has finished$|unhandled records",
     "heartbeat from a resumed zombie": r"heartbeat of \S+ succeeded, but its owner is \S+: two owners at once$",
 }
 

@@ -4,21 +4,26 @@ what it is. Where `mutations` stand between a worker and its ports, these are in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 import pytest
 from msgspec.structs import replace
-from sublet.decisions import packing, tick_plan
+from sublet.decisions import crash_caution, packing, quiet, tick_plan
 from sublet.decisions.crash_caution import Caution
 from sublet.decisions.liveness import Sighting
-from sublet.engine import acquiring, gaps, handler_calls, progress, tick
+from sublet.decisions.record_filter import Faults, Filtered, RecordFilter
+from sublet.engine import acquiring, gaps, handler_calls, tick, user_records
+from sublet.protocol.lease import Lease
+from sublet.protocol.records import UserRecord
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.testing.simulation.run import Result
 from sublet.testing.simulation.sightings import SimSightingStore
 
 from tests.simulation.bad_neighbour import beside_a_bad_one
+from tests.simulation.giving_up import give_up
 from tests.simulation.simulation import simulate
 
 WORLDS = 60
@@ -31,7 +36,7 @@ class Planted:
 
     where: tuple[object, ...]
     name: str
-    by: Callable[..., object]
+    by: object
     noticed_as: str
     world: Callable[[int], Result] = simulate
 
@@ -46,7 +51,36 @@ def saved_apart(store: SimSightingStore, sightings: Mapping[str, Sighting]) -> N
 
 SAVED_AT_ONCE = SimSightingStore.save
 
+
+def raising_on_content(of: RecordFilter, records: Sequence[UserRecord], _: Faults) -> Filtered:
+    return Filtered([record for record in records if of._wants(record)], {})
+
+
+BEFORE_ITS_TURN = r"which no handler has finished$|though the checkpoint covers|with unhandled records$|unhandled records'\]$"
+AGAIN = r"though the checkpoint covered \d+ when it acquired$|after having finished those before"
+idle = partial(simulate, idle=True)
+
+
 PLANTED = {
+    "a shard is quiet up to a moment whatever the checkpoint": Planted(
+        (Lease,),
+        "quiet_until",
+        property(lambda lease: lease.quiet and lease.quiet.until),
+        BEFORE_ITS_TURN,
+        idle,
+    ),
+    "an empty page is at the tip": Planted(
+        (quiet,), "reached_by", lambda page: page.answered_at, BEFORE_ITS_TURN, idle
+    ),
+    "arrival times are right and rise": Planted(
+        (quiet,), "ARRIVALS_DIFFER_BY", timedelta(0), BEFORE_ITS_TURN, idle
+    ),
+    "what a moment brings is all new": Planted(
+        (user_records,), "not_yet_handled", lambda records, _: records, AGAIN, idle
+    ),
+    "a moment is believed beyond retention": Planted(
+        (gaps.GapWatch,), "_begins_whole", lambda _: True, r"nobody is told", partial(simulate, days_off=1.0)
+    ),
     "counters and moments of sightings are written apart": Planted(
         (SimSightingStore,), "save", saved_apart, r"which wrote to it .* ago$"
     ),
@@ -76,11 +110,14 @@ PLANTED = {
         (tick_plan,), "under_way", lambda *_: {}, r"is dispatched again after"
     ),
     "a crash teaches nothing": Planted(
-        (packing, progress, acquiring),
+        (packing, crash_caution, acquiring),
         "caution",
         lambda _: Caution.NONE,
         r"s behind, beside a bad one",
         partial(beside_a_bad_one, way="exits"),
+    ),
+    "what a record holds ends its window": Planted(
+        (RecordFilter,), "wanted", raising_on_content, r"raised RecursionError", give_up
     ),
     "a call may hang for ever": Planted(
         (handler_calls,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sublet.consumer.consuming import Consuming
 
 from tests.simulation.pull_worlds import broken_promise
 
@@ -12,3 +13,10 @@ WORLDS = 60
 @pytest.mark.parametrize("seed", range(WORLDS))
 def test_every_record_is_acknowledged_or_comes_again(seed: int) -> None:
     assert broken_promise(seed) is None
+
+
+@pytest.mark.slow
+def test_a_lane_that_calls_what_is_void_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Consuming, "_call_if_out", Consuming._call)
+    noticed = (broken_promise(seed) for seed in range(WORLDS))
+    assert any(one is not None and "though one before it was put back" in one for one in noticed)

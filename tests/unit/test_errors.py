@@ -11,6 +11,7 @@ from sublet.errors import (
     LeaseTableUnavailable,
     StreamError,
     StreamUnavailable,
+    StreamUnreachable,
     SubletError,
     TransientError,
 )
@@ -27,6 +28,7 @@ def test_what_passes_by_itself_is_told_by_its_type() -> None:
     assert {each for each in ALL if issubclass(each, TransientError)} == {
         TransientError,
         StreamUnavailable,
+        StreamUnreachable,
         LeaseTableUnavailable,
     }
     assert issubclass(StreamUnavailable, StreamError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.failure_destinations import set_aside_store
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_errors import stream_error
+from sublet.aws.ports import aws_ports
 from sublet.aws.table_errors import named_table_errors
 from sublet.errors import AwsNotConfigured, DestinationRefused, LeaseTableAccessDenied
 from sublet.settings import Settings
@@ -38,13 +40,37 @@ def test_the_user_agent_has_our_version(bare: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("service", "limits", "connections"),
+    [
+        ("lease_manager", {}, 50),
+        ("lease_worker", {}, 50),
+        ("lease_worker", {"leases_per_worker": 200}, 200),
+        ("consumer_process", {"max_leases_for_worker": 300}, 300),
+        ("consumer_process", {}, 1_000),
+    ],
+)
+def test_each_lease_of_a_worker_polls_on_a_connection_of_its_own(
+    bare: pytest.MonkeyPatch, service: str, limits: dict[str, Any], connections: int
+) -> None:
+    """urllib3 makes a connection for each call beyond its pool's size, and drops it."""
+    bare.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    ports: Any = aws_ports(Settings(application="orders", stream="events", **limits), service)
+    for client in (ports.stream._client, ports.stream._poll_client, ports.table._client):
+        assert client.meta.config.max_pool_connections == connections
+
+
+@pytest.mark.parametrize(
     "make", [clients.dynamodb_client, clients.kinesis_client, clients.kinesis_poll_client]
 )
 def test_without_a_region_it_says_how_to_set_one(
     bare: pytest.MonkeyPatch, make: Callable[[], object]
 ) -> None:
-    with pytest.raises(AwsNotConfigured, match="there is no AWS region; set AWS_REGION"):
+    with pytest.raises(AwsNotConfigured, match=r"there is no AWS region; set (AWS_[A-Z_]+)") as refused:
         make()
+    advised = re.search(r"set (AWS_[A-Z_]+)", str(refused.value))
+    assert advised is not None
+    bare.setenv(advised[1], "us-east-1")
+    make()
 
 
 def test_without_credentials_it_says_how_to_get_some(bare: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +13,11 @@ import pytest
 from sublet.aws.clients import Connection
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
-from sublet.aws.output import STANDARD_ERROR, Output
+from sublet.aws.output import Output
 from sublet.aws.ports import aws_ports
 from sublet.memory import MemoryLog, MemoryMetrics
 from sublet.metric_names import Metric
-from sublet.ports import Log, Metrics
+from sublet.ports import Log, Metrics, Ports
 from sublet.settings import Settings
 
 IN_EUROPE = Connection(region="eu-west-1")
@@ -194,15 +195,47 @@ def test_neither_ends_anything_where_even_that_cannot_be_told(monkeypatch: pytes
     Output("stderr").write("line\n")
 
 
-def test_a_program_has_its_standard_output_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    ports = aws_ports(
-        Settings(application="orders", stream="events"), "test_program", IN_EUROPE, STANDARD_ERROR
+@pytest.fixture
+def in_a_program() -> Ports:
+    """As a `Consumer` has them over AWS."""
+    return aws_ports(Settings(application="orders", stream="events"), "test_program", IN_EUROPE, output=None)
+
+
+def test_in_a_users_program_lines_are_of_its_logging(
+    in_a_program: Ports, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level("INFO", "sublet")
+    in_a_program.log.warning("lease lost", lease_key="shardId-0", lease_counter=7)
+    (line,) = caplog.records
+    assert (line.name, line.levelname) == ("sublet", "WARNING")
+    assert line.getMessage() == "sublet: lease lost lease_key=shardId-0 lease_counter=7"
+    assert (vars(line)["lease_key"], line.funcName) == (
+        "shardId-0",
+        "test_in_a_users_program_lines_are_of_its_logging",
     )
-    ports.metrics.put(Metric.RECORDS, 1)
-    ports.metrics.flush()
-    ports.log.info("said")
-    out, err = capsys.readouterr()
-    assert (out, len(err.splitlines())) == ("", 2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_percent_sign_in_a_message_is_none_of_a_format(
+    in_a_program: Ports, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_a_program.log.error("100% of %s", problem="%d")
+    assert caplog.messages == ["sublet: 100% of %s problem=%d"]
+
+
+def test_in_a_users_program_metrics_go_nowhere_but_to_a_handler_of_their_own(
+    in_a_program: Ports, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    everything, metrics = (logging.StreamHandler(io.StringIO()) for _ in range(2))
+    monkeypatch.setattr(logging.getLogger(), "handlers", [everything])
+    monkeypatch.setattr(logging.getLogger("sublet.metrics"), "handlers", [])  # pytest's own
+    in_a_program.metrics.put(Metric.RECORDS, 1)
+    in_a_program.metrics.flush()
+    logging.getLogger("sublet.metrics").addHandler(metrics)
+    in_a_program.metrics.put(Metric.RECORDS, 2)
+    in_a_program.metrics.flush()
+    assert json.loads(metrics.stream.getvalue())["records"] == [2]
+    assert (everything.stream.getvalue(), capsys.readouterr()) == ("", ("", ""))
 
 
 def test_both_can_be_turned_off(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

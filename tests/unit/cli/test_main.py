@@ -68,6 +68,41 @@ def test_what_is_wrong_is_one_sentence_and_exit_code_2(
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "--batchsize", "3"], "unrecognized option --batchsize; did you mean --batch-size?"),
+        (["run", "--no-create", "--failover-tine=3s"], "--failover-tine; did you mean --failover-time?"),
+        (["deploy", "--batchsize", "3"], "did you mean --set batch_size=...?"),
+        (["deploy", "--handler-kode", "x"], "did you mean --handler-code?"),
+        (["run", "--tumbling-window", "1m"], "error: unrecognized option --tumbling-window\n"),
+        (["run", "--worker-count", "3"], "--worker-count; it is only for Lambda"),
+        (["leases", "--worker-id", "3"], "--worker-id; it is only for a process"),
+        (["redrive", "now"], "unrecognized arguments: now"),
+    ],
+)
+def test_an_unknown_option_is_told_with_the_one_that_was_meant(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(arguments)
+    assert refused.value.code == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.startswith(f"usage: sublet {arguments[0]}")
+
+
+def test_a_redrive_without_a_source_is_told_of_options_that_it_has(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SUBLET_ON_FAILURE", raising=False)
+    named = ["redrive", "--application", "orders", "--stream", "events", "--handler", "a:b"]
+    assert main(named) == 2
+    assert capsys.readouterr().err == (
+        "sublet: setting on_failure = None: required; give --from, or set SUBLET_ON_FAILURE\n"
+    )
+
+
 def test_a_machine_that_is_not_set_up_for_aws_is_told_so_in_one_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,5 +112,5 @@ def test_a_machine_that_is_not_set_up_for_aws_is_told_so_in_one_sentence(
     monkeypatch.setattr("boto3.DEFAULT_SESSION", None)
     assert main(["leases", "--application", "orders"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("sublet: there is no AWS region; set AWS_REGION")
+    assert said.startswith("sublet: there is no AWS region; set AWS_DEFAULT_REGION")
     assert said.count("\n") == 1

@@ -10,6 +10,7 @@ from sublet.decisions.held_lease import (
     MAY_WRITE,
     TENURE_AFTER,
     TRANSITIONS,
+    AfterWrite,
     Holding,
     Tenure,
     Then,
@@ -123,6 +124,15 @@ def test_nor_does_one_of_ours_that_seemed_to_fail() -> None:
         row = replace(BEATEN, checkpoint=Checkpoint(stored))
         for write in (BEAT, checkpoint(LEASE, Checkpoint("5"))):
             assert after_write(holding, write, row, applied=False, sent_at=NOW).holding == Holding(row, NOW)
+
+
+def test_a_checkpoint_that_one_of_ours_refused_is_made_again() -> None:
+    """Its answer was lost. Nobody else has moved the row: what is finished since would be handled again by the next owner."""
+    row = replace(BEATEN, checkpoint=Checkpoint("4"))
+    reply = after_write(unanswered("4"), checkpoint(LEASE, Checkpoint("5")), row, applied=False, sent_at=NOW)
+    assert reply == AfterWrite(Holding(row, NOW), Verdict.WRITE_AGAIN, is_done=False, then=Then.WRITE_AGAIN)
+    moved = after_write(unanswered("3"), checkpoint(LEASE, Checkpoint("5")), row, applied=False, sent_at=NOW)
+    assert (moved.verdict, moved.then, moved.holding.moves) == (Verdict.MOVED, Then.NOTHING, 1)
 
 
 def test_where_it_may_have_stood_before_it_was_moved() -> None:

@@ -69,6 +69,8 @@ def test_fewer_shards_by_halves_and_the_mode_first() -> None:
         (Wanted(retention=timedelta(hours=23)), "retention"),
         (Wanted(retention=timedelta(hours=24, minutes=1)), "retention"),
         (Wanted(retention=timedelta(days=366)), "retention"),
+        (Wanted(max_record_kib=1_023), "max_record_kib"),
+        (Wanted(max_record_kib=10_241), "max_record_kib"),
     ],
 )
 def test_what_no_stream_can_be_is_refused(wanted: Wanted, name: str) -> None:

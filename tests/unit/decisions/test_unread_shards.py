@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 
 import pytest
 from sublet.decisions.liveness import Sighting
-from sublet.decisions.read_position import IteratorType
+from sublet.decisions.quiet import ARRIVALS_DIFFER_BY
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.unread_shards import (
     CAUGHT_UP_LATELY,
+    HELD_CAUGHT_UP_LATELY,
+    HELD_PROBES_MAX,
     PROBES_MAX,
-    Probed,
-    StandsStill,
+    REMEMBERED_EVERY,
+    Answer,
+    Chosen,
+    Probe,
     Unread,
     choose_probes,
-    probe_position,
+    first_probes,
     remembered,
     stand_still,
 )
 from sublet.memory.clock import BEGINNING
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, Position, Quiet
+from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import Settings
 
 NOW = BEGINNING
-SECOND = timedelta(seconds=1)
+SECOND, MINUTE, HOUR, NOTHING = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(0)
 SETTINGS = Settings(application="orders", stream="events", failover_time=30 * SECOND)
 FREE = Lease("shardId-0", Checkpoint("100"), 7)
 OWNED = replace(FREE, lease_owner="worker")
@@ -38,18 +45,19 @@ CHILD = replace(FREE, parent_shard_ids=frozenset({"shardId-1"}))
     ("lease", "is_asked"),
     [
         (FREE, True),
-        (OWNED, False),
         (replace(OWNED, lease_counter=6), True),
         (replace(FREE, checkpoint=SHARD_END), False),
         (replace(FREE, checkpoint=LATEST), False),
         (replace(FREE, checkpoint=LATEST, start_at=NOW), True),
         (replace(FREE, caught_up_at=NOW - CAUGHT_UP_LATELY + SECOND), False),
         (replace(FREE, caught_up_at=NOW - CAUGHT_UP_LATELY), True),
+        (replace(FREE, quiet=Quiet(NOW - CAUGHT_UP_LATELY + SECOND, FREE.position)), False),
+        (replace(FREE, quiet=Quiet(NOW, Position(Checkpoint("99")))), True),
         (CHILD, False),
     ],
     ids=[
-        "free", "its owner tells of it", "expired", "ended", "where it begins is not known", "it is", "read to its tip lately",
-        "not lately", "waits for its parent",
+        "free", "expired", "ended", "where it begins is not known", "it is", "read to its tip lately", "not lately",
+        "known to be quiet", "of another checkpoint", "waits for its parent",
     ],
 )  # fmt: skip
 def test_who_is_asked_about(lease: Lease, is_asked: bool) -> None:
@@ -57,75 +65,239 @@ def test_who_is_asked_about(lease: Lease, is_asked: bool) -> None:
     sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, quiet_since)}
     parent_too = replace(PARENT, caught_up_at=NOW)
     probes = choose_probes([lease, parent_too], sightings, {}, NOW, Random(0), SETTINGS)
-    assert probes == ((lease,) if is_asked else ())
+    assert probes == (Chosen((lease,)) if is_asked else Chosen())
+
+
+@pytest.mark.parametrize(
+    ("lease", "is_asked"),
+    [
+        (OWNED, True),
+        (replace(OWNED, caught_up_at=NOW - HELD_CAUGHT_UP_LATELY + SECOND), False),
+        (replace(OWNED, caught_up_at=NOW - HELD_CAUGHT_UP_LATELY), True),
+    ],
+    ids=[
+        "its row does not tell, as Java's",
+        "its owner's heartbeats tell",
+        "they go on, and do not tell any more",
+    ],
+)
+def test_whom_a_living_owner_holds(lease: Lease, is_asked: bool) -> None:
+    sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - SECOND)}
+    probes = choose_probes([lease], sightings, {}, NOW, Random(0), SETTINGS)
+    assert probes == (Chosen(held=(lease,)) if is_asked else Chosen())
 
 
 def test_children_of_what_cannot_be_read_wait() -> None:
-    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS) == (CHILD,)
-    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS, ["shardId-1"]) == ()
+    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS) == Chosen((CHILD,))
+    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS, ["shardId-1"]) == Chosen()
 
 
-def test_the_unread_come_first_and_then_those_not_heard_of_for_longest() -> None:
-    long, longer, never, unread = (
+def test_those_that_stand_still_come_first_and_then_those_not_heard_of_for_longest() -> None:
+    long, longer, never, unread, moved, asked = (
         replace(FREE, lease_key=f"shardId-{n}", caught_up_at=at)
-        for n, at in enumerate(
-            (NOW - timedelta(hours=1), NOW - timedelta(hours=2), None, NOW - timedelta(hours=1))
-        )
+        for n, at in enumerate((NOW - HOUR, NOW - 2 * HOUR, None, NOW - HOUR, NOW - 3 * HOUR, None))
     )
-    known = {unread.lease_key: Unread("100", NOW)}
-    probes = choose_probes([long, longer, never, unread], {}, known, NOW, Random(0), SETTINGS)
-    assert probes == (unread, never, longer, long)
+    known = {
+        unread.lease_key: Unread("100", NOW),
+        moved.lease_key: Unread("99", NOW),
+        asked.lease_key: Unread("100", None, NOW - 90 * MINUTE),
+    }
+    probes = choose_probes([long, longer, never, unread, moved, asked], {}, known, NOW, Random(0), SETTINGS)
+    assert probes.unheld == (unread, never, moved, longer, asked, long)
 
 
-def test_of_many_alike_each_is_asked_about_by_and_by() -> None:
-    many = [replace(FREE, lease_key=f"shardId-{n}") for n in range(PROBES_MAX + 1)]
-    rounds = [choose_probes(many, {}, {}, NOW, Random(seed), SETTINGS) for seed in range(40)]
-    assert {len(probes) for probes in rounds} == {PROBES_MAX}
-    assert set().union(*rounds) == set(many)
+@pytest.mark.parametrize(("lease", "most"), [(FREE, PROBES_MAX), (OWNED, HELD_PROBES_MAX)])
+def test_of_many_alike_each_is_asked_about_by_and_by(lease: Lease, most: int) -> None:
+    many = [replace(lease, lease_key=f"shardId-{n}") for n in range(most + 1)]
+    rounds = [choose_probes(many, {}, {}, NOW, Random(seed), SETTINGS) for seed in range(400)]
+    assert {len(probes.held + probes.unheld) for probes in rounds} == {most}
+    assert {lease for probes in rounds for lease in probes.held + probes.unheld} == set(many)
 
 
-def test_a_shard_is_asked_behind_what_is_handled() -> None:
-    position = probe_position(FREE)
-    assert position is not None
-    assert (position.type, position.sequence_number) == (IteratorType.AFTER_SEQUENCE_NUMBER, "100")
-    position = probe_position(replace(FREE, checkpoint=TRIM_HORIZON))
-    assert position is not None
-    assert position.type is IteratorType.TRIM_HORIZON
+def probe(lease: Lease = FREE, known: Unread | None = None, *, is_held: bool = False) -> Probe:
+    chosen = Chosen(held=(lease,)) if is_held else Chosen((lease,))
+    return first_probes(chosen, {} if known is None else {lease.lease_key: known})[lease.lease_key]
+
+
+QUIET = replace(FREE, quiet=Quiet(NOW - HOUR, FREE.position))
+BY_NUMBER = ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, "100")
+
+
+def by_moment(until: datetime) -> ReadPosition:
+    return ReadPosition(IteratorType.AT_TIMESTAMP, "100", until - ARRIVALS_DIFFER_BY)
+
+
+@pytest.mark.parametrize(
+    ("lease", "known", "at"),
+    [
+        (FREE, None, BY_NUMBER),
+        (FREE, Unread("100", NOW), BY_NUMBER),
+        (replace(FREE, checkpoint=TRIM_HORIZON), None, ReadPosition(IteratorType.TRIM_HORIZON)),
+        (QUIET, None, by_moment(NOW - HOUR)),
+        (FREE, Unread("100", None, NOW - HOUR), by_moment(NOW - HOUR)),
+        (QUIET, Unread("100", None, NOW - MINUTE), by_moment(NOW - MINUTE)),
+        (QUIET, Unread("100", None, NOW - 2 * HOUR), by_moment(NOW - HOUR)),
+        (FREE, Unread("99", None, NOW - HOUR), BY_NUMBER),
+        (replace(FREE, quiet=Quiet(NOW, Position(Checkpoint("99")))), None, BY_NUMBER),
+    ],
+    ids=[
+        "behind what is handled", "also what stands still", "not begun", "as the row says", "as ticks know", "the later",
+        "of both", "known of another checkpoint", "said of another checkpoint",
+    ],
+)  # fmt: skip
+def test_where_a_look_begins(lease: Lease, known: Unread | None, at: ReadPosition) -> None:
+    assert probe(lease, known).at == at
+
+
+def stream_record(number: int, arrived: datetime) -> StreamRecord:
+    return StreamRecord(str(number), b"", "key", arrived)
+
+
+def empty(behind: timedelta = NOTHING, at: datetime | None = NOW) -> Page:
+    return Page((), 0, int(behind / SECOND) * 1000, answered_at=at)
+
+
+def full(*records: StreamRecord) -> Page:
+    return Page(records, 0, 0)
+
+
+NEW, OLD = stream_record(101, NOW - MINUTE), stream_record(100, NOW - HOUR)
+
+
+@pytest.mark.parametrize(
+    ("pages", "answer"),
+    [
+        ((), Answer.UNKNOWN),
+        ((full(NEW),), Answer.WAITS),
+        ((full(OLD, NEW),), Answer.WAITS),
+        ((empty(),), Answer.QUIET),
+        ((empty(HOUR),), Answer.UNKNOWN),
+        ((empty(HOUR), full(NEW)), Answer.WAITS),
+        ((empty(HOUR), empty(MINUTE), empty()), Answer.QUIET),
+        ((full(OLD),), Answer.UNKNOWN),
+        ((Page((OLD,), 0, 0, is_shard_end=True),), Answer.QUIET),
+    ],
+    ids=[
+        "nobody answered", "one is there", "behind what is handled", "the tip", "far behind", "walked to one", "to the tip",
+        "more may follow at once", "nothing will follow",
+    ],
+)  # fmt: skip
+def test_an_empty_page_that_lags_is_no_answer(pages: Iterable[Page], answer: Answer) -> None:
+    looked = probe()
+    for page in pages:
+        assert looked.answer is Answer.UNKNOWN, "nobody asks on"
+        looked = looked.after(page, NOW)
+    assert looked.answer is answer
+    assert looked.waiting == (MINUTE if answer is Answer.WAITS else None)
+
+
+def waits(
+    age: timedelta, *, is_held: bool = False, lease: Lease = FREE, known: Unread | None = None
+) -> Probe:
+    return probe(lease, known, is_held=is_held).after(full(stream_record(101, NOW - age)), NOW)
 
 
 @pytest.mark.parametrize(
     ("waiting", "before", "age"),
     [
-        (None, Unread("100", NOW - 60 * SECOND), None),
         (90, None, 0),
         (90, Unread("50", NOW - 60 * SECOND), 0),
+        (90, Unread("100", None, NOW - 60 * SECOND), 0),
         (90, Unread("100", NOW - 60 * SECOND), 60),
         (30, Unread("100", NOW - 60 * SECOND), 30),
         (30, Unread("100", NOW + SECOND), 0),
     ],
-    ids=[
-        "nothing is to come",
-        "new",
-        "it has moved",
-        "known",
-        "its oldest record is younger",
-        "a clock was ahead",
-    ],
+    ids=["new", "it has moved", "it was quiet", "known", "its oldest record is younger", "a clock was ahead"],
 )
-def test_how_long_a_shard_is_known_to_stand_still(
-    waiting: int | None, before: Unread | None, age: int | None
-) -> None:
-    probed = Probed(FREE, None if waiting is None else waiting * SECOND)
-    found = stand_still([probed], {} if before is None else {FREE.lease_key: before}, NOW)
-    assert [one.age for one in found] == ([] if age is None else [age * SECOND])
+def test_how_long_a_shard_is_known_to_stand_still(waiting: int, before: Unread | None, age: int) -> None:
+    known = {} if before is None else {FREE.lease_key: before}
+    [found] = stand_still([waits(waiting * SECOND)], known, NOW, MINUTE)
+    assert (found.age, found.is_held) == (age * SECOND, False)
+    [kept] = remembered([FREE], [waits(waiting * SECOND)], known, NOW).values()
+    assert kept.since == NOW - age * SECOND, "and so it is for the next tick"
 
 
-def test_what_was_known_of_whom_nobody_answered_for_stays_while_its_checkpoint_does() -> None:
-    standing = StandsStill(replace(FREE, lease_key="shardId-9"), 90 * SECOND, 60 * SECOND)
+@pytest.mark.parametrize("pages", [(), (empty(),), (empty(HOUR),)])
+def test_of_what_is_quiet_or_not_known_nothing_is_told(pages: Iterable[Page]) -> None:
+    looked = probe()
+    for page in pages:
+        looked = looked.after(page, NOW)
+    assert stand_still([looked], {FREE.lease_key: Unread("100", NOW - HOUR)}, NOW, MINUTE) == ()
+
+
+def test_an_owner_of_ours_has_its_checkpoint_interval() -> None:
+    known = {FREE.lease_key: Unread("100", NOW - 5 * MINUTE)}
+    ours = replace(OWNED, holder="item/1", holder_counter=OWNED.lease_counter)
+    ages = [
+        stand_still([waits(HOUR, is_held=True, lease=lease)], known, NOW, MINUTE)[0].age
+        for lease in (OWNED, ours)
+    ]
+    assert ages == [5 * MINUTE, 4 * MINUTE]
+
+
+@pytest.mark.parametrize("heard", ["caught_up_at", "quiet"])
+def test_what_was_read_to_its_tip_since_stands_still_no_more(heard: str) -> None:
+    at = NOW - 10 * MINUTE
+    quiet = Quiet(at, FREE.position)
+    lease = replace(FREE, caught_up_at=at) if heard == "caught_up_at" else replace(FREE, quiet=quiet)
+    for since, age in ((at - SECOND, NOTHING), (at + SECOND, NOW - at - SECOND)):
+        known = {FREE.lease_key: Unread("100", since)}
+        assert [one.age for one in stand_still([waits(HOUR, lease=lease)], known, NOW, MINUTE)] == [age]
+
+
+def test_what_is_known_stays_while_the_checkpoint_does_and_the_lease() -> None:
     known = Unread("100", NOW - SECOND)
     moved = replace(FREE, lease_key="shardId-1", checkpoint=Checkpoint("101"))
     unknown = replace(FREE, lease_key="shardId-2")
-    kept = remembered(
-        [standing], [FREE, moved, unknown], {FREE.lease_key: known, moved.lease_key: known}, NOW
-    )
-    assert kept == {FREE.lease_key: known, "shardId-9": Unread("100", NOW - 60 * SECOND)}
+    unasked = replace(FREE, lease_key="shardId-3")
+    quiet = replace(FREE, lease_key="shardId-4")
+    leases = (FREE, moved, unknown, unasked, quiet)
+    probes = [
+        probe(FREE),
+        probe(moved),
+        probe(unknown).after(empty(HOUR), NOW),
+        probe(quiet).after(empty(), NOW),
+    ]
+    before = {**{lease.lease_key: known for lease in leases}, "shardId-9": known}
+    kept = remembered(leases, probes, before, NOW)
+    assert kept == {lease.lease_key: known for lease in (FREE, unknown, unasked)}
+
+
+def walked(lease: Lease, known: Unread | None, *behind: timedelta) -> Probe:
+    looked = probe(lease, known)
+    for lag in behind:
+        looked = looked.after(empty(lag), NOW)
+    return looked
+
+
+@pytest.mark.parametrize(
+    ("lease", "known", "behind", "quiet_until"),
+    [
+        (FREE, None, (5 * HOUR, 4 * HOUR, 3 * HOUR), NOW - 3 * HOUR),
+        (FREE, None, (5 * HOUR, NOTHING), NOW),
+        (FREE, None, (5 * HOUR,), None),
+        (FREE, None, (MINUTE, NOTHING), None),
+        (FREE, Unread("100", None, NOW - 5 * HOUR), (4 * HOUR,), NOW - 4 * HOUR),
+        (FREE, Unread("100", None, NOW - REMEMBERED_EVERY + SECOND), (NOTHING,), NOW - REMEMBERED_EVERY + SECOND),
+        (QUIET, None, (NOTHING,), NOW),
+        (replace(QUIET, quiet=Quiet(NOW - MINUTE, QUIET.position)), None, (NOTHING,), None),
+        (QUIET, Unread("100", None, NOW - HOUR - SECOND), (), None),
+    ],
+    ids=[
+        "so far", "to the tip", "the first page may be just behind the record", "just behind it", "on from there",
+        "not written for so little", "more than the row says", "little more", "the row says more by now",
+    ],
+)  # fmt: skip
+def test_how_far_a_shard_was_walked_is_remembered(
+    lease: Lease, known: Unread | None, behind: Iterable[timedelta], quiet_until: datetime | None
+) -> None:
+    before = {} if known is None else {lease.lease_key: known}
+    kept = remembered([lease], [walked(lease, known, *behind)], before, NOW)
+    assert kept.get(lease.lease_key, Unread("", None)).quiet_until == quiet_until
+
+
+def test_a_start_that_was_moved_is_another_place() -> None:
+    pinned = replace(FREE, checkpoint=LATEST, start_at=NOW - HOUR)
+    kept = remembered([pinned], [walked(pinned, None, 50 * MINUTE, NOTHING)], {}, NOW)
+    assert kept[FREE.lease_key].quiet_until == NOW
+    assert remembered([replace(pinned, start_at=NOW - 2 * HOUR)], [], kept, NOW) == {}

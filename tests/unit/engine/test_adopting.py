@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from sublet.engine.adopting import adopt_stream
@@ -22,7 +22,8 @@ UNLISTED = "shardId-000000000009"
 
 def manager_on(world: EngineWorld, stream: MemoryStream) -> LeaseManager:
     """Of the same application, on another stream."""
-    return LeaseManager(replace(world.ports, stream=stream), world.dispatcher, world.settings)
+    settings = replace(world.settings, stream=stream.name)
+    return LeaseManager(replace(world.ports, stream=stream), world.dispatcher, settings)
 
 
 def lease_of_unlisted(checkpoint: Checkpoint) -> Lease:
@@ -47,6 +48,31 @@ def test_a_stream_created_anew_under_its_name_is_refused() -> None:
     world.clock.advance(timedelta(hours=1))
     with pytest.raises(StreamNotAdopted):
         manager_on(world, MemoryStream(clock=world.clock, name="events")).tick()
+
+
+def test_a_stream_created_anew_a_moment_later_is_refused_though_its_description_is_remembered() -> None:
+    """No checkpoint of the old stream fits a shard of the new one: its sequence numbers begin later."""
+    world = EngineWorld(leases=False)
+    (shard,) = world.shards.list_shards()
+    world.put_lease(lease_of(shard, Checkpoint(shard.starting_sequence_number)))
+    world.manager().tick()
+    world.clock.advance(timedelta(minutes=1))
+    with pytest.raises(StreamNotAdopted):
+        manager_on(world, MemoryStream(clock=world.clock, name="events")).tick()
+
+
+def test_two_hundred_processes_that_join_within_a_minute_describe_the_stream_a_few_times() -> None:
+    """An account may describe its streams 20 times a second, for all their consumers together."""
+    world = EngineWorld()
+    asked: list[datetime] = []
+    world.stream.disturb_identity = lambda: asked.append(world.clock.now())
+    for _ in range(200):
+        world.manager().tick()
+        world.clock.advance(timedelta(milliseconds=300))
+    assert 1 <= len(asked) <= 10
+    world.clock.advance(timedelta(minutes=5))
+    world.manager().tick()
+    assert asked[-1] == world.clock.now(), "it is not believed for ever"
 
 
 def test_who_means_it_adopts_it() -> None:
@@ -88,9 +114,9 @@ def test_a_kcl_table_of_this_stream_is_adopted() -> None:
     world.put_lease(replace(lease_of(first), lease_key="shardId-000000000007"))
     world.stream.unlisted.add("shardId-000000000007")
     world.manager().tick()
-    assert world.sightings.load().stream == world.shards.identity()
+    assert world.sightings.load().stream == world.shards.describe().identity
     (line,) = [line for line in world.log.lines if "are of this stream from now on" in line.message]
-    assert line.fields == {"stream": str(world.shards.identity())}
+    assert line.fields == {"stream": str(world.shards.describe().identity)}
 
 
 def test_a_role_that_may_not_ask_goes_on_and_says_so() -> None:

@@ -48,6 +48,18 @@ def test_what_is_no_json_matches_no_pattern_on_its_fields() -> None:
     assert world.handler.data() == [ORDER.encode()]
 
 
+@pytest.mark.parametrize("data", [b"plain", b"[1]", b"7", b"", b"\xff\xfe"])
+def test_an_absent_field_is_asked_for_in_objects_alone(data: bytes) -> None:
+    """Whatever the pattern: what is no JSON object is dropped, as in the event source mapping."""
+    absent = {"data": {"kind": [{"exists": False}]}}
+    either = {"$or": [absent, {"data": {"$or": [{"a": [1]}, {"b": [{"exists": False}]}]}}]}
+    world = world_with(absent, either)
+    world.shards.put("key", data, 0)
+    world.put("{}", '{"kind": 1, "b": 1}')
+    world.window()
+    assert world.handler.data() == [b"{}"]
+
+
 def test_text_and_metadata_are_matched_too() -> None:
     world = world_with({"data": ["hello"]}, {"partitionKey": ["key-9"]})
     world.put("hello", "9", "other", ORDER)

@@ -79,7 +79,19 @@ def test_a_question_that_is_not_answered_is_asked_again() -> None:
     assert world.metrics.values(Metric.DATA_GAP) == [1]
 
 
-def asked_after(world: EngineWorld, answers: list[Polled | PollRefusal], stop: Signal) -> list[float]:
+Poll = Callable[[], Polled | PollRefusal]
+
+
+def undated(poll: Poll) -> Polled:
+    """An empty page behind the tip, and a proxy has left out when it was answered."""
+    reply = poll()
+    assert isinstance(reply, Polled)
+    return Polled(Page((), 0, 60_000), reply.next_iterator)
+
+
+def asked_after(
+    world: EngineWorld, answers: list[Callable[[Poll], Polled | PollRefusal]], stop: Signal
+) -> list[float]:
     """Seconds from a page that comes a day after the one before, whose record is past retention: when it is asked for that.
     `answers`: the first ones.
     """
@@ -90,7 +102,7 @@ def asked_after(world: EngineWorld, answers: list[Polled | PollRefusal], stop: S
         (number,) = world.put(data)
         page = Page((StreamRecord(number, data.encode(), "k", world.clock.now()),), 1, 0)
         began = world.clock.steady()
-        world.stream.disturb = lambda poll: answers.pop(0) if answers else poll()
+        world.stream.disturb = lambda poll: answers.pop(0)(poll) if answers else poll()
         watch.look_at(page, began, world.clock.now())
     return [(at - began).total_seconds() for at, _ in world.stream.polls]
 
@@ -98,8 +110,7 @@ def asked_after(world: EngineWorld, answers: list[Polled | PollRefusal], stop: S
 def test_it_is_asked_at_once_and_then_by_the_second_until_the_answer_says_what_follows() -> None:
     """An empty page far behind the tip says nothing."""
     world = EngineWorld()
-    says_nothing = Polled(Page((), 0, 60_000), "next")
-    assert asked_after(world, [PollRefusal.THROTTLED, says_nothing], world.tasks.signal()) == [0, 1, 2]
+    assert asked_after(world, [lambda _: PollRefusal.THROTTLED, undated], world.tasks.signal()) == [0, 1, 2]
     assert world.metrics.values(Metric.DATA_GAP) == [1]
 
 
@@ -107,5 +118,5 @@ def test_who_is_told_to_stop_asks_no_more_and_tells_of_nothing() -> None:
     world = EngineWorld()
     stop = world.tasks.signal()
     world.at(25 * HOUR + 1.5 * SECOND, stop.set)
-    assert asked_after(world, [PollRefusal.THROTTLED] * 9, stop) == [0, 1]
+    assert asked_after(world, [lambda _: PollRefusal.THROTTLED] * 9, stop) == [0, 1]
     assert world.metrics.values(Metric.DATA_GAP) == []

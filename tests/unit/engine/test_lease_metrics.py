@@ -11,7 +11,7 @@ from sublet.engine.held_lease import HeldLease, instant
 from sublet.engine.lease_metrics import LeaseMetrics
 from sublet.engine.progress import Progress
 from sublet.metric_names import Metric
-from sublet.protocol.records import Page
+from sublet.protocol.records import Page, StreamRecord
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SHARD, EngineWorld
 
@@ -89,6 +89,8 @@ def test_the_state_of_a_shard_tells_of_the_call_under_way_and_how_far_behind_it_
     metrics = metrics_of(world)
     assert metrics.state(0, None) == ShardState(SHARD, timedelta(0), None, timedelta(0), None)
     metrics.polled(Page((), 0, 5_000))
+    assert metrics.state(0, None).millis_behind_latest is None, "nobody knows whether records wait"
+    metrics.polled(Page((StreamRecord("1", b"x", "key", world.clock.now()),), 1, 5_000))
     call = HandlerCall(SHARD, SHARD, "handle")
     assert metrics.state(0, call).call_lasts == timedelta(0), "it waits for its slot"
     call.began_at = world.clock.steady()

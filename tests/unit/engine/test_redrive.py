@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.load import handler_of
 from sublet.memory import FakeClock, MemoryDestination, MemoryLog
-from sublet.ports import KeptBatch
+from sublet.ports import Counted, HeldBack, KeptBatch, Removal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.records import StreamRecord, UserRecord
@@ -23,10 +24,12 @@ AT = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 SETTINGS = Settings(application="orders", stream="events", handler="orders:handle")
 
 
-def batch(first: int, shard: str = "shard-a", application: str = "orders") -> SetAsideBatch:
+def batch(
+    first: int, shard: str = "shard-a", application: str = "orders", second: int | None = None
+) -> SetAsideBatch:
     records = tuple(
         UserRecord(str(number).encode(), "key", 0, StreamRecord(str(number), b"", "key", AT))
-        for number in (first, first + 1)
+        for number in (first, first + 1 if second is None else second)
     )
     return SetAsideBatch(
         application,
@@ -42,9 +45,42 @@ def batch(first: int, shard: str = "shard-a", application: str = "orders") -> Se
     )
 
 
+@dataclass
+class Given:
+    """A store that gives what it is made of. `answers`: what removing each says, by name; or raises."""
+
+    given: Iterable[KeptBatch | HeldBack]
+    answers: Mapping[str, Removal | BaseException] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    counts: list[Counted] = field(default_factory=lambda: [Counted(0)])
+    closed: bool = False
+
+    def put(self, batch: SetAsideBatch) -> None: ...
+
+    def counted(self) -> Counted:
+        return self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]
+
+    def kept(self, _: str) -> Generator[KeptBatch | HeldBack, None, None]:
+        try:
+            yield from self.given
+        finally:
+            self.closed = True
+
+    def remove(self, kept: KeptBatch) -> Removal:
+        answer = self.answers.get(kept.name, Removal.REMOVED)
+        if isinstance(answer, BaseException):
+            raise answer
+        self.removed.append(kept.name)
+        return answer
+
+    def leave(self, kept: KeptBatch) -> None:
+        self.left.append(kept.name)
+
+
 class Redriving:
-    def __init__(self, *kept: SetAsideBatch) -> None:
-        self.store, self.log = MemoryDestination(), MemoryLog()
+    def __init__(self, *kept: SetAsideBatch, store: Given | None = None) -> None:
+        self.store, self.log = MemoryDestination() if store is None else store, MemoryLog()
         self.calls: list[Batch] = []
         self.checkpointed: list[bool] = []
         """What each checkpoint of a bad batch's first record was answered."""
@@ -70,11 +106,15 @@ class Redriving:
         return [(given.shard_id, given.records[0].sequence_number) for given in self.calls]
 
 
+def kept_in(redriving: Redriving) -> list[SetAsideBatch | None]:
+    return [each.batch for each in redriving.store.kept("orders") if isinstance(each, KeptBatch)]
+
+
 def test_each_shard_is_done_in_its_order_and_nothing_is_left() -> None:
     redriving = Redriving(batch(100), batch(9), batch(20, "shard-b"), batch(30))
     assert redriving.run() == Redriven(batches=4, records_done=8, done=4)
     assert redriving.called == [("shard-a", "9"), ("shard-a", "30"), ("shard-a", "100"), ("shard-b", "20")]
-    assert list(redriving.store.kept()) == []
+    assert kept_in(redriving) == []
     assert redriving.calls[0].attempt == 4
     assert redriving.calls[0].stream == "events"
 
@@ -84,7 +124,7 @@ def test_what_fails_again_stays_and_holds_nothing_up() -> None:
     redriving.bad = {"100"}
     done = redriving.run()
     assert (done.done, done.failed, done.stays) == (1, 1, 1)
-    assert [each.batch for each in redriving.store.kept()] == [batch(100)]
+    assert kept_in(redriving) == [batch(100)]
     assert redriving.checkpointed == [False], "nothing is written anywhere"
     (line,) = redriving.log.lines
     assert (line.fields["first"], line.fields["last"], line.fields["error"]) == ("100", "101", "ValueError")
@@ -204,14 +244,14 @@ def test_ctrl_c_in_a_call_ends_it_and_nothing_is_removed() -> None:
     redriving = Redriving(batch(100))
     with pytest.raises(KeyboardInterrupt):
         redriving.run(handler=HandlerFunctions(handle))
-    assert len(list(redriving.store.kept())) == 1
+    assert len(kept_in(redriving)) == 1
 
 
 def test_a_dry_run_calls_nothing_and_removes_nothing() -> None:
     redriving = Redriving(batch(100), batch(200))
     assert redriving.run(dry_run=True) == Redriven(batches=2, records_done=4, done=2)
     assert redriving.calls == []
-    assert len(list(redriving.store.kept())) == 2
+    assert len(kept_in(redriving)) == 2
 
 
 def test_what_other_applications_put_there_is_left_alone() -> None:
@@ -220,22 +260,19 @@ def test_what_other_applications_put_there_is_left_alone() -> None:
     assert (done.done, done.foreign) == (1, 1)
     assert replace(done, failed=2).stays == 3
     assert redriving.called == [("shard-a", "200")]
-    assert [each.batch for each in redriving.store.kept()] == [batch(100, application="audit")]
+    assert kept_in(redriving) == [batch(100, application="audit")]
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_whatever_stays_can_be_had_again_at_once(dry_run: bool) -> None:
-    redriving, left = Redriving(), list[str]()
-    given = [
-        KeptBatch("bad", batch(100)), KeptBatch("good", batch(200)), KeptBatch("other", batch(300, application="audit")),
-    ]  # fmt: skip
+    others = [KeptBatch(name, batch(300, application="audit")) for name in ("other", "another")]
+    store = Given([KeptBatch("bad", batch(100)), KeptBatch("good", batch(200)), *others])
+    redriving = Redriving(store=store)
     redriving.bad = {"100"}
-    redriving.store.kept = lambda: (each for each in given)  # type: ignore[method-assign]
-    redriving.store.leave = left.append  # type: ignore[method-assign, assignment]
     redriving.run(dry_run=dry_run)
-    assert left == (["bad", "good", "other"] if dry_run else ["bad", "other"])
+    assert store.left == (["bad", *(["good"] if dry_run else []), "other", "another"])
     why = [line.fields["problem"] for line in redriving.log.lines if line.message == "left alone"]
-    assert why == ["of the application audit"]
+    assert why == ["of the application audit"], "each reason once"
 
 
 @pytest.mark.parametrize(
@@ -254,14 +291,21 @@ def test_why_a_batch_stays_is_told(raises: bool, what: str) -> None:
 
 
 def test_what_was_set_aside_twice_is_handled_once_and_removed_twice() -> None:
-    redriving, removed = Redriving(), list[str]()
     twice = [KeptBatch("one", batch(100)), KeptBatch("two", batch(100)), KeptBatch("three", None, "no JSON")]
-    redriving.store.kept = lambda: (each for each in twice)  # type: ignore[method-assign]
-    redriving.store.remove = removed.append  # type: ignore[method-assign, assignment]
+    store = Given(twice)
+    redriving = Redriving(store=store)
     done = redriving.run()
-    assert removed == ["one", "two"]
+    assert store.removed == ["one", "two"]
     assert len(redriving.calls) == 1
     assert (done.records_done, done.foreign) == (2, 1)
+
+
+def test_a_batch_that_begins_alike_and_is_as_large_is_no_repeat() -> None:
+    """After a crash the same records are grouped anew, above all with parallelization_factor."""
+    redriving = Redriving(batch(100), batch(100, second=103))
+    assert redriving.run().done == 2
+    handled = {record.sequence_number for given in redriving.calls for record in given.records}
+    assert handled == {"100", "101", "103"}
 
 
 def test_each_batch_is_shown() -> None:
@@ -273,22 +317,20 @@ def test_each_batch_is_shown() -> None:
 
 def test_each_is_asked_for_when_the_one_before_is_done() -> None:
     """So that as few as can be are in memory, and nothing that is left waits for the rest."""
-    redriving, steps = Redriving(), list[str]()
+    removed: list[list[str]] = []
 
-    def given() -> Any:
+    def given() -> Iterator[KeptBatch]:
         for first in (100, 200):
-            steps.append(f"asked for {first}")
+            removed.append(list(store.removed))
             yield KeptBatch(str(first), batch(first))
 
-    redriving.store.kept = given  # type: ignore[method-assign]
-    redriving.store.remove = lambda name: steps.append(f"removed {name}")  # type: ignore[method-assign]
-    redriving.run()
-    assert steps == ["asked for 100", "removed 100", "asked for 200", "removed 200"]
+    store = Given(given())
+    Redriving(store=store).run()
+    assert [*removed, store.removed] == [[], ["100"], ["100", "200"]]
 
 
 def test_what_cannot_be_read_is_left_alone_and_told() -> None:
-    redriving = Redriving()
-    redriving.store.kept = lambda: (each for each in [KeptBatch("one", None, "no JSON")])  # type: ignore[method-assign]
+    redriving = Redriving(store=Given([KeptBatch("one", None, "no JSON")]))
     assert redriving.run().foreign == 1
     (line,) = redriving.log.lines
     assert line.fields == {"kept_as": "one", "problem": "no JSON"}
@@ -297,21 +339,44 @@ def test_what_cannot_be_read_is_left_alone_and_told() -> None:
 @pytest.mark.parametrize("fault", [DestinationRefused("gone"), KeyboardInterrupt()])
 def test_what_is_not_handled_can_be_had_again_at_once(fault: BaseException) -> None:
     """The one in hand is left; the store is told that no more are wanted, and sees to the others."""
-    redriving, left = Redriving(batch(100), batch(200), batch(300)), list[str]()
-
-    def given() -> Any:
-        try:
-            yield from (KeptBatch(name, batch(100)) for name in ("one", "two"))
-        finally:
-            left.append("the others")
-
-    def refuse(_: str) -> None:
-        raise fault
-
-    redriving.store.kept = given  # type: ignore[method-assign]
-    redriving.store.remove = refuse  # type: ignore[method-assign, assignment]
-    redriving.store.leave = left.append  # type: ignore[method-assign, assignment]
+    store = Given([KeptBatch(name, batch(100)) for name in ("one", "two")], {"one": fault})
+    redriving = Redriving(store=store)
     with pytest.raises(type(fault)):
         redriving.run()
-    assert left == ["one", "the others"]
+    assert store.left == ["one"]
+    assert store.closed
     assert len(redriving.calls) == 1
+
+
+def test_a_batch_is_known_to_be_redriven() -> None:
+    redriving = Redriving(batch(100))
+    redriving.run()
+    assert redriving.calls[0].is_redrive
+
+
+def test_what_was_overwritten_meanwhile_stays_and_is_told() -> None:
+    store = Given([KeptBatch("one", batch(100)), KeptBatch("two", batch(200))], {"one": Removal.STAYS})
+    done = Redriving(store=store).run()
+    assert (done.done, done.changed, done.stays, done.records_done) == (1, 1, 1, 4)
+
+
+def test_of_two_redrives_at_once_one_stops() -> None:
+    """The first to find that what it has handled was removed by the other, which goes on."""
+    given = [KeptBatch(name, batch(100)) for name in ("one", "two")]
+    store = Given(given, {"one": Removal.GONE})
+    redriving = Redriving(store=store)
+    done = redriving.run()
+    assert (done.is_shared, done.done, len(redriving.calls)) == (True, 0, 1)
+    assert store.closed
+
+
+def test_what_is_behind_what_stays_is_counted_and_its_groups_are_named() -> None:
+    """Of 31 there are ten that fail again, and one of another application's; 2 more, that somebody else was given, are hidden."""
+    given = [KeptBatch(str(first), batch(first)) for first in range(10, 30, 2)]
+    foreign = KeptBatch("foreign", batch(300, application="audit"))
+    store = Given([*given, foreign, HeldBack("orders.shard-a", 10)], counts=[Counted(29, 2), Counted(27, 2)])
+    redriving = Redriving(store=store)
+    redriving.bad = {str(first) for first in range(10, 30, 2)}
+    done = redriving.run()
+    assert (done.held_back, done.behind, done.stays) == (("orders.shard-a",), 16, 27)
+    assert redriving.log.lines[-1].fields == {"message_group": "orders.shard-a", "stay": 10}

@@ -44,7 +44,7 @@ class SideBySide:
         self.world.table.disturb = self.watch
 
     def handle(self, batch: Batch) -> None:
-        keys = {record.partition_key for record in batch.records}
+        keys = {record.order_key for record in batch.records}
         self.broken += [f"{key} is in two calls at once" for key in keys if self.busy[key]]
         self.busy.update(keys)
         self.at_once += 1
@@ -55,9 +55,9 @@ class SideBySide:
         if any(record.data in self.poison for record in batch.records):
             raise ValueError("poison")
         for record in batch.records:
-            if int(record.data) <= self.last[record.partition_key]:
-                self.broken.append(f"{record.data!r} comes after {self.last[record.partition_key]}")
-            self.last[record.partition_key] = int(record.data)
+            if int(record.data) <= self.last[record.order_key]:
+                self.broken.append(f"{record.data!r} comes after {self.last[record.order_key]}")
+            self.last[record.order_key] = int(record.data)
         self.done += batch.records
 
     def watch(self, write: LeaseWrite, apply: Any) -> Result:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from sublet.decisions.read_position import IteratorType
 from sublet.decisions.window import Outcome
-from sublet.errors import LeaseTableUnavailable
+from sublet.engine.strays import Strays
+from sublet.errors import LeaseTableUnavailable, StreamAccessDenied
 from sublet.metric_names import Metric
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, Checkpoint
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.protocol.records import StreamRecord
+from sublet.protocol.stream_info import RecordDistribution
 from sublet.settings import HashRangeFilter, StartKind, StartPosition
 
 from tests.doubles.engine_world import (
@@ -145,6 +148,69 @@ def test_an_aggregate_out_of_the_shards_hash_range_is_dropped_and_counted_and_th
     assert report.dropped_out_of_range == 1
     assert world.metrics.values(Metric.RECORDS_DROPPED_OUT_OF_RANGE) == [1]
     assert world.table.lease().checkpoint == Checkpoint(number)
+
+
+def stray(world: EngineWorld) -> str:
+    return world.shards.put("k", aggregate([("key", str(2**128 - 1), b"elsewhere")]), 0)
+
+
+def test_an_aggregate_that_the_stream_itself_has_placed_is_delivered() -> None:
+    """KCL drops it, silently, and nobody sends it again."""
+    world = EngineWorld(shards=2)
+    stray(world)
+    world.shards.distribution = RecordDistribution.AUTO
+    assert only(world.window(world.item(SHARD))).dropped_out_of_range == 0
+    assert world.handler.data() == [b"elsewhere"]
+
+
+def test_what_was_placed_before_the_stream_was_switched_back_is_delivered_for_a_retention() -> None:
+    """The lease manager remembers that it has seen AUTO, and tells the workers that it sends."""
+    world = EngineWorld(shards=2)
+    world.shards.distribution = RecordDistribution.AUTO
+    world.manager().tick()
+    stray(world)
+    world.shards.distribution = RecordDistribution.USER_PARTITION_KEY
+    world.clock.advance(HOUR)
+    [item] = [item for tick in (world.manager().tick(),) for item in tick.dispatched]
+    assert item.auto_seen_at is not None
+    world.window(item)
+    assert world.handler.data() == [b"elsewhere"]
+    world.clock.advance(25 * HOUR)
+    world.shards.trim(world.clock.now())
+    stray(world)
+    for item in world.manager().tick().dispatched:
+        world.window(item)
+    assert world.handler.data() == [b"elsewhere"]
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_where_it_is_not_known_who_places_records_nothing_is_dropped(refused: bool) -> None:
+    world = EngineWorld(shards=2)
+
+    def denied() -> None:
+        if refused:
+            raise StreamAccessDenied("kinesis:DescribeStreamSummary")
+
+    world.stream.disturb_identity = denied
+    world.shards.distribution = RecordDistribution.USER_PARTITION_KEY if refused else None
+    stray(world)
+    world.window(world.item(SHARD))
+    assert world.handler.data() == [b"elsewhere"]
+    assert "aggregates out of their shard's hash key range are kept" in world.log.messages("warning")
+
+
+def test_strays_without_end_are_asked_about_ever_more_seldom() -> None:
+    """An account may describe its streams 20 times a second, all together."""
+    world = EngineWorld(shards=2)
+    asked: list[datetime] = []
+    world.stream.disturb_identity = lambda: asked.append(world.clock.now())
+    strays = Strays(world.ports)
+    for _ in range(3600):
+        strays.may_drop(StreamRecord("1", b"", "k", world.clock.now()))
+        world.clock.advance(timedelta(seconds=1))
+    assert len(asked) <= 20
+    world.clock.advance(HOUR)
+    assert strays.may_drop(StreamRecord("1", b"", "k", world.clock.now()))
 
 
 def test_without_the_filter_an_aggregate_out_of_range_is_delivered() -> None:

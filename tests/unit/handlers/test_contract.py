@@ -8,6 +8,8 @@ import gc
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from multiprocessing.pool import ThreadPool
 from typing import Any
 
 import pytest
@@ -56,6 +58,25 @@ async def leaves_a_task(batch: object) -> object:
 
 def leaves_a_future(_: object) -> object:
     return Future[None]()
+
+
+async def one_by_one(batch: Any) -> object:
+    return [handle_async(record) for record in batch.records]
+
+
+POOL = ThreadPool(1)
+
+
+@contextmanager
+def under_contextmanager(batch: object) -> Iterator[None]:
+    SEEN.append(batch)
+    yield
+
+
+@asynccontextmanager
+async def under_asynccontextmanager(batch: object) -> AsyncIterator[None]:
+    SEEN.append(batch)
+    yield
 
 
 def decorated(function: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -110,6 +131,17 @@ def test_what_is_seen_to_be_a_generator_is_refused_before_it_is_called(handler: 
         (forgets_to_await, "a value of type coroutine, whose work nobody waits for: await it"),
         (leaves_a_task, "a value of type Task, whose work nobody waits for: await it"),
         (leaves_a_future, r"a value of type Future, whose work nobody waits for: .* its result\(\)"),
+        (one_by_one, "a value of type coroutine in a value of type list, whose work nobody waits for"),
+        (lambda batch: [handle_async(batch)], "a value of type coroutine in a value of type list, whose"),
+        (lambda _: (None, Future()), r"a value of type Future in a value of type tuple, .* its result\(\)"),
+        (lambda batch: {"stored": handle_async(batch)}, "a value of type coroutine in a value of type dict"),
+        (lambda batch: POOL.map_async(print, batch.records), r"MapResult, .*: ask it for get\(\)"),
+        (
+            lambda batch: [POOL.apply_async(print, (batch,))],
+            r"ApplyResult in .* list, .*: ask it for get\(\)",
+        ),
+        (under_contextmanager, "of which nothing has run: remove @contextmanager"),
+        (under_asynccontextmanager, "of which nothing has run: remove @contextmanager"),
         (lambda _: {"batchItemFailures": []}, "call batch.checkpoint"),
         (lambda _: {"batchItemFailures": [{"itemIdentifier": "1"}]}, "call batch.checkpoint"),
     ],
@@ -152,6 +184,13 @@ def test_any_other_value_is_warned_about_without_being_shown() -> None:
     with pytest.warns(UserWarning, match="a value of type dict, which is ignored") as told:
         handler.handle(BATCH)
     assert "payload" not in str(told[0].message)
+
+
+def test_filters_that_make_errors_of_warnings_fail_no_batch() -> None:
+    """As `python -W error` does, or a handler's own module: the batch would come again for ever."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        handler_of(lambda _: 7).handle(BATCH)
 
 
 def test_once() -> None:

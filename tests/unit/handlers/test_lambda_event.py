@@ -359,3 +359,10 @@ def test_what_it_reports_means_nothing_where_it_is_told_so() -> None:
     )
     assert calls == [[b"a", b"b"]]
     assert done.retries == 0
+
+
+@pytest.mark.parametrize("is_redrive", [False, True])
+def test_its_context_tells_of_a_redrive(is_redrive: bool) -> None:
+    function = Function()
+    handler_of(function, LAMBDA).handle(batch([b"a"], is_redrive=is_redrive))
+    assert function.contexts[0].is_redrive is is_redrive

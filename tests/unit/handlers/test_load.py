@@ -131,11 +131,11 @@ def lease_releasing(shard_id): audit.calls.append("the module's")
             "def handle(batch): ...\ndef __getattr__(name):\n    raise OSError('no disk')",
             "looking for its lease functions raised OSError: no disk",
         ),
-        ("orders:handle", "handle = 5", "orders.handle is a int, not a function"),
+        ("orders:handle", "handle = 5", "orders.handle is of type int, and no function"),
         (
             "orders:handle",
             "def handle(b): pass\nlease_lost = 'x'",
-            "orders.lease_lost is a str, not a function",
+            "orders.lease_lost is of type str, and no function",
         ),
         ("orders:handle", "class handle:\n    def __init__(self, batch): pass", "orders.handle is a class"),
         (
@@ -165,6 +165,39 @@ def test_what_cannot_be_loaded_says_why_in_one_sentence(
     assert sentence in said
     assert repr(reference) in said
     assert "\n" not in said.split(": importing", maxsplit=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("sources", "place"),
+    [
+        ({"orders": "import os\n\nos.environ['NOT_SET']"}, "KeyError: 'NOT_SET' ({}/orders.py, line 3)"),
+        ({"orders": "import nowhere"}, "imports nowhere, which is not installed ({}/orders.py, line 1)"),
+        ({"orders": "x = 1\ndef handle(batch:"}, "SyntaxError: '(' was never closed ({}/orders.py, line 2)"),
+        ({"orders": "\nimport shop", "shop": "\n\n1 / 0"}, "division by zero ({}/shop.py, line 3)"),
+        ({"orders": "import json\njson.loads('x')"}, "char 0) ({}/orders.py, line 2)"),
+        (
+            {"orders": "def __getattr__(name):\n    raise OSError('no disk')"},
+            "no disk ({}/orders.py, line 2)",
+        ),
+    ],
+)
+def test_a_failed_import_names_the_file_and_the_line(
+    module: Write, tmp_path: Path, sources: dict[str, str], place: str
+) -> None:
+    """Of the user's own code, wherever below it the exception came from."""
+    module(**sources)
+    with pytest.raises(HandlerNotLoadable) as refused:
+        load_handler("orders:handle")
+    assert str(refused.value).endswith(place.format(tmp_path))
+
+
+def test_a_file_below_the_working_directory_is_named_from_there(
+    module: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module(shop__in____init__="", shop__in__orders="1 / 0")
+    with pytest.raises(HandlerNotLoadable, match=r"\(shop/orders\.py, line 1\)$"):
+        load_handler("shop.orders:handle")
 
 
 def test_a_handler_is_a_function_an_object_a_module_or_a_reference(module: Write) -> None:

@@ -18,6 +18,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.settings import HandlerContract, Mode, Settings
 from sublet.testing import MemoryConsumer
+from sublet.testing import batches as made
 
 from tests.doubles.engine_world import MINUTE, NO_WAITING, SHARD, EngineWorld, only
 
@@ -444,3 +445,23 @@ def test_a_processor_of_version_1_that_does_not_say_so_is_told_to() -> None:
         handler_of(type("InText", (FirstUnstated,), {"version": "1"}), settings)
     handler_of(type("Stated", (FirstUnstated,), {"version": 1}), settings)
     handler_of(Second, settings)
+
+
+@pytest.mark.parametrize("is_redrive", [False, True])
+def test_its_input_tells_of_a_redrive(is_redrive: bool) -> None:
+    told: list[bool] = []
+
+    class Processor:
+        version = 3
+
+        def initialize(self, _: Any) -> None: ...
+
+        def process_records(self, given: Any) -> None:
+            told.append(given.is_redrive)
+
+        def lease_lost(self, _: Any) -> None: ...
+
+    handler = handler_of(Processor, KCL)
+    handler.lease_acquired(made.SHARD, TRIM_HORIZON)
+    handler.handle(made.batch([b"a"], is_redrive=is_redrive))
+    assert told == [is_redrive]

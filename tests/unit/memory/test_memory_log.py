@@ -6,9 +6,12 @@ import pytest
 from sublet.aws.log import PowertoolsLog
 from sublet.memory import MemoryLog
 from sublet.ports import Log
+from sublet.system.python_log import PythonLog
 
 
-@pytest.mark.parametrize("log", [MemoryLog(), PowertoolsLog("test")], ids=["memory", "powertools"])
+@pytest.mark.parametrize(
+    "log", [MemoryLog(), PowertoolsLog("test"), PythonLog("test")], ids=["memory", "powertools", "python"]
+)
 @pytest.mark.parametrize("name", ["name", "message", "module", "process", "exc_info"])
 def test_a_field_of_a_reserved_name_is_refused(log: Log, name: str) -> None:
     with pytest.raises((KeyError, TypeError)):

@@ -73,7 +73,7 @@ def named(*cases: tuple[Any, ...]) -> list[Any]:
     return [pytest.param(*values, id=because) for *values, because in cases]
 
 
-Found = list[tuple[bytes, str, str | None, int]]
+Found = list[tuple[bytes, str | None, str | None, int]]
 
 
 def user_records(data: bytes, hash_key_range: HashKeyRange | None = FULL_RANGE) -> Found:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from sublet.errors import DestinationRefused
 from sublet.handlers.kinesis_event import identifier
+from sublet.protocol import failure_document_read
 from sublet.protocol.failure_document import (
     NOT_KEPT,
     Failure,
@@ -17,8 +19,9 @@ from sublet.protocol.failure_document import (
     messages,
     object_bytes,
     object_key,
+    place_of_key,
 )
-from sublet.protocol.failure_document_read import NotADocument, batch_of_message, batch_of_object
+from sublet.protocol.failure_document_read import LINE_MAX, NotADocument, batch_of_message, batch_of_object
 from sublet.protocol.records import StreamRecord, UserRecord
 
 AT = datetime(2026, 1, 31, 8, 0, 0, 123000, tzinfo=UTC)
@@ -136,9 +139,41 @@ def test_an_object_is_gzipped_json_lines_and_is_read_back() -> None:
 
 def test_an_object_is_named_by_its_records_positions() -> None:
     again = replace(batch(), at=AT.replace(year=2027), holder="another", attempts=7)
-    assert object_key(again, "given-up/") == object_key(batch(), "given-up")
-    assert object_key(batch(), "given-up") == "given-up/orders/shardId-000000000000/101-0.jsonl.gz"
-    assert object_key(batch(record(102, sub=3)), "") == "orders/shardId-000000000000/102-3.jsonl.gz"
+    key = object_key(batch(), "given-up")
+    assert object_key(again, "given-up/") == key
+    assert key == f"given-up/orders/shardId-000000000000/101-0-{batch().identity}.jsonl.gz"
+    assert object_key(batch(record(102, sub=3)), "").startswith("orders/shardId-000000000000/102-3-")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        batch(record(101), record(103), record(104)),
+        batch(record(101), record(102, sub=4), record(104)),
+        batch(record(101), record(102, sub=3)),
+        batch(record(101), record(102), record(104)),
+        replace(batch(), shard_id="shardId-000000000001"),
+        replace(batch(), application="audit"),
+    ],
+)
+def test_batches_that_begin_alike_and_hold_other_records_are_not_the_same(other: SetAsideBatch) -> None:
+    """Whichever is kept, or known to have come before, must not stand for the other."""
+    assert other.identity != batch().identity
+    assert object_key(other, "") != object_key(batch(), "")
+    assert messages(other)[0].identity != messages(batch())[0].identity
+
+
+def test_a_whole_aggregate_is_not_the_user_record_at_its_place() -> None:
+    """Which it is depends on the setting `deaggregate`, that may change from one deployment to the next."""
+    plain = batch(record(102))
+    assert plain.identity != batch(record(102, sub=0)).identity
+
+
+def test_the_names_of_every_version_are_put_in_order() -> None:
+    folder = "given-up/orders/shardId-000000000000"
+    named = [object_key(batch(record(number)), "given-up") for number in (9, 100)]
+    older, report, odd = (f"{folder}/{name}.jsonl.gz" for name in ("20-0", "report", "7-0-not_hex"))
+    assert sorted([older, *named, report, odd], key=place_of_key) == [report, odd, named[0], older, named[1]]
 
 
 def test_records_that_do_not_fit_one_message_go_into_several_in_order() -> None:
@@ -153,7 +188,7 @@ def test_records_that_do_not_fit_one_message_go_into_several_in_order() -> None:
     for part, document in zip(read, (json.loads(part.body) for part in parts), strict=True):
         assert document["KinesisBatchInfo"]["startSequenceNumber"] == part.records[0].sequence_number
         assert document["KinesisBatchInfo"]["batchSize"] == len(part.records)
-    assert len({part.positions for part in parts}) == len(parts)
+    assert len({part.identity for part in parts}) == len(parts)
 
 
 def test_a_record_larger_than_a_message_is_refused() -> None:
@@ -201,4 +236,79 @@ def test_what_is_no_document_of_ours_is_refused(body: str) -> None:
 )
 def test_what_is_no_object_of_ours_is_refused(data: bytes) -> None:
     with pytest.raises(NotADocument):
+        batch_of_object(data)
+
+
+@pytest.mark.parametrize(
+    ("path", "odd"),
+    [
+        (("KinesisBatchInfo", "shardId"), "../../home/user/.ssh/authorized_keys"),
+        (("KinesisBatchInfo", "shardId"), ".."),
+        (("KinesisBatchInfo", "shardId"), "."),
+        (("KinesisBatchInfo", "shardId"), "shardId-000000000000\n"),
+        (("KinesisBatchInfo", "shardId"), "shardId-000000000000\x00"),
+        (("KinesisBatchInfo", "shardId"), ""),
+        (("KinesisBatchInfo", "streamArn"), "arn:aws:kinesis:eu-west-1:123456789012:stream/.."),
+        (("KinesisBatchInfo", "streamArn"), "arn:aws:kinesis:eu-west-1:123456789012:stream/../x"),
+        (("sublet", "stream"), "../orders"),
+        (("sublet", "application"), "orders/../audit"),
+        (("sublet", "attempts"), -1),
+        (("sublet", "records", 0, "sequenceNumber"), "007"),
+        (("sublet", "records", 0, "sequenceNumber"), "٧"),
+        (("sublet", "records", 0, "sequenceNumber"), "LATEST"),
+        (("sublet", "records", 0, "subSequenceNumber"), 2**64),
+        (("sublet", "records", 0, "explicitHashKey"), "-1"),
+        (("sublet", "records", 0, "partitionKey"), "\ud800"),
+        (("sublet", "records", 0, "approximateArrivalTimestamp"), "0001-01-01T00:00:00Z"),
+        (("requestContext", "condition"), "a\nb"),
+    ],
+)
+def test_a_field_that_has_not_the_form_that_kinesis_gives_it_is_refused(
+    path: tuple[str | int, ...], odd: object
+) -> None:
+    """A handler makes a file's name of a shard's id, and a key of its table of a sequence number."""
+    document = json.loads(messages(batch())[0].body)
+    *above, last = path
+    inside = document
+    for key in above:
+        inside = inside[key]
+    assert last in inside
+    inside[last] = odd
+    with pytest.raises(NotADocument):
+        batch_of_message(json.dumps(document))
+
+
+@pytest.mark.parametrize("places", [(101, 101), (102, 101), (9, 100, 20)])
+def test_records_that_are_not_in_their_shard_s_order_are_refused(places: tuple[int, ...]) -> None:
+    with pytest.raises(NotADocument, match="does not come after"):
+        batch_of_message(messages(batch(*map(record, places)))[0].body)
+
+
+@pytest.mark.parametrize("name", ["a", "shardId-000000000000", ".orders", "a..b", "x" * 128])
+def test_a_name_that_kinesis_may_give_is_read(name: str) -> None:
+    given = replace(batch(), shard_id=name, stream=name, application="orders")
+    assert batch_of_object(object_bytes(given)) == given
+
+
+def test_an_object_that_unpacks_to_gigabytes_is_refused_before_it_is_unpacked() -> None:
+    bomb = gzip.compress(bytes(2**20)) * 400
+    tracemalloc.start()
+    try:
+        with pytest.raises(NotADocument, match=r"its [0-9,]+ bytes unpack to more than a batch"):
+            batch_of_object(bomb)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * LINE_MAX
+
+
+def test_nor_may_many_lines_be_gigabytes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = object_bytes(batch(record(1, b"x" * 3_000), record(2, b"x" * 3_000)))
+    assert batch_of_object(data).records
+    monkeypatch.setattr(failure_document_read, "EXPANDED_MAX", 5_000)
+    with pytest.raises(NotADocument, match="unpack to more than a batch"):
+        batch_of_object(data)
+    monkeypatch.undo()
+    monkeypatch.setattr(failure_document_read, "RECORDS_MAX", 1)
+    with pytest.raises(NotADocument, match="more than 1 records"):
         batch_of_object(data)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, Checkpoint
-from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow, Tried
-from sublet.protocol.lease_row import decode_row, encode_row
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import (
+    AttributeValue,
+    Lease,
+    LeaseScan,
+    MalformedRow,
+    Position,
+    Quiet,
+    Tried,
+)
+from sublet.protocol.lease_row import bytes_of, decode_row, encode_row
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX
 from sublet.protocol.table_scan import scan_of
 
@@ -121,6 +129,7 @@ def test_a_lease_that_starts_at_a_moment_says_so_to_kcl_rust_too() -> None:
         ("3@50:2..61:7", 3, Tried(Checkpoint("61", 7))),
         ("3@50:2..61", 3, Tried(Checkpoint("61"))),
         ("3@50:2..61/4", 3, Tried(Checkpoint("61"), lanes=4)),
+        ("0@50:2..61", 0, Tried(Checkpoint("61"))),  # narrowed down so far
         ("3@50:2", 3, None),  # as an earlier version has it
         ("3@50..61", 0, None),  # of another checkpoint
         ("3@50:2..", 0, None),
@@ -131,16 +140,72 @@ def test_attempts_say_of_what_they_are(text: str, attempts: int, tried: Tried | 
     row = {**encode_row(Lease("k", Checkpoint("50", 2))), "subletAttempts": {"S": text}}
     lease = lease_of(row)
     assert (lease.attempts, lease.tried) == (attempts, tried)
-    assert encode_row(lease).get("subletAttempts") == ({"S": text} if attempts else None)
+    assert encode_row(lease).get("subletAttempts") == ({"S": text} if attempts or tried else None)
+
+
+AT_8 = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
+AT_9 = AT_8 + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "lease", "until"),
+    [
+        ("1769850000000@50:2", Lease("k", Checkpoint("50", 2)), AT_9),
+        ("1769850000000@50", Lease("k", Checkpoint("50")), AT_9),
+        ("1769850000000@TRIM_HORIZON", Lease("k", TRIM_HORIZON), AT_9),
+        ("1769850000000@LATEST/1769846400000", Lease("k", LATEST, start_at=AT_8), AT_9),
+        # moved by somebody who knows nothing of it:
+        ("1769850000000@50:2", Lease("k", Checkpoint("50", 1)), None),
+        ("1769850000000@50", Lease("k", Checkpoint("49")), None),
+        ("1769850000000@50", Lease("k", TRIM_HORIZON), None),
+        ("1769850000000@LATEST/1769846400000", Lease("k", LATEST, start_at=AT_9), None),
+        ("1769850000000@LATEST", Lease("k", LATEST, start_at=AT_8), None),
+        ("1769850000000@LATEST/1769846400000", Lease("k", AT_TIMESTAMP, start_at=AT_8), None),
+    ],
+)
+def test_a_shard_is_known_to_be_quiet_behind_the_very_position_that_is_named(
+    text: str, lease: Lease, until: datetime | None
+) -> None:
+    row = {**encode_row(lease), "subletQuietUntil": {"S": text}}
+    assert lease_of(row).quiet_until == until
+    assert encode_row(lease_of(row)) == row
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"S": ""}, {"S": "1769850000000"}, {"S": "@50"}, {"S": "soon@50"}, {"S": "1769850000000@x"}, {"S": "-1@50"},
+        {"S": "1769850000000@50:x"}, {"S": "1769850000000@50/"}, {"S": f"{10**15}@50"}, {"N": "5"}, {"NULL": True},
+    ],
+)  # fmt: skip
+def test_what_nobody_of_us_wrote_says_nothing_of_quiet(value: AttributeValue) -> None:
+    row = {**encode_row(Lease("k", Checkpoint("50"))), "subletQuietUntil": value}
+    assert lease_of(row).quiet is None
+
+
+def test_a_row_with_all_that_is_ours_is_one_write_unit() -> None:
+    """A kilobyte, names and values; numbers count half. Two parents and two children, and a KCL 3.x handoff under way."""
+    long = Checkpoint("4" * 56, 10_000)
+    shards = frozenset(f"shardId-{n:012}" for n in range(2))
+    row = encode_row(
+        Lease(
+            "shardId-000000000000", long, 10**9, "orders-lambda-12", 3, shards, shards, FULL_RANGE, AT_8, AT_8,
+            Quiet(AT_9, Position(long)), f"{'0' * 36}/{'0' * 36}", 10**9, 9, 99, Tried(long, 10),
+            checkpoint_owner="orders-lambda-13", pending_checkpoint=long, pending_checkpoint_state=b"",
+        )
+    )  # fmt: skip
+    assert bytes_of(row) < 1024
 
 
 def test_our_own_attributes() -> None:
     at = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
-    lease = Lease("k", SHARD_END, start_at=at, caught_up_at=at, holder="item/attempt")
+    quiet = Quiet(at, Position(SHARD_END))
+    lease = Lease("k", SHARD_END, start_at=at, caught_up_at=at, quiet=quiet, holder="item/attempt")
     row = encode_row(lease)
     assert {name: value for name, value in row.items() if name.startswith("sublet")} == {
         "subletStartAt": {"N": "1769846400000"},
         "subletCaughtUpAt": {"N": "1769846400000"},
+        "subletQuietUntil": {"S": "1769846400000@SHARD_END"},
         "subletHolder": {"S": "item/attempt"},
     }
     assert decode_row(row) == lease

@@ -224,6 +224,42 @@ def test_ctrl_c_is_no_gentle_leave_and_who_has_ended_is_not_ended_late() -> None
     assert ended == []
 
 
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_forked_child_takes_signals_as_if_nothing_had_been_set(number: signal.Signals) -> None:
+    """Or multiprocessing.Pool, which ends its forked workers by SIGTERM, waits for them for ever."""
+    tasks = ThreadTasks()
+    signal.signal(number, signal.SIG_DFL)
+    told = stops(tasks)
+    stop_at_signals(told, 110 * SECOND, tasks)
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), number)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == number
+    os.kill(os.getpid(), number)
+    assert told.leaving.is_set() or told.stop.is_set(), "its parent takes them as before"
+    told.is_over.set()
+
+
+@pytest.mark.usefixtures("handlers")
+def test_what_the_program_sets_meanwhile_stays_in_its_forks_and_afterwards() -> None:
+    own: list[int] = []
+    tasks = ThreadTasks()
+    put_back = stop_at_signals(stops(tasks), 110 * SECOND, tasks)
+    signal.signal(signal.SIGTERM, lambda number, _: own.append(number))
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os._exit(len(own))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    put_back()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert own == [signal.SIGTERM]
+
+
 def test_what_is_said_where_nothing_was_held() -> None:
     assert told_at_the_end("a second SIGINT", []).endswith("SIGINT; no lease was held\n")
 

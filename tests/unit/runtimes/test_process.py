@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.read_position import ReadPosition
+from sublet.engine.probing import PROBE_LIMIT
 from sublet.errors import LeaseTableUnavailable, ProcessSpent, StreamNotFound, WorkerIdInUse
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
@@ -22,7 +23,7 @@ from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
-from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import StreamDescription
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Mode, Settings, StartPosition
 from sublet.system.threads import ThreadTasks
@@ -61,7 +62,7 @@ class OddTable:
 
 @dataclass
 class OddStream:
-    """A stream whose polls raise each of `faults` first, but those of a tick, which asks for one record."""
+    """A stream whose polls raise each of `faults` first, but those of a tick, which asks for few records."""
 
     faults: list[Exception]
     real: MemoryStream
@@ -69,8 +70,8 @@ class OddStream:
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         return self.real.list_shards(at)
 
-    def identity(self) -> StreamIdentity:
-        return self.real.identity()
+    def describe(self) -> StreamDescription:
+        return self.real.describe()
 
     def has_shard(self, shard_id: str) -> bool:
         return self.real.has_shard(shard_id)
@@ -85,7 +86,7 @@ class OddStream:
         return self.real.open(shard_id, position)
 
     def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
-        if self.faults and limit > 1:
+        if self.faults and limit > PROBE_LIMIT:
             raise self.faults.pop(0)
         return self.real.poll(iterator, limit)
 

@@ -153,6 +153,23 @@ def test_a_report_has_the_shape_that_the_choice_reads() -> None:
         assert {name: value for name, value in lease.items() if value is not None} == wanted
 
 
+def test_the_longest_report_fits_into_what_a_state_may_hold() -> None:
+    """Step Functions ends an execution over 256 KiB in a way that no Catch sees."""
+    keys = [f"shardId-{n:012}" for n in range(200)]
+    claims = tuple(Claim(key, "w" * 100, 10**9, ClaimReason.EXPIRED) for key in keys)
+    item = WorkerItem("9f86d081884c7d65", "w" * 100, claims, 40)
+    fault = "the service said: " + 'ünicode "quotes" ' * 1_000
+    leases = tuple(
+        LeaseReport(
+            key, Outcome.SERVICE_FAILED, None, f"{10**56}:{10**6}", 10**7, 10**9, 10**12, 10**9, 10**6, 10**6, 3, fault
+        )
+        for key in keys
+    )  # fmt: skip
+    said = json.dumps(serverless.report_to_json(WindowReport(Next.PROMPT, item, leases)))
+    assert len(said) < 256 * 1024
+    assert "the service said: " in said
+
+
 def test_a_real_windows_report_goes_through_json_and_back_into_the_next_window() -> None:
     world = EngineWorld(CONTINUOUS, shards=2)
     world.put("a")

@@ -182,7 +182,9 @@ def test_a_second_go_tells_its_own_and_the_consumer_all() -> None:
 
 @pytest.mark.parametrize("given", ["text", 5, ("key", "text"), (b"key", b"data"), ("key", b"data", 1)])
 def test_what_is_no_record_is_told(given: Any) -> None:
-    with pytest.raises(TypeError, match=r"record 1 is a .*: give bytes, or a tuple of a str and bytes"):
+    with pytest.raises(
+        TypeError, match=r"record 1 is of type .*: give bytes, or a tuple of a str \(or None\) and bytes"
+    ):
         consume(print, [b"fine", given])
 
 
@@ -234,3 +236,42 @@ def test_nothing_comes_twice_in_a_second_go() -> None:
     consumer.put(b"b")
     assert len(consumer.consume(handler).batches) == 1
     assert handler.data == [b"a", b"b"]
+
+
+def test_what_is_set_aside_is_redriven() -> None:
+    """By a handler that can do some of it by now."""
+    bad = {b"b", b"d"}
+    handled: list[tuple[bytes, bool]] = []
+
+    def handle(batch: Batch) -> None:
+        if bad & {record.data for record in batch.records}:
+            raise ValueError("bad")
+        handled.extend((record.data, batch.is_redrive) for record in batch.records)
+
+    consumer = MemoryConsumer(
+        maximum_retry_attempts=0, batch_size=1, on_failure="arn:aws:sqs:eu-west-1:123456789012:given-up"
+    )
+    consumer.put(b"a", b"b", b"c", b"d")
+    assert len(consumer.consume(handle).set_aside) == 2
+    bad.remove(b"b")
+    done = consumer.redrive(handle)
+    assert (done.done, done.failed) == (1, 1)
+    bad.clear()
+    assert consumer.redrive(handle).done == 1
+    assert handled == [(b"a", False), (b"c", False), (b"b", True), (b"d", True)]
+
+
+def test_a_call_may_say_its_handler_s_contract() -> None:
+    """As the error asks for it that a handler of another contract raises."""
+    seen: list[str] = []
+
+    def of_a_mapping(event: dict[str, Any], context: object) -> None:
+        del context
+        seen.extend(record["kinesis"]["partitionKey"] for record in event["Records"])
+
+    consumer = MemoryConsumer(shards=1)
+    consumer.put(("a", b"1"))
+    with pytest.raises(HandlerNotLoadable, match="set handler_contract=lambda_event"):
+        consumer.consume(of_a_mapping)
+    consumer.consume(of_a_mapping, handler_contract="lambda_event")
+    assert seen == ["a"]

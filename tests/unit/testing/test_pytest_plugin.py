@@ -36,6 +36,30 @@ def test_a_users_test_finds_the_fixture(tmp_path: Path) -> None:
     assert "1 passed" in done, done
 
 
+SETTINGS = """
+import pytest
+
+pytestmark = pytest.mark.memory_consumer(handler_contract="lambda_event", handler_attempts=1)
+
+
+@pytest.mark.memory_consumer(shards=3, handler_attempts=2)
+def test_orders(memory_consumer):
+    memory_consumer.put(b"a", b"b")
+    done = memory_consumer.consume(lambda event, context: None)
+    assert len(done.checkpoints) == 3
+    assert memory_consumer.settings.handler_attempts == 2
+"""
+
+
+@pytest.mark.slow
+def test_the_fixture_takes_settings_by_a_marker_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "test_orders.py").write_text(SETTINGS)
+    done = run(
+        "-m", "pytest", "-q", "--strict-markers", "-p", "no:cacheprovider", str(tmp_path), cwd=tmp_path
+    )
+    assert "1 passed" in done, done
+
+
 def test_loading_it_loads_nothing_else() -> None:
     assert run("-c", PROGRAM).strip() == "[]"
 

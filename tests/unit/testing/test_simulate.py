@@ -38,8 +38,8 @@ def test_each_keys_records_come_first_in_the_order_of_their_puts(runs: tuple[Sim
         first: dict[str, list[int]] = defaultdict(list)
         for delivery in run.deliveries:
             number = int(delivery.record.data)
-            if number not in first[delivery.record.partition_key]:
-                first[delivery.record.partition_key].append(number)
+            if number not in first[delivery.record.order_key]:
+                first[delivery.record.order_key].append(number)
         for numbers in first.values():
             assert all(before < after for before, after in pairwise(numbers))
 
@@ -228,7 +228,7 @@ def test_a_lambdas_handler_is_simulated() -> None:
         hard.add(number)
         return {"batchItemFailures": [{"itemIdentifier": last["kinesis"]["sequenceNumber"]}] * is_hard}
 
-    simulate(handler, [6], handler_contract=HandlerContract.LAMBDA_EVENT, check=all_finished)
+    simulate(handler, [6], handler_contract="lambda_event", check=all_finished)
 
 
 def test_a_coroutine_is_simulated_and_its_checkpoint_refused_by_name() -> None:

@@ -1,0 +1,62 @@
+"""The recorder handler where functions run out of the test's reach: it meets the test in a DynamoDB table.
+
+`<pid>-<number>.jsonl` holds the records of one call, `delay` the seconds that each call takes, and `kill` ends the process
+that dawdles and sees it first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import uuid
+from typing import Any
+
+import boto3
+from sublet import Batch
+
+LEDGER = os.environ["LEDGER"]
+LINES_AT_ONCE = 1_000
+"""Some 150 KB: an item may have 400."""
+
+table: Any = boto3.resource("dynamodb").Table(LEDGER)
+
+
+def handle(batch: Batch) -> None:
+    delay = float(_text("delay") or 0)
+    lines = [
+        json.dumps(
+            [
+                time.time_ns(),
+                batch.shard_id,
+                record.sequence_number,
+                record.sub_sequence_number,
+                record.partition_key,
+                record.data.decode(),
+            ]
+        )
+        for record in batch.records
+    ]
+    for start in range(0, len(lines), LINES_AT_ONCE):
+        text = "".join(f"{line}\n" for line in lines[start : start + LINES_AT_ONCE])
+        table.put_item(Item={"name": f"{os.getpid()}-{uuid.uuid4().hex}.jsonl", "text": text})
+    _dawdle(delay)
+
+
+def shard_ended(shard_id: str) -> None:
+    table.put_item(Item={"name": f"ended-{shard_id}", "text": ""})
+
+
+def _dawdle(seconds: float) -> None:
+    over = time.monotonic() + seconds
+    while time.monotonic() < over:
+        if _text("kill") is not None:
+            table.delete_item(Key={"name": "kill"})
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.2)
+
+
+def _text(name: str) -> str | None:
+    found = table.get_item(Key={"name": name}, ConsistentRead=True).get("Item")
+    return None if found is None else found["text"]

@@ -1,0 +1,64 @@
+"""A record that Kinesis refuses: by the stream's own limit where it is that, and else in the service's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sublet import Context, Stream, StreamError, connect
+
+from tests.contract.scripted_service import Json, ScriptedService, error
+
+OVER = bytes(3 * 2**20)
+REFUSED = error("InvalidArgumentException", "record too large")
+
+
+def summary(**told: object) -> Json:
+    return {
+        "StreamDescriptionSummary": {
+            "StreamName": "orders", "StreamARN": "arn:aws:kinesis:us-east-1:123456789012:stream/orders",
+            "StreamStatus": "ACTIVE", "RetentionPeriodHours": 24, "StreamCreationTimestamp": 1.0e9,
+            "OpenShardCount": 1, **told,
+        }
+    }  # fmt: skip
+
+
+def test_what_a_stream_says_of_its_largest_record_is_told_with_the_refusal(service: ScriptedService) -> None:
+    service.will("PutRecord", REFUSED)
+    service.will("DescribeStreamSummary", summary(MaxRecordSizeInKiB=2048))
+    with pytest.raises(StreamError, match=r"3,145,729 bytes: its MaxRecordSizeInKiB is 2,048"):
+        Stream(connect().account, "orders").put("k", OVER)
+
+
+def test_the_limit_is_set_as_kinesis_has_it(service: ScriptedService) -> None:
+    service.will("DescribeStreamSummary", summary(MaxRecordSizeInKiB=None), summary(MaxRecordSizeInKiB=2048))
+    service.will("UpdateMaxRecordSize", {})
+    context = connect()
+    context.update_stream("orders", max_record_kib=2048)
+    (asked,) = service.asked("UpdateMaxRecordSize")
+    assert asked == {
+        "StreamARN": "arn:aws:kinesis:us-east-1:123456789012:stream/orders",
+        "MaxRecordSizeInKiB": 2048,
+    }
+    context.update_stream("orders", max_record_kib=2048)
+    assert len(service.asked("UpdateMaxRecordSize")) == 1
+
+
+def test_an_older_boto3_that_cannot_is_named(
+    service: ScriptedService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.will("DescribeStreamSummary", summary())
+    account: Any = connect().account
+    monkeypatch.delattr(type(account._kinesis), "update_max_record_size")
+    with pytest.raises(StreamError, match=r"take 1\.40\.60 or later"):
+        Context(account).update_stream("orders", max_record_kib=2048)
+
+
+def test_a_refusal_of_something_else_is_the_services_own(service: ScriptedService) -> None:
+    """Also where the stream may not be described: that is not what was asked for."""
+    service.will("PutRecord", REFUSED)
+    service.will("DescribeStreamSummary", summary(MaxRecordSizeInKiB=10_240), error("AccessDeniedException"))
+    stream = Stream(connect().account, "orders")
+    for _ in range(2):
+        with pytest.raises(StreamError, match="record too large"):
+            stream.put("k", OVER)

@@ -1,0 +1,217 @@
+"""A redrive from each store, as the services are: FIFO groups that begin with what fails, two at once, what may not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+from sublet.aws.failure_destinations import SqsDestination
+from sublet.aws.kept_objects import S3Destination
+from sublet.engine.redrive import Redrive, Redriven
+from sublet.handler import Batch
+from sublet.handlers.batch import HandlerFunctions
+from sublet.memory import FakeClock, MemoryLog
+from sublet.ports import Counted, SetAsideStore
+from sublet.protocol.failure_document import SetAsideBatch, object_bytes
+from sublet.settings import Settings
+
+from tests.contract.test_failure_destination import batch
+from tests.doubles.s3_model import S3Model, client_of
+from tests.doubles.sqs_model import SqsModel
+
+SETTINGS = Settings(application="orders", stream="events", handler="orders:handle")
+QUEUE = "arn:aws:sqs:us-east-1:123456789012:given-up"
+SHARDS = [f"shardId-00000000000{n}" for n in range(3)]
+
+
+@dataclass
+class Redriving:
+    """`takes`: seconds of each call."""
+
+    store: SetAsideStore
+    clock: FakeClock = field(default_factory=FakeClock)
+    takes: float = 0
+    fails: Collection[str] = ()
+    handled: list[str] = field(default_factory=list)
+    log: MemoryLog = field(default_factory=MemoryLog)
+    before_each: Callable[[], None] = lambda: None
+
+    def handle(self, given: Batch) -> None:
+        self.before_each()
+        self.clock.advance(timedelta(seconds=self.takes))
+        numbers = [record.sequence_number for record in given.records]
+        if set(numbers) & set(self.fails):
+            raise ValueError("still bad")
+        self.handled += numbers
+
+    def run(self) -> Redriven:
+        return Redrive(self.store, HandlerFunctions(self.handle), SETTINGS, self.clock, self.log).run()
+
+
+def queue_of(
+    *kept: SetAsideBatch, fifo: bool = True, seed: int = 0, clock: FakeClock | None = None
+) -> tuple[SqsModel, Redriving]:
+    clock = clock or FakeClock()
+    model = SqsModel(QUEUE + (".fifo" if fifo else ""), clock.now, Random(seed))
+    destination = SqsDestination(client_of(model), model.arn)
+    for each in kept:
+        destination.put(each)
+    return model, Redriving(destination, clock)
+
+
+def alone(numbers: Collection[int], shard: str = SHARDS[0]) -> list[SetAsideBatch]:
+    return [batch(number, 1, shard) for number in numbers]
+
+
+@pytest.mark.parametrize("failing", [3, 9])
+def test_fewer_than_ten_that_fail_let_the_others_of_their_group_pass(failing: int) -> None:
+    model, redriving = queue_of(*alone(range(30)))
+    redriving.fails = {str(number) for number in range(failing)}
+    done = redriving.run()
+    assert (done.done, done.failed, done.held_back, done.behind) == (30 - failing, failing, (), 0)
+    assert redriving.handled == [str(number) for number in range(failing, 30)]
+    assert redriving.store.counted() == Counted(failing), "whatever stays can be had again at once"
+    assert len(model.messages) == failing
+
+
+def test_ten_that_fail_hold_their_group_back_and_are_told() -> None:
+    """So SQS has it. What can be known of those behind is how many there are, in all groups together."""
+    _, redriving = queue_of(*alone(range(30)), *alone(range(100, 130), SHARDS[1]))
+    redriving.fails = {str(number) for number in range(12)}
+    done = redriving.run()
+    assert (done.done, done.failed) == (30, 10), "the other group is done"
+    assert (done.held_back, done.behind, done.stays) == ((f"orders.{SHARDS[0]}",), 20, 30)
+    assert redriving.store.counted() == Counted(30)
+    redriving.fails = ()
+    assert redriving.run().stays == 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_groups_that_share_a_reply_do_not_hold_each_other_back(seed: int) -> None:
+    """SQS fills a reply of ten with the messages of several groups: of one it may give three that stay, and has more."""
+    kept = [each for shard in SHARDS for each in alone(range(25), shard)]
+    _, redriving = queue_of(*kept, seed=seed)
+    redriving.fails = {str(number) for number in range(7)}
+    done = redriving.run()
+    assert (done.done, done.failed, done.held_back) == (3 * 18, 3 * 7, ())
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+def test_whatever_takes_long_is_not_removed_when_somebody_else_has_been_given_it(fifo: bool) -> None:
+    """A call of more than 15 minutes: others can be given the batch by then, and a FIFO queue lets us remove it no more."""
+    _, redriving = queue_of(*alone(range(3)), fifo=fifo)
+    redriving.takes = 16 * 60
+    done = redriving.run()
+    assert sorted(set(redriving.handled)) == ["0", "1", "2"]
+    assert (done.changed > 0) == fifo
+    redriving.takes = 0
+    redriving.run()
+    assert redriving.store.counted() == Counted(0)
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+def test_each_batch_has_its_fifteen_minutes_however_long_it_waited(fifo: bool) -> None:
+    """Those before it took an hour: it was hidden for 15 minutes when it was received."""
+    _, redriving = queue_of(*alone(range(8)), fifo=fifo)
+    redriving.takes = 8 * 60
+    done = redriving.run()
+    assert (done.done, done.changed, done.failed) == (8, 0, 0)
+    assert sorted(redriving.handled) == [str(number) for number in range(8)], "each once"
+
+
+@pytest.mark.parametrize("ignores_conditions", [False, True])
+def test_an_object_that_was_overwritten_meanwhile_is_not_removed(ignores_conditions: bool) -> None:
+    """By another version, which names it by its first position alone. Where conditions are ignored, by this one."""
+    model = S3Model(ignores_conditions=ignores_conditions)
+    store = S3Destination(client_of(model), "given-up", "")
+    redriving = Redriving(store)
+    key = f"orders/{SHARDS[0]}/100-0.jsonl.gz"
+    model.put_object(Key=key, Body=object_bytes(batch(100, 3)))
+    store.put(batch(100, 3))
+
+    def another_sets_more_aside() -> None:
+        store.put(replace(batch(100, 7), holder="another"))
+        if not ignores_conditions and not redriving.handled:
+            model.put_object(Key=key, Body=object_bytes(batch(100, 7)))
+
+    redriving.before_each = another_sets_more_aside
+    redriving.run()
+    redriving.before_each = lambda: None
+    redriving.run()
+    assert {str(number) for number in range(100, 107)} <= set(redriving.handled)
+    assert model.objects == {}
+
+
+def test_of_two_redrives_of_a_bucket_at_once_one_goes_on() -> None:
+    """Where the service hides nothing, they meet at the first batch that both have read."""
+    model = S3Model()
+    store = S3Destination(client_of(model), "given-up", "")
+    for each in alone(range(20)):
+        store.put(each)
+    first, second = Redriving(store), Redriving(S3Destination(client_of(model), "given-up", ""))
+    others: list[Redriven] = []
+
+    def the_other_begins() -> None:
+        if len(first.handled) == 5 and not others:
+            others.append(second.run())
+
+    first.before_each = the_other_begins
+    done = first.run()
+    assert (others[0].done, others[0].is_shared) == (15, False)
+    assert (done.done, done.is_shared) == (5, True)
+    assert sorted(map(int, first.handled + second.handled)) == sorted([*range(20), 5]), "one batch twice"
+
+
+def test_an_object_that_another_has_removed_since_it_was_listed_is_passed_over() -> None:
+    model = S3Model()
+    store = S3Destination(client_of(model), "given-up", "")
+    for each in alone(range(3)):
+        store.put(each)
+    redriving = Redriving(store)
+    last = max(model.objects)
+    redriving.before_each = lambda: model.objects.pop(last, None) and None
+    done = redriving.run()
+    assert (done.done, done.stays, done.is_shared) == (2, 0, False)
+
+
+def test_what_another_application_has_set_aside_in_the_bucket_need_not_be_readable() -> None:
+    """Nor is it read: whoever may redrive this application is allowed no more than its own folder."""
+    model = S3Model(denied=("aside/audit/",))
+    store = S3Destination(client_of(model), "given-up", "aside")
+    for each in alone(range(3)):
+        store.put(each)
+        store.put(replace(each, application="audit"))
+    redriving = Redriving(store)
+    done = redriving.run()
+    assert (done.done, done.foreign) == (3, 3)
+    assert [line.fields["problem"] for line in redriving.log.lines] == ["of the application audit"]
+
+
+def test_an_object_of_ours_that_cannot_be_read_is_left_alone_and_told() -> None:
+    model = S3Model()
+    store = S3Destination(client_of(model), "given-up", "")
+    for each in alone(range(3)):
+        store.put(each)
+    (denied,) = [key for key in model.objects if "/1-0-" in key]
+    model.denied = (denied,)
+    redriving = Redriving(store)
+    done = redriving.run()
+    assert (done.done, done.foreign) == (2, 1)
+    (line,) = redriving.log.lines
+    assert line.fields["kept_as"] == denied
+    assert "AccessDenied" in str(line.fields["problem"])
+
+
+def test_an_object_too_large_for_a_batch_is_not_even_fetched() -> None:
+    class Large(S3Model):
+        def get_object(self, *, Key: str, **_: object) -> dict[str, Any]:  # noqa: N803 - the client's
+            return {**super().get_object(Key=Key), "ContentLength": 2**40, "Body": None}
+
+    model = Large()
+    store = S3Destination(client_of(model), "given-up", "")
+    store.put(batch(1))
+    assert Redriving(store).run().foreign == 1

@@ -1,0 +1,61 @@
+"""A buffer of the pull API by itself, on a clock that moves when all wait: what is offered, taken and checkpointed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sublet.consumer.buffer import Buffer
+from sublet.consumer.delivery import BufferLimits, Pull
+from sublet.consumer.turn import Delivery
+from sublet.decisions.pull_request import consume_of
+from sublet.handler import Batch
+from sublet.memory import FakeClock
+from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.testing.turn_taking import TurnTaking
+
+MINUTE = timedelta(minutes=1)
+LIMITS = BufferLimits(max_ack_pending=1000, max_bytes=1_000_000, ack_wait=5 * MINUTE)
+
+
+class BufferWorld:
+    """A buffer, with whatever batches are offered by threads that wait for room; and what is checkpointed."""
+
+    def __init__(self, limits: BufferLimits = LIMITS) -> None:
+        self.clock = FakeClock()
+        self.tasks = TurnTaking(self.clock)
+        self.buffer = Buffer(self.clock, self.tasks, limits, lambda _: None)
+        self.checkpointed: dict[str, str] = {}
+
+    def offer(self, shard: str, *data: str) -> None:
+        """Each with its first letter as its key."""
+        self.buffer.open_shard(shard)
+        records = [self._record(number, one) for number, one in enumerate(data)]
+
+        def checkpoint(record: UserRecord) -> bool:
+            self.checkpointed[shard] = record.data.decode()
+            return True
+
+        batch = Batch("orders", shard, records, 0, checkpoint, remaining_time_in_millis=lambda: 1)
+        self.tasks.spawn(lambda: self.buffer.offer(batch))
+
+    def _record(self, number: int, data: str) -> UserRecord:
+        of = StreamRecord(str(number), data.encode(), data[0], self.clock.now())
+        return UserRecord(data.encode(), data[0], 0, of)
+
+    def messages(self, *, acks: bool = False, max_records: int = 500) -> Pull:
+        pull = Pull(consume_of(max_records=max_records), acks=acks)
+        self.buffer.begin(pull)
+        self.tasks.sleep(timedelta(0))  # what is offered is admitted
+        return pull
+
+    def ask(self, pull: Pull) -> Delivery:
+        found = self.buffer.take(pull, None)
+        assert isinstance(found, Delivery)
+        return found
+
+    def rest(self, pull: Pull) -> list[str]:
+        """All that is left, asked for one by one."""
+        found = []
+        while isinstance(one := self.buffer.take(pull, None), Delivery):
+            found.append(one.record.data.decode())
+        return found

@@ -1,0 +1,64 @@
+"""Worlds whose stream places records itself for a while, and back. Aggregates of both kinds are in one shard, and none of those
+that the stream has placed may be dropped."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from sublet.decisions import out_of_range
+from sublet.decisions.out_of_range import Kept
+from sublet.engine import strays
+from sublet.protocol.stream_info import Placement
+from sublet.testing.simulation.run import Result, play
+
+WORLDS = int(os.environ.get("DISTRIBUTION_SEEDS", "12"))
+
+
+def switched(seed: int, *, is_recorded: bool = False) -> Result:
+    return play(seed, is_recorded=is_recorded, switches=Random(seed).choice((1, 2, 3)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_nothing_that_the_stream_has_placed_is_lost() -> None:
+    broken = {seed: found for seed in range(WORLDS) if (found := switched(seed).violation)}
+    assert not broken, broken
+
+
+RULE = out_of_range.why_kept
+
+
+def but(*ignored: Kept) -> Callable[..., Kept | None]:
+    def rule(*known: object) -> Kept | None:
+        why = RULE(*known)  # type: ignore[arg-type]
+        return None if why in ignored else why
+
+    return rule
+
+
+PLANTED: dict[str, tuple[object, str, object]] = {
+    "dropped as KCL does": (strays.Strays, "may_drop", lambda *_: True),
+    "what was AUTO is forgotten": (strays, "why_kept", but(Kept.WAS_AUTO)),
+    "what the lease manager has seen is not passed on": (Placement, "with_auto_seen", lambda known, _: known),
+    "an old description speaks of younger records": (strays, "why_kept", but(Kept.NOT_DESCRIBED)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, attribute, by = PLANTED[name]
+    monkeypatch.setattr(where, attribute, by)
+    for seed in range(60):
+        violation = switched(seed).violation
+        if violation is not None:
+            assert re.search("checkpoint|never|drained|covers", violation), (
+                f"seed {seed} broke otherwise: {violation}"
+            )
+            return
+    pytest.fail(f"nothing noticed in 60 worlds: {name}")

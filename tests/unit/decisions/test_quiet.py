@@ -1,0 +1,119 @@
+"""What pages without records prove, when it is worth a note, and where a shard is opened with one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from sublet.decisions.quiet import ARRIVALS_DIFFER_BY, NOTHING_WALKED, Walked, opening
+from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.memory.clock import BEGINNING
+from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease, Position, Quiet
+from sublet.protocol.records import Page, StreamRecord
+
+NOW = BEGINNING
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+AT_100 = Position(Checkpoint("100"))
+LEASE = Lease("shardId-0", Checkpoint("100"))
+
+
+def empty(behind: timedelta, at: datetime | None = NOW) -> Page:
+    return Page((), 0, behind // timedelta(milliseconds=1), answered_at=at)
+
+
+def full(arrived: datetime, behind: timedelta = HOUR) -> Page:
+    record = StreamRecord("100", b"", "key", arrived)
+    return Page((record,), 0, behind // timedelta(milliseconds=1), answered_at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("because", "pages", "until"),
+    [
+        ("the answer's moment less its lag", [empty(HOUR)], NOW - HOUR),
+        ("at the tip, the answer's moment", [empty(0 * HOUR)], NOW),
+        ("further with each page", [empty(HOUR), empty(30 * MINUTE)], NOW - 30 * MINUTE),
+        ("never back: its iterator had expired", [empty(MINUTE), empty(HOUR)], NOW - MINUTE),
+        ("more may follow a record at once", [full(NOW - HOUR)], None),
+        ("what was proved before was of less", [empty(MINUTE), full(NOW - HOUR)], None),
+        ("our own clock proves nothing", [empty(HOUR, at=None)], None),
+        ("an ended shard is not opened again", [empty(0 * HOUR)._replace(is_shard_end=True)], None),
+    ],
+)
+def test_what_pages_prove(because: str, pages: list[Page], until: datetime | None) -> None:
+    walked = NOTHING_WALKED
+    for page in pages:
+        walked = walked.after(page)
+    assert walked.until == until, because
+
+
+@pytest.mark.parametrize(
+    ("walked", "is_worth_it"),
+    [
+        (NOTHING_WALKED, False),
+        (Walked(None, NOW), True),
+        (Walked(NOW, None), False),
+        (Walked(NOW - ARRIVALS_DIFFER_BY, NOW), False),
+        (Walked(NOW - ARRIVALS_DIFFER_BY - SECOND, NOW), True),
+    ],
+    ids=["nothing", "nothing before", "a record", "a record just before", "a record longer ago"],
+)
+def test_what_is_worth_a_note(walked: Walked, is_worth_it: bool) -> None:
+    """Opened two minutes before a record, a shard would bring what came with it again."""
+    assert walked.quiet(AT_100) == (Quiet(NOW, AT_100) if is_worth_it else None)
+
+
+def quiet(lease: Lease, until: datetime = NOW) -> Lease:
+    return replace(lease, quiet=Quiet(until, lease.position))
+
+
+BY_NUMBER = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, "100")
+PINNED = replace(LEASE, checkpoint=LATEST, start_at=NOW - HOUR)
+
+
+@pytest.mark.parametrize(
+    ("because", "lease", "position"),
+    [
+        ("nothing is known", LEASE, BY_NUMBER),
+        (
+            "two minutes earlier, and only in the shard that gave the number",
+            quiet(LEASE),
+            ReadPosition(IteratorType.AT_TIMESTAMP, "100", NOW - 2 * MINUTE),
+        ),
+        (
+            "it is known of another checkpoint",
+            replace(LEASE, quiet=Quiet(NOW, Position(Checkpoint("99")))),
+            BY_NUMBER,
+        ),
+        (
+            "within the record is another checkpoint",
+            replace(quiet(LEASE), checkpoint=Checkpoint("100", 1)),
+            BY_NUMBER,
+        ),
+        (
+            "never written to",
+            quiet(replace(LEASE, checkpoint=TRIM_HORIZON)),
+            ReadPosition(IteratorType.AT_TIMESTAMP, None, NOW - 2 * MINUTE),
+        ),
+        ("pinned", quiet(PINNED), ReadPosition(IteratorType.AT_TIMESTAMP, None, NOW - 2 * MINUTE)),
+        (
+            "not before the pin",
+            quiet(PINNED, NOW - HOUR + MINUTE),
+            ReadPosition(IteratorType.AT_TIMESTAMP, None, NOW - HOUR),
+        ),
+        (
+            "pinned elsewhere",
+            replace(quiet(PINNED), start_at=NOW - 2 * HOUR),
+            ReadPosition(IteratorType.AT_TIMESTAMP, None, NOW - 2 * HOUR),
+        ),
+        (
+            "at a moment that another row has",
+            replace(quiet(PINNED), checkpoint=AT_TIMESTAMP),
+            ReadPosition(IteratorType.AT_TIMESTAMP, None, NOW - HOUR),
+        ),
+        ("ended", quiet(replace(LEASE, checkpoint=SHARD_END)), None),
+    ],
+)
+def test_where_a_shard_is_opened(because: str, lease: Lease, position: ReadPosition | None) -> None:
+    assert opening(lease) == position, because

@@ -1,0 +1,38 @@
+"""Which name is suggested for one that is not known, and for which none is."""
+
+from __future__ import annotations
+
+import pytest
+from sublet.settings import DEFINITIONS, nearest, unknown
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("batchsize", "batch_size"),
+        ("BatchSize", "batch_size"),
+        ("windw", "window"),
+        ("failover", "failover_time"),
+        ("failover_timeout", "failover_time"),
+        ("starting_position", "start_position"),
+        ("paralelization_factor", "parallelization_factor"),
+        ("maximum_retry_atempts", "maximum_retry_attempts"),
+    ],
+)
+def test_a_slip_finds_what_was_meant(name: str, meant: str) -> None:
+    assert nearest(name, DEFINITIONS) == meant
+
+
+@pytest.mark.parametrize("name", ["tumbling_window", "retries", "on", "topic", ""])
+def test_what_is_like_nothing_finds_nothing(name: str) -> None:
+    assert nearest(name, DEFINITIONS) is None
+
+
+def test_worker_id_is_not_taken_for_another_setting_where_it_is_none() -> None:
+    assert nearest("worker_id", [name for name in DEFINITIONS if name != "worker_id"]) is None
+
+
+def test_what_all_names_begin_with_makes_no_two_of_them_alike() -> None:
+    known = ["SUBLET_MODE", "SUBLET_WINDOW"]
+    assert "did you mean" not in str(unknown("SUBLET_NODES", "5", "setting", known, "SUBLET_"))
+    assert "did you mean SUBLET_WINDOW?" in str(unknown("SUBLET_WINDO", "5", "setting", known, "SUBLET_"))
