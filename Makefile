@@ -100,6 +100,10 @@ e2e-localstack: setup $(if $(E2E_ENDPOINT),,.local/localstack/.installed) ## the
 	@E2E_AWS=localstack $(PY) -m pytest $(addprefix tests/e2e/test_,consumer.py localstack.py event_source_mapping.py multilang_daemon.py) \
 		tests/unit/handlers/test_kclpy_sample.py $(PYTEST_ARGS)
 
+.PHONY: aws-acceptance
+aws-acceptance: setup ## sublet on your AWS account, once through: prints the price, asks, removes all of it (ACCEPTANCE="--region eu-west-1 --idle-minutes 5")
+	@$(PY) -m tests.acceptance $(ACCEPTANCE)
+
 NATS_SERVER := v2.12.1
 
 SEEDS ?= 1000

@@ -1,9 +1,11 @@
 """The documents' tables, made from the code. `python -m docs.tables` writes each between its marks, in whichever document has
-them: `<!-- settings -->` and `<!-- /settings -->`.
+them: `<!-- settings -->` and `<!-- /settings -->`. It writes the settings as typed keyword arguments too (docs/keywords.py).
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,11 +14,13 @@ from sublet.settings import DEFINITIONS, Definition
 from sublet.settings.reasons import reasons
 from sublet.spark.options import OPTIONS
 from sublet.spark.other_connectors import THEIRS
-from sublet_cdk import alarm_definitions
+from sublet_cdk import alarm_definitions, roles
 from sublet_cdk.alarm_definitions import Alarm
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace
 
 from benchmarks import prices
+from docs import keywords
+from docs.reference import reference
 from tests.alarms.stories import WAYS
 from tests.alarms.stories import rows as story_rows
 
@@ -106,6 +110,28 @@ def cost() -> str:
     )
 
 
+def process_policy() -> str:
+    """What a process' role needs, for an application orders-audit on a stream orders."""
+    tables = [f"{TABLE}/orders-audit", f"{TABLE}/orders-audit-sightings"]
+    statements = {
+        "Stream": (roles.PROCESS_ON_STREAM, "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"),
+        "Leases": (roles.PROCESS_ON_LEASES, tables[0]),
+        "Sightings": (roles.LEASE_MANAGER_ON_SIGHTINGS, tables[1]),
+        "MakeTables": (roles.MAKE_TABLE, tables),
+    }
+    policy = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resource}
+            for sid, (actions, resource) in statements.items()
+        ],
+    }
+    return f"```json\n{json.dumps(policy, indent=2)}\n```"
+
+
+TABLE = "arn:aws:dynamodb:eu-west-1:123456789012:table"
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "settings": settings,
     "settings elsewhere": settings_elsewhere,
@@ -115,18 +141,39 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "options": options,
     "other connectors": other_connectors,
     "cost": cost,
+    "reference": reference,
+    "process policy": process_policy,
 }
+
+LONG = 150
+"""Lines. A page that is longer has its contents at the top."""
+
+
+def contents(text: str) -> str:
+    """A line with a link to each section of the page."""
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^## (.*)$", prose, re.MULTILINE)
+    return "On this page: " + " · ".join(f"[{heading}](#{_anchor(heading)})" for heading in headings)
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
 
 
 def with_tables(text: str) -> str:
     """A document with those of the tables that it has marks for."""
     for name, table in TABLES.items():
-        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-        if begin in text:
-            before, _, rest = text.partition(begin)
-            _, _, after = rest.partition(end)
-            text = f"{before}{begin}\n{table()}\n{end}{after}"
-    return text
+        text = _filled(text, name, table)
+    return _filled(text, "contents", lambda: contents(text))
+
+
+def _filled(text: str, name: str, table: Callable[[], str]) -> str:
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    if begin not in text:
+        return text
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{table()}\n{end}{after}"
 
 
 def _default(setting: Definition) -> str:
@@ -148,5 +195,6 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
+    keywords.FILE.write_text(keywords.keywords())
     for document in DOCUMENTS:
         document.write_text(with_tables(document.read_text()))

@@ -12,6 +12,7 @@ import json
 import os
 import time
 from contextlib import suppress
+from typing import Any
 
 import uvloop
 from sublet.aio import Consumer
@@ -45,7 +46,7 @@ async def main(order: Order) -> None:
         timing = asyncio.create_task(delays(found))
         await asyncio.sleep(LASTS)
     else:
-        settings = {"poll_bytes": None} if os.environ.get("POLL_BYTES") == "0" else {}
+        settings: dict[str, Any] = {"poll_bytes": None} if os.environ.get("POLL_BYTES") == "0" else {}
         async with Consumer(order.application, order.stream, **settings) as consumer:
             messages = consumer.messages(auto_ack=True)
             await anext(messages)

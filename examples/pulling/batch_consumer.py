@@ -16,7 +16,7 @@ class BatchConsumer(Protocol):
 
     async def run(self, consumer: Consumer) -> None:
         async with consumer:
-            while True:
+            while not consumer.stopped:
                 batch = [record async for record in consumer.fetch(100, expires=5)]
                 await self.process_batch(batch)
                 for record in batch:

@@ -14,7 +14,7 @@ AT_ONCE = 20
 
 
 async def forward(consumer: Consumer, url: str) -> None:
-    """Until it is cancelled: then what is not answered comes again, here or elsewhere."""
+    """Until it is stopped, when the requests under way are awaited; or cancelled: what is not answered then comes again."""
 
     async def post(record: Record) -> None:
         try:
@@ -35,4 +35,6 @@ async def forward(consumer: Consumer, url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(forward(Consumer("orders-forward", "orders"), "http://127.0.0.1:8080/orders"))
+    asyncio.run(
+        forward(Consumer("orders-forward", "orders", until_signalled=True), "http://127.0.0.1:8080/orders")
+    )

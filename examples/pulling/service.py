@@ -18,7 +18,7 @@ def create() -> FastAPI:
 
 def app_of(consumer: Consumer) -> FastAPI:
     """The latest record of each key, at `/orders/<key>`. At the end what is buffered is handled and checkpointed."""
-    latest: dict[str, str] = {}
+    latest: dict[str | None, str] = {}
 
     async def keep(record: Record) -> None:
         latest[record.partition_key] = record.data.decode()

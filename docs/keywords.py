@@ -1,0 +1,80 @@
+"""The settings as keyword arguments, for editors and type checkers, which read only what is written out. `python -m docs.tables`
+writes `sublet/settings/keywords.py` from `sublet.settings`, where each setting lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from sublet import settings
+from sublet.settings import DEFINITIONS, Definition, Only, StartPosition
+from sublet_cdk.consumer_settings import setting_names
+from sublet_cdk.service_settings import service_setting_names
+
+FILE = Path(str(settings.__file__)).with_name("keywords.py")
+
+BEGINNING = '''"""Settings as keyword arguments, for type checkers and editors.
+
+`python -m docs.tables` writes this file from `sublet.settings`, which documents each setting and checks what a type cannot say.
+A duration may also be its text, as in the environment: "10s".
+"""
+
+from datetime import timedelta
+from typing import Literal, TypedDict
+
+from sublet.settings.kinds import (
+    Balance,
+    Checkpointing,
+    FailureDetails,
+    HandlerContract,
+    HashRangeFilter,
+    KclFleet,
+    LogExceptions,
+    Mode,
+    StartPosition,
+)
+'''
+
+OF_CONSUMER = ("application", "stream", "handler")
+"""Arguments of its own."""
+
+
+def keywords() -> str:
+    """The file's text."""
+    worker, service = setting_names(), service_setting_names()
+    both = [name for name in worker if name in service]
+    process = [name for name, each in DEFINITIONS.items() if each.only is not Only.LAMBDA]
+    ours = [name for name in process if name not in OF_CONSUMER]
+    everything = [name for name in DEFINITIONS if name != "handler"]
+    classes = (
+        ("SharedKeywords", "TypedDict", "Of whatever runs a handler.", both),
+        ("WorkerKeywords", "SharedKeywords", "Of a consumer on Lambda.", _without(worker, both)),
+        ("ServiceKeywords", "SharedKeywords", "Of a consumer in containers.", _without(service, both)),
+        ("ProcessKeywords", "SharedKeywords", "Of a consumer in a process.", _without(ours, both)),
+        ("AnyKeywords", "ProcessKeywords", "All but the handler's name.", _without(everything, ours)),
+    )
+    return BEGINNING + "".join(_class(*each) for each in classes)
+
+
+def _class(name: str, base: str, meaning: str, names: Collection[str]) -> str:
+    lines = [f"    {each}: {_type(DEFINITIONS[each])}" for each in names]
+    return f'\n\nclass {name}({base}, total=False):\n    """{meaning}"""\n\n' + "\n".join(lines) + "\n"
+
+
+def _type(setting: Definition) -> str:
+    kinds = [setting.kind.__name__]
+    if setting.kind in (timedelta, StartPosition):
+        kinds.append("str")
+    elif issubclass(setting.kind, StrEnum):
+        texts = ", ".join(f'"{member.value}"' for member in setting.kind)
+        kinds.append(f"Literal[{texts}]")
+    if setting.default is None:
+        kinds.append("None")
+    return " | ".join(kinds)
+
+
+def _without(names: Collection[str], others: Collection[str]) -> list[str]:
+    return [name for name in names if name not in others]
