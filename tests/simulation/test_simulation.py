@@ -1,4 +1,4 @@
-"""A few hundred worlds, new ones with each commit; those that once found a bug; and that a seed replays exactly."""
+"""A few hundred worlds; those that once broke a promise; and that a seed replays exactly. `make simulate` draws new worlds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from sublet.testing.simulation.run import Result
 
-from tests.simulation.seeds import commit_of, seeds_to_run
 from tests.simulation.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
+SEEDS = range(341_229_147, 341_229_147 + 300)
 
 FAILED_ONCE = {
+    162795343: "two invocations of one item: what the other's late checkpoint had written was asked for once more",
     21: "a lease table out of reach just after a shard's end ended the whole window",
     24: "a merge whose other parent's row had been deleted was blocked, prompted and blocked again for ever",
     60: "a second attempt at an item took over from a live Java worker, which leaves our holder on the row",
@@ -43,11 +44,8 @@ def run(seeds: range) -> list[Result]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_worlds_keep_every_promise(capsys: pytest.CaptureFixture[str]) -> None:
-    seeds = seeds_to_run(os.environ, commit_of(ROOT))
-    with capsys.disabled():
-        print(f"\nsimulating seeds {seeds.start} to {seeds.stop - 1} ", end="")
-    results = run(seeds)
+def test_worlds_keep_every_promise() -> None:
+    results = run(SEEDS)
     broken = [result for result in results if result.violation]
     assert not broken, "\n".join(map(told, broken))
     assert sum(result.handled for result in results) > len(results), (

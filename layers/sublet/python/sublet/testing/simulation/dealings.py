@@ -247,10 +247,16 @@ class Dealings:
                 continue
             if dealing.is_answered and self._is_held(process, key):
                 self.world.fail(f"{key} is left behind: its window has ended, and the row names it")
-            if key in lost and dealing.told > dealing.tried and not (dealing.is_moved or dealing.is_hung):
+            told_of = max(dealing.tried, self._stands_at(key))
+            if key in lost and dealing.told > told_of and not (dealing.is_moved or dealing.is_hung):
                 self.world.fail(
                     f"{key} is lost, and nobody tried to write that the records before {dealing.told} are finished"
                 )
+
+    def _stands_at(self, key: str) -> int:
+        """How far the row says that records are finished: nobody has to write once more what another invocation has."""
+        checkpoint = self.world.watch.checkpoints.get(key)
+        return self.world.ledger.shards[key].covered_by(checkpoint) if checkpoint is not None else 0
 
 
 def _content(write: LeaseWrite) -> Row:

@@ -276,7 +276,7 @@ class SimLog:
         self._process = process
 
     def info(self, message: str, **fields: object) -> None:
-        if self._world.is_recorded:
+        if self._world.is_recorded and not self._process.is_dead:
             self._world.note(self._process.name, f"log: {message} {fields}")
 
     def warning(self, message: str, **fields: object) -> None:
