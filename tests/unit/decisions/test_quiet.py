@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from sublet.decisions.quiet import ARRIVALS_DIFFER_BY, NOTHING_WALKED, Walked, opening
-from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.decisions.quiet import ARRIVALS_DIFFER_BY, NOTHING_WALKED, Walked, begun, opening
+from sublet.decisions.read_position import IteratorType, ReadPosition, after
 from sublet.memory.clock import BEGINNING
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Position, Quiet
@@ -52,16 +52,31 @@ def test_what_pages_prove(because: str, pages: list[Page], until: datetime | Non
     ("walked", "is_worth_it"),
     [
         (NOTHING_WALKED, False),
-        (Walked(None, NOW), True),
         (Walked(NOW, None), False),
         (Walked(NOW - ARRIVALS_DIFFER_BY, NOW), False),
         (Walked(NOW - ARRIVALS_DIFFER_BY - SECOND, NOW), True),
     ],
-    ids=["nothing", "nothing before", "a record", "a record just before", "a record longer ago"],
+    ids=["nothing", "a record", "a record just before", "a record longer ago"],
 )
 def test_what_is_worth_a_note(walked: Walked, is_worth_it: bool) -> None:
     """Opened two minutes before a record, a shard would bring what came with it again."""
     assert walked.quiet(AT_100) == (Quiet(NOW, AT_100) if is_worth_it else None)
+
+
+def test_a_reader_that_was_given_no_record_does_not_know_how_near_the_one_before_is() -> None:
+    """Two minutes of a busy shard's records, read again by each window, can be more than a window has time for."""
+    walked = begun(after("100")).after(empty(HOUR))
+    assert walked.quiet(AT_100) is None, "the record that it was opened behind may have come a moment before"
+    walked = walked.after(empty(HOUR - ARRIVALS_DIFFER_BY))
+    assert walked.quiet(AT_100) is None
+    walked = walked.after(empty(HOUR - ARRIVALS_DIFFER_BY - SECOND))
+    assert walked.quiet(AT_100) is not None
+
+
+def test_a_reader_that_was_opened_at_a_moment_notes_what_goes_two_minutes_beyond() -> None:
+    walked = begun(ReadPosition(IteratorType.AT_TIMESTAMP, "100", NOW - HOUR))
+    assert walked.after(empty(HOUR - ARRIVALS_DIFFER_BY)).quiet(AT_100) is None
+    assert walked.after(empty(HOUR - ARRIVALS_DIFFER_BY - SECOND)).quiet(AT_100) is not None
 
 
 def quiet(lease: Lease, until: datetime = NOW) -> Lease:

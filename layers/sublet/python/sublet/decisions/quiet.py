@@ -34,9 +34,9 @@ def reached_by(page: Page) -> datetime | None:
 
 
 class Walked(Struct, frozen=True):
-    """How far a reader has come beyond the last record that it was given.
+    """How far a reader has come beyond the last record that it was given, or behind which it was opened.
 
-    last_arrival   when that record arrived; None before the first
+    last_arrival   when that record arrived, at the latest; None before the first page
     until          nothing after that record arrived before; None where no page has proved anything yet
     """
 
@@ -44,26 +44,34 @@ class Walked(Struct, frozen=True):
     until: datetime | None = None
 
     def after(self, page: Page) -> Walked:
-        """Only an empty page proves anything: what is just behind the last record of another may be of the same moment."""
+        """Only an empty page proves anything: what is just behind the last record of another may be of the same moment.
+
+        Where the first page is empty, all that is known of the record that it was opened behind is that it arrived before.
+        """
         if page.records:
             return Walked(page.records[-1].approximate_arrival_timestamp)
         reached = reached_by(page)
         if reached is None or page.is_shard_end or (self.until is not None and reached <= self.until):
             return self
-        return Walked(self.last_arrival, reached)
+        return Walked(self.last_arrival or reached, reached)
 
     def quiet(self, read_to: Position) -> Quiet | None:
         """What is proved for a reader that begins at `read_to`, behind all that this one was given. None where that saves
         nothing: so soon after a record, its checkpoint is the nearer place to begin at.
         """
-        if self.until is None:
+        if self.until is None or self.last_arrival is None:
             return None
-        if self.last_arrival is not None and self.until - ARRIVALS_DIFFER_BY <= self.last_arrival:
+        if self.until - ARRIVALS_DIFFER_BY <= self.last_arrival:
             return None
         return Quiet(whole_milliseconds(self.until), read_to)
 
 
 NOTHING_WALKED = Walked()
+
+
+def begun(position: ReadPosition | None) -> Walked:
+    """Of a reader that opens there, before its first page."""
+    return NOTHING_WALKED if position is None else Walked(position.at)
 
 
 def opening(lease: Lease) -> ReadPosition | None:

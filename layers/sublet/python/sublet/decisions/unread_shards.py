@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from sublet.decisions.chance import Chance
 from sublet.decisions.liveness import Sighting, is_expired
-from sublet.decisions.quiet import MILLISECOND, NOTHING_WALKED, Walked, opened_at, reached_by
+from sublet.decisions.quiet import MILLISECOND, NOTHING_WALKED, Walked, begun, opened_at
 from sublet.decisions.read_position import ReadPosition, after, read_position
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.lease import Lease
@@ -90,13 +90,7 @@ class Probe(Struct, frozen=True):
             age = now - new.approximate_arrival_timestamp
             return replace(self, waiting=max(age, page.millis_behind_latest * MILLISECOND, timedelta(0)))
         is_quiet = page.is_shard_end or (not page.records and page.millis_behind_latest == 0)
-        return replace(self, is_quiet=is_quiet, walked=self._walked(page))
-
-    def _walked(self, page: Page) -> Walked:
-        """Behind the checkpoint, whose record did not come: it arrived before the moment that the first page has come to."""
-        walked = self.walked.after(page)
-        is_first = walked.last_arrival is None and self.at.at is None
-        return Walked(reached_by(page), walked.until) if is_first else walked
+        return replace(self, is_quiet=is_quiet, walked=self.walked.after(page))
 
     @property
     def quiet_until(self) -> datetime | None:
@@ -205,8 +199,10 @@ def _probe_of(lease: Lease, unread: Mapping[str, Unread], *, is_held: bool) -> P
     moments = (lease.quiet_until, None if known is None else known.quiet_until)
     until = max((at for at in moments if at is not None), default=None)
     if until is not None:
-        return Probe(lease, opened_at(until, position), is_held)
-    return Probe(lease, after(position.sequence_number) if position.sequence_number else position, is_held)
+        at = opened_at(until, position)
+    else:
+        at = after(position.sequence_number) if position.sequence_number else position
+    return Probe(lease, at, is_held, walked=begun(at))
 
 
 def stand_still(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from sublet.decisions.crash_caution import careful_until
 from sublet.decisions.held_lease import Tenure, is_true_too
-from sublet.decisions.quiet import NOTHING_WALKED
+from sublet.decisions.quiet import begun, opening
 from sublet.engine.held_lease import Ahead, HeldLease
 from sublet.errors import LeaseTableError
 from sublet.ports import Applied, Clock, LeaseTable, Log, Signal
@@ -69,7 +69,7 @@ class Progress:
         self._moves, self._opened = holding.moves, holding.lease
         self._unfinished.clear()
         self._records_handed_over = 0
-        self._walked = NOTHING_WALKED
+        self._walked = begun(opening(holding.lease))
         self._caught_up_at: datetime | None = None
         self.finished = self.written = self.handed = self.passed = holding.lease.checkpoint
         self._began_at = holding.moves
