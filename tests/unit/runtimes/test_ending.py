@@ -245,6 +245,30 @@ def test_a_forked_child_takes_signals_as_if_nothing_had_been_set(number: signal.
 
 
 @pytest.mark.usefixtures("handlers")
+def test_a_forked_child_misses_no_signal_that_comes_before_it_has_put_back_what_was_set() -> None:
+    """A pool ends workers that have only just been forked. Python forgets what its own handler has taken until then."""
+    tasks = ThreadTasks()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    comes = [True]
+    os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM) if comes else None)
+    put_back = stop_at_signals(stops(tasks), 110 * SECOND, tasks)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    comes.clear()
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGTERM
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before, "its parent goes on taking them"
+    child = os.fork()
+    if child == 0:
+        os._exit(len(signal.pthread_sigmask(signal.SIG_BLOCK, ()) ^ before))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "nothing is held back in a child"
+    put_back()
+
+
+@pytest.mark.usefixtures("handlers")
 def test_what_the_program_sets_meanwhile_stays_in_its_forks_and_afterwards() -> None:
     own: list[int] = []
     tasks = ThreadTasks()

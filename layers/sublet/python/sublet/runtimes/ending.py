@@ -30,6 +30,8 @@ def end_process(status: int) -> None:
     os._exit(status)
 
 
+OURS = (signal.SIGTERM, signal.SIGINT)
+
 SAME_SIGNAL = timedelta(seconds=1)
 """A signal so soon after the first one is the same: a terminal and a wrapper each pass on one Ctrl-C."""
 
@@ -84,7 +86,7 @@ def stop_at_signals(
             tasks.spawn(partial(end_late, number))
         (told.leaving if number == signal.SIGTERM else told.stop).set()
 
-    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, receive) for number in OURS}
 
     def put_back() -> None:
         for number, handler in before.items():
@@ -94,8 +96,28 @@ def stop_at_signals(
                 )  # None: not Python's own
 
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=put_back)
+        _put_back_in_forks(put_back, lambda: any(signal.getsignal(number) is receive for number in before))
     return put_back
+
+
+def _put_back_in_forks(put_back: Callable[[], None], is_set: Callable[[], bool]) -> None:
+    """Signals are held back until then. Python forgets, in a child that has just been forked, what its own handlers have taken:
+    a pool that ends such a worker would wait for it for ever.
+    """
+    thread = threading.local()
+
+    def hold_back() -> None:
+        thread.mask = signal.pthread_sigmask(signal.SIG_BLOCK, OURS) if is_set() else None
+
+    def let_through() -> None:
+        if (mask := getattr(thread, "mask", None)) is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def in_child() -> None:
+        put_back()
+        let_through()
+
+    os.register_at_fork(before=hold_back, after_in_parent=let_through, after_in_child=in_child)
 
 
 def _check_main_thread() -> None:
