@@ -19,8 +19,10 @@ from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE
+from sublet.protocol.stream_info import Placement
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.spark.options import Options, Use, parse_options
+from sublet.spark.plan.strays import Strays
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.pages import read_pages
 from sublet.spark.read.rows import SCHEMA_DDL, Rows
@@ -87,7 +89,7 @@ def _stream_records(size: int, records: int) -> Iterator[tuple[StreamRecord, ...
 
 @cache
 def _batches(size: int, records: int) -> list[pa.RecordBatch]:
-    rows = Rows(STREAM, SHARD_ID, KeysInside(FULL_RANGE))
+    rows = Rows(STREAM, SHARD_ID, Strays(KeysInside(FULL_RANGE), Placement()))
     return [batch for page in _stream_records(size, records) for batch in rows.batches(page)]
 
 

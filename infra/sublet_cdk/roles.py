@@ -93,7 +93,11 @@ PIPELINE_ON_LEASES = {
     ],
 }
 """By the source's option `leases`."""
-PIPELINE_ON_SIGHTINGS = {"none": [], "follow": [], "hold": [*LEASE_MANAGER_ON_SIGHTINGS, *MAKE_TABLE]}
+PIPELINE_ON_SIGHTINGS = {
+    "none": [],
+    "follow": ["dynamodb:Scan"],
+    "hold": [*LEASE_MANAGER_ON_SIGHTINGS, *MAKE_TABLE],
+}
 PIPELINE_ON_TABLES = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
 
 

@@ -175,12 +175,9 @@ def test_the_lease_table_is_the_job_s_as_far_as_it_has_to_do_with_it(make: Make,
     assert actions == set(roles.PIPELINE_ON_LEASES[leases])
     assert table.endswith(":table/orders-audit")
     sightings = role(template, "JobRole").get("sightings")
-    if leases is Leases.HOLD:
-        assert sightings is not None
-        assert sightings[0] == set(roles.PIPELINE_ON_SIGHTINGS[leases])
-        assert sightings[1].endswith(":table/orders-audit-sightings")
-    else:
-        assert sightings is None
+    assert sightings is not None
+    assert sightings[0] == set(roles.PIPELINE_ON_SIGHTINGS[leases])
+    assert sightings[1].endswith(":table/orders-audit-sightings")
     options = arguments(template).options
     assert (options["application"], options["leases"]) == ("orders-audit", leases)
 

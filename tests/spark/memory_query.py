@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from sublet.decisions.read_position import SHORTEST_RETENTION, ReadPosition
-from sublet.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemoryStream
+from sublet.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemorySightingStore, MemoryStream
 from sublet.polling import PollingReader
 from sublet.ports import Clock, PollRefusal, ShardReader
 from sublet.protocol.records import Polled
@@ -146,6 +146,7 @@ class MemoryQuery:
         self.options = opts
         self.memory_log = MemoryLog()
         self.leases: MemoryLeaseTable | None = None
+        self.sightings: MemorySightingStore | None = None
         self.keeper: Keeping | None = None
         self.log: list[str] = []
         self.rows: list[list[Row]] = []
@@ -164,7 +165,7 @@ class MemoryQuery:
 
     def _portion(self, connection: Connection) -> Portion:
         if self.keeper is None:
-            return WholeStream(connection, self.options, self.leases)
+            return WholeStream(connection, self.options, self.leases, self.sightings)
         return LeasedShards(self.keeper, connection, self.options)
 
     def offset(self, batch: int) -> Offset:

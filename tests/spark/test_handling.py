@@ -18,8 +18,10 @@ from sublet.memory import MemoryDestination, MemoryLog, MemoryStream
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import Page, UserRecord
+from sublet.protocol.stream_info import Placement
 from sublet.settings import HandlerContract, Settings
 from sublet.spark import apply_handler
+from sublet.spark.plan.strays import Strays
 from sublet.spark.read.rows import Rows
 from sublet.spark.source.handler_tasks import handle_batches
 
@@ -68,7 +70,7 @@ def stream() -> MemoryStream:
 
 
 def rows_of(stream: MemoryStream, shard_id: str) -> pa.RecordBatch:
-    [batch] = Rows("orders", shard_id, None).batches(page_of(stream, shard_id).records)
+    [batch] = Rows("orders", shard_id, Strays(None, Placement())).batches(page_of(stream, shard_id).records)
     return batch
 
 

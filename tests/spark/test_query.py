@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 from sublet.errors import DataGap, StreamRecreated, StreamUnavailable
+from sublet.memory import MemoryStream
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
@@ -350,8 +351,9 @@ def test_a_recreated_stream_is_refused() -> None:
     query = memory_query(1)
     put(query, 5)
     query.run_all()
-    query.stream.created_at += timedelta(hours=1)
     query.clock.sleep(60 * SECOND)
+    query.stream.inner = MemoryStream(1, clock=query.clock, throttled=True, name="orders")
+    query.stream.created_at = query.clock.now()
     with pytest.raises(StreamRecreated, match="new checkpointLocation"):
         query.plan()
     query.restart()

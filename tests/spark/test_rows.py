@@ -11,10 +11,19 @@ from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.kpl_format import write_aggregate
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
+from sublet.spark.plan.strays import Strays
 from sublet.spark.read.rows import BATCH_BYTES, Rows
 
 NOW = datetime(2026, 1, 31, 8, 0, 0, 123_000, tzinfo=UTC)
 HALF = HashKeyRange(0, 2**127)
+BY_KEY = Placement(
+    StreamDescription(
+        StreamIdentity("arn", NOW), NOW, timedelta(hours=24), RecordDistribution.USER_PARTITION_KEY
+    )
+)
+"""A stream that is known not to have placed its records."""
 
 
 def contents(chance: Random) -> bytes:
@@ -50,7 +59,7 @@ def test_rows_agree_with_deaggregate(hash_key_range: HashKeyRange | None, seed: 
         for n in range(chance.randrange(1, 12))
     ]
     expected = deaggregate(records, keys_inside(hash_key_range))
-    rows = Rows("orders", "shardId-0", keys_inside(hash_key_range))
+    rows = Rows("orders", "shardId-0", Strays(keys_inside(hash_key_range), BY_KEY))
     found = [tuple(row.values()) for batch in rows.batches(records) for row in batch.to_pylist()]
     assert found == [
         (
@@ -65,7 +74,7 @@ def test_rows_agree_with_deaggregate(hash_key_range: HashKeyRange | None, seed: 
         )
         for r in expected.user_records
     ]
-    assert rows.dropped_out_of_range == expected.dropped_out_of_range
+    assert rows.strays.dropped == expected.dropped_out_of_range
     assert rows.delivered_whole == expected.delivered_whole
 
 
@@ -77,7 +86,7 @@ def test_rows_of_plain_records_alone_agree_too() -> None:
             StreamRecord(str(10**60 + n), each, f"key-{n % 2}", NOW + timedelta(milliseconds=n))
             for n, each in enumerate(data)
         ]
-        [batch] = Rows("orders", "shardId-0", keys_inside(HALF)).batches(records)
+        [batch] = Rows("orders", "shardId-0", Strays(keys_inside(HALF), BY_KEY)).batches(records)
         assert batch.to_pylist() == [
             {
                 "data": r.data,
@@ -100,12 +109,12 @@ def test_batches_are_of_a_size_that_a_cache_holds_and_never_empty() -> None:
     nothing = write_aggregate(["a"], [], [])
     stream_records = [*data[:4], nothing, *data[4:]]
     records = [StreamRecord(str(10**60 + n), each, "k", NOW) for n, each in enumerate(stream_records)]
-    batches = list(Rows("orders", "shardId-0", None).batches(records))
+    batches = list(Rows("orders", "shardId-0", Strays(None, Placement())).batches(records))
     assert [[len(each) for each in batch.column("data").to_pylist()] for batch in batches] == [
         sizes[:2],
         sizes[2:3],
         sizes[3:4],
         sizes[4:],
     ]
-    assert list(Rows("orders", "shardId-0", None).batches(records[4:5])) == []
-    assert list(Rows("orders", "shardId-0", None).batches([])) == []
+    assert list(Rows("orders", "shardId-0", Strays(None, Placement())).batches(records[4:5])) == []
+    assert list(Rows("orders", "shardId-0", Strays(None, Placement())).batches([])) == []

@@ -168,6 +168,22 @@ def test_aggregates_of_the_other_shard_are_dropped_as_in_kcl(
     assert numbers(read(spark, busy, hashRangeFilter="off")) == [b"1", b"2"]
 
 
+def test_aggregates_are_kept_where_the_stream_may_have_placed_them_itself(
+    spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    """The emulator's on-demand streams do not tell their record distribution: it may be AUTO."""
+    client, name = embedded_aws.client("kinesis"), f"placed-{os.getpid()}"
+    client.create_stream(StreamName=name, StreamModeDetails={"StreamMode": "ON_DEMAND"})
+    client.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 1})
+    placed = aggregate([("k", "0", b"1"), ("k", str(2**128 - 1), b"2")])
+    client.put_record(StreamName=name, PartitionKey="k", ExplicitHashKey="0", Data=placed)
+    assert numbers(spark.read.format("sublet").options(stream=name).load()) == [b"1", b"2"]
+    rows = spark.readStream.format("sublet").options(stream=name, availableNow="true").load()
+    at = {"path": str(tmp_path / "rows"), "checkpointLocation": str(tmp_path / "checkpoint")}
+    drain(rows.writeStream.format("parquet").options(**at).start())
+    assert numbers(spark.read.parquet(str(tmp_path / "rows"))) == [b"1", b"2"]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [

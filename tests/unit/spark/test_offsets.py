@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.errors import OffsetMalformed
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
 from sublet.spark.plan.offsets import (
     Ended,
     Offset,
@@ -31,12 +32,20 @@ read_to = st.builds(
 )
 begins = st.builds(Unread, st.none() | moments) | read_to
 shard_offsets = st.builds(ShardOffset, begins | st.just(Ended()), st.none() | begins, st.none() | moments)
+descriptions = st.builds(
+    StreamDescription,
+    st.just(IDENTITY),
+    moments,
+    st.integers(1, 365).map(lambda days: timedelta(days=days)),
+    st.none() | st.sampled_from(RecordDistribution),
+)
 offsets = st.builds(
     Offset,
     st.just("orders"),
     st.just(IDENTITY),
     st.dictionaries(st.integers(0, 10**6).map(lambda n: f"shardId-{n:012}"), shard_offsets, max_size=4),
     st.none() | st.just("orders-audit"),
+    st.builds(Placement, st.none() | descriptions, st.none() | moments),
 )
 
 
@@ -69,10 +78,24 @@ def test_format_of_a_query_that_holds_leases() -> None:
     )
 
 
+def test_format_of_what_is_known_of_the_stream() -> None:
+    """An earlier version reads on past it."""
+    described = StreamDescription(IDENTITY, MOMENT, timedelta(hours=24), RecordDistribution.AUTO)
+    shards = {"shardId-0": ShardOffset(Ended())}
+    offset = Offset("orders", IDENTITY, shards, placement=Placement(described, MOMENT))
+    assert json.dumps(offset_to_json(offset)) == (
+        '{"v": 1, "stream": "orders", "arn": "arn:aws:kinesis:us-east-1:000000000000:stream/orders", '
+        '"created": 1769846400123, "d": {"t": 1769846400123, "r": 86400, "s": "AUTO"}, "auto": 1769846400123, '
+        '"shards": {"shardId-0": {"e": 1}}}'
+    )
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
         ("v", 2),
+        ("d", {"t": 1}),
+        ("d", {"t": 1, "r": 86400, "s": "BY_MOON"}),
         ("arn", ...),
         ("created", "x"),
         ("shards", []),

@@ -30,6 +30,7 @@ from sublet.decisions.unread_shards import NONE_UNREAD, Chosen, Unread, choose_p
 from sublet.errors import SettingsError
 from sublet.protocol.lease import Lease, LeaseScan, shard_id_of
 from sublet.protocol.shard import HashKeyRange, Shard
+from sublet.protocol.stream_info import Placement
 from sublet.protocol.worker_report import WorkerReport
 from sublet.settings import Settings
 
@@ -54,8 +55,8 @@ class Look(Struct, frozen=True):
     """By which workers of a KCL 3.x tell that they live, wherever they stand."""
     client_version: str | None = None
     """By whose rules these workers work; None: it is not known."""
-    auto_seen_at: datetime | None = None
-    """When a description of the stream last said AUTO, by Kinesis' clock."""
+    placement: Placement = Placement()
+    """How the stream is described, and was by others of the application."""
 
 
 class TickPlan(Struct, frozen=True):
@@ -133,7 +134,7 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     uncared = holes((lease for lease in leases if not lease.is_ended), look.shards)
     return TickPlan(
         sync, deletions, sightings, dispatched, choices,
-        pack(choices, settings, chance, now, may_grow=may_grow, auto_seen_at=look.auto_seen_at),
+        pack(choices, settings, chance, now, may_grow=may_grow, auto_seen_at=look.placement.auto_seen_at),
         standing=chosen.standing,
         fleet=fleet,
         reports=plan_reports(fleet, look.reports, now, settings),

@@ -41,7 +41,7 @@ def look(ports: Ports, settings: Settings) -> Look:
     reports = look_at_reports(scan, ports, settings)
     return Look(
         scan, shards, remembered.sightings, ports.clock.now() - ahead, remembered.dispatched, remembered.unread, remembered.round,
-        remembered.announced, *reports, placement.auto_seen_at,
+        remembered.announced, *reports, placement,
     )  # fmt: skip
 
 

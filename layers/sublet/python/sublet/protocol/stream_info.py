@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from msgspec import Struct
@@ -44,23 +44,49 @@ class StreamDescription(Struct, frozen=True):
     distribution: RecordDistribution | None
 
 
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
 class Placement(Struct, frozen=True):
     """What is known of who places a stream's records.
 
     last          the last description; None: there is none, or it may not be asked for
-    auto_seen_at  when one last said AUTO, of all that the application's processes had; by Kinesis' clock
+    auto_seen_at  until when Kinesis may have placed records: when a description last said AUTO, or when the first one after it
+                  said something else; of all that the application's processes had, by Kinesis' clock
     """
 
     last: StreamDescription | None = None
     auto_seen_at: datetime | None = None
 
     def with_description(self, found: StreamDescription) -> Placement:
-        is_auto = found.distribution is RecordDistribution.AUTO
-        return Placement(found, _newest(self.auto_seen_at, found.at if is_auto else None))
+        """Between a description that says AUTO and the next one, Kinesis may have placed records until the next one."""
+        may_be_auto = found.distribution is RecordDistribution.AUTO or self._may_have_been_auto
+        return Placement(found, _newest(self.auto_seen_at, found.at if may_be_auto else None))
 
     def with_auto_seen(self, at: datetime | None) -> Placement:
         return Placement(self.last, _newest(self.auto_seen_at, at))
 
+    def merged(self, other: Placement) -> Placement:
+        """What two of them know together."""
+        older, newer = (self, other) if _at(self.last) <= _at(other.last) else (other, self)
+        known = older.with_auto_seen(newer.auto_seen_at)
+        return known if newer.last is None or newer.last == older.last else known.with_description(newer.last)
+
+    @property
+    def is_auto(self) -> bool:
+        """By the last description."""
+        return self.last is not None and self.last.distribution is RecordDistribution.AUTO
+
+    @property
+    def _may_have_been_auto(self) -> bool:
+        """After the last description: it said so itself, or could not tell after one that did."""
+        return self.is_auto or (
+            self.auto_seen_at is not None and self.last is not None and self.last.distribution is None
+        )
+
+
+NOT_DESCRIBED = Placement()
+"""Nothing is known, and nothing is dropped."""
 
 MAX_RECORD_KIB = 1024
 """Kinesis': unless a stream says otherwise (UpdateMaxRecordSize, up to 10,240)."""
@@ -108,6 +134,10 @@ class PutRecord(Struct, frozen=True):
 
     shard_id: str
     sequence_number: str
+
+
+def _at(description: StreamDescription | None) -> datetime:
+    return _NEVER if description is None else description.at
 
 
 def _newest(*moments: datetime | None) -> datetime | None:

@@ -176,7 +176,8 @@ OPTIONS = (
     Option("endCheckpoints", values.checkpoints, None, (Use.BATCH,),
            "The same: rows up to and including them, of the named shards alone. Without it: all shards, to the tip."),
     Option("hashRangeFilter", values.hash_range_filter, "kcl", _BOTH,
-           "`kcl` drops a KPL aggregate with a record outside the shard's hash range, as KCL does; `off` keeps it."),
+           "`kcl` drops a KPL aggregate with a record outside the shard's hash range, as KCL does, but only where Kinesis cannot "
+           "have placed it itself; `off` keeps it."),
     Option("failOnDataLoss", values.flag, "true", _BOTH,
            "Whether unread records that are past retention fail the query; else a warning says what is gone."),
     Option("maxSpanPerTrigger", values.duration, None, (Use.STREAM,),

@@ -22,6 +22,7 @@ from sublet.errors import (
 )
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease
+from sublet.protocol.stream_info import Placement
 from sublet.settings import Settings
 from sublet.spark.keeper.checkpoint_folder import Commits
 from sublet.spark.keeper.held_leases import HeldLeases
@@ -51,6 +52,9 @@ class Keeping(Protocol):
     def planned(self, end: Offset) -> None: ...
 
     def has_settled(self) -> bool: ...
+
+    @property
+    def placement(self) -> Placement: ...
 
 
 @dataclass(slots=True)
@@ -117,6 +121,11 @@ class Keeper:
         self._asked_at = self.ports.clock.steady()
         self._taker.look_and_take(self._write_due)
         return not self._taker.undecided
+
+    @property
+    def placement(self) -> Placement:
+        """As of the last look: how the stream is described, and was by others of the application. May be asked on any thread."""
+        return self._taker.placement
 
     # What goes on without it.
 

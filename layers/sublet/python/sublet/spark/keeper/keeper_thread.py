@@ -36,6 +36,7 @@ from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseKeeperGone
 from sublet.ports import Ports, Tasks
 from sublet.protocol.lease import Lease
+from sublet.protocol.stream_info import Placement
 from sublet.spark.keeper.checkpoint_folder import commits_in
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.options import Leases, Options
@@ -84,6 +85,10 @@ class KeeperThread:
 
     def has_settled(self) -> bool:
         return self._ask(self._keeper.has_settled)
+
+    @property
+    def placement(self) -> Placement:
+        return self._keeper.placement
 
     def stop(self) -> None:
         """The query is over. Returns when everything is released, or raises what the keeper failed of."""

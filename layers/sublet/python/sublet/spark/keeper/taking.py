@@ -28,6 +28,7 @@ from sublet.engine.reporting import make_reports, stop_reporting
 from sublet.errors import DataGap
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import Settings
 from sublet.spark.keeper.held_leases import HeldLeases
 
@@ -41,6 +42,7 @@ class Taker:
 
     undecided    lease keys of which it is not known yet whether their owner lives
     has_looked   at least once, and taken what was there
+    placement    how the stream was described as of the last look
     """
 
     ports: Ports
@@ -51,6 +53,7 @@ class Taker:
     fail_on_data_loss: bool
     undecided: frozenset[str] = frozenset()
     has_looked: bool = False
+    placement: Placement = NOT_DESCRIBED
     _first_counters: dict[str, int] = field(default_factory=dict)
     _looking: Future[Look] | None = None
     _look_at: datetime | None = None
@@ -89,6 +92,7 @@ class Taker:
         self._take(looking.result())
 
     def _take(self, seen: Look) -> None:
+        self.placement = seen.placement
         plan = plan_tick(seen, self.ports.chance, self.settings)
         for row in seen.scan.malformed:
             self.ports.log.error(

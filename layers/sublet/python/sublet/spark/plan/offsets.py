@@ -9,7 +9,10 @@
 the user records up to this sub-sequence number. `p`: nothing read yet, from the trim horizon or from the moment `t`.
 `f`: where this offset's batch began, for a shard that the offset before lacks: a batch can be planned again from the log
 alone, and LATEST is a moment from the first plan on. `c`: a moment before which nothing arrived that is unread, of the shard or,
-beside `e`, of its children. Moments are milliseconds of the epoch. `initial`: of a query that has planned nothing yet; an offset
+beside `e`, of its children. `d`: how the stream was last described before the batch was planned: at `t`, with a retention of `r`
+seconds and, as far as told, the record distribution `s`; `auto`: until when AUTO may have placed records. By these alone a task
+knows which aggregates out of range it may drop, so that it drops the same ones when it is done again; and they outlive the
+process. Moments are milliseconds of the epoch. `initial`: of a query that has planned nothing yet; an offset
 that names no shard and does not say so is damaged, and would have everything read from the start.
 """
 
@@ -22,11 +25,13 @@ from typing import Any
 
 from sublet.errors import OffsetMalformed
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement, RecordDistribution, StreamDescription
 
 VERSION = 1
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +80,14 @@ class ShardOffset:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """How far a query has read a stream. Without shards: not planned yet. `application`: whose leases it holds."""
+    """How far a query has read a stream. Without shards: not planned yet. `application`: whose leases it holds. `placement`: who
+    places the stream's records, as far as it was known when the batch that ends here was planned."""
 
     stream: str
     identity: StreamIdentity
     shards: Mapping[str, ShardOffset] = field(default_factory=dict)
     application: str | None = None
+    placement: Placement = NOT_DESCRIBED
 
 
 def to_millis(moment: datetime) -> int:
@@ -101,6 +108,7 @@ def offset_to_json(offset: Offset) -> dict[str, Any]:
         "arn": offset.identity.arn,
         "created": to_millis(offset.identity.created_at),
         **holds,
+        **_placement_to_json(offset.placement),
         **({} if offset.shards else {"initial": 1}),
         "shards": {shard_id: _shard_to_json(offset.shards[shard_id]) for shard_id in sorted(offset.shards)},
     }
@@ -114,11 +122,13 @@ def offset_from_json(data: Mapping[str, Any]) -> Offset:
                 f"the checkpoint's offsets have version {data['v']!r}; this sublet reads {VERSION}: "
                 "use the sublet that wrote them"
             )
+        identity = StreamIdentity(data["arn"], from_millis(data["created"]))
         offset = Offset(
             data["stream"],
-            StreamIdentity(data["arn"], from_millis(data["created"])),
+            identity,
             {shard_id: _shard_from_json(part) for shard_id, part in data["shards"].items()},
             data.get("application"),
+            _placement_from_json(data, identity),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as damage:
         raise damaged_offset(str(data), damage) from damage
@@ -133,6 +143,29 @@ def damaged_offset(text: str, damage: Exception) -> OffsetMalformed:
         f"the checkpoint's offset {text[:200]!r} is not sublet's, or is damaged ({type(damage).__name__}: {damage}): "
         "put the file in `offsets` below the checkpointLocation back from a copy, or give the query a new checkpointLocation"
     )
+
+
+def _placement_to_json(placement: Placement) -> dict[str, Any]:
+    last, seen = placement.last, placement.auto_seen_at
+    auto = {} if seen is None else {"auto": to_millis(seen)}
+    if last is None:
+        return auto
+    says = {} if last.distribution is None else {"s": last.distribution.value}
+    return {"d": {"t": to_millis(last.at), "r": last.retention // _SECOND, **says}, **auto}
+
+
+def _placement_from_json(data: Mapping[str, Any], identity: StreamIdentity) -> Placement:
+    last, seen = None, _moment(data.get("auto"))
+    if "d" in data:
+        told = data["d"]
+        says = told.get("s")
+        last = StreamDescription(
+            identity,
+            from_millis(told["t"]),
+            told["r"] * _SECOND,
+            None if says is None else RecordDistribution(says),
+        )
+    return Placement(last, seen)
 
 
 def _shard_to_json(shard: ShardOffset) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from sublet.decisions.shard_sync import plan_shard_sync
 from sublet.errors import OffsetMalformed, StreamRecreated, StreamUnavailable
 from sublet.protocol.shard import HashKeyRange, Shard, children_by_parent
 from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import StartKind, StartPosition
 from sublet.spark.plan.gaps import (
     has_ended,
@@ -155,13 +156,17 @@ def next_offset(
     peeks: Mapping[str, Peek],
     gone: Collection[str],
     looked_at: datetime,
+    placement: Placement = NOT_DESCRIBED,
 ) -> Offset:
     """The offset at which the next batch ends. `start` itself, unchanged, when there is nothing to say.
 
     gone        shards of `start` that the stream does not have any more: unread ones count as ended, ended ones are dropped
     looked_at   the moment that a peek's `caught_up` is of
+    placement   who places the stream's records. That Kinesis does outlives the process: it may be switched off while what it has
+                placed is unread
     """
-    moved = not start.shards or bool(beginning) or bool(gone)
+    is_news = placement.is_auto and not start.placement.is_auto
+    moved = not start.shards or bool(beginning) or bool(gone) or is_news
     shards: dict[str, ShardOffset] = {}
     for shard_id, before in {**start.shards, **beginning}.items():
         after = _after(before, shard_id in beginning, peeks.get(shard_id), looked_at)
@@ -172,7 +177,7 @@ def next_offset(
             del shards[shard_id]
         else:
             shards[shard_id] = ShardOffset(Ended(), caught_up_at=unread_since(start.shards[shard_id]))
-    return replace(start, shards=shards) if moved else start
+    return replace(start, shards=shards, placement=placement) if moved else start
 
 
 def _after(before: ShardOffset, begins: bool, peek: Peek | None, looked_at: datetime) -> ShardOffset:

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import ceil
 
 from sublet.decisions.read_position import ReadPosition
+from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns
+from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.kpl_format import read_aggregate
 from sublet.protocol.records import Page, StreamRecord
+from sublet.protocol.stream_info import Placement
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.spark.plan.offsets import Ended, ReadTo
 from sublet.spark.plan.planning import Begin, Peek
+from sublet.spark.plan.strays import is_sent_again
 from sublet.spark.read.pages import Limit
 from sublet.spark.read.positions import is_at_tip, is_beyond, open_at
 
@@ -70,14 +74,31 @@ class _Size:
         return share.records == self.rows or share.bytes == self.bytes
 
 
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """One stream record. `is_stray`: out of the shard's hash key range, so that each batch has to ask whether it is dropped."""
+
+    at: ReadTo
+    size: _Size
+    is_stray: bool
+
+    def delivered(self, placement: Placement) -> _Size:
+        is_dropped = self.is_stray and is_sent_again(self.at.arrived, placement)
+        return replace(self.size, rows=0) if is_dropped else self.size
+
+
 @dataclass(slots=True)
 class ShardCount:
-    """One shard's count, from `position` on: where the next batch begins, if it begins where the last one ended."""
+    """One shard's count, from `position` on: where the next batch begins, if it begins where the last one ended.
+
+    inside   the shard's hash key range, as the batches' tasks have it
+    """
 
     position: Begin
+    inside: KeysInside | None
     pages_from: PagesFrom
     _pages: Iterator[Page] = field(init=False)
-    _ahead: deque[tuple[ReadTo, _Size]] = field(default_factory=deque)
+    _ahead: deque[_Counted] = field(default_factory=deque)
     _is_ended: bool = False
     _seen: _Size = _Size()
     _limit: int = 1
@@ -92,11 +113,11 @@ class ShardCount:
             return same_part and position.sequence_number == self.position.sequence_number
         return position == self.position
 
-    def admit(self, share: Share, now: datetime) -> Peek:
+    def admit(self, share: Share, now: datetime, placement: Placement) -> Peek:
         """Where a batch ends that the share limits. One stream record is always admitted."""
         size, last = _Size(), None
         while self._has_next(size, share):
-            at, one = self._ahead[0]
+            at, one = self._ahead[0].at, self._ahead[0].delivered(placement)
             if last is not None and (size + one).is_over(share):
                 return self._up_to(last, size.records, now)
             self._ahead.popleft()
@@ -127,14 +148,22 @@ class ShardCount:
         return bool(self._ahead)
 
     def _look_at(self, record: StreamRecord) -> None:
-        contents = read_aggregate(record.data)
-        one = _Size(1, 1 if contents is None else len(contents.data), len(record.data))
-        self._ahead.append((read_to(record, one.rows), one))
+        found, is_stray = aggregate_columns(record.data, self.inside), False
+        match found:
+            case OutOfRange(rows):
+                is_stray = True
+            case AggregateColumns():
+                rows = len(found.data)
+            case _:
+                rows = 1
+        one = _Size(1, rows, len(record.data))
+        at = read_to(record, None if found is Whole.DAMAGED else rows)
+        self._ahead.append(_Counted(at, one, is_stray))
         self._seen += one
 
 
 def read_to(record: StreamRecord, rows: int | None = None) -> ReadTo:
-    """The position after the record. `rows`: its user records, if they have been counted."""
+    """The position after the record. `rows`: its user records, if they have been counted; also those that are not delivered."""
     if rows is None:
         contents = read_aggregate(record.data)
         rows = 1 if contents is None else len(contents.data)

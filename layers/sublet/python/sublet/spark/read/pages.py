@@ -79,4 +79,4 @@ class _Reader:
 
 def page_bytes(page: Page) -> int:
     """What the page counts against the read limit: data and partition keys."""
-    return page.data_bytes + sum(map(len, map(_key_of, page.records)))
+    return page.data_bytes + sum(map(len, filter(None, map(_key_of, page.records))))

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sublet.decisions.read_position import IteratorType, ReadPosition
+from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.spark.plan.offsets import Ended, ReadTo
 from sublet.spark.plan.planning import Begin, Peek
@@ -63,15 +65,23 @@ class Peeker:
     Remembers where it found nothing: the iterator there stands at the tip, and the next look is one call.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, filters: bool = False) -> None:
+        """`filters`: what is out of a shard's hash key range may be dropped."""
         self._connection = connection
+        self._filters = filters
         self._at_tip: dict[str, tuple[Begin, Iterator[Page]]] = {}
         self._counts: dict[str, ShardCount] = {}
 
-    def look(self, shard: Shard, position: Begin, share: Share = NO_LIMIT) -> Peek:
-        """Where a batch from `position` may end."""
+    def look(
+        self,
+        shard: Shard,
+        position: Begin,
+        share: Share = NO_LIMIT,
+        placement: Placement = NOT_DESCRIBED,
+    ) -> Peek:
+        """Where a batch from `position` may end. `placement`: what the batch's tasks go by."""
         if share.counts:
-            return self._count(shard.shard_id, position, share)
+            return self._count(shard, position, share, placement)
         if share.span is not None and (peek := self._span(shard, position, share.span)):
             return peek
         return Peek(Ended()) if not shard.is_open else self._search(shard.shard_id, position)
@@ -128,12 +138,16 @@ class Peeker:
         last = page.records[-1] if page is not None and page.records else None
         return _Found(last if last is not None and is_beyond(last, position) else None, page)
 
-    def _count(self, shard_id: str, position: Begin, share: Share) -> Peek:
+    def _count(self, shard: Shard, position: Begin, share: Share, placement: Placement) -> Peek:
         """Goes on where the last count ended, if the batch begins there."""
+        shard_id = shard.shard_id
         count = self._counts.pop(shard_id, None)
         if count is None or not count.is_at(position):
-            count = ShardCount(position, lambda at, limit: read_pages(self._connection, shard_id, at, limit))
-        peek = count.admit(share, self._connection.clock.now())
+            inside = keys_inside(shard.hash_key_range if self._filters else None)
+            count = ShardCount(
+                position, inside, lambda at, limit: read_pages(self._connection, shard_id, at, limit)
+            )
+        peek = count.admit(share, self._connection.clock.now(), placement)
         if not isinstance(peek.end, Ended):
             self._counts[shard_id] = count
         return peek

@@ -12,10 +12,12 @@ from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import DataGap, ShardNotFound, StreamUnavailable
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.records import Page, StreamRecord
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.spark.plan.gaps import NEVER_TRIMMED, named
 from sublet.spark.plan.offsets import ReadTo, Unread
 from sublet.spark.plan.planning import ShardRange
+from sublet.spark.plan.strays import Strays
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.pages import read_pages
 from sublet.spark.read.rows import Rows
@@ -33,6 +35,7 @@ class Task:
     debt   for how long the driver's looks still use the shard's read limit up
     first_call_waited   the driver has waited for the first call
     expected   how many stream records the range has, at least; None: not known, and read in the largest pages
+    placement  who places the stream's records, as far as it was known when the batch was planned
     """
 
     stream: str
@@ -41,6 +44,7 @@ class Task:
     debt: timedelta = timedelta(0)
     first_call_waited: bool = False
     expected: int | None = None
+    placement: Placement = NOT_DESCRIBED
 
 
 def read_range(connection: Connection, task: Task) -> Iterator[pa.RecordBatch]:
@@ -49,7 +53,8 @@ def read_range(connection: Connection, task: Task) -> Iterator[pa.RecordBatch]:
     Raises DataGap, StreamUnavailable when its end does not come within our patience, and what Stream raises.
     """
     shard_id = task.range.shard_id
-    rows = Rows(task.stream, shard_id, keys_inside(task.range.hash_key_range))
+    strays = Strays(keys_inside(task.range.hash_key_range), task.placement)
+    rows = Rows(task.stream, shard_id, strays)
     connection.pace.owe(shard_id, task.debt)
     try:
         for records in _records(connection, task):
@@ -61,11 +66,17 @@ def read_range(connection: Connection, task: Task) -> Iterator[pa.RecordBatch]:
 
 
 def _report(connection: Connection, rows: Rows) -> None:
-    counts = {
-        name: count for name in ("dropped_out_of_range", "delivered_whole") if (count := getattr(rows, name))
-    }
-    if counts:
-        connection.log.warning("aggregates not expanded", shard_id=rows.shard_id, **counts)
+    counts = {"dropped_out_of_range": rows.strays.dropped, "delivered_whole": rows.delivered_whole}
+    if any(counts.values()):
+        told = {name: count for name, count in counts.items() if count}
+        connection.log.warning("aggregates not expanded", shard_id=rows.shard_id, **told)
+    for why, user_records in rows.strays.kept.items():
+        connection.log.info(
+            "aggregates out of their shard's hash key range are kept",
+            shard_id=rows.shard_id,
+            why=why.value,
+            user_records=user_records,
+        )
 
 
 def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamRecord]]:

@@ -14,10 +14,10 @@ from operator import attrgetter, methodcaller
 import numpy as np
 import pyarrow as pa
 
-from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns
-from sublet.protocol.hash_keys import KeysInside
+from sublet.protocol.aggregation import AggregateColumns, Whole
 from sublet.protocol.kpl_format import MAGIC
 from sublet.protocol.records import StreamRecord
+from sublet.spark.plan.strays import Strays
 
 SCHEMA_DDL = (
     "data binary, partitionKey string, explicitHashKey string, sequenceNumber string, subSequenceNumber bigint, "
@@ -50,16 +50,11 @@ _may_be_aggregate = methodcaller("startswith", MAGIC)
 
 @dataclass(slots=True)
 class Rows:
-    """Makes the rows of one shard's range, and counts what KCL's rules did on the way.
-
-    dropped_out_of_range, delivered_whole   as in Deaggregation
-    inside                                  the shard's hash key range, for KCL's rule; None switches it off
-    """
+    """Makes the rows of one shard's range, and counts what the rules did on the way. `delivered_whole`: as in Deaggregation."""
 
     stream: str
     shard_id: str
-    inside: KeysInside | None
-    dropped_out_of_range: int = 0
+    strays: Strays
     delivered_whole: int = 0
 
     def batches(
@@ -102,9 +97,8 @@ class Rows:
     def _batch(self, records: Sequence[StreamRecord]) -> pa.RecordBatch:
         columns = _Columns()
         for record in records:
-            expanded = aggregate_columns(record.data, self.inside)
-            if isinstance(expanded, OutOfRange):
-                self.dropped_out_of_range += expanded.user_records
+            expanded = self.strays.expanded(record)
+            if expanded is None:
                 columns.add_nothing()
             elif isinstance(expanded, Whole):
                 self.delivered_whole += expanded is Whole.DAMAGED

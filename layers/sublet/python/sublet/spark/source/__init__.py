@@ -2,7 +2,8 @@
 
 data_source                   what Spark knows as `sublet`
 stream_read, driver           a streaming query: its reader, and its driver side in our own values
-query_leases                  what the driver asks its keeper, and what the answers mean for a plan
+descriptions                  what the driver knows of its stream, and when it asks
+whole_stream, leased_shards   what of the stream is the query's to read
 batch_read, batch_read_plan, narrowing   `spark.read`
 handler_tasks                 a Lambda fleet's handler on Spark's rows
 draining                      the end of a run for what is there

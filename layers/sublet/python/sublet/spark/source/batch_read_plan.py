@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
-from sublet.errors import SettingsError, StreamUnavailable
+from sublet.errors import SettingsError, StreamError, StreamUnavailable
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import HashRangeFilter
 from sublet.spark.options import Options
 from sublet.spark.plan.offsets import Ended, ReadTo, Unread
@@ -42,7 +43,23 @@ def plan_batch(connection: Connection, options: Options, wanted: Wanted) -> list
     peeker = Peeker(connection)
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
         ranges = list(pool.map(lambda shard: _range(connection, peeker, options, wanted, shard), shards))
-    return [Task(options.stream, each, options.fail_on_data_loss) for each in ranges if each is not None]
+    placement = _placement(connection, options)
+    return [
+        Task(options.stream, each, options.fail_on_data_loss, placement=placement)
+        for each in ranges
+        if each is not None
+    ]
+
+
+def _placement(connection: Connection, options: Options) -> Placement:
+    """Asked for after all that is read has arrived. Where it cannot be, nothing is dropped."""
+    if options.hash_range_filter is HashRangeFilter.OFF:
+        return NOT_DESCRIBED
+    try:
+        return NOT_DESCRIBED.with_description(connection.stream.describe())
+    except StreamError as problem:
+        connection.log.warning("it is not known who places the stream's records", problem=str(problem))
+        return NOT_DESCRIBED
 
 
 def _check_named_shards(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
@@ -11,8 +12,9 @@ from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import dynamodb_client, kinesis_client
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.put_records import KinesisWriter
+from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.errors import SettingsError, SubletError, TransientError
-from sublet.ports import LeaseTable
+from sublet.ports import LeaseTable, SightingStore
 from sublet.spark.keeper.keeper_thread import connect_keeper
 from sublet.spark.options import Leases, Options, Use, parse_options
 from sublet.spark.plain_errors import plainly
@@ -85,12 +87,14 @@ class SubletDataSource(DataSource):
         return parse_options(self.options, use)
 
 
-def connect_leases(options: Options) -> LeaseTable | None:
-    """The table to begin from; None when the query follows no application."""
+def connect_leases(options: Options) -> tuple[LeaseTable, SightingStore] | None:
+    """The table to begin from, and what its application remembers; None when the query follows no application."""
     if options.leases is not Leases.FOLLOW:
         return None
-    return DynamoDbLeaseTable(
-        dynamodb_client(*connection_of(options.lease_access)), options.settings.lease_table
+    way, settings = connection_of(options.lease_access), options.settings
+    return (
+        DynamoDbLeaseTable(dynamodb_client(*way), settings.lease_table),
+        DynamoDbSightingStore(partial(dynamodb_client, *way), settings.sightings_table),
     )
 
 

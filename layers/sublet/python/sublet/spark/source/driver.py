@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sublet.protocol.shard import Shard
-from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import HashRangeFilter
 from sublet.spark.options import Options
 from sublet.spark.plan.gaps import may_be_trimmed, never_read, shards_to_ask_about
@@ -38,6 +38,7 @@ from sublet.spark.read.connection import Connection
 from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.peeks import LOOKBACK, Peeker
 from sublet.spark.read.reading import Task
+from sublet.spark.source.descriptions import Descriptions
 from sublet.spark.source.losses import Losses
 
 LOOKS_AT_ONCE = 32
@@ -82,6 +83,9 @@ class Portion(Protocol):
     def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
         """What is left to read of a batch that may be one of the log, to be done again."""
 
+    def placement(self) -> Placement:
+        """What other processes of the application were told of who places the stream's records."""
+
 
 class QueryDriver:
     """What Spark asks of a streaming source, in our own values."""
@@ -91,10 +95,14 @@ class QueryDriver:
         self._portion = portion
         self._stream = connection.stream
         self._options = options
-        self._peeker = Peeker(connection)
+        self._filters = options.hash_range_filter is HashRangeFilter.KCL
+        self._peeker = Peeker(connection, filters=self._filters)
+        self._described = Descriptions(
+            self._stream, connection.clock, portion.placement, filters=self._filters
+        )
+        self._placement = NOT_DESCRIBED
         self._shards: dict[str, Shard] = {}
         self._list_at = connection.clock.steady()
-        self._identity: StreamIdentity | None = None
         self._targets: Mapping[str, Peek] | None = None
         self._targets_at = connection.clock.now()
         self._losses = Losses(connection, options, self._peeker)
@@ -109,9 +117,7 @@ class QueryDriver:
 
     def initial_offset(self) -> Offset:
         """Before the first plan. Spark asks again when it plans batch 0 again."""
-        return Offset(
-            self._options.stream, self._stream.describe().identity, application=self._portion.application
-        )
+        return Offset(self._options.stream, self._described.identity, application=self._portion.application)
 
     @property
     def has_targets(self) -> bool:
@@ -141,7 +147,8 @@ class QueryDriver:
         is_due = clock.steady() >= self._list_at
         if is_due or not start.shards or self._portion.is_unlisted(self._shards):
             self._list()
-            self._check(start)
+        self._placement = self._described.placement(start.placement)
+        self._check(start)
         now = clock.now()
         denied = self._denied(start)
         beginning = self._beginning(start, denied, now)
@@ -162,7 +169,7 @@ class QueryDriver:
         self.lag = {shard_id: peek.lag for shard_id, peek in peeks.items()}
         self.leaves_more = any(isinstance(p.end, Ended) or p.lag > LOOKBACK for p in peeks.values())
         looked_at = now if self._targets is None else self._targets_at
-        end = next_offset(start, beginning, peeks, gone, looked_at)
+        end = next_offset(start, beginning, peeks, gone, looked_at, self._placement)
         if end is not start:
             self._portion.planned(end)
         return end
@@ -173,7 +180,7 @@ class QueryDriver:
             self._list()
         self._check(end)
         ranges = {}
-        if self._options.hash_range_filter is HashRangeFilter.KCL:
+        if self._filters:
             ranges = {shard_id: shard.hash_key_range for shard_id, shard in self._shards.items()}
         now = self._connection.clock.now()
         whole = plan_ranges(start, end, ranges, now)
@@ -185,21 +192,26 @@ class QueryDriver:
         loss, counted = self._options.fail_on_data_loss, self._counted
         return [
             Task(
-                end.stream, each, loss, pace.debt(each.shard_id), True, counted.get((each.shard_id, each.end))
+                end.stream,
+                each,
+                loss,
+                pace.debt(each.shard_id),
+                True,
+                counted.get((each.shard_id, each.end)),
+                end.placement,
             )
             for each in planned
         ]
 
     def _list(self) -> Iterable[Shard]:
+        before = self._shards
         self._shards = {shard.shard_id: shard for shard in self._stream.list_shards()}
-        self._identity = self._stream.describe().identity
+        self._described.note_listing(before, self._shards)
         self._list_at = self._connection.clock.steady() + self._options.list_interval
         return self._shards.values()
 
     def _check(self, offset: Offset) -> None:
-        if self._identity is None:
-            self._identity = self._stream.describe().identity
-        check_identity(offset, self._options.stream, self._identity)
+        check_identity(offset, self._options.stream, self._described.identity)
         check_application(offset, self._portion.application)
 
     def _denied(self, start: Offset) -> frozenset[str]:
@@ -267,7 +279,7 @@ class QueryDriver:
 
     def _peek(self, shard: Shard, position: Begin, share: Share) -> Peek:
         if self._targets is None:
-            return self._peeker.look(shard, position, share)
+            return self._peeker.look(shard, position, share, self._placement)
         target = self._targets.get(shard.shard_id, Peek(None))
         if target.end is None:
             return target
@@ -275,7 +287,7 @@ class QueryDriver:
             return Peek(None, caught_up=True)
         if share == NO_LIMIT:
             return Peek(target.end, caught_up=True)
-        peek = self._peeker.look(shard, position, share)
+        peek = self._peeker.look(shard, position, share, self._placement)
         return replace(peek, end=_earlier(peek.end, target.end))
 
 

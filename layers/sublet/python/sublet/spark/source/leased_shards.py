@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from sublet.errors import LeaseHeldElsewhere
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import Placement
 from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.options import Options
 from sublet.spark.plan.joining import joining_positions, resume_ranges
@@ -85,6 +86,9 @@ class LeasedShards:
         asked = frozenset[str]().union(*others.values())
         missing = asked - self._keeper.rows(sorted(asked)).keys() if asked else asked
         return frozenset(shard_id for shard_id, parents in others.items() if parents & missing)
+
+    def placement(self) -> Placement:
+        return self._keeper.placement
 
     def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
         """As they are when this process planned them. A batch of the log is done again: what is left of it, once each of its

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from sublet.ports import LeaseTable
+from sublet.ports import LeaseTable, SightingStore
 from sublet.spark.keeper.keeper_thread import KeeperThread
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plain_items, plainly
@@ -34,7 +34,7 @@ from sublet.spark.source.leased_shards import LeasedShards
 from sublet.spark.source.whole_stream import WholeStream
 
 Connect = Callable[[Options], Connection]
-ConnectLeases = Callable[[Options], LeaseTable | None]
+ConnectLeases = Callable[[Options], tuple[LeaseTable, SightingStore] | None]
 ConnectKeeper = Callable[[Options], KeeperThread | None]
 
 BY_SPAN = ReadMaxRows(sys.maxsize)
@@ -137,7 +137,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._keeper = self._connect_keeper(self._options)
         if self._keeper is not None:
             return LeasedShards(self._keeper, connection, self._options)
-        return WholeStream(connection, self._options, self._connect_leases(self._options))
+        followed = self._connect_leases(self._options) or (None, None)
+        return WholeStream(connection, self._options, *followed)
 
     def _share(self, limit: ReadLimit) -> Share:
         """ReadAllAvailable (Trigger.Once) overrides our own limits: so Spark's contract has it."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sublet.errors import StreamUnavailable
-from sublet.ports import LeaseTable
+from sublet.errors import LeaseTableError, StreamUnavailable
+from sublet.ports import LeaseTable, SightingStore
 from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import StartKind
 from sublet.spark.options import Options
 from sublet.spark.plan.follow import followed_positions
@@ -20,14 +21,22 @@ LISTING_ATTEMPTS = 5
 
 
 class WholeStream:
-    """`leases`: the table whose checkpoints the query begins at, if it follows an application."""
+    """`leases`: the table whose checkpoints the query begins at, if it follows an application; `sightings`: what it remembers."""
 
     application: str | None = None
 
-    def __init__(self, connection: Connection, options: Options, leases: LeaseTable | None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        options: Options,
+        leases: LeaseTable | None,
+        sightings: SightingStore | None = None,
+    ) -> None:
         self._connection = connection
         self._options = options
         self._leases = leases
+        self._sightings = sightings
+        self._placement: Placement | None = None
 
     def settle(self) -> None:
         """Nothing is shared with anybody."""
@@ -49,6 +58,21 @@ class WholeStream:
 
     def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:  # noqa: ARG002
         return ranges
+
+    def placement(self) -> Placement:
+        """As the application that is followed knew it when the query was started; nothing, where it cannot be asked."""
+        if self._placement is None:
+            self._placement = NOT_DESCRIBED if self._sightings is None else self._remembered(self._sightings)
+        return self._placement
+
+    def _remembered(self, sightings: SightingStore) -> Placement:
+        try:
+            return sightings.load().placement
+        except LeaseTableError as problem:
+            self._connection.log.info(
+                "the application's memory of the stream cannot be read", problem=str(problem)
+            )
+            return NOT_DESCRIBED
 
     def beginning(
         self,

@@ -1,0 +1,50 @@
+"""Aggregates out of their shard's hash key range, in a batch: which of them its tasks drop. Pure.
+
+The rule is the library's (`decisions.out_of_range`). What is known of the stream is fixed with the batch, so that whoever counts
+the batch's rows, reads them, or reads them again, comes to the same ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sublet.decisions.out_of_range import Kept, why_kept
+from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns
+from sublet.protocol.hash_keys import KeysInside
+from sublet.protocol.records import StreamRecord
+from sublet.protocol.stream_info import Placement
+
+
+def is_sent_again(arrived: datetime | None, placement: Placement) -> bool:
+    """Whether an aggregate that is out of range was put into the wrong shard. None: it is not known when it arrived."""
+    return arrived is not None and why_kept(arrived, placement) is None
+
+
+@dataclass(slots=True)
+class Strays:
+    """Of one shard in one batch.
+
+    inside      the shard's hash key range; None switches the filter off
+    dropped, kept   user records that were out of range, and why those were kept
+    """
+
+    inside: KeysInside | None
+    placement: Placement
+    dropped: int = 0
+    kept: Counter[Kept] = field(default_factory=Counter)
+
+    def expanded(self, record: StreamRecord) -> AggregateColumns | Whole | None:
+        """What the record gives; None: nothing, it is dropped."""
+        found = aggregate_columns(record.data, self.inside)
+        if not isinstance(found, OutOfRange):
+            return found
+        why = why_kept(record.approximate_arrival_timestamp, self.placement)
+        if why is None:
+            self.dropped += found.user_records
+            return None
+        self.kept[why] += found.user_records
+        all_of_it = aggregate_columns(record.data, None)
+        assert not isinstance(all_of_it, OutOfRange), "without a range nothing is out of it"
+        return all_of_it

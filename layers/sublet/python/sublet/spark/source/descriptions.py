@@ -1,0 +1,81 @@
+"""What a query's driver knows of its stream, and when it asks: an account has 20 calls of DescribeStreamSummary a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from sublet.decisions.out_of_range import ASK_LATEST, ask_again_after
+from sublet.ports import Clock, Stream
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
+
+
+class Descriptions:
+    """Asks at the start, and every five minutes, unless others of the application have; at once where a listing shows another
+    stream's shards, and a few times after a reshard: what the KPL put into the wrong shard then is dropped only by a description
+    that is younger.
+
+    shared   what other processes of the application have been told
+    """
+
+    def __init__(
+        self, stream: Stream, clock: Clock, shared: Callable[[], Placement], *, filters: bool
+    ) -> None:
+        """`filters`: it matters who places the records."""
+        self._stream = stream
+        self._clock = clock
+        self._shared = shared
+        self._filters = filters
+        self._known = NOT_DESCRIBED
+        self._due_at: datetime | None = None
+        """None: at once."""
+        self._pause: timedelta | None = ASK_LATEST
+        """Until the question after the next one is due, in the form of `ask_again_after`."""
+
+    @property
+    def identity(self) -> StreamIdentity:
+        """Asked for only where nothing is known. Raises what Stream raises."""
+        if self._known.last is None:
+            self._ask()
+        assert self._known.last is not None, "it has just been described"
+        return self._known.last.identity
+
+    def placement(self, logged: Placement) -> Placement:
+        """Who places the records that have arrived. `logged`: what the query's offsets remember. Raises what Stream raises."""
+        self._known = self._known.merged(logged)
+        shared, known = self._shared(), self._known.last
+        self._known = self._known.merged(shared)
+        if self._due_at is not None and self._known.last is not known:
+            self._put_off()
+        if self._due_at is None or self._clock.steady() >= self._due_at:
+            self._ask()
+        return self._known
+
+    def note_listing(self, before: Mapping[str, Shard], now: Mapping[str, Shard]) -> None:
+        """Two successive listings. The first says nothing."""
+        if not before:
+            return
+        if _is_other_stream(before, now):
+            self._due_at, self._known = None, Placement(None, self._known.auto_seen_at)
+        elif self._filters and now.keys() - before.keys():
+            self._due_at = self._pause = None
+
+    def _ask(self) -> None:
+        self._known = self._known.with_description(self._stream.describe())
+        self._put_off()
+
+    def _put_off(self) -> None:
+        self._pause = ask_again_after(self._pause)
+        self._due_at = self._clock.steady() + self._pause
+
+
+def _is_other_stream(before: Mapping[str, Shard], now: Mapping[str, Shard]) -> bool:
+    """A shard keeps its first sequence number for as long as it lives, and an open one does not go."""
+    return any(
+        shard.is_open
+        if shard_id not in now
+        else now[shard_id].starting_sequence_number != shard.starting_sequence_number
+        for shard_id, shard in before.items()
+    )
