@@ -17,6 +17,7 @@ NAMES = (
     "propagation",
     "rolling",
     "idle_writes",
+    "quiet_shards",
     "limits",
     "memory",
     "calls",

@@ -12,7 +12,7 @@ from tests.package.distributions import ROOT, Distributions, environment_with, r
 
 pytestmark = pytest.mark.slow
 
-TESTS = [f"tests/contract/test_{name}.py" for name in ("kinesis_replies", "kinesis_errors")]
+TESTS = [f"tests/contract/test_{name}.py" for name in ("kinesis_replies", "kinesis_errors", "repeated_call")]
 
 
 def oldest_boto3() -> str:

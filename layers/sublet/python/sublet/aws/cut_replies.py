@@ -42,8 +42,15 @@ def _look(response: Any, **_: Any) -> None:
     promised = http.headers.get("content-length")
     if promised is None or not promised.isdecimal() or len(http.content) >= int(promised):
         return
-    message = f"the reply was cut off after {len(http.content)} of {promised} bytes"
     http.status_code = _SERVICE_FAULT
     parsed.clear()
-    parsed["Error"] = {"Code": CUT_OFF, "Message": message}
-    parsed["ResponseMetadata"] = {"HTTPStatusCode": _SERVICE_FAULT}
+    parsed.update(cut_off(len(http.content), promised))
+
+
+def cut_off(length: int, promised: str) -> dict[str, Any]:
+    """What a reply says instead that was cut off."""
+    message = f"the reply was cut off after {length} of {promised} bytes"
+    return {
+        "Error": {"Code": CUT_OFF, "Message": message},
+        "ResponseMetadata": {"HTTPStatusCode": _SERVICE_FAULT},
+    }

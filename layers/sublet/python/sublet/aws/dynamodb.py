@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from botocore.exceptions import ClientError
 from msgspec.structs import replace
 
 from sublet.aws.attribute_values import decode_binary
-from sublet.aws.faults import CONDITION_FAILED, code_of
+from sublet.aws.faults import CONDITION_FAILED, CONNECTION_FAILED, code_of
 from sublet.aws.raw_json import RAW, keep_raw_json
+from sublet.aws.repeated_call import RepeatedCall
 from sublet.aws.service_date import service_date
 from sublet.aws.table_errors import named_table_errors, other_key
 from sublet.aws.write_request import write_request
@@ -41,6 +43,7 @@ class DynamoDbLeaseTable:
         self._client: Any = client
         self._table = table
         keep_raw_json(client, "Scan")
+        self._update_again = RepeatedCall(client, "UpdateItem")
 
     def scan(self) -> LeaseScan:
         with self._named_errors():
@@ -87,8 +90,18 @@ class DynamoDbLeaseTable:
                 deleted: Mapping[str, AttributeValue] = self._client.delete_item(**request)["Attributes"]
                 return deleted
             case _:
-                updated: Mapping[str, AttributeValue] = self._client.update_item(**request)["Attributes"]
-                return updated
+                return self._updated(request)
+
+    def _updated(self, request: Mapping[str, Any]) -> Mapping[str, AttributeValue]:
+        """Whatever is no plain success is asked for once more, through botocore: like any other answer that did not come, it may
+        be of a write that was done.
+        """
+        with suppress(*CONNECTION_FAILED, ValueError, LookupError):
+            answer = self._update_again(request)
+            if answer is not None and answer.is_good:
+                return decode_binary(msgspec.json.decode(answer.body)["Attributes"])
+        updated: Mapping[str, AttributeValue] = self._client.update_item(**request)["Attributes"]
+        return updated
 
     def _items(self, dates: list[datetime]) -> Iterator[Mapping[str, AttributeValue]]:
         """The service's moment of each page goes to `dates`."""

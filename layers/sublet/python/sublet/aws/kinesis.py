@@ -6,7 +6,7 @@ An iterator carries its shard's id in front: a poll names the shard in errors, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,8 @@ from sublet.aws.kinesis_shapes import (
     shard_of,
     with_arrivals,
 )
-from sublet.aws.raw_json import keep_raw_json
+from sublet.aws.raw_json import RAW, keep_raw_json
+from sublet.aws.repeated_call import RepeatedCall, error_of
 from sublet.aws.service_date import service_date
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError
@@ -64,6 +65,7 @@ class KinesisStream:
         self._arn = {"StreamARN": settings.stream_arn} if settings.stream_arn else {}
         self._stream = self._arn or {"StreamName": settings.stream}
         keep_raw_json(poll_client, "GetRecords", decode_records_reply)
+        self._poll_again = RepeatedCall(poll_client, "GetRecords")
         keep_raw_json(client, "DescribeStreamSummary")
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
@@ -136,7 +138,7 @@ class KinesisStream:
         shard_id, _, token = iterator.partition(" ")
         with self._named_errors(shard_id):
             try:
-                response = self._poll_client.get_records(ShardIterator=token, Limit=limit, **self._arn)
+                response = self._records({"ShardIterator": token, "Limit": limit, **self._arn})
             except ClientError as error:
                 if refusal := poll_refusal(error):
                     return refusal
@@ -144,6 +146,18 @@ class KinesisStream:
             except CONNECTION_FAILED:
                 return PollRefusal.NO_ANSWER
         return self._page(shard_id, response)
+
+    def _records(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """GetRecords' reply as raw_json has it. One that we cannot read is asked for again, for botocore to say what is wrong."""
+        answer = self._poll_again(parameters)
+        if answer is not None and not answer.is_good:
+            raise error_of(answer, "GetRecords")
+        if answer is not None:
+            with suppress(ValueError):
+                reply = decode_records_reply(answer.body)
+                return {RAW: reply, "ResponseMetadata": {"HTTPHeaders": answer.headers}}
+        response: dict[str, Any] = self._poll_client.get_records(**parameters)
+        return response
 
     def _page(self, shard_id: str, response: dict[str, Any]) -> Polled | PollRefusal:
         """A missing next iterator ends the shard only with its children known, or with the shard itself gone.

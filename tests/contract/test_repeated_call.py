@@ -1,0 +1,217 @@
+"""Calls that are sent as botocore sent the one before: what goes over the wire, what comes of each answer, when it is not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client
+from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis import KinesisStream
+from sublet.aws.repeated_call import sent
+from sublet.errors import StreamAccessDenied
+from sublet.ports import Applied, PollRefusal, Refused
+from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import encode_row
+from sublet.protocol.lease_writes import heartbeat
+from sublet.protocol.records import Polled
+from sublet.settings import Settings
+
+from tests.contract.scripted_service import HANG_UP, Json, Reply, ScriptedService, cut, error
+
+POLLED: Json = {"Records": [], "NextShardIterator": "next" * 20, "MillisBehindLatest": 0}
+LEASE = Lease(
+    "shardId-0",
+    TRIM_HORIZON,
+    lease_counter=1,
+    lease_owner="worker",
+    pending_checkpoint=Checkpoint("7", 1),
+    pending_checkpoint_state=b"\x00state\xff",
+)
+ITEM: Json = {**encode_row(LEASE), "pendingCheckpointState": {"B": "AHN0YXRl/w=="}}
+ROW: Json = {"Attributes": ITEM}
+
+
+class Wire:
+    """Requests as they are sent, botocore's and the repeated ones, which have a plain dict of headers."""
+
+    def __init__(self, client: Any, operation: str) -> None:
+        self.requests: list[Any] = []
+        service = client.meta.service_model.service_id.hyphenize()
+        client.meta.events.register(f"before-send.{service}.{operation}", self._note)
+
+    def _note(self, request: Any, **_: Any) -> None:
+        self.requests.append(request)
+
+    @property
+    def repeated(self) -> list[bool]:
+        return [type(request.headers) is dict for request in self.requests]
+
+
+class Polling:
+    def __init__(self) -> None:
+        self.client: Any = kinesis_poll_client()
+        self.stream = KinesisStream(
+            kinesis_client(), self.client, Settings(application="app", stream="orders")
+        )
+        self.wire = Wire(self.client, "GetRecords")
+
+    def poll(self, iterator: str = "iterator") -> Polled | PollRefusal:
+        return self.stream.poll(f"shardId-0 {iterator}", 10)
+
+
+class Heartbeating:
+    def __init__(self) -> None:
+        self.client = dynamodb_client()
+        self.table = DynamoDbLeaseTable(self.client, "leases")
+        self.wire = Wire(self.client, "UpdateItem")
+
+    def beat(self) -> Applied | Refused:
+        return self.table.apply(heartbeat(LEASE))
+
+
+@pytest.fixture
+def polling(service: ScriptedService) -> Polling:
+    service.will("GetRecords", POLLED)
+    polling = Polling()
+    assert isinstance(polling.poll(), Polled)
+    return polling
+
+
+@pytest.fixture
+def heartbeating(service: ScriptedService) -> Heartbeating:
+    service.will("UpdateItem", ROW)
+    heartbeating = Heartbeating()
+    assert isinstance(heartbeating.beat(), Applied)
+    return heartbeating
+
+
+def by_botocore(headers: Mapping[str, str], body: bytes, url: str, credentials: Credentials) -> str:
+    """The Authorization that botocore makes for it, at the moment that it tells."""
+    names = headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
+    request = AWSRequest("POST", url, {name: headers[name] for name in names if name != "host"}, body)
+    request.context["timestamp"] = headers["x-amz-date"]
+    auth = SigV4Auth(credentials.get_frozen_credentials(), "kinesis", "us-east-1")
+    signature = auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
+    return f"Signature={signature}"
+
+
+@pytest.mark.parametrize("token", [None, "a session's token"])
+def test_it_says_what_botocore_says_of_other_parameters(
+    service: ScriptedService, monkeypatch: pytest.MonkeyPatch, token: str | None
+) -> None:
+    if token is not None:
+        monkeypatch.setenv("AWS_SESSION_TOKEN", token)
+    service.will("GetRecords", POLLED)
+    polling = Polling()
+    for each in ("first", "second", "third"):
+        assert polling.poll(each) == polling.poll(each)
+    assert polling.wire.repeated == [False, *[True] * 5]
+    assert [asked["ShardIterator"] for asked in service.asked("GetRecords")[::2]] == [
+        "first",
+        "second",
+        "third",
+    ]
+    own, again = polling.wire.requests[0], polling.wire.requests[-1]
+    names = {name.lower() for name in own.headers}
+    assert set(again.headers) == names
+    assert again.headers["authorization"].endswith(
+        by_botocore(again.headers, again.body, again.url, Credentials("test", "test", token))
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "comes"),
+    [
+        (error("ProvisionedThroughputExceededException"), PollRefusal.THROTTLED),
+        (error("ExpiredIteratorException"), PollRefusal.ITERATOR_EXPIRED),
+        (error("InternalFailure", status=500), PollRefusal.NO_ANSWER),
+        (cut(POLLED), PollRefusal.NO_ANSWER),
+        (HANG_UP, PollRefusal.NO_ANSWER),
+        (error("AccessDeniedException"), StreamAccessDenied),
+    ],
+)
+def test_a_poll_comes_to_the_same_as_through_botocore_and_the_next_one_goes_through_it(
+    service: ScriptedService, polling: Polling, answer: Reply, comes: PollRefusal | type[Exception]
+) -> None:
+    service.will("GetRecords", answer)
+    assert outcome(Polling()) == outcome(polling) == comes
+    assert polling.wire.repeated[1]
+    service.will("GetRecords", POLLED)
+    before = len(polling.wire.requests)
+    assert isinstance(polling.poll(), Polled)
+    assert isinstance(polling.poll(), Polled)
+    assert polling.wire.repeated[before:] == [False, True]
+
+
+def test_a_reply_that_we_cannot_read_is_botocores_to_judge(
+    service: ScriptedService, polling: Polling
+) -> None:
+    service.will("GetRecords", {"Records": 7})
+    assert outcome(Polling()) == outcome(polling)
+    assert polling.wire.repeated == [False, True, False]
+
+
+def outcome(polling: Polling) -> object:
+    try:
+        return polling.poll()
+    except Exception as problem:  # noqa: BLE001 - which one is what is asked
+        return type(problem)
+
+
+def test_other_credentials_go_through_botocore_once(polling: Polling) -> None:
+    renewed = Credentials("renewed", "another", "token")
+    polling.client._request_signer._credentials = renewed
+    polling.poll()
+    polling.poll("again")
+    assert polling.wire.repeated == [False, False, True]
+    last = polling.wire.requests[-1]
+    assert last.headers["x-amz-security-token"] == "token"
+    assert last.headers["authorization"].endswith(by_botocore(last.headers, last.body, last.url, renewed))
+
+
+def test_a_heartbeat_is_repeated_and_its_row_is_read(heartbeating: Heartbeating) -> None:
+    assert heartbeating.beat() == heartbeating.beat()
+    assert heartbeating.wire.repeated == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "answer", [error("InternalServerError", status=500), cut(ROW), HANG_UP, Reply(200, {})]
+)
+def test_a_write_that_comes_to_anything_but_success_is_asked_for_again(
+    service: ScriptedService, heartbeating: Heartbeating, answer: Reply
+) -> None:
+    service.will("UpdateItem", answer, ROW)
+    assert isinstance(heartbeating.beat(), Applied)
+    assert heartbeating.wire.repeated == [False, True, False]
+
+
+def test_a_refusal_tells_the_row(service: ScriptedService, heartbeating: Heartbeating) -> None:
+    refusal = {"__type": "ConditionalCheckFailedException", "message": "no", "Item": ITEM}
+    service.will("UpdateItem", Reply(400, refusal))
+    assert heartbeating.beat() == Refused(LEASE)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda request: request.headers.__setitem__("X-Amzn-Trace-Id", b"Root=1"),
+        lambda request: request.headers.__setitem__("X-Amz-Date", b"20260101T000000Z"),
+        lambda request: setattr(request, "url", f"{request.url}?what=else"),
+        lambda request: setattr(request, "body", b"{}"),
+        lambda request: request.headers.__setitem__("Content-Type", b"application/cbor"),
+        lambda request: request.headers.__setitem__("Authorization", b"Bearer token"),
+    ],
+)
+def test_a_request_whose_signature_we_do_not_come_to_is_not_repeated(polling: Polling, change: Any) -> None:
+    request = polling.wire.requests[0]
+    credentials = Credentials("test", "test", os.environ.get("AWS_SESSION_TOKEN"))
+    assert sent(request, credentials) is not None
+    change(request)
+    assert sent(request, credentials) is None
