@@ -10,6 +10,7 @@ import pytest
 from sublet.decisions.record_filter import RecordFilter
 from sublet.decisions.window import Outcome
 from sublet.protocol.aggregation import aggregate
+from sublet.protocol.checkpoint import Checkpoint
 
 from tests.doubles.engine_world import NO_WAITING, EngineWorld, only
 
@@ -109,3 +110,15 @@ def test_each_field_of_the_event_is_there_to_be_matched(pattern: dict[str, Any])
     world.put("a")
     world.window()
     assert world.handler.data() == [b"a"]
+
+
+def test_the_checkpoint_goes_past_the_whole_of_an_aggregate_whose_last_records_do_not_match() -> None:
+    """Else the row would never say that the shard is read, and each owner would read the aggregate again."""
+    world = world_with(ORDERS)
+    aggregated = aggregate(
+        [("a", None, ORDER.encode()), ("b", None, VISIT.encode()), ("c", None, VISIT.encode())]
+    )
+    number = world.shards.put("key", aggregated, 0)
+    world.window()
+    assert world.handler.data() == [ORDER.encode()]
+    assert world.table.lease().checkpoint == Checkpoint(number, 2)

@@ -364,3 +364,23 @@ def test_a_checkpoint_notes_what_is_beyond_it_and_takes_away_what_it_passes() ->
     assert not noted[-1]
     assert columns.AHEAD not in world.row
     assert columns.ATTEMPTS not in world.row
+
+
+def test_the_checkpoint_goes_past_the_whole_of_an_aggregate_whose_last_records_were_finished_ahead() -> None:
+    world = EngineWorld(SIDE_BY_SIDE)
+    keys = [next(f"key-{n}" for n in range(100) if lane_of(f"key-{n}", 4) == lane) for lane in (0, 1, 2)]
+    number_put = world.shards.put("key", aggregate([(key, None, key.encode()) for key in keys]), 0)
+    fails = {keys[0].encode()}
+
+    def script(batch: Batch) -> None:
+        world.tasks.sleep(SECOND)
+        if any(record.data in fails for record in batch.records):
+            raise ValueError("poison")
+
+    world.handler.script = script
+    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    fails.clear()
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert world.table.lease().checkpoint == Checkpoint(number_put, 2)
+    assert world.handler.data()[-1] == keys[0].encode()
+    assert len(world.handler.data()) == 3

@@ -244,7 +244,7 @@ class LeaseSession:
                 return False
             self.held.has_handled(batch)
             self.progress.write_if_due()
-        self.progress.pass_over(Checkpoint(stream_records[-1].sequence_number))
+        self.progress.pass_over(max(Checkpoint(stream_records[-1].sequence_number), self.user_records.last))
         return True
 
     @property

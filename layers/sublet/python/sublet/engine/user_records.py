@@ -42,10 +42,13 @@ class UserRecords:
     dropped_out_of_range: int = field(default=0, init=False)
     faults: dict[Checkpoint, Fault] = field(default_factory=dict, init=False)
     """Of the latest `parts`: what the content of records raised that are given all the same, to fail by themselves."""
+    last: Checkpoint = field(default=NOTHING, init=False)
+    """Of the latest `parts`: the last user record that was made, wanted or not. An aggregate's has a sub-sequence number."""
 
     def parts(self, stream_records: tuple[StreamRecord, ...]) -> Iterator[Part]:
         """Those that are not handled yet and that the handler wants, in order."""
         self.faults.clear()
+        self.last = NOTHING
         parts = self._made(stream_records)
         if not self.shared.settings.deaggregate:
             parts = iter([(as_put(chain.from_iterable(part for part, _ in parts)), 0)])
@@ -79,6 +82,8 @@ class UserRecords:
             if part is None:
                 return
             self._note(part.dropped_out_of_range, part.delivered_whole)
+            if part.user_records:
+                self.last = part.user_records[-1].checkpoint
             yield not_yet_handled(part.user_records, max(self.progress.reached, given)), part.piece_bytes
             if part.user_records:
                 given = part.user_records[-1].checkpoint
