@@ -8,9 +8,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from random import SystemRandom
 
 from sublet.testing.simulation.run import Result
+from sublet.testing.simulation.weather import Fault
 
 from tests.simulation.giving_up import give_up
 from tests.simulation.pull_worlds import broken_promise
@@ -21,6 +23,8 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
     "fleets": simulate,
     "giving-up": give_up,
     "side-by-side": give_up_side_by_side,
+    "giving-up-calm": partial(give_up, without=frozenset(Fault)),
+    "side-by-side-calm": partial(give_up_side_by_side, without=frozenset(Fault)),
 }
 
 HISTORY_SHOWN = 40

@@ -22,6 +22,8 @@ from sublet.testing.simulation.scheduler import Process
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
+from tests.simulation.no_repeats import NoRepeats
+
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:given-up"
 BY_HAND = frozenset((Fault.ROW_DELETED, Fault.ROW_GONE_BAD, Fault.CHECKPOINT_MOVED, Fault.OTHER_STREAM))
 """What an operator does to rows is another matter."""
@@ -117,12 +119,21 @@ def give_up(
     destination: Callable[[World, Process], FailureDestination] = SimDestination,
     *,
     is_recorded: bool = False,
+    without: frozenset[Fault] = BY_HAND,
 ) -> Result:
-    """Run this random seed's world to its end, or to the first broken invariant."""
+    """Run this random seed's world to its end, or to the first broken invariant. `without`: faults that it does not have."""
     wiring = Wiring(handler=PoisonHandler, destination=destination)
-    return play_giving_up(seed, wiring, settings_of(seed), is_recorded=is_recorded)
+    return play_giving_up(seed, wiring, settings_of(seed), is_recorded=is_recorded, without=without)
 
 
-def play_giving_up(seed: int, wiring: Wiring, settings: dict[str, Any], *, is_recorded: bool) -> Result:
+def play_giving_up(
+    seed: int,
+    wiring: Wiring,
+    settings: dict[str, Any],
+    *,
+    is_recorded: bool = False,
+    without: frozenset[Fault] = BY_HAND,
+) -> Result:
     data = with_unreadable if "filter_criteria" in settings else put_number
-    return play(seed, is_recorded=is_recorded, wiring=wiring, without=BY_HAND, data=data, **settings)
+    wiring = NoRepeats().wired(wiring)
+    return play(seed, is_recorded=is_recorded, wiring=wiring, without=without, data=data, **settings)

@@ -20,7 +20,7 @@ from sublet.testing.simulation.scheduler import SECOND, Process
 from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
-from tests.simulation.giving_up import is_poison, play_giving_up, settings_of
+from tests.simulation.giving_up import BY_HAND, is_poison, play_giving_up, settings_of
 
 
 @dataclass(slots=True)
@@ -157,8 +157,7 @@ class SideBySideDestination:
             place = world.ledger.shards[shard_id].index_of(record)
             if place not in finished:  # by a call that was given up, and ended after all
                 self.keys.place(world, self.process, shard_id, record)
-            finished.add(place)
-            world.ledger.set_aside.add((shard_id, place))
+            world.ledger.note_set_aside(shard_id, place, is_answered=is_answered)
             if is_answered:
                 self.keys.done(world, self.process, shard_id, record)
         world.step(self.process)
@@ -166,7 +165,9 @@ class SideBySideDestination:
             raise DestinationRefused("no answer")
 
 
-def give_up_side_by_side(seed: int, *, is_recorded: bool = False) -> Result:
+def give_up_side_by_side(
+    seed: int, *, is_recorded: bool = False, without: frozenset[Fault] = BY_HAND
+) -> Result:
     """Run this random seed's world to its end, or to the first broken invariant."""
     keys = Keys()
     wiring = Wiring(
@@ -174,4 +175,4 @@ def give_up_side_by_side(seed: int, *, is_recorded: bool = False) -> Result:
         destination=lambda world, process: SideBySideDestination(world, process, keys),
     )
     settings = {**settings_of(seed), "parallelization_factor": Random(seed).choice((2, 3, 10))}
-    return play_giving_up(seed, wiring, settings, is_recorded=is_recorded)
+    return play_giving_up(seed, wiring, settings, is_recorded=is_recorded, without=without)

@@ -46,7 +46,7 @@ from sublet.testing.simulation.scheduler import (
 )
 from sublet.testing.simulation.sightings import SimSightingStore
 from sublet.testing.simulation.weather import Fault
-from sublet.testing.simulation.world import World
+from sublet.testing.simulation.world import World, where
 
 OVERRUN = timedelta(seconds=90)
 """What a window may last beyond its deadline in calm weather: the handler's last batch, checkpoints, releases."""
@@ -310,7 +310,7 @@ class Fleet:
 
     def _check(self, process: Process, task: SimTask[object]) -> None:
         if not (task.error is None or isinstance(task.error, Crashed) or task.error in self.world.odd_errors):
-            self.world.fail(f"{process.name} raised {task.error!r} at {_where(task.error)}")
+            self.world.fail(f"{process.name} raised {task.error!r} at {where(task.error)}")
 
 
 def _all_of(world: World) -> int:
@@ -322,11 +322,3 @@ def _set_when_done(task: SimTask[WindowReport], over: SimSignal) -> None:
     with suppress(Crashed, Exception):  # the state machine looks at the task itself
         task.result()
     over.set()
-
-
-def _where(error: BaseException) -> str:
-    frames, traceback = [], error.__traceback__
-    while traceback is not None:
-        frames.append(f"{traceback.tb_frame.f_code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno}")
-        traceback = traceback.tb_next
-    return " > ".join(frames)

@@ -6,7 +6,7 @@ Checked at every handler call and every write to the lease table, which is every
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sublet.protocol.checkpoint import Checkpoint
@@ -130,6 +130,8 @@ class Ledger:
         """Finished records, repeated ones counted again."""
         self.set_aside: set[tuple[str, int]] = set()
         """Shard and index of each that a destination has: as done as what is handled."""
+        self.observers: list[Callable[[str, int], None]] = []
+        """Called with the shard and index of each record that is finished, or set aside and its owner knows."""
 
     def begin_session(self, owner: object, shard_id: str, checkpoint: Checkpoint) -> None:
         self.sessions[owner, shard_id] = Session(self.shards[shard_id].covered_by(checkpoint))
@@ -232,9 +234,18 @@ class Ledger:
             index = shard.index_of(record)
             if is_answered and session.next is not None and self._is_out_of_turn(shard, session.next, index):
                 raise OrderBroken(f"set record {index} aside, having finished those before {session.next}")
-            shard.finished.add(index)
-            self.set_aside.add((shard_id, index))
+            self.note_set_aside(shard_id, index, is_answered=is_answered)
             session.next = index + 1 if is_answered else session.next
+
+    def note_set_aside(self, shard_id: str, index: int, *, is_answered: bool) -> None:
+        self.shards[shard_id].finished.add(index)
+        self.set_aside.add((shard_id, index))
+        if is_answered:
+            self._tell(shard_id, index)
+
+    def _tell(self, shard_id: str, index: int) -> None:
+        for observer in self.observers:
+            observer(shard_id, index)
 
     def _is_out_of_turn(self, shard: ShardTruth, following: int, index: int) -> bool:
         """Not so what is finished: by a call that was given up and ended after all, or by the owner whose late checkpoint is
@@ -256,8 +267,10 @@ class Ledger:
     def finish_kept(self, shard_id: str, record: UserRecord) -> None:
         """One that may have been handed over long ago: what comes next stays."""
         shard = self.shards[shard_id]
-        shard.finished.add(shard.index_of(record))
+        index = shard.index_of(record)
+        shard.finished.add(index)
         self.handled += 1
+        self._tell(shard_id, index)
 
     def begin_reading(self, owner: object, shard_id: str) -> None:
         """The handler was told where the next batch begins: what it was handed and has not finished comes again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,10 @@ _KNOWN = frozenset(
 )  # fmt: skip
 
 
+Observer = Callable[[Process, LeaseWrite, Row | None], None]
+"""Called with each write as it is applied, and with the row before it; the tenancy is still as it was."""
+
+
 @dataclass(slots=True)
 class Tenancy:
     """Who may write to a lease as its owner, by what the table has granted, and since when nobody has."""
@@ -68,6 +73,7 @@ class TableWatch:
     previous_rows: dict[str, tuple[int, Row | None]] = field(default_factory=dict)
     """What a row was before its last write, and when that was: for stale scans."""
     rules: WriteRules | None = field(default_factory=WriteRules)
+    observers: list[Observer] = field(default_factory=list)
 
     def commit(self, process: Process, write: LeaseWrite) -> Applied | Refused:
         """One conditional write, at one moment, and every invariant that it must keep."""
@@ -87,6 +93,8 @@ class TableWatch:
 
     def _written(self, process: Process, write: LeaseWrite, before: Row | None, after: Row | None) -> None:
         key = write.lease_key
+        for observer in self.observers:
+            observer(process, write, before)
         rules = None if process.is_java or process.is_older else self.rules
         if rules is not None and (problem := rules.broken(write, before, after)):
             self.world.fail(f"{write.kind} of {key} breaks its rule: {problem}")

@@ -28,6 +28,15 @@ MANAGERS_AHEAD_BY = CLOCK_RIGHT_WITHIN // MICROSECOND
 ACROSS_A_FENCE = "handler calls at once across a fence"
 
 
+def where(error: BaseException) -> str:
+    """The lines that it came through, the outermost first."""
+    frames, traceback = [], error.__traceback__
+    while traceback is not None:
+        frames.append(f"{traceback.tb_frame.f_code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno}")
+        traceback = traceback.tb_next
+    return " > ".join(frames)
+
+
 @dataclass(frozen=True, slots=True)
 class Reshard:
     """Until a little later, ListShards may still show how it was before."""
@@ -215,11 +224,14 @@ class World:
         self.table.put_row({**row})
 
     def at(self, microseconds: int, name: str, work: Callable[[], None]) -> None:
-        """Have the world itself do something at a moment."""
+        """Have the world itself do something at a moment. If that raises, the world stops: nobody waits for its result."""
         process = self.process(name, chaotic=False)
 
         def later() -> None:
             self.scheduler.sleep(max(microseconds - self.scheduler.now_us, 0))
-            work()
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - a loop that is gone would show only as work left undone
+                self.fail(f"raised {error!r} at {where(error)}")
 
         self.scheduler.spawn(process, later)

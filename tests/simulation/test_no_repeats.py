@@ -1,0 +1,39 @@
+"""What is finished comes again only where something had it forgotten, and mistakes in that are noticed, by fixed seeds."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from sublet.engine.held_lease import HeldLease
+from sublet.testing.simulation.run import Result
+from sublet.testing.simulation.weather import Fault
+
+from tests.simulation.giving_up import give_up
+from tests.simulation.side_by_side import give_up_side_by_side
+
+CALM = frozenset(Fault)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "world",
+    [
+        partial(give_up_side_by_side, 6, without=CALM),
+        partial(give_up_side_by_side, 8),
+        partial(give_up, 8, without=CALM),
+        partial(give_up, 8),
+    ],
+    ids=["side by side, calm", "side by side", "one by one, calm", "one by one"],
+)
+def test_nothing_comes_again_without_an_excuse(world: partial[Result]) -> None:
+    assert world().violation is None
+
+
+@pytest.mark.timeout(300)
+def test_what_is_noted_nowhere_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It came again each time that its lease was given up."""
+    monkeypatch.setattr(HeldLease, "finished_ahead", None)
+    violation = give_up_side_by_side(6, without=CALM).violation
+    assert violation is not None
+    assert violation.endswith("is handed out again, though its owner knew that it is finished")
