@@ -44,12 +44,29 @@ synth: setup ## the CloudFormation template, in cdk.out
 	@node_modules/.bin/cdk synth --quiet
 
 ##@ Develop
+# Side by side, up to four at once: each process has an embedded AWS of its own where its tests ask for one.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist worksteal
+HAS_JAVA = [ -z "$(PYTEST_ARGS)" ] && { java -version 2>/dev/null || { $(say) "No Java here: not tested on Spark (it needs 17 or newer)"; false; }; }
 .PHONY: test
-test: lint ## lint, then every test
-	@$(say) "All tests"
-	@$(PY) -m pytest $(PYTEST_ARGS)
-	@if [ -n "$(PYTEST_ARGS)" ]; then :; elif java -version 2>/dev/null; then $(MAKE) --no-print-directory test-spark SPARK_TESTS='-m "not slow"'; \
-	else $(say) "No Java here: not tested on Spark (it needs 17 or newer)"; fi
+test: lint ## lint, then tests of every promise: twelve minutes on two cores
+	@$(say) "Tests"
+	@$(PY) -m pytest $(SIDE_BY_SIDE) -m "not explores" $(PYTEST_ARGS)
+	@if $(HAS_JAVA); then $(MAKE) --no-print-directory test-spark SPARK_TESTS='-m "not slow and not explores"'; fi
+
+.PHONY: test-all
+test-all: test explore ## the same, and what explores: more worlds and examples, mutants, chaos, the releases of Spark (an hour)
+	@:
+
+# The mutants' sample is the same each time, as everything else here is: `make mutants` draws another.
+.PHONY: explore
+explore: setup ## only what `make test` leaves to `make test-all`
+	@$(say) "Tests that explore"
+	@$(PY) -m pytest $(SIDE_BY_SIDE) -m explores --hypothesis-profile=full $(PYTEST_ARGS)
+	@$(PY) -m pytest $(SIDE_BY_SIDE) --hypothesis-profile=full tests/property tests/contract/test_memory_and_dynamodb_agree.py $(PYTEST_ARGS)
+	@if $(HAS_JAVA); then \
+	$(MAKE) --no-print-directory test-spark SPARK_TESTS='-m "explores and not slow"'; \
+	for release in 4.0 4.1; do $(MAKE) --no-print-directory test-spark SPARK=$$release SPARK_TESTS='-m "not slow" -k "$(OTHERWISE_ON_SPARK)"'; done; fi
+	@$(MAKE) --no-print-directory mutants SAMPLE=15 SEED=23
 
 .PHONY: check
 check: setup ## in twenty seconds: lint, types of what differs from main, the fast tests (TEST=tests/unit/engine/test_tick.py for one file)
@@ -57,6 +74,7 @@ check: setup ## in twenty seconds: lint, types of what differs from main, the fa
 
 # The release of Spark that is tested on: the newest, 4.0, 4.1 or 4.2, each in an environment of its own.
 SPARK ?= newest
+OTHERWISE_ON_SPARK := release or spark_source or there_and_back or every_record_is_in_raw
 SPARK_ENV := .local/spark$(if $(filter newest,$(SPARK)),,-$(SPARK))
 .PHONY: test-spark
 test-spark: setup $(SPARK_ENV)/.installed ## only the tests on Spark, with twenty kills (needs Java 17 or newer; SPARK=4.0, 4.1 or 4.2 for an earlier release)
@@ -262,7 +280,7 @@ SPARK_TESTED := pyproject.toml --extra spark --extra delta --extra progress --gr
 .PHONY: lock
 lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency anew, at its newest
 	@$(say) "Locking: Python"
-	@$(LOCK) pyproject.toml --extra demo --extra cdk --group test --group infra --output-file requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra demo --extra cdk --group test --group parallel-tests --group infra --output-file requirements/dev.txt
 	@$(LOCK) $(SPARK_TESTED) --output-file requirements/spark.txt
 	@for release in 4.0 4.1 4.2; do $(LOCK) $(SPARK_TESTED) --group spark-$$release --output-file requirements/spark-$$release.txt; done
 	@$(LOCK) --group bench --output-file requirements/bench.txt

@@ -1,7 +1,8 @@
 """What tests of several levels share.
 
 Hypothesis draws the same examples on every run and has no deadline, so that a slow machine or a lucky draw changes nothing.
-To look further: `make test PYTEST_ARGS="tests/property --hypothesis-profile=explore"` (prints how to repeat a failure).
+`make test-all` draws five times as many (`full`). To look further: `--hypothesis-profile=explore`, which draws by chance and
+prints how to repeat a failure.
 """
 
 from __future__ import annotations
@@ -10,14 +11,20 @@ from collections.abc import Iterator
 
 import boto3
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from infra.local import EmbeddedAws
 from infra.local import embedded_aws as start_embedded_aws
 
-settings.register_profile("repeatable", deadline=None, derandomize=True)
-settings.register_profile("explore", deadline=None, max_examples=5_000, print_blob=True)
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)  # `make check`
+# How long examples take to draw depends on the machine, and on what else it does.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("full", settings.get_profile("repeatable"), max_examples=500)
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=10)  # `make check`
+settings.register_profile(
+    "explore", settings.get_profile("repeatable"), derandomize=False, max_examples=5_000, print_blob=True
+)
 settings.load_profile("repeatable")
 
 

@@ -163,6 +163,7 @@ class Told:
 
 
 @cache
+@cache
 def tell(story: str, way: Way, after_tick: int = 1) -> Told:
     """`after_tick`: how many minutes after a tick it breaks."""
     fleet = Fleet(way.settings, way.gap)

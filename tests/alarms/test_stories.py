@@ -6,8 +6,9 @@ import pytest
 
 from tests.alarms.healthy import days, first_hours
 from tests.alarms.stories import ALWAYS, EACH_FIVE, EACH_HOUR, EACH_MINUTE, STORIES, WAYS, Way, tell
+from tests.exploring import explores
 
-SLOW = (pytest.mark.slow, pytest.mark.timeout(400))
+SLOW = (pytest.mark.slow, explores, pytest.mark.timeout(400))
 """A continuous day is forty seconds of polls."""
 
 each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)

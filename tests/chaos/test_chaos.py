@@ -9,8 +9,9 @@ import pytest
 from tests.chaos.plan import Kind, Pace
 from tests.chaos.run import run
 from tests.chaos.screen import progress_line
+from tests.exploring import explores
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, explores, pytest.mark.timeout(400)]
 
 SEED = 4
 SECONDS = 24.0

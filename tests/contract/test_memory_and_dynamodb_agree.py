@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sublet.aws.clients import dynamodb_client
 from sublet.aws.dynamodb import DynamoDbLeaseTable
@@ -39,7 +39,6 @@ def client() -> Any:
 def test_they_agree(client: Any) -> None:
     on_dynamodb = DynamoDbLeaseTable(client, "app")
 
-    @settings(max_examples=400)
     @given(row=st.none() | rows(), write=lease_writes())
     def agree(row: dict[str, AttributeValue] | None, write: LeaseWrite) -> None:
         # DynamoDB's size() of what is no text is false; moto (5.2) raises an error of its own.

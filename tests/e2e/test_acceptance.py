@@ -14,6 +14,7 @@ from tests.acceptance.price import estimate
 from tests.acceptance.run import Outcome, run
 from tests.acceptance.stage import Plan, Stage
 from tests.acceptance.steps import deploy, put_a_record_and_leave_it
+from tests.exploring import explores
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -21,6 +22,7 @@ PLAN = Plan("sublet-acceptance-test", 300, timedelta(0), is_dry=True)
 
 
 @pytest.mark.slow
+@explores
 def test_a_dry_run_passes_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "report.md"
     ended = main(["--dry-run", "--records", "900", "--idle-minutes", "0", "--report", str(report)])
@@ -34,6 +36,7 @@ def test_a_dry_run_passes_and_leaves_nothing(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.slow
+@explores
 def test_ctrl_c_in_mid_deployment_removes_all_that_was_made() -> None:
     def interrupted(stage: Stage) -> None:
         stage.make_stream("second", ShardCount=1)

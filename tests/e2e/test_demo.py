@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.demo_process import demo_process
+from tests.exploring import explores
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -31,7 +32,10 @@ def test_twenty_thousand_events_go_through_a_split_and_a_merge_and_the_proof_hol
     )
 
 
-@pytest.mark.parametrize(("asked", "at"), [(signal.SIGINT, "events flow"), (signal.SIGTERM, "cdk deploy")])
+@pytest.mark.parametrize(
+    ("asked", "at"),
+    [(signal.SIGTERM, "cdk deploy"), pytest.param(signal.SIGINT, "events flow", marks=explores)],
+)
 def test_stopping_it_leaves_nothing_running(tmp_path: Path, asked: signal.Signals, at: str) -> None:
     with started_demo(tmp_path / "output", events=200_000) as demo:
         demo.wait_until_it_says(at, within=120)

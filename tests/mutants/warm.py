@@ -23,19 +23,12 @@ from _pytest.runner import runtestprotocol
 from tests.mutants.mutate import Mutant
 from tests.mutants.swap import Swap, Swaps
 from tests.mutants.touched import Touched
-from tests.mutants.trial import BIG, FIRST_WORLD, LIMIT, PATIENCE, ROOT, Outcome, Verdict
+from tests.mutants.trial import FIRST_WORLD, LIMIT, PATIENCE, ROOT, Outcome, Verdict
 
 TESTS = (
     "tests/unit/decisions", "tests/unit/engine", "tests/unit/protocol", "tests/unit/consumer", "tests/unit/handlers",
     "tests/unit/runtimes", "tests/scenarios", "tests/property",
 )  # fmt: skip
-SLOW = (
-    BIG,
-    "tests/unit/decisions/test_group_balance.py::test_the_published_case_from_a_cold_start",
-    "tests/unit/decisions/test_group_balance.py::test_the_published_case_comes_to_rest_in_halves",
-)
-"""What smaller ones show too, in a fraction of the time."""
-
 SLOWER_AT_MOST, AT_LEAST = 2, 5
 """In a fork each test has twice the seconds of CPU that it took while it was watched, and five more: what loops takes longer."""
 
@@ -116,9 +109,7 @@ def judge_warm(trials: WarmTrials, tests: Sequence[str] = TESTS) -> bool:
     given = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:terminalreporter", "--hypothesis-profile=quick"]
     given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what this process has imported
     os.chdir(ROOT)
-    for slow in SLOW:
-        given += ["--deselect", slow]
-    pytest.main([*given, *tests], plugins=[trials])
+    pytest.main([*given, "-m", "not explores", *tests], plugins=[trials])
     return trials.is_done
 
 

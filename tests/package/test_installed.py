@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.exploring import explores
 from tests.package.distributions import Distributions, environment_with, run
 
 pytestmark = pytest.mark.slow
@@ -126,30 +127,31 @@ def handle(batch: Batch) -> None:
 }
 
 
-def test_every_public_name_can_be_imported_from_the_wheel_alone(
-    distributions: Distributions, tmp_path: Path
-) -> None:
-    python = environment_with(distributions.wheel, tmp_path / "venv")
-    assert {"Batch", "Settings"} <= set(run([str(python), "-c", EVERY_PUBLIC_NAME], tmp_path).split())
-    run([str(tmp_path / "venv/bin/sublet"), "--help"], tmp_path)
+@pytest.fixture(scope="module")
+def environment(distributions: Distributions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the wheel and no extra."""
+    folder = tmp_path_factory.mktemp("installed")
+    environment_with(distributions.wheel, folder / "venv")
+    return folder / "venv/bin"
 
 
-def test_constructs_without_the_extra_say_what_to_install(
-    distributions: Distributions, tmp_path: Path
-) -> None:
-    python = environment_with(distributions.wheel, tmp_path / "venv")
+def test_every_public_name_can_be_imported_from_the_wheel_alone(environment: Path, tmp_path: Path) -> None:
+    names = run([str(environment / "python"), "-c", EVERY_PUBLIC_NAME], tmp_path)
+    assert {"Batch", "Settings"} <= set(names.split())
+    run([str(environment / "sublet"), "--help"], tmp_path)
+
+
+def test_constructs_without_the_extra_say_what_to_install(environment: Path, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"ImportError: .* install sublet with its extra cdk"):
-        run([str(python), "-c", "from sublet_cdk import KinesisConsumer"], tmp_path)
+        run([str(environment / "python"), "-c", "from sublet_cdk import KinesisConsumer"], tmp_path)
 
 
-def test_deploying_without_the_extra_says_what_to_install(
-    distributions: Distributions, tmp_path: Path
-) -> None:
-    environment_with(distributions.wheel, tmp_path / "venv")
+def test_deploying_without_the_extra_says_what_to_install(environment: Path, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"sublet: .* install sublet with its extra cdk"):
-        run([str(tmp_path / "venv/bin/sublet"), "deploy"], tmp_path)
+        run([str(environment / "sublet"), "deploy"], tmp_path)
 
 
+@explores
 @pytest.mark.timeout(300)  # mypy reads all of aws-cdk-lib
 def test_a_users_files_are_checked_against_the_installed_types(
     distributions: Distributions, tmp_path: Path

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.exploring import explores
 from tests.package.distributions import ROOT, Distributions, environment_with, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, explores]
 
 TESTS = [f"tests/contract/test_{name}.py" for name in ("kinesis_replies", "kinesis_errors", "repeated_call")]
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.exploring import explores
 from tests.package.distributions import LAYER, ROOT, Distributions, environment_with, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, explores]
 
 APP = """
 from aws_cdk import App, Stack

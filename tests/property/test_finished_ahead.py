@@ -288,7 +288,7 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = pytest.mark.slow(AnyHistory.TestCase)
-TestAnyHistory.settings = settings(max_examples=300, stateful_step_count=12)
+TestAnyHistory.settings = settings(stateful_step_count=12)
 
 
 def test_an_end_takes_it_away() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.exploring import first
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.simulation import simulate
 
@@ -26,7 +27,7 @@ NOTICED_AS = {
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.parametrize("name", first(3, MUTATIONS))
 def test_a_breakage_is_noticed(name: str) -> None:
     for seed in range(WORLDS):
         violation = simulate(seed, mutation=MUTATIONS[name]).violation

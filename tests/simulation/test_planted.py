@@ -22,6 +22,7 @@ from sublet.protocol.stream_identity import StreamIdentity
 from sublet.testing.simulation.run import Result
 from sublet.testing.simulation.sightings import SimSightingStore
 
+from tests.exploring import first
 from tests.simulation.bad_neighbour import beside_a_bad_one
 from tests.simulation.giving_up import give_up
 from tests.simulation.simulation import simulate
@@ -131,7 +132,7 @@ PLANTED = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", first(3, PLANTED))
 def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = PLANTED[name]
     for where in planted.where:

@@ -11,6 +11,7 @@ from sublet.consumer.turn import Delivery
 from tests.doubles.buffer_world import MINUTE, BufferWorld
 from tests.doubles.interrupting import interrupted
 from tests.doubles.pulled import SECOND, PulledWorld
+from tests.exploring import explores
 
 DATA = [f"{key}{number}" for number in range(3) for key in "abc"]
 LIMITS = BufferLimits(max_ack_pending=6, max_bytes=20, ack_wait=MINUTE)
@@ -52,7 +53,7 @@ def pulled(at: int | None) -> tuple[BufferWorld, set[str], int]:
     return world, done, interrupting.ran
 
 
-@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=explores)])
 def test_whatever_line_is_interrupted_every_record_is_done_and_checkpointed(step: int) -> None:
     _, _, lines = pulled(None)
     assert lines > 500
@@ -63,7 +64,7 @@ def test_whatever_line_is_interrupted_every_record_is_done_and_checkpointed(step
         assert world.buffer._totals.unfinished_bytes == 0, f"interrupted at line {at}"
 
 
-@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=explores)])
 @pytest.mark.parametrize("auto_ack", [False, True])
 def test_a_record_that_an_interrupt_kept_from_who_asked_comes_again(auto_ack: bool, step: int) -> None:
     """With `auto_ack` too: to ask for the next record says nothing of one that never came."""

@@ -14,6 +14,7 @@ from sublet.settings import Balance, Mode, Settings
 
 from tests.doubles.balance_world import BalanceWorld, cluster
 from tests.doubles.java_taker import fair_share, to_steal
+from tests.exploring import explores
 
 LEASE = Settings(application="orders", stream="orders", mode=Mode.CONTINUOUS)
 GROUP = replace(LEASE, balance=Balance.GROUP)
@@ -30,9 +31,7 @@ def settled(world: BalanceWorld) -> tuple[Counter[str], Counter[int]]:
     return world.by_group(), Counter(world.held().values())
 
 
-@pytest.mark.parametrize(
-    ("scale", "phases"), [(1, IN_TURN), pytest.param(10, IN_TURN, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("scale", "phases"), [(1, IN_TURN), pytest.param(10, IN_TURN, marks=explores)])
 def test_java_s_rule_settles_at_three_fifths_and_two(scale: int, phases: int) -> None:
     """The published case: 500 shards on a cluster of 100 workers and a second one that comes later."""
     first, second = cluster("a", 10 * scale), cluster("b", 10 * scale)
@@ -41,7 +40,7 @@ def test_java_s_rule_settles_at_three_fifths_and_two(scale: int, phases: int) ->
     assert settled(world)[0] == {"a": 30 * scale, "b": 20 * scale}
 
 
-@pytest.mark.slow
+@explores
 def test_the_published_case_comes_to_rest_in_halves() -> None:
     first, second = cluster("a", 100), cluster("b", 100)
     world = BalanceWorld(500, GROUP, sublet=first + second)
@@ -50,7 +49,7 @@ def test_the_published_case_comes_to_rest_in_halves() -> None:
     assert settled(world) == ({"a": 250, "b": 250}, {2: 100, 3: 100})
 
 
-@pytest.mark.slow
+@explores
 def test_the_published_case_from_a_cold_start() -> None:
     world = BalanceWorld(500, GROUP, sublet=cluster("a", 100) + cluster("b", 100))
     assert settled(world) == ({"a": 250, "b": 250}, {2: 100, 3: 100})

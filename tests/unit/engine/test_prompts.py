@@ -16,6 +16,7 @@ from sublet.ports import Applied, Remembered
 from sublet.protocol.lease_writes import acquire, release
 
 from tests.doubles.engine_world import CONTINUOUS, NO_WAITING, SECOND, EngineWorld
+from tests.exploring import explores
 
 TICK_LASTS = timedelta(milliseconds=300)
 
@@ -94,7 +95,7 @@ def storm_of(shards: int) -> Storm:
     return storm
 
 
-@pytest.mark.parametrize("shards", [400, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("shards", [400, pytest.param(10_000, marks=explores)])
 def test_a_burst_of_prompts_starts_as_many_workers_as_there_is_work_for(shards: int) -> None:
     storm = storm_of(shards)
     first, storm.started, storm.acquired, storm.store.looks = list(storm.started), [], 0, 0

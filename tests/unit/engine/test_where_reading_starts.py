@@ -32,6 +32,9 @@ from tests.doubles.engine_world import (
 )
 
 HOUR = timedelta(hours=1)
+SLOWLY = replace(
+    CONTINUOUS, idle_poll_interval=MINUTE, heartbeat_interval=5 * MINUTE, failover_time=15 * MINUTE
+)
 
 
 def put_aggregate(world: EngineWorld, *texts: str, hash_key: int = 0) -> str:
@@ -310,7 +313,7 @@ def test_continuous_tells_at_its_last_window_that_it_was_caught_up() -> None:
 
 def test_a_lease_that_is_kept_over_a_quiet_day_has_no_gap() -> None:
     """Nobody releases it, so its owner notes by the hour that nothing is left."""
-    world = EngineWorld(CONTINUOUS)
+    world = EngineWorld(SLOWLY)
     world.put("read")
     world.window(world.item(windows_left=9), lasts=26 * HOUR)
     world.shards.trim(before=world.clock.now() - 24 * HOUR)
