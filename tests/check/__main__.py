@@ -1,8 +1,8 @@
-"""`make check`: what can be known in twenty seconds on two cores. `make test` knows the rest.
+"""`make check`: what differs from main, looked at at once. `make test` asks the rest.
 
-Style and layers of everything, types of the Python files that differ from main, and the fast tests: those without a deployed
-stack or an emulator that are not marked slow, with a few examples of each property. Or one test file by its name. All at once;
-each prints when it ends.
+Style and layers of everything, types of the Python files that differ, and the fast tests that import them (touched.py): those
+without a deployed stack or an emulator that are not marked slow, with a few examples of each property. Or one test file by its
+name. All at once; each prints when it ends.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.check.touched import that_import
+
 ROOT = Path(__file__).resolve().parents[2]
 CHECKED_FROM_INFRA = "infra/sublet_cdk/"
 """The package that is checked as the package that it is, from the folder that it is found in."""
@@ -23,13 +25,14 @@ CHECKED_FROM_INFRA = "infra/sublet_cdk/"
 PYTHON = (sys.executable, "-m")
 LINT_IMPORTS = str(Path(sys.executable).with_name("lint-imports"))
 GIT = shutil.which("git") or "git"
-PYTEST = (*PYTHON, "pytest", "-q", "--no-header", "-m", "not slow and not e2e and not emulator")
-QUICK = ("--hypothesis-profile", "quick")
-HALVES = (
-    ("tests/unit/engine", "tests/unit/runtimes", "tests/unit/testing", "tests/scenarios"),
-    ("tests/unit", "tests/property", "tests/docs"),
-)
-"""Two processes' tests, of about the same length: what the first has, the second leaves out."""
+PYTEST = (*PYTHON, "pytest", "-q", "--no-header")
+FAST = ("-m", "not slow and not e2e and not emulator and not explores", "--hypothesis-profile", "quick")
+SIDE_BY_SIDE = ("-n", "2", "--dist", "worksteal")
+MANY = 10
+"""Files, from which on a second process pays for its start."""
+
+NO_TESTS = 5
+"""Pytest's exit code where all that was asked for is slow, or of an emulator."""
 
 
 class Step(NamedTuple):
@@ -46,7 +49,8 @@ class Ended(NamedTuple):
 
 
 def main(named: Sequence[str]) -> int:
-    steps = [*lint(changed_files()), *(named_tests(named) if named else fast_tests())]
+    changed = changed_files()
+    steps = [*lint(changed), *(named_tests(named) if named else fast_tests(that_import(changed)))]
     started = time.monotonic()
     with ThreadPoolExecutor(len(steps)) as threads:
         ended = [tell(each.result()) for each in as_completed([threads.submit(run, step) for step in steps])]
@@ -56,8 +60,9 @@ def main(named: Sequence[str]) -> int:
 
 
 def lint(changed: Sequence[str]) -> list[Step]:
-    constructs = [path for path in changed if path.startswith(CHECKED_FROM_INFRA)]
-    others = [path for path in changed if path not in constructs]
+    python = [path for path in changed if path.endswith(".py")]
+    constructs = [path for path in python if path.startswith(CHECKED_FROM_INFRA)]
+    others = [path for path in python if path not in constructs]
     steps = [
         Step("ruff", (*PYTHON, "ruff", "check", ".")),
         Step("ruff's format", (*PYTHON, "ruff", "format", "--check", "--quiet", ".")),
@@ -73,28 +78,27 @@ def lint(changed: Sequence[str]) -> list[Step]:
 
 
 def named_tests(names: Sequence[str]) -> list[Step]:
-    return [Step("tests", (*PYTHON, "pytest", "-q", "--no-header", *names))]
+    return [Step("tests", (*PYTEST, *names))]
 
 
-def fast_tests() -> list[Step]:
-    first, second = HALVES
-    left_out = [f"--ignore={path}" for path in first]
-    return [
-        Step("fast tests, one half", (*PYTEST, *QUICK, *first)),
-        Step("fast tests, the other half", (*PYTEST, *QUICK, *second, *left_out)),
-    ]
+def fast_tests(files: Sequence[str]) -> list[Step]:
+    if not files:
+        return []
+    beside = SIDE_BY_SIDE if len(files) >= MANY else ()
+    name = f"fast tests of {len(files)} files that import what differs from main"
+    return [Step(name, (*PYTEST, *FAST, *beside, *files))]
 
 
 def changed_files() -> list[str]:
-    """Python files that differ from where this branch left main, whether committed or not. A clone without
-    a main has only what is not committed.
+    """Files that differ from where this branch left main, whether committed or not. A clone without a main
+    has only what is not committed.
     """
     branches = [name for name in ("main", "origin/main") if git("rev-parse", "--verify", "--quiet", name)]
     since = git("merge-base", "HEAD", branches[0])[0] if branches else "HEAD"
     listed = git("diff", "--name-only", "--diff-filter=d", since) + git(
         "ls-files", "--others", "--exclude-standard"
     )
-    return sorted({path for path in listed if path.endswith(".py")})
+    return sorted(set(listed))
 
 
 def git(*arguments: str) -> list[str]:
@@ -110,7 +114,8 @@ def run(step: Step) -> Ended:
         step.command,
         cwd=step.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
-    return Ended(step, done.returncode, done.stdout, time.monotonic() - started)
+    code = 0 if done.returncode == NO_TESTS and "pytest" in step.command else done.returncode
+    return Ended(step, code, done.stdout, time.monotonic() - started)
 
 
 def tell(ended: Ended) -> Ended:

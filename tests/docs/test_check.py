@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import pytest
 
-from tests.check.__main__ import HALVES, ROOT, changed_files, fast_tests, lint, named_tests
-
-
-def test_every_half_is_there() -> None:
-    assert [path for half in HALVES for path in half if not (ROOT / path).is_dir()] == []
-
-
-def test_what_the_first_half_has_the_second_leaves_out() -> None:
-    first, second = fast_tests()
-    for path in HALVES[0]:
-        assert path in first.command
-        assert f"--ignore={path}" in second.command
+from tests.check.__main__ import MANY, ROOT, changed_files, fast_tests, lint, named_tests
+from tests.check.touched import that_import
 
 
 def test_the_constructs_are_checked_as_the_package_that_they_are() -> None:
-    *_, others, constructs = lint(["infra/app.py", "infra/sublet_cdk/roles.py"])
+    *_, others, constructs = lint(["README.md", "infra/app.py", "infra/sublet_cdk/roles.py"])
     assert others.command[-1] == "infra/app.py"
     assert (constructs.command[-1], constructs.folder) == ("sublet_cdk/roles.py", ROOT / "infra")
 
 
-def test_only_python_files_that_are_there_have_types() -> None:
-    assert all(Path(ROOT / path).suffix == ".py" and (ROOT / path).exists() for path in changed_files())
+def test_what_differs_is_there() -> None:
+    assert all((ROOT / path).exists() for path in changed_files())
 
 
 def test_a_file_by_name_is_the_only_test() -> None:
     (step,) = named_tests(["tests/unit/engine/test_tick.py"])
     assert step.command[-1] == "tests/unit/engine/test_tick.py"
+
+
+@pytest.mark.parametrize(
+    ("changed", "asked"),
+    [
+        ("layers/sublet/python/sublet/decisions/failure_policy.py", "tests/property/test_failure_policy.py"),
+        ("layers/sublet/python/sublet/settings/value.py", "tests/unit/settings/test_settings.py"),
+        ("tests/doubles/engine_world.py", "tests/unit/engine/test_tick.py"),
+        ("tests/unit/engine/test_tick.py", "tests/unit/engine/test_tick.py"),
+        ("tests/infra/conftest.py", "tests/infra/test_alarms.py"),
+        ("infra/sublet_cdk/roles.py", "tests/infra/test_keys.py"),
+        ("docs/operations.md", "tests/docs/test_tables.py"),
+        ("requirements/dev.txt", "tests/infra/test_lock_files.py"),
+    ],
+)
+def test_the_tests_that_import_what_differs_are_asked(changed: str, asked: str) -> None:
+    assert asked in that_import([changed])
+
+
+def test_a_rule_s_change_asks_few_and_nothing_none() -> None:
+    assert len(that_import(["layers/sublet/python/sublet/decisions/failure_policy.py"])) < MANY
+    assert fast_tests(that_import([])) == []

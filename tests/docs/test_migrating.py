@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +24,24 @@ CODE = {
 }
 
 
-SYNTH = "\nimport json\nprint(json.dumps(app.synth().get_stack_by_name('orders').template))\n"
+SYNTHESIZE = """
+import json, sys
+for program in sys.argv[1:]:
+    names = {"__name__": "__main__"}
+    exec(program, names)
+    print(json.dumps(names["app"].synth().get_stack_by_name("orders").template))
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("document", CODE)
 def test_its_stacks_are_synthesized(document: str, tmp_path: Path) -> None:
-    """Each in a process of its own, whose folder the CDK takes paths from."""
+    """In a process of their own, whose folder the CDK takes paths from."""
     (tmp_path / "handlers").mkdir()
     (tmp_path / "handlers/orders.py").write_text(CODE[document])
-    types: set[str] = set()
-    for block in blocks(ROOT / f"docs/{document}.md"):
-        if block.language == "python":
-            types = {each["Type"] for each in synthesized(block.text, tmp_path)["Resources"].values()}
+    programs = [block.text for block in blocks(ROOT / f"docs/{document}.md") if block.language == "python"]
+    *_, after = synthesized(programs, tmp_path)
+    types = {each["Type"] for each in after["Resources"].values()}
     assert {"AWS::Lambda::Function", "AWS::StepFunctions::StateMachine"} <= types
 
 
@@ -76,12 +81,11 @@ def test_one_bad_record_of_twenty_that_is_named_sets_thirteen_aside() -> None:
     assert set_aside(raises) == [bad]
 
 
-def synthesized(program: str, folder: Path) -> dict[str, Any]:
-    command = [sys.executable, "-c", program + SYNTH]
+def synthesized(programs: Sequence[str], folder: Path) -> list[dict[str, Any]]:
+    command = [sys.executable, "-c", SYNTHESIZE, *programs]
     run = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
-    template: dict[str, Any] = json.loads(run.stdout)
-    return template
+    return [json.loads(line) for line in run.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("document", CODE)
