@@ -13,6 +13,7 @@ from sublet.settings import Settings
 
 from infra.local import EmbeddedAws
 from tests.contract.scripted_service import ScriptedService, error
+from tests.contract.test_put_one_record import summary
 
 SHARD = "shardId-000000000000"
 
@@ -27,14 +28,14 @@ def writer(embedded_aws: EmbeddedAws) -> KinesisWriter:
 
 
 @pytest.mark.emulator
-def test_a_record_over_the_streams_own_limit_is_refused_with_the_services_reason(
+def test_a_record_over_the_streams_own_limit_is_refused_with_that_name(
     writer: KinesisWriter,
 ) -> None:
     taken, refused = writer.put([NewRecord(b"x", "k"), NewRecord(bytes(3 * 2**19), "k")])
     assert taken == SHARD
     assert isinstance(refused, Refused)
     assert not refused.passes
-    assert "max record size" in refused.reason
+    assert "MaxRecordSizeInKiB is 1,024" in refused.reason
 
 
 @pytest.mark.emulator
@@ -70,3 +71,21 @@ def test_a_whole_call_that_is_throttled_refuses_each_record_for_now(service: Scr
         writer.put([NewRecord(b"x", "k")] * 2)
         == [Refused("LimitExceededException", "said so", passes=True)] * 2
     )
+
+
+def test_a_call_that_is_refused_because_of_one_record_over_the_streams_limit_names_the_limit(
+    service: ScriptedService,
+) -> None:
+    service.will("PutRecords", error("ValidationException"))
+    service.will("DescribeStreamSummary", summary(MaxRecordSizeInKiB=2048))
+    writer = KinesisWriter(kinesis_client(), Settings(application="audit", stream="orders"))
+    with pytest.raises(RowNotWritable, match=r"3,145,729 bytes: its MaxRecordSizeInKiB is 2,048"):
+        writer.put([NewRecord(b"x", "k"), NewRecord(bytes(3 * 2**20), "k")])
+
+
+def test_where_the_stream_may_not_be_described_the_services_reason_stands(service: ScriptedService) -> None:
+    service.will("PutRecords", error("ValidationException"))
+    service.will("DescribeStreamSummary", error("AccessDeniedException"))
+    writer = KinesisWriter(kinesis_client(), Settings(application="audit", stream="orders"))
+    with pytest.raises(RowNotWritable, match=r"1 records \(ValidationException: said so\)"):
+        writer.put([NewRecord(bytes(3 * 2**20), "k")])

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from types import EllipsisType
 from typing import Any, NamedTuple, Protocol
 
 from sublet.decisions.read_position import SHORTEST_RETENTION, ReadPosition
@@ -18,7 +19,7 @@ from sublet.ports import Clock, PollRefusal, ShardReader
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.protocol.stream_info import StreamDescription
+from sublet.protocol.stream_info import RecordDistribution, StreamDescription
 from sublet.settings import StartPosition
 from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.options import Options, Use, parse_options
@@ -77,11 +78,14 @@ class WatchedStream:
         self.refusals: list[PollRefusal] = []
         self.refuse: Callable[[str], PollRefusal | None] = lambda _: None
         self.never_shows: str | None = None
+        self.described_as: RecordDistribution | EllipsisType | None = ...
+        """What descriptions tell of it, where that is not how it is."""
 
     def describe(self) -> StreamDescription:
         self.calls["describe"] += 1
         identity = StreamIdentity(ARN, self.created_at)
-        return StreamDescription(identity, self.service_time(), SHORTEST_RETENTION, self.inner.distribution)
+        told = self.inner.distribution if self.described_as is ... else self.described_as
+        return StreamDescription(identity, self.service_time(), SHORTEST_RETENTION, told)
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         self.calls["list_shards"] += 1

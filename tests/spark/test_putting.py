@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,10 +16,14 @@ from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import NewRecord, Polled, Refused
+from sublet.protocol.stream_info import RecordDistribution
+from sublet.spark.options import Use
+from sublet.spark.read.pace import Pace
 from sublet.spark.write.putting import AggregatingPutter, Putter, full_calls
-from sublet.spark.write.sink import check_columns, new_records
+from sublet.spark.write.record_distribution import AUTO_PUTS_ALONE
+from sublet.spark.write.sink import Written, check_columns, new_records, put_rows
 
-from tests.spark.memory_query import SleepingClock
+from tests.spark.memory_query import SleepingClock, memory_query, options
 
 THROTTLED = Refused("ProvisionedThroughputExceededException", "Rate exceeded", passes=True)
 
@@ -52,6 +57,10 @@ def putter(writer: MemoryWriter) -> Putter:
     return Putter(writer, clock, clock.sleep, timedelta(seconds=30))
 
 
+def refuse_keyless() -> None:
+    raise AssertionError("every row has a key")
+
+
 def records(count: int, size: int = 3) -> list[NewRecord]:
     return [NewRecord((b"%d" % n).rjust(size), f"key-{n}") for n in range(count)]
 
@@ -75,7 +84,7 @@ def stored(stream: MemoryStream) -> list[bytes]:
 def test_calls_are_as_full_as_kinesis_takes() -> None:
     assert [len(call) for call in full_calls(records(1100))] == [500, 500, 100]
     big = [NewRecord(bytes(2**20 - 1), "k")] * 11
-    assert [len(call) for call in full_calls(big)] == [5, 5, 1]
+    assert [len(call) for call in full_calls(big)] == [10, 1]
     assert [len(call) for call in full_calls([NewRecord(bytes(9 * 2**20), "k")] * 2)] == [1, 1]
 
 
@@ -172,7 +181,6 @@ def test_a_merge_needs_nothing_sent_again() -> None:
     [
         (None, "k", None, "data is null"),
         (bytes(10 * 2**20 + 1), "k", None, "data is 10485761 bytes"),
-        (b"x", None, None, "partitionKey is None"),
         (b"x", "", None, "partitionKey is ''"),
         (b"x", "k" * 257, None, "partitionKey is"),
         (b"x", "k", "-1", "explicitHashKey is '-1'"),
@@ -186,18 +194,17 @@ def test_a_row_that_kinesis_would_refuse_is_named(
     columns = {"data": pa.array([data], pa.binary()), "partitionKey": pa.array([key], pa.string())}
     columns["explicitHashKey"] = pa.array([hash_key], pa.string())
     with pytest.raises(RowNotWritable, match=named):
-        list(new_records(iter([pa.RecordBatch.from_pydict(columns)])))
+        list(new_records(iter([pa.RecordBatch.from_pydict(columns)]), refuse_keyless))
 
 
 def test_text_is_written_as_utf_8() -> None:
     batch = pa.RecordBatch.from_pydict({"data": ["hé"], "partitionKey": ["k"]})
-    assert list(new_records(iter([batch]))) == [NewRecord("hé".encode(), "k")]
+    assert list(new_records(iter([batch]), refuse_keyless)) == [NewRecord("hé".encode(), "k")]
 
 
 @pytest.mark.parametrize(
     ("columns", "named"),
     [
-        ({"data": StringType()}, "partitionKey is required"),
         ({"partitionKey": StringType()}, "data is required"),
         ({"data": IntegerType(), "partitionKey": StringType()}, "data is binary or string"),
         (
@@ -211,3 +218,59 @@ def test_columns_that_would_be_lost_are_refused(
 ) -> None:
     with pytest.raises(SettingsError, match=named):
         check_columns(StructType([StructField(name, kind) for name, kind in columns.items()]))
+
+
+class Sink:
+    """`df.write` of one task, over a stream in memory; `said` is what was logged."""
+
+    def __init__(self, distribution: RecordDistribution | None, shards: int = 1) -> None:
+        self.query = memory_query(shards)
+        self.query.stream.inner.distribution = distribution
+        self.writer = MemoryWriter(self.query.stream.inner)
+        self.connection = self.query.connection(Pace.of_task(self.query.clock, self.query.clock.sleep))
+
+    def write(self, rows: dict[str, list[Any]], **given: str) -> Written:
+        batch = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in rows.items()})
+        return put_rows(options(Use.WRITE, **given), lambda _: (self.writer, self.connection), iter([batch]))
+
+    @property
+    def said(self) -> list[str]:
+        return [line.message for line in self.query.memory_log.lines]
+
+
+KEYLESS = {"data": ["a", "b"], "partitionKey": pa.array([None, None], pa.string())}
+WITHOUT_COLUMN = {"data": ["a", "b"]}
+
+
+@pytest.mark.parametrize("aggregate", ["false", "true"])
+@pytest.mark.parametrize("rows", [KEYLESS, WITHOUT_COLUMN])
+@pytest.mark.parametrize("distribution", [RecordDistribution.AUTO, None])
+def test_a_row_without_a_key_is_put_where_the_stream_takes_it(
+    distribution: RecordDistribution | None, rows: dict[str, list[Any]], aggregate: str
+) -> None:
+    """Where descriptions do not tell, Kinesis decides."""
+    sink = Sink(RecordDistribution.AUTO)
+    sink.query.stream.described_as = distribution
+    assert sink.write(rows, aggregate=aggregate).stream_records == 2
+    assert stored(sink.writer.stream) == [b"a", b"b"]
+    assert {record.partition_key for call in sink.writer.calls for record in call} == {None}
+
+
+@pytest.mark.parametrize("rows", [KEYLESS, WITHOUT_COLUMN])
+def test_a_row_without_a_key_is_refused_by_name_where_keys_place_records(rows: dict[str, list[Any]]) -> None:
+    sink = Sink(RecordDistribution.USER_PARTITION_KEY)
+    with pytest.raises(RowNotWritable, match=r"partitionKey is null.*RecordDistributionStrategy AUTO"):
+        sink.write(rows)
+    assert sink.writer.calls == []
+
+
+def test_nothing_is_aggregated_where_kinesis_places_records_and_the_log_says_so_once() -> None:
+    sink = Sink(RecordDistribution.AUTO, 3)
+    rows = {"data": [b"%d" % n for n in range(50)], "partitionKey": ["k"] * 50}
+    for _ in range(3):
+        assert sink.write(rows, aggregate="true").stream_records == 50
+    assert sink.said == [AUTO_PUTS_ALONE]
+    assert sink.query.stream.calls == {"describe": 1}
+    sink.query.stream.inner.distribution = RecordDistribution.USER_PARTITION_KEY
+    sink.query.clock.sleep(timedelta(minutes=5))
+    assert sink.write(rows, aggregate="true").stream_records == 1

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
+import botocore
+from botocore.exceptions import ClientError, ParamValidationError
 
 from sublet.aws.faults import code_of, is_transient
 from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
-from sublet.errors import RowNotWritable
+from sublet.aws.kinesis_shapes import stream_info
+from sublet.aws.raw_json import keep_raw_json
+from sublet.errors import RowNotWritable, StreamError
 from sublet.protocol.records import NewRecord, Refused
+from sublet.protocol.stream_info import why_too_large
 from sublet.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ class KinesisWriter:
         self._stream = (
             {"StreamARN": settings.stream_arn} if settings.stream_arn else {"StreamName": settings.stream}
         )
+        keep_raw_json(client, "DescribeStreamSummary")
 
     def put(self, records: Sequence[NewRecord]) -> list[str | Refused]:
         """One PutRecords: for each record the shard that took it, or why it was refused.
@@ -41,13 +46,36 @@ class KinesisWriter:
             except ClientError as error:
                 code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
                 if code in BAD_ARGUMENT:
+                    why = self._why_too_large(records)
                     raise RowNotWritable(
-                        f"Kinesis refuses a call of {len(entries)} records ({code}: {said})"
+                        why or f"Kinesis refuses a call of {len(entries)} records ({code}: {said})"
                     ) from error
                 if not is_transient(error):
                     raise
                 return [Refused(code, said, passes=True)] * len(entries)
-        return [_outcome(item) for item in reply["Records"]]
+            except ParamValidationError as error:
+                if all(record.partition_key is not None for record in records):
+                    raise
+                raise RowNotWritable(
+                    f"this botocore ({botocore.__version__}) puts no record without a partition key: take 1.44.5 or later"
+                ) from error
+        outcomes = [_outcome(item) for item in reply["Records"]]
+        return [self._explained(record, each) for record, each in zip(records, outcomes, strict=True)]
+
+    def _explained(self, record: NewRecord, outcome: str | Refused) -> str | Refused:
+        """What is refused for good, by the stream's own limit if it is that."""
+        if isinstance(outcome, str) or outcome.passes or (why := self._why_too_large([record])) is None:
+            return outcome
+        return outcome._replace(reason=why)
+
+    def _why_too_large(self, records: Sequence[NewRecord]) -> str | None:
+        """Of the first that is. Asked only of what was refused, and not known where the stream may not be described."""
+        try:
+            with named_stream_errors(self._name):
+                info = stream_info(self._client.describe_stream_summary(**self._stream))
+        except StreamError:
+            return None
+        return next((why for record in records if (why := why_too_large(record, info))), None)
 
 
 def _outcome(item: dict[str, Any]) -> str | Refused:

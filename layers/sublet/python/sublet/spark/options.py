@@ -196,7 +196,8 @@ OPTIONS = (
     Option("checkpointLocation", values.not_empty, None, (Use.STREAM,),
            "With `hold`: the same as for `writeStream`. What Spark committed last is read there when the query is over."),
     Option("aggregate", values.flag, "false", (Use.WRITE,),
-           "Whether rows are put in KPL aggregates, by the shard that they hash to."),
+           "Whether rows are put in KPL aggregates, by the shard that they hash to. No effect on a stream that distributes "
+           "records itself (AUTO)."),
     Option("availableNow", values.flag, "false", (Use.STREAM,),
            "Plan nothing beyond what is there at the first plan, in as many batches as the limits make. For `drain(query)`, "
            "without a trigger: what `trigger(availableNow=True)` is for, also on Spark 4.0 and 4.1, where that is one batch."),

@@ -24,6 +24,7 @@ from sublet.spark.release import arrow_schema, for_this_release
 from sublet.spark.source.batch_read import BatchReader
 from sublet.spark.source.refused_read import RefusedReader
 from sublet.spark.source.stream_read import StreamReader
+from sublet.spark.write.record_distribution import distribution_of
 from sublet.spark.write.sink import BatchWriter, StreamWriter, check_columns
 
 _SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
@@ -77,7 +78,10 @@ class SubletDataSource(DataSource):
         """Spark hands on the query's own options too."""
         check_columns(schema)
         ours = {key: text for key, text in self.options.items() if key.lower() not in _SPARKS_OWN}
-        return parse_options(ours, Use.WRITE)
+        options = parse_options(ours, Use.WRITE)
+        if "partitionKey" not in schema.fieldNames():
+            distribution_of(connect_task(options)).check_keyless()
+        return options
 
     def _options(self, schema: StructType, use: Use) -> Options:
         if not arrow_schema(schema).equals(ARROW_SCHEMA):

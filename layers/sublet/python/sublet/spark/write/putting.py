@@ -20,7 +20,7 @@ from sublet.protocol.shard import HashKeyRange, Shard
 from sublet.spark.read.pace import Sleep
 
 RECORDS_PER_CALL = 500
-BYTES_PER_CALL = 5 * 2**20
+BYTES_PER_CALL = 10 * 2**20
 """Kinesis: a PutRecords call, keys included."""
 
 TOO_MUCH = "ProvisionedThroughputExceededException"
@@ -83,9 +83,15 @@ def _check_all_pass(refused: Sequence[tuple[NewRecord, Refused]]) -> None:
     for record, why in refused:
         if not why.passes:
             raise RowNotWritable(
-                f"Kinesis refuses the record with partitionKey {record.partition_key!r:.100} and {len(record.data)} bytes "
+                f"Kinesis refuses the record {_named(record)} and {len(record.data)} bytes "
                 f"of data ({why.code}: {why.reason})"
             )
+
+
+def _named(record: NewRecord) -> str:
+    if record.partition_key is None:
+        return "without a partitionKey"
+    return f"with partitionKey {record.partition_key!r:.100}"
 
 
 def _gave_up(refused: Sequence[tuple[NewRecord, Refused]], patience: timedelta) -> StreamUnavailable:
@@ -105,7 +111,7 @@ def full_calls(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
     call: list[NewRecord] = []
     size = 0
     for record in records:
-        own = len(record.data) + len((record.partition_key or "").encode())
+        own = record.size
         if call and (len(call) == RECORDS_PER_CALL or size + own > BYTES_PER_CALL):
             yield call
             call, size = [], 0
@@ -139,7 +145,9 @@ class AggregatingPutter:
             sent: dict[int, _Sent] = {}
             for record, shard_id in self.putter.put_all(_aggregated(pending, shards, sent)):
                 put += 1
-                group = sent.pop(id(record))
+                group = sent.pop(id(record), None)
+                if group is None:
+                    continue  # without a key: it was put alone, and fits wherever it is
                 if shard_id != group.predicted and not self._fits(group, shard_id):
                     strays += group.user_records
             if not strays:
@@ -206,9 +214,11 @@ def _aggregated(
             yield record
 
     for record in records:
+        if record.partition_key is None:
+            yield record
+            continue
         shard_id = shards.shard_of(record)
         aggregator = aggregators.setdefault(shard_id, Aggregator())
-        assert record.partition_key is not None  # the sink refuses a row without
         full = aggregator.add(record.partition_key, record.explicit_hash_key, record.data)
         yield from finish(shard_id, full)
         inside.setdefault(shard_id, []).append(record)

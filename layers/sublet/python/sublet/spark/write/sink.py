@@ -17,6 +17,7 @@ from sublet.spark.plain_errors import plainly
 from sublet.spark.read.connection import Connection
 from sublet.spark.release import StreamArrowWriter, arrow_batches
 from sublet.spark.write.putting import AggregatingPutter, Putter, Writer
+from sublet.spark.write.record_distribution import distribution_of
 
 COLUMNS = {
     "data": (BinaryType(), StringType()),
@@ -38,17 +39,17 @@ class Written(WriterCommitMessage):
 
 
 def check_columns(schema: StructType) -> None:
-    """Refuse a column that would not be written, and rows without a key: before anything is put."""
-    for name in ("data", "partitionKey"):
-        if name not in schema.fieldNames():
-            raise SettingsError("schema", schema.simpleString(), f"the column {name} is required")
+    """Refuse a column that would not be written: before anything is put."""
+    if "data" not in schema.fieldNames():
+        raise SettingsError("schema", schema.simpleString(), "the column data is required")
     for field in schema.fields:
         allowed = COLUMNS.get(field.name)
         if allowed is None:
             raise SettingsError(
                 "schema",
                 field.name,
-                f"no column of a record: select {', '.join(COLUMNS)} alone (the last is optional)",
+                f"no column of a record: select {', '.join(COLUMNS)} alone (the last is optional; where the stream distributes "
+                "records itself, AUTO, partitionKey is too)",
             )
         if field.dataType not in allowed:
             types = " or ".join(kind.simpleString() for kind in allowed)
@@ -61,8 +62,9 @@ def put_rows(options: Options, connect: ConnectWriter, batches: Iterator[pa.Reco
     """Put one task's rows; returns when Kinesis has taken every one."""
     writer, connection = connect(options)
     putter = Putter(writer, connection.clock, connection.sleep, options.patience)
-    rows = _Counted(new_records(batches))
-    if options.aggregate:
+    distribution = distribution_of(connection)
+    rows = _Counted(new_records(batches, distribution.check_keyless))
+    if options.aggregate and distribution.may_aggregate():
         stream_records = AggregatingPutter(putter, connection.stream.list_shards).put_all(rows)
     else:
         stream_records = sum(1 for _ in putter.put_all(rows))
@@ -80,23 +82,25 @@ class _Counted:
             yield record
 
 
-def new_records(batches: Iterator[pa.RecordBatch]) -> Iterator[NewRecord]:
-    """Rows as records, each checked against what Kinesis would refuse for ever."""
+def new_records(batches: Iterator[pa.RecordBatch], check_keyless: Callable[[], None]) -> Iterator[NewRecord]:
+    """Rows as records, each checked against what Kinesis would refuse for ever. `check_keyless` is called for each without a
+    partition key, and raises where the stream takes none."""
     for batch in batches:
         columns = {name: batch.column(name) for name in batch.schema.names}
-        hash_keys = (
-            columns["explicitHashKey"].to_pylist()
-            if "explicitHashKey" in columns
-            else [None] * batch.num_rows
+        keys, hash_keys = (
+            columns[name].to_pylist() if name in columns else [None] * batch.num_rows
+            for name in ("partitionKey", "explicitHashKey")
         )
         data = columns["data"].cast(pa.binary()).to_pylist()
-        for values in zip(data, columns["partitionKey"].to_pylist(), hash_keys, strict=True):
-            yield _checked(*values)
+        for values in zip(data, keys, hash_keys, strict=True):
+            yield _checked(*values, check_keyless)
 
 
-def _checked(data: Any, key: Any, hash_key: Any) -> NewRecord:
-    if (why := why_not_put(data, key, hash_key)) is not None:
+def _checked(data: Any, key: Any, hash_key: Any, check_keyless: Callable[[], None]) -> NewRecord:
+    if (why := why_not_put(data, key, hash_key, may_be_keyless=True)) is not None:
         raise RowNotWritable(why)
+    if key is None:
+        check_keyless()
     return NewRecord(data, key, hash_key)
 
 

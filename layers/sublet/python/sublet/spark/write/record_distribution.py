@@ -1,0 +1,62 @@
+"""Who places the records that a sink puts: the keys of its rows, or Kinesis itself. Looked up only where it matters."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+
+from sublet.decisions.out_of_range import ASK_LATEST
+from sublet.errors import RowNotWritable, StreamError
+from sublet.protocol.stream_info import RecordDistribution
+from sublet.spark.read.connection import Connection
+
+AUTO_PUTS_ALONE = (
+    "the option aggregate has no effect: the stream distributes records itself (RecordDistributionStrategy AUTO), and KCL drops "
+    "aggregates there"
+)
+
+
+class Distribution:
+    """Of one stream, for one process; asked for at most every five minutes."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._known: RecordDistribution | None = None
+        self._asked_at: datetime | None = None
+        self._is_told = False
+
+    def check_keyless(self) -> None:
+        """Raises RowNotWritable where the stream takes no record without a partition key. Where it is not known, Kinesis says."""
+        if self._now() is RecordDistribution.USER_PARTITION_KEY:
+            raise RowNotWritable(
+                "partitionKey is null, or there is no such column: the stream takes a record without one only if it distributes "
+                "records itself (an on-demand stream's RecordDistributionStrategy AUTO)"
+            )
+
+    def may_aggregate(self) -> bool:
+        """Also where it is not known: then as the option says."""
+        if self._now() is not RecordDistribution.AUTO:
+            return True
+        if not self._is_told:
+            self._connection.log.warning(AUTO_PUTS_ALONE)
+        self._is_told = True
+        return False
+
+    def _now(self) -> RecordDistribution | None:
+        now = self._connection.clock.steady()
+        if self._asked_at is None or now - self._asked_at >= ASK_LATEST:
+            self._asked_at = now
+            try:
+                self._known = self._connection.stream.describe().distribution
+            except StreamError as problem:
+                self._known = None
+                self._connection.log.warning(
+                    "it is not known who places the stream's records", problem=str(problem)
+                )
+        return self._known
+
+
+@cache
+def distribution_of(connection: Connection) -> Distribution:
+    """One for each way to a stream, which a worker process keeps from task to task."""
+    return Distribution(connection)
