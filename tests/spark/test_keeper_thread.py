@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import threading
 import time
 from collections.abc import Callable
+from io import StringIO
 from typing import NoReturn
 
 import pytest
 from sublet.errors import LeaseKeeperGone, LeaseTableUnavailable, StreamUnavailable
 from sublet.memory import MemoryLeaseTable, MemoryStream
+from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.stream_info import StreamDescription
-from sublet.spark.keeper.keeper_thread import KeeperThread
+from sublet.settings import Settings
+from sublet.spark.keeper.keeper_thread import KeeperThread, keeper_metrics
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.pace import Pace
 from sublet.spark.source.stream_read import StreamReader
@@ -186,3 +191,20 @@ def test_its_main_thread_can_be_told_to_end_while_it_waits_for_an_answer() -> No
     ends.terminate()
     assert asking.result().keys() == {SHARD}
     assert row(held).lease_owner is None
+
+
+def test_its_metrics_go_to_the_handlers_of_their_logger_and_never_to_standard_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    metrics, taken = keeper_metrics(Settings(application="audit", stream="orders")), StringIO()
+    metrics.put(Metric.RECORDS, 5)
+    metrics.flush()
+    logger, handler = logging.getLogger("sublet.metrics"), logging.StreamHandler(taken)
+    logger.addHandler(handler)
+    try:
+        metrics.put(Metric.RECORDS, 7)
+        metrics.flush()
+    finally:
+        logger.removeHandler(handler)
+    assert capsys.readouterr() == ("", "")
+    assert json.loads(taken.getvalue())["records"] == [7.0]

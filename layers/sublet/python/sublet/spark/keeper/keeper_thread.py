@@ -31,12 +31,14 @@ from sublet.aws.create_tables import create_tables
 from sublet.aws.dynamodb import DynamoDbLeaseTable
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.metrics import EmfMetrics
+from sublet.aws.output import MetricsLogger
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseKeeperGone
-from sublet.ports import Ports, Tasks
+from sublet.ports import Metrics, Ports, Tasks
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_info import Placement
+from sublet.settings import Settings
 from sublet.spark.keeper.checkpoint_folder import commits_in
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.options import Leases, Options
@@ -166,6 +168,11 @@ def _keeper(options: Options) -> Keeper:
     )
 
 
+def keeper_metrics(settings: Settings) -> Metrics:
+    """To the handlers of the logger `sublet.metrics`, if the process has any: standard output is the user's, or Spark's."""
+    return EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=MetricsLogger())
+
+
 def _ports(options: Options) -> Ports:
     """Like `sublet.aws.ports`, but that a query may say whose credentials it uses, and logs as Spark's workers do. The tables
     are made if there are none, as by `sublet run`."""
@@ -182,7 +189,7 @@ def _ports(options: Options) -> Ports:
         clock=clock,
         tasks=tasks,
         chance=SystemRandom(),
-        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard),
+        metrics=keeper_metrics(settings),
         log=log,
         reports=DynamoDbWorkerReports(partial(dynamodb_client, *leases), settings, clock),
     )
