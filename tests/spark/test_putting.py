@@ -220,6 +220,10 @@ def test_columns_that_would_be_lost_are_refused(
         check_columns(StructType([StructField(name, kind) for name, kind in columns.items()]))
 
 
+Columns = dict[str, list[Any]]
+TYPES = {"data": pa.binary(), "partitionKey": pa.string()}
+
+
 class Sink:
     """`df.write` of one task, over a stream in memory; `said` is what was logged."""
 
@@ -229,8 +233,10 @@ class Sink:
         self.writer = MemoryWriter(self.query.stream.inner)
         self.connection = self.query.connection(Pace.of_task(self.query.clock, self.query.clock.sleep))
 
-    def write(self, rows: dict[str, list[Any]], **given: str) -> Written:
-        batch = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in rows.items()})
+    def write(self, rows: Columns, **given: str) -> Written:
+        batch = pa.RecordBatch.from_pydict(
+            {name: pa.array(column, TYPES[name]) for name, column in rows.items()}
+        )
         return put_rows(options(Use.WRITE, **given), lambda _: (self.writer, self.connection), iter([batch]))
 
     @property
@@ -238,15 +244,15 @@ class Sink:
         return [line.message for line in self.query.memory_log.lines]
 
 
-KEYLESS = {"data": ["a", "b"], "partitionKey": pa.array([None, None], pa.string())}
-WITHOUT_COLUMN = {"data": ["a", "b"]}
+KEYLESS: Columns = {"data": ["a", "b"], "partitionKey": [None, None]}
+WITHOUT_COLUMN: Columns = {"data": ["a", "b"]}
 
 
 @pytest.mark.parametrize("aggregate", ["false", "true"])
 @pytest.mark.parametrize("rows", [KEYLESS, WITHOUT_COLUMN])
 @pytest.mark.parametrize("distribution", [RecordDistribution.AUTO, None])
 def test_a_row_without_a_key_is_put_where_the_stream_takes_it(
-    distribution: RecordDistribution | None, rows: dict[str, list[Any]], aggregate: str
+    distribution: RecordDistribution | None, rows: Columns, aggregate: str
 ) -> None:
     """Where descriptions do not tell, Kinesis decides."""
     sink = Sink(RecordDistribution.AUTO)
@@ -257,7 +263,7 @@ def test_a_row_without_a_key_is_put_where_the_stream_takes_it(
 
 
 @pytest.mark.parametrize("rows", [KEYLESS, WITHOUT_COLUMN])
-def test_a_row_without_a_key_is_refused_by_name_where_keys_place_records(rows: dict[str, list[Any]]) -> None:
+def test_a_row_without_a_key_is_refused_by_name_where_keys_place_records(rows: Columns) -> None:
     sink = Sink(RecordDistribution.USER_PARTITION_KEY)
     with pytest.raises(RowNotWritable, match=r"partitionKey is null.*RecordDistributionStrategy AUTO"):
         sink.write(rows)

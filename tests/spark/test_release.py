@@ -20,6 +20,7 @@ from sublet.spark.source.stream_read import StreamReader
 from sublet.spark.write.sink import new_records
 
 from tests.spark.memory_query import MemoryQuery, memory_query
+from tests.spark.test_putting import refuse_keyless
 
 SECOND = timedelta(seconds=1)
 
@@ -217,8 +218,11 @@ def test_rows_that_a_stream_s_writer_is_given_are_records() -> None:
         SparkRow(data=bytearray(b"a"), partitionKey="k", explicitHashKey=None),
         SparkRow(data=bytearray(b"b"), partitionKey="l", explicitHashKey="7"),
     ]
-    found = [(r.data, r.partition_key, r.explicit_hash_key) for r in new_records(arrow_batches(rows))]
+    found = [
+        (r.data, r.partition_key, r.explicit_hash_key)
+        for r in new_records(arrow_batches(rows), refuse_keyless)
+    ]
     assert found == [(b"a", "k", None), (b"b", "l", "7")]
     batch = pa.RecordBatch.from_pylist([{"data": b"c", "partitionKey": "m"}])
-    assert [r.data for r in new_records(arrow_batches([batch, batch]))] == [b"c", b"c"]
+    assert [r.data for r in new_records(arrow_batches([batch, batch]), refuse_keyless)] == [b"c", b"c"]
     assert list(arrow_batches([])) == []
