@@ -272,7 +272,7 @@ def test_a_row_without_a_key_is_refused_by_name_where_keys_place_records(rows: C
 
 def test_nothing_is_aggregated_where_kinesis_places_records_and_the_log_says_so_once() -> None:
     sink = Sink(RecordDistribution.AUTO, 3)
-    rows = {"data": [b"%d" % n for n in range(50)], "partitionKey": ["k"] * 50}
+    rows: Columns = {"data": [b"%d" % n for n in range(50)], "partitionKey": ["k"] * 50}
     for _ in range(3):
         assert sink.write(rows, aggregate="true").stream_records == 50
     assert sink.said == [AUTO_PUTS_ALONE]
