@@ -49,7 +49,7 @@ def test_an_older_boto3_that_cannot_is_named(
 ) -> None:
     service.will("DescribeStreamSummary", summary())
     account: Any = connect().account
-    monkeypatch.delattr(type(account._kinesis), "update_max_record_size")
+    monkeypatch.delattr(type(account._kinesis), "update_max_record_size", raising=False)
     with pytest.raises(StreamError, match=r"take 1\.40\.60 or later"):
         Context(account).update_stream("orders", max_record_kib=2048)
 
@@ -62,3 +62,11 @@ def test_a_refusal_of_something_else_is_the_services_own(service: ScriptedServic
     for _ in range(2):
         with pytest.raises(StreamError, match="record too large"):
             stream.put("k", OVER)
+
+
+def test_a_record_without_a_partition_key_is_put_by_any_boto3(service: ScriptedService) -> None:
+    """The models of older ones require a key (tests/package/test_oldest_boto3.py)."""
+    service.will("PutRecord", {"ShardId": "shardId-000000000000", "SequenceNumber": "1"})
+    Stream(connect().account, "orders").put(None, b"x")
+    (asked,) = service.asked("PutRecord")
+    assert asked == {"StreamName": "orders", "Data": "eA=="}
