@@ -146,9 +146,10 @@ def test_an_object_that_was_overwritten_meanwhile_is_not_removed(ignores_conditi
     assert model.objects == {}
 
 
-def test_of_two_redrives_of_a_bucket_at_once_one_goes_on() -> None:
+@pytest.mark.parametrize("missing", ["NoSuchKey", "PreconditionFailed"])
+def test_of_two_redrives_of_a_bucket_at_once_one_goes_on(missing: str) -> None:
     """Where the service hides nothing, they meet at the first batch that both have read."""
-    model = S3Model()
+    model = S3Model(missing=missing)
     store = S3Destination(client_of(model), "given-up", "")
     for each in alone(range(20)):
         store.put(each)

@@ -21,12 +21,14 @@ LISTED_AT_ONCE = 7
 @dataclass(slots=True)
 class S3Model:
     """One bucket. `denied`: whose objects may not be read, by the beginning of their keys. `ignores_conditions`: as S3 did until
-    2025, and as other stores do."""
+    2025, and as other stores do. `missing`: what a conditional delete says of an object that is not there, which S3 does not
+    document."""
 
     objects: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     """By key: ETag, contents."""
     denied: tuple[str, ...] = ()
     ignores_conditions: bool = False
+    missing: str = "NoSuchKey"
     _etags: Any = field(default_factory=lambda: count(1))
 
     def put_object(self, *, Key: str, Body: bytes, **_: object) -> None:  # noqa: N803 - the client's
@@ -40,10 +42,15 @@ class S3Model:
         etag, body = self.objects[Key]
         return {"Body": io.BytesIO(body), "ETag": etag, "ContentLength": len(body)}
 
+    def head_object(self, *, Key: str, **_: object) -> None:  # noqa: N803
+        """Its replies have no body, so that a status is all there is to say."""
+        if Key not in self.objects:
+            _refuse("404", "HeadObject")
+
     def delete_object(self, *, Key: str, IfMatch: str | None = None, **_: object) -> None:  # noqa: N803
         if IfMatch is not None and not self.ignores_conditions:
             if Key not in self.objects:
-                _refuse("NoSuchKey", "DeleteObject")
+                _refuse(self.missing, "DeleteObject")
             if self.objects[Key][0] != IfMatch:
                 _refuse("PreconditionFailed", "DeleteObject")
         self.objects.pop(Key, None)

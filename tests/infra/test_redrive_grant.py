@@ -25,7 +25,7 @@ from tests.doubles.sqs_model import SqsModel
 
 BUCKET = "arn:aws:s3:::given-up"
 QUEUE = "arn:aws:sqs:eu-central-1:123456789012:given-up"
-OPERATIONS = {"get_paginator": "s3:ListBucket"}
+OPERATIONS = {"get_paginator": "s3:ListBucket", "head_object": "s3:GetObject"}
 """Those whose action has another name."""
 
 

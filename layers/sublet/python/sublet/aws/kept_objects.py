@@ -110,11 +110,21 @@ class S3Destination:
             if _code(problem) in GONE:
                 return Removal.GONE
             if _code(problem) in CHANGED:
-                return Removal.STAYS
+                return Removal.STAYS if self._is_there(kept.name) else Removal.GONE
             refused(self._said, problem)
         except REFUSED as problem:
             refused(self._said, problem)
         return Removal.REMOVED
+
+    def _is_there(self, key: str) -> bool:
+        """A condition may fail too because there is nothing that could meet it."""
+        try:
+            self._client.head_object(Bucket=self._bucket, Key=key)
+        except ClientError as problem:
+            return _code(problem) not in GONE
+        except REFUSED as problem:
+            refused(self._said, problem)
+        return True
 
     def leave(self, kept: KeptBatch) -> None:
         """It was never hidden."""
