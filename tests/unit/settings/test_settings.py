@@ -122,20 +122,20 @@ def test_a_wrong_duration_is_refused_as_it_would_be_written(
 @pytest.mark.parametrize(
     ("name", "value", "kind"),
     [
-        ("application", None, "str"),
-        ("start_position", "LATEST", "StartPosition"),
-        ("failover_time", 30, "timedelta"),
-        ("worker_count", 2.0, "int"),
-        ("worker_count", True, "int"),
-        ("worker_count", "2", "int"),
-        ("fair_share", 1, "bool"),
-        ("stream_arn", 5, "str"),
+        ("application", None, "a value of type str"),
+        ("start_position", "LATEST", "a value of type StartPosition"),
+        ("failover_time", 30, "a duration: timedelta(seconds=10), or a text such as 10s"),
+        ("worker_count", 2.0, "a whole number"),
+        ("worker_count", True, "a whole number"),
+        ("worker_count", "2", "a whole number"),
+        ("fair_share", 1, "True or False"),
+        ("stream_arn", 5, "a value of type str"),
     ],
 )
 def test_a_value_of_another_type_is_refused(name: str, value: object, kind: str) -> None:
     with pytest.raises(SettingsError) as error:
         replace(PLAIN, **{name: value})  # type: ignore[arg-type]
-    refused(error.value, name, value, f"a value of type {kind}")
+    refused(error.value, name, value, kind)
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=lambda each: each.name)

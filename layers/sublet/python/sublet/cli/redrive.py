@@ -93,6 +93,7 @@ def redrive(options: Namespace) -> int:
             "on_failure", settings.on_failure, "a redrive is from a queue or a bucket: a topic keeps nothing"
         )
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # else it says where it found credentials
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
     handler = load_handler(settings.handler, settings)
     print(f"sublet: {note(settings.handler_contract)}", file=sys.stderr, flush=True)

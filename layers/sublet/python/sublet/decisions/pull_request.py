@@ -252,7 +252,7 @@ def as_duration(name: str, given: timedelta | float) -> timedelta:
     except (TypeError, ValueError, OverflowError):  # text; no number; and more than there is time
         raise SettingsError(name, given, "a number of seconds, or a timedelta") from None
     if lasts < timedelta(0):
-        raise SettingsError(name, str(lasts), "not negative")
+        raise SettingsError(name, given, "not negative")
     if lasts > LONGEST_RETENTION:
         raise SettingsError(name, str(lasts), f"at most {LONGEST_RETENTION.days} days")
     return lasts

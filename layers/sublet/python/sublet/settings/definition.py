@@ -87,7 +87,7 @@ class Definition(NamedTuple):
     @property
     def in_python(self) -> str:
         """Its type in words."""
-        return {int: "a whole number", bool: "True or False"}.get(self.kind, f"a {self.kind.__name__}")
+        return {int: _IN_PYTHON[int], bool: _IN_PYTHON[bool]}.get(self.kind, f"a {self.kind.__name__}")
 
     def value_of(self, given: object) -> object:
         """For a place that takes a text as the environment does: the setting's value. Anything else stands, for `check`.
@@ -109,8 +109,17 @@ class Definition(NamedTuple):
             raise SettingsError(self.name, shown, self.allowed.described)
 
 
+_IN_PYTHON = {
+    int: "a whole number",
+    bool: "True or False",
+    timedelta: "a duration: timedelta(seconds=10), or a text such as 10s",
+}
+
+
 def _value_of(kind: Any) -> str:
     """What belongs there in Python, where the text of a choice is refused."""
+    if kind in _IN_PYTHON:
+        return _IN_PYTHON[kind]
     if not issubclass(kind, StrEnum):
         return f"a value of type {kind.__name__}"
     return f"one of {', '.join(f'{kind.__name__}.{member.name}' for member in kind)}: from sublet import {kind.__name__}"
