@@ -184,6 +184,15 @@ setup: .venv/.installed .local/ministack/.installed node_modules/.installed laye
 sbom: setup ## the software bill of materials, from the lock files: dist/sublet.cdx.json (CycloneDX)
 	@$(PY) -m infra.sbom dist/sublet.cdx.json
 
+.PHONY: release
+release: setup ## what is published, in dist: built twice with equal bytes, bill of materials, checksums, notes (TAG=v0.2.0 checks the version)
+	@$(PY) -m infra.release dist $(if $(TAG),--tag $(TAG))
+
+.PHONY: workflows
+workflows: ## .github/workflows, looked through by actionlint (needs Go, which builds it)
+	@GOBIN=$(CURDIR)/.local/actionlint go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.7
+	@.local/actionlint/actionlint -shellcheck= -pyflakes=
+
 .PHONY: clean
 clean: ## remove everything that is made
 	rm -rf .venv .local node_modules layers/dependencies cdk.out dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
