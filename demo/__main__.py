@@ -59,7 +59,7 @@ def _arguments() -> argparse.Namespace:
         help=f"how many, from {FEWEST_EVENTS:,} to {ALL_FLIGHTS:,}; DEMO_EVENTS says it too (default: all)",
     )
     parser.add_argument(
-        "--svg", type=Path, metavar="PATH", help="write a picture of the view and of the end to PATH"
+        "--svg", type=Path, metavar="PATH", help="write a picture of the view and of the proof to PATH"
     )
     return parser.parse_args()
 

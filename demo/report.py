@@ -29,7 +29,7 @@ def draw_report(
     return Group(
         figures_table(proof.figures, expected, names),
         Text(),
-        _checks(proof),
+        checks(proof),
         _notes(proof, last),
         Text(),
         Text(LOOK_NEXT),
@@ -70,7 +70,8 @@ def _mean(total: int, count: int) -> str:
     return f"{total / count:.2f}" if count else "-"
 
 
-def _checks(proof: Proof) -> Table:
+def checks(proof: Proof) -> Table:
+    """The lines of the proof."""
     table = Table.grid(padding=(0, 1))
     table.add_column(width=1)
     table.add_column()

@@ -15,7 +15,7 @@ from demo.flights import Flight, airlines, events_per_key, figures, read_flights
 from demo.producer import Producer, as_events
 from demo.prompts import Prompter
 from demo.proof import Proof, prove
-from demo.report import draw_report
+from demo.report import checks, draw_report
 from demo.reshards import MERGE_AFTER, SPLIT_AFTER, Operator, interrupted
 from demo.screen import save_svg, shown
 from demo.snapshot import Phase, Snapshot
@@ -79,7 +79,7 @@ def run(events: int, svg: Path | None, console: Console) -> int:
     times = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in story.durations())
     console.print(f"\nNothing is left running. Where the time went: {times}")
     if svg is not None:
-        save_svg(svg, draw(state.picture or state.latest()), report)
+        save_svg(svg, draw(state.picture or state.latest()), checks(proof))
         console.print(f"The picture is {svg}")
     return 0 if proof.holds else 1
 
