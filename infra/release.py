@@ -49,7 +49,16 @@ def notes(changelog: str, version: str) -> str:
 def build(target: Path, built_at: int) -> dict[str, bytes]:
     """The sdist and the wheel that is made from it, by name. `built_at`: seconds since 1970, for the archives' time stamps."""
     constraints = ROOT / "requirements" / "build.txt"
-    command = [uv(), "build", "--quiet", "--build-constraints", constraints, "--out-dir", target, ROOT]
+    command = [
+        uv(),
+        "build",
+        "--quiet",
+        "--build-constraints",
+        str(constraints),
+        "--out-dir",
+        str(target),
+        str(ROOT),
+    ]
     subprocess.run(command, env={**os.environ, "SOURCE_DATE_EPOCH": str(built_at)}, check=True)
     return {
         file.name: file.read_bytes() for file in sorted(target.iterdir()) if file.suffix in {".gz", ".whl"}
@@ -87,7 +96,7 @@ def release(target: Path, tag: str | None) -> list[Path]:
 
 
 def committed_at() -> int:
-    command = ["git", "-C", ROOT, "log", "-1", "--format=%ct"]
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
