@@ -13,6 +13,7 @@ from sublet.aws import kinesis
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
 from sublet.aws.kinesis import KinesisStream
 from sublet.aws.kinesis_shapes import decode_records_reply
+from sublet.decisions.quiet import reached_by
 from sublet.errors import StreamError
 from sublet.protocol.records import Polled
 from sublet.protocol.shard import FULL_RANGE
@@ -57,6 +58,14 @@ def polled() -> Polled:
     reply = stream.poll("shardId-000000000000 token", 10)
     assert isinstance(reply, Polled)
     return reply
+
+
+def test_an_empty_page_that_does_not_tell_its_lag_proves_nothing(service: ScriptedService) -> None:
+    """Taken for one at the tip, it would say that nothing had come after the checkpoint: a later reader would begin behind it."""
+    service.will("GetRecords", REPLIES["null for missing"])
+    page = polled().page
+    assert page.millis_behind_latest > 0
+    assert reached_by(page) is None
 
 
 @pytest.mark.parametrize("name", REPLIES)

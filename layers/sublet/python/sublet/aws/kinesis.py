@@ -51,6 +51,10 @@ _SHARD_FILTERS = {
 }
 
 
+LAG_NOT_TOLD = 1
+"""Milliseconds: a page that does not tell its lag is not known to be at the tip."""
+
+
 class KinesisStream:
     """The Stream port. Safe for threads, as boto3's clients are.
 
@@ -166,9 +170,11 @@ class KinesisStream:
         """
         reply = records_reply(response)
         records = with_arrivals(reply.records, lambda: self._date(response))
-        behind = reply.millis_behind_latest or 0
+        told = reply.millis_behind_latest
+        behind = LAG_NOT_TOLD if told is None else told
         if token := reply.next_shard_iterator:
-            at = None if records else service_date(response)  # who has records asks for no moment
+            # Who has records asks for no moment; and without its lag an empty page has come nobody knows how far.
+            at = None if records or told is None else service_date(response)
             page = Page(records, reply.data_bytes, behind, answered_at=at)
             return Polled(page, f"{shard_id} {token}")
         children = child_shards(reply.child_shards) or self._listed_children(shard_id)
