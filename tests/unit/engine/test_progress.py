@@ -15,8 +15,9 @@ from sublet.engine.lease_steps import acquire_lease
 from sublet.engine.progress import Progress
 from sublet.errors import LeaseTableUnavailable
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
+from sublet.protocol.finished_ahead import FinishedAhead
 from sublet.protocol.lease import Lease, LeaseFence
-from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, heartbeat
 
 from tests.doubles.engine_world import (
     CONTINUOUS,
@@ -63,6 +64,26 @@ def test_what_has_been_written_is_not_written_again() -> None:
     world.put("a")
     world.window()
     assert len(checkpoints(world)) == 1
+
+
+def test_what_a_heartbeat_has_noted_ahead_is_not_noted_again() -> None:
+    """The process stood still as records were set aside: the heartbeat that is due by then says what has been set aside too."""
+    world = EngineWorld(CONTINUOUS)
+    world.manager().tick()
+    (item,) = world.dispatcher.take()
+    since = Instant(world.clock.now(), world.clock.steady())
+    row = acquire_lease(world.table, LeaseFence(SHARD, None, 0), item.worker_id, "holder")
+    assert isinstance(row, Lease)
+    stop = world.tasks.signal()
+    held = HeldLease(row, since, world.ports, MINUTE, stop)
+    progress = Progress(held, CONTINUOUS, world.clock, stop)
+    (number,) = world.put("a")
+    progress.follow_lanes(lambda: FinishedAhead((None, Checkpoint(number))))
+    held.write(heartbeat)
+    written = len(world.table.writes)
+    progress.note_ahead()
+    assert world.table.lease().finished_ahead is not None
+    assert len(world.table.writes) == written
 
 
 def test_two_who_find_at_once_that_a_checkpoint_is_due_write_it_once_and_keep_the_lease() -> None:

@@ -120,9 +120,13 @@ class Progress:
         self._held.know_ahead(Ahead(self._began_at, lambda: ahead))
 
     def note_ahead(self) -> None:
-        """At once: what is set aside beyond the checkpoint is not to be set aside again."""
-        if self._held.finished_ahead is not None:
-            self._held.write(heartbeat)
+        """At once: what is set aside beyond the checkpoint is not to be set aside again. Unless a heartbeat was there first."""
+        self._held.write(lambda lease: heartbeat(lease) if self._is_unnoted(lease) else None)
+
+    def _is_unnoted(self, lease: Lease) -> bool:
+        ahead = self._held.finished_ahead
+        beyond = None if ahead is None else ahead.beyond(lease.checkpoint)
+        return beyond is not None and beyond != lease.finished_ahead
 
     @property
     def is_unwritten(self) -> bool:
