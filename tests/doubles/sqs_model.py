@@ -32,11 +32,15 @@ class _Message:
 
 @dataclass(slots=True)
 class SqsModel:
-    """One queue. `arn`: as the setting `on_failure` names it; a FIFO queue's ends so."""
+    """One queue. `arn`: as the setting `on_failure` names it; a FIFO queue's ends so.
+
+    gives_twice   how likely a plain queue's reply has a message that may be hidden: "at least once" is all that it promises
+    """
 
     arn: str
     now: Callable[[], datetime]
     chance: Random = field(default_factory=lambda: Random(0))
+    gives_twice: float = 0
     messages: list[_Message] = field(default_factory=list)
     received: int = 0
     _sent: dict[str, tuple[datetime, str]] = field(default_factory=dict)
@@ -134,9 +138,13 @@ class SqsModel:
 
     def _in_any_order(self) -> Iterable[_Message]:
         """At least one if there are any: a long poll asks all of its servers."""
-        visible = [message for message in self.messages if not self._is_hidden(message)]
+        now = self.now()
+        visible = [message for message in self.messages if message.visible_at <= now]
         self.chance.shuffle(visible)
-        return visible[: self.chance.randint(1, GIVEN_AT_ONCE)]
+        given = visible[: self.chance.randint(1, GIVEN_AT_ONCE)]
+        if given and self.gives_twice > 0 and self.chance.random() < self.gives_twice:
+            given[-1] = self.chance.choice(self.messages)
+        return given
 
     def _in_order(self) -> Iterable[_Message]:
         """As many of a group as there are, and then of the next: any may be the first."""

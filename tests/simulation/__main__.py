@@ -16,6 +16,7 @@ from sublet.testing.simulation.weather import Fault
 
 from tests.simulation.giving_up import give_up
 from tests.simulation.pull_worlds import broken_promise
+from tests.simulation.set_aside import set_aside
 from tests.simulation.side_by_side import give_up_side_by_side
 from tests.simulation.simulation import simulate
 
@@ -25,6 +26,7 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
     "side-by-side": give_up_side_by_side,
     "giving-up-calm": partial(give_up, without=frozenset(Fault)),
     "side-by-side-calm": partial(give_up_side_by_side, without=frozenset(Fault)),
+    "set-aside": set_aside,
 }
 
 HISTORY_SHOWN = 40

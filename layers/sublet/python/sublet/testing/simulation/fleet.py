@@ -60,6 +60,12 @@ class Wiring:
     stream: Callable[[PolledStream, LeaseTable], Stream] = lambda stream, _: stream
     handler: Callable[[World, Process], Handler] = SimHandler
     destination: Callable[[World, Process], FailureDestination] = SimDestination
+    settings: Callable[[Settings], Settings] = lambda settings: settings
+    """What a lease worker that starts now is deployed with, instead of the world's."""
+    begin: Callable[[World], None] = lambda _: None
+    """Starts what goes on beside the fleet."""
+    at_the_end: Callable[[World], str | None] = lambda _: None
+    """What is wrong when the world has drained and nothing moves any more."""
     has_rules: bool = True
     """Whether each write is held against its rule: not where a test writes by others, to see what else would notice."""
 
@@ -259,8 +265,9 @@ class Fleet:
         ports = self._ports(
             process, self.wiring.table(table), self.wiring.stream(SimStream(world, process), table)
         )
+        settings = self.wiring.settings(world.settings)
         worker = LeaseWorker(
-            ports, self.wiring.handler(world, process), world.settings, replaced_at_once=True, asks=world.asks
+            ports, self.wiring.handler(world, process), settings, replaced_at_once=True, asks=world.asks
         )
 
         def window() -> WindowReport:

@@ -173,6 +173,7 @@ class _Run:
         self.producer.start()
         Operator(world, world.weather.calm_from).start()
         self.fleet.start()
+        self.fleet.wiring.begin(world)
         if self.day_off.lasts:
             world.at(self.day_off.ends, "retention", partial(trim_on, world))
         if self.neighbours is not None:
@@ -228,6 +229,7 @@ class _Run:
         self._check_calm(self.world.ticks - ticks, scheduler.now_us - calm_from)
         self._check_told()
         self._check_workers()
+        self._check_beside()
         if scheduler.is_stopped or self.world.violation is not None:
             return
         if self.world.settings.mode is Mode.CONTINUOUS and self.stays_to_see_balance:
@@ -237,6 +239,11 @@ class _Run:
         """Of what was trimmed unread somebody is told, shard by shard."""
         if self.world.violation is None and (untold := never_told(self.world)):
             self._complain(f"records are past retention, and nobody is told: {untold}")
+
+    def _check_beside(self) -> None:
+        """What the wiring has to say of the end."""
+        if self.world.violation is None and (problem := self.fleet.wiring.at_the_end(self.world)):
+            self._complain(problem)
 
     def _check_workers(self) -> None:
         """A worker that a tick of the calm sends gets a lease. Not beside Java, who may be there first."""
