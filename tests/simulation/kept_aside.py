@@ -14,7 +14,7 @@ from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 from sublet.aws.failure_destinations import SnsDestination, SqsDestination
 from sublet.aws.kept_objects import S3Destination
 from sublet.errors import DestinationRefused
-from sublet.ports import FailureDestination, SetAsideStore
+from sublet.ports import FailureDestination
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.failure_document_read import batch_of_message, batch_of_object
 from sublet.testing.simulation.scheduler import Process
@@ -55,9 +55,15 @@ class Kept:
     kind: Kind
     dies_after_put: float
     stops_in_put: float
+    after_death: Callable[[], None] = lambda: None
+    """A deployment that a death brings about, at times."""
     handled: set[tuple[str, int]] = field(default_factory=set)
     """By a handler, in the fleet or in a redrive."""
     put: int = 0
+    grouped: dict[tuple[str, int, int], set[Members]] = field(default_factory=dict)
+    """Of each batch that was set aside, by its first and its size."""
+    regrouped: int = 0
+    """How many began like another one, and were as large, and held other records."""
     excused: set[tuple[str, int]] = field(default_factory=set)
     """What workers of version 0.2 have overwritten, whose objects are known by their first position alone."""
     beaten: set[Process] = field(default_factory=set)
@@ -79,12 +85,11 @@ class Kept:
     # What a process is given
 
     def destination(self, process: Process) -> FailureDestination:
-        real: FailureDestination = self.store(process)
-        if self.kind in (Kind.TOPIC, Kind.FIFO_TOPIC):
-            real = SnsDestination(self._client(process, self.topic), self.kind)
-        return CheckedDestination(self, process, real)
+        is_topic = self.kind in (Kind.TOPIC, Kind.FIFO_TOPIC)
+        topic = SnsDestination(self._client(process, self.topic), self.kind)
+        return CheckedDestination(self, process, topic if is_topic else self.store(process))
 
-    def store(self, process: Process) -> SetAsideStore:
+    def store(self, process: Process) -> SqsDestination | S3Destination:
         if self.kind is Kind.BUCKET:
             return S3Destination(self._client(process, self.bucket), "given-up", "aside")
         return SqsDestination(self._client(process, self.queue), self.queue.arn)
@@ -100,7 +105,7 @@ class Kept:
             return {key: body for key, (_, body) in self.bucket.objects.items()}
         self.topic.deliver()
         under_way = {f"under way {n}": body for n, (_, body) in enumerate(self.topic.under_way)}
-        return {message.id: message.body for message in self.queue.messages} | under_way
+        return {**{message.id: message.body for message in self.queue.messages}, **under_way}
 
     def members(self, body: str | bytes) -> Members:
         found = self._read.get(body)
@@ -189,6 +194,7 @@ class CheckedDestination:
         self._tell(batch)
         if world.has_faults and world.chance.random() < self.kept.dies_after_put:
             world.note(self.process.name, "dies after it has set records aside")
+            self.kept.after_death()
             world.scheduler.kill(self.process)
             world.scheduler.check_alive()
 
@@ -196,6 +202,10 @@ class CheckedDestination:
         kept, ledger = self.kept, self.kept.world.ledger
         members = kept.members_of(batch)
         kept.put += 1
+        first, size = min(members), len(members)
+        others = kept.grouped.setdefault((*first, size), set())
+        kept.regrouped += any(other != members for other in others)
+        others.add(members)
         for shard_id, index in members - kept.nowhere(members):
             ledger.shards[shard_id].finished.add(index)
 

@@ -41,6 +41,7 @@ from tests.simulation.side_by_side import Keys
 
 STREAM_ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/memory"
 REDRIVES_AT_ONCE = 2
+FACTORS = (1, 1, 2, 3, 10)
 ROUNDS = 6
 """Of redrives at the end, each of which has all that was hidden before."""
 
@@ -64,10 +65,10 @@ class Deployed:
 def draw_deployed(chance: Random) -> Deployed:
     each = chance.choice((3, 5, 11))
     settings = {
-        "parallelization_factor": chance.choice((1, 2, 3, 10)),
-        "batch_size": chance.choice((1, 2, 5, 1000)),
-        "bisect_batch_on_function_error": chance.random() < 0.5,
-        "maximum_retry_attempts": chance.choice((0, 1, 3)),
+        "parallelization_factor": chance.choice(FACTORS),
+        "batch_size": chance.choice((1, 2, 2, 3, 5, 1000)),
+        "bisect_batch_on_function_error": chance.random() < 0.3,
+        "maximum_retry_attempts": chance.choice((0, 0, 1, 3)),
         "handler_attempts": chance.choice((4, 10)),
         "handler_contract": chance.choice((HandlerContract.BATCH, HandlerContract.LAMBDA_EVENT)),
         "report_batch_item_failures": True,
@@ -102,7 +103,8 @@ class AsideWorld:
 
     def begin(self, world: World) -> None:
         chance = self.chance
-        self.kept = Kept(world, self.kind, chance.choice((0, 0.1, 0.3)), chance.choice((0, 0, 0.1, 0.3)))
+        dies, stops = chance.choice((0, 0.2, 0.5)), chance.choice((0, 0, 0.1, 0.3))
+        self.kept = Kept(world, self.kind, dies, stops, self._deploy_another_factor)
         world.at(0, "deployments", lambda: self._deploy_at_times(world, chance.choice((30, 120, 400))))
         world.at(0, "redrives", lambda: self._redrive_at_times(world, chance.choice((20, 60, 150))))
 
@@ -111,6 +113,14 @@ class AsideWorld:
             world.scheduler.sleep(int(self.chance.uniform(0.3, 2) * every * SECOND))
             self.deployed = draw_deployed(self.chance)
             world.note("operator", f"deploys {dict(self.deployed.settings)}")
+
+    def _deploy_another_factor(self) -> None:
+        """What was being handled as a worker died is grouped otherwise the next time."""
+        if self.chance.random() < 0.5:
+            factor = self.chance.choice(FACTORS)
+            settings = {**self.deployed.settings, "parallelization_factor": factor}
+            self.deployed = replace(self.deployed, settings=settings)
+            self.kept.world.note("operator", f"deploys parallelization_factor {factor}")
 
     def _redrive_at_times(self, world: World, every: int) -> None:
         while True:
@@ -175,6 +185,7 @@ class AsideWorld:
         if lost := self.kept.lost():
             return f"records that a checkpoint covers are neither handled nor set aside: {sorted(lost)}"
         world.faults["documents set aside"] = self.kept.put
+        world.faults["documents regrouped"] = self.kept.regrouped
         mended = replace(self.deployed, bad_each=0)
         for _ in range(ROUNDS):
             if not self.kept.documents() or world.scheduler.is_stopped:
@@ -305,7 +316,10 @@ def set_aside(seed: int, *, kind: Kind | None = None, is_recorded: bool = False)
         "on_failure": str(aside.kind),
         "maximum_retry_attempts": deployed.settings["maximum_retry_attempts"],
         "maximum_record_age": chance.choice((None, None, timedelta(minutes=5))),
-        "poll_interval": timedelta(seconds=1),  # not faster: redrives are what is to be seen here
-        "idle_poll_interval": timedelta(seconds=5),
+        "poll_limit": 1000,
+        "poll_interval": timedelta(
+            seconds=chance.choice((1, 10, 20))
+        ),  # so that a page has records for several calls
+        "idle_poll_interval": timedelta(seconds=20),
     }
     return play(seed, is_recorded=is_recorded, wiring=aside.wiring(), without=BY_HAND, **settings)
