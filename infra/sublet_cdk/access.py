@@ -40,7 +40,7 @@ class Access:
         return {
             "leases": roles.allow(roles.LEASE_MANAGER_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.LEASE_MANAGER_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
-            **self._sightings(),
+            **self._sightings(roles.LEASE_MANAGER_ON_SIGHTINGS),
             "stream": roles.allow(roles.LEASE_MANAGER_ON_STREAM, self.stream.stream_arn),
             **self._keys(),
         }
@@ -59,7 +59,7 @@ class Access:
         return {
             "leases": roles.allow(roles.PROCESS_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
-            **self._sightings(),
+            **self._sightings(roles.PROCESS_ON_SIGHTINGS),
             "stream": roles.allow(roles.PROCESS_ON_STREAM, self.stream.stream_arn),
             **self._keys(),
             **self._on_failure(),
@@ -73,15 +73,16 @@ class Access:
     def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
         if keys := self._table_keys():
             roles.grant(grantee, roles.READER_ON_TABLES_KEY, *keys)
-        return roles.grant(grantee, roles.READER_ON_LEASES, self.tables.leases.table_arn)
+        tables = self.tables.leases.table_arn, self.tables.sightings.table_arn
+        return roles.grant(grantee, roles.READER_ON_TABLES, *tables)
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
         if self.destination is None:
             raise SettingsError("on_failure", None, "what a redrive would be from")
         self.destination.grant_redrive(grantee, self.settings.application)
 
-    def _sightings(self) -> Duties:
-        return {"sightings": roles.allow(roles.LEASE_MANAGER_ON_SIGHTINGS, self.tables.sightings.table_arn)}
+    def _sightings(self, actions: Sequence[str]) -> Duties:
+        return {"sightings": roles.allow(actions, self.tables.sightings.table_arn)}
 
     def _keys(self) -> Duties:
         stream, tables = self.stream_key, self._table_keys()

@@ -51,8 +51,10 @@ ON_TABLES_KEY = [
 ]
 """DynamoDB uses a table's customer-managed key in its caller's name (Developer Guide, "How Amazon DynamoDB uses AWS KMS")."""
 
-READER_ON_LEASES = ["dynamodb:Scan", "dynamodb:GetItem"]
+READER_ON_TABLES = ["dynamodb:Scan"]
 PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
+PROCESS_ON_SIGHTINGS = sorted({*LEASE_MANAGER_ON_SIGHTINGS, "dynamodb:GetItem"})
+"""GetItem: a process that is given a stream's name finds its ARN where those before it have found it."""
 PROCESS_ON_STREAM = sorted({*LEASE_MANAGER_ON_STREAM, *LEASE_WORKER_ON_STREAM})
 PROCESS_ON_REPORTS = sorted({*LEASE_MANAGER_ON_REPORTS, *LEASE_WORKER_ON_REPORTS})
 """A process is manager and worker in one."""
@@ -77,9 +79,10 @@ MAKE_TABLE = [
     "dynamodb:CreateTable",
     "dynamodb:DescribeTable",
     "dynamodb:TagResource",
-    "dynamodb:UpdateContinuousBackups",
 ]
-"""For a query that holds leases of an application which has no tables yet."""
+"""For a process, or a query that holds leases, of an application which has no tables yet."""
+MAKE_LEASE_TABLE = [*MAKE_TABLE, "dynamodb:UpdateContinuousBackups"]
+"""Its point-in-time recovery is switched on; the sightings need none."""
 PIPELINE_ON_LEASES = {
     "none": [],
     "follow": ["dynamodb:Scan"],
@@ -89,7 +92,7 @@ PIPELINE_ON_LEASES = {
         "dynamodb:PutItem",
         "dynamodb:UpdateItem",
         "dynamodb:DeleteItem",
-        *MAKE_TABLE,
+        *MAKE_LEASE_TABLE,
     ],
 }
 """By the source's option `leases`."""

@@ -9,6 +9,8 @@ import pytest
 from aws_cdk import App
 from sublet_cdk.consumer_stack import ConsumerStack
 
+from tests.infra.apps import an_app
+
 STREAM_ARN = "arn:aws:kinesis:eu-central-1:123456789012:stream/orders"
 
 Build = Callable[..., ConsumerStack]
@@ -34,7 +36,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
             "handler": "orders:handle",
         }
         stated = context or {}
-        scope = app or App(outdir=str(tmp_path_factory.mktemp("cdk.out")))
+        scope = app or an_app()
         for name, value in stated.items():
             if value is not None:
                 scope.node.set_context(name, value)
@@ -43,3 +45,8 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         return ConsumerStack(scope, "orders", defaults=defaults, overrides=properties)
 
     return stack_of
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Last, what looks at all the templates that the others have written."""
+    items.sort(key=lambda item: item.path.name == "test_cfn_lint.py")

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import sublet
-from aws_cdk import App
 from aws_cdk.assertions import Template
 from sublet.errors import SettingsError
 from sublet.metric_names import Metric, Per
@@ -20,6 +19,7 @@ from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
 from sublet_cdk.alarms import MATH_ALARMS_FLAG
 from sublet_cdk.dashboard import FLEET, PER_SHARD
 
+from tests.infra.apps import an_app
 from tests.infra.conftest import Build
 
 ABOVE, AT_OR_BELOW = "GreaterThanThreshold", "LessThanOrEqualToThreshold"
@@ -145,7 +145,7 @@ def test_each_says_what_to_do_and_tells_the_topic_when_it_begins_and_ends(templa
 
 
 def test_metric_math_can_be_switched_off_for_emulators(build: Build) -> None:
-    template = Template.from_stack(build({}, App(context={MATH_ALARMS_FLAG: "false"})))
+    template = Template.from_stack(build({}, an_app(context={MATH_ALARMS_FLAG: "false"})))
     assert set(alarms_of(template)) == EXPECTED.keys() | SILENCE.keys()
     assert alarms_of(template)["TicksMissing"]["MetricName"] == "Invocations"
     assert all("AlarmActions" not in alarm for alarm in alarms_of(template).values())

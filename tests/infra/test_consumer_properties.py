@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Size, Stack, Validations
+from aws_cdk import Size, Stack, Validations
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -29,6 +29,7 @@ from sublet_cdk.kinesis_consumer import KinesisConsumer
 from sublet_cdk.log_groups import keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
 
+from tests.infra.apps import an_app
 from tests.infra.conftest import STREAM_ARN, Build
 from tests.infra.test_kinesis_consumer import LOG, function, role
 
@@ -39,20 +40,20 @@ ROLE_ARN = "arn:aws:iam::123456789012:role/theirs"
 @pytest.fixture
 def other() -> Stack:
     """For what is given to the construct, and is not its own."""
-    return Stack(App(), "other")
+    return Stack(an_app(), "other")
 
 
 def test_the_worker_alone_is_in_the_network_and_may_have_interfaces(build: Build, other: Stack) -> None:
     vpc = ec2.Vpc.from_vpc_attributes(
-        other, "Vpc", vpc_id="vpc-1", availability_zones=["a", "b"],
-        private_subnet_ids=["subnet-1", "subnet-2"], isolated_subnet_ids=["subnet-3", "subnet-4"],
+        other, "Vpc", vpc_id="vpc-12345678", availability_zones=["a", "b"],
+        private_subnet_ids=["subnet-12345671", "subnet-12345672"], isolated_subnet_ids=["subnet-12345673", "subnet-12345674"],
     )  # fmt: skip
-    group = ec2.SecurityGroup.from_security_group_id(other, "Group", "sg-1")
+    group = ec2.SecurityGroup.from_security_group_id(other, "Group", "sg-12345678")
     isolated = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
     template = Template.from_stack(build(vpc=vpc, security_groups=[group], vpc_subnets=isolated))
     assert function(template, "LeaseWorker")["VpcConfig"] == {
-        "SecurityGroupIds": ["sg-1"],
-        "SubnetIds": ["subnet-3", "subnet-4"],
+        "SecurityGroupIds": ["sg-12345678"],
+        "SubnetIds": ["subnet-12345673", "subnet-12345674"],
     }
     assert "VpcConfig" not in function(template, "LeaseManager")
     actions, resource = role(template, "LeaseWorker")["network"]
@@ -64,17 +65,17 @@ def test_the_worker_alone_is_in_the_network_and_may_have_interfaces(build: Build
 
 def test_a_network_has_private_subnets_and_a_group_of_its_own_by_default(build: Build, other: Stack) -> None:
     vpc = ec2.Vpc.from_vpc_attributes(
-        other, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+        other, "Vpc", vpc_id="vpc-12345678", availability_zones=["a"], private_subnet_ids=["subnet-12345671"]
     )
     template = Template.from_stack(build(vpc=vpc))
-    assert function(template, "LeaseWorker")["VpcConfig"]["SubnetIds"] == ["subnet-1"]
+    assert function(template, "LeaseWorker")["VpcConfig"]["SubnetIds"] == ["subnet-12345671"]
     template.resource_count_is("AWS::EC2::SecurityGroup", 1)
 
 
 def test_a_role_that_is_there_already_gets_the_workers_duties(tmp_path: Path) -> None:
     (tmp_path / "layer" / "python").mkdir(parents=True)
     (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
-    stack = Stack(App(), "orders")
+    stack = Stack(an_app(), "orders")
     KinesisConsumer(
         stack, "Consumer", application="orders-audit", stream=Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
         handler_code=tmp_path, handler="orders:handle", dependencies_layer=tmp_path / "layer",
@@ -157,17 +158,19 @@ def granted(build: Build, grant: str) -> dict[str, set[str]]:
     (policy,) = [each["Properties"] for name, each in policies.items() if name.startswith("Somebody")]
     found: dict[str, set[str]] = {}
     for statement in policy["PolicyDocument"]["Statement"]:
-        resource, action = statement["Resource"], statement["Action"]
-        name = (
-            resource if isinstance(resource, str) else resource["Fn::GetAtt"][0].removeprefix("Consumer")[:-8]
-        )
-        found[name] = {action} if isinstance(action, str) else set(action)
+        resources, action = statement["Resource"], statement["Action"]
+        for each in resources if isinstance(resources, list) else [resources]:
+            name = each if isinstance(each, str) else each["Fn::GetAtt"][0].removeprefix("Consumer")[:-8]
+            found[name] = {action} if isinstance(action, str) else set(action)
     return found
 
 
 def test_grants_give_what_is_needed_and_no_more(build: Build) -> None:
     assert granted(build, "grant_prompt") == {"LeaseManager": {"lambda:InvokeFunction"}}
-    assert granted(build, "grant_read_leases") == {"Leases": {"dynamodb:Scan", "dynamodb:GetItem"}}
+    assert granted(build, "grant_read_leases") == {
+        "Leases": {"dynamodb:Scan"},
+        "Sightings": {"dynamodb:Scan"},
+    }
     assert granted(build, "grant_worker") == {
         "Leases": {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
         STREAM_ARN: {
@@ -180,7 +183,7 @@ def test_grants_give_what_is_needed_and_no_more(build: Build) -> None:
     every = {f"dynamodb:{name}Item" for name in ("Delete", "Get", "Put", "Update")} | {"dynamodb:Scan"}
     assert granted(build, "grant_process") == {
         "Leases": every,
-        "Sightings": {"dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"},
+        "Sightings": {"dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"},
         STREAM_ARN: {
             f"kinesis:{name}"
             for name in ("DescribeStreamSummary", "GetRecords", "GetShardIterator", "ListShards")
@@ -193,7 +196,7 @@ def test_a_kcl_3_leader_may_be_reported_to_where_the_leases_are_shared(
     build: Build, kcl_fleet: KclFleet, expected: bool
 ) -> None:
     """In the table that KCL 3.0 to 3.4 keeps reports in; from 3.5 on that is the lease table."""
-    table = dynamodb.Table.from_table_name(Stack(App(), "tables"), "Table", "orders-audit")
+    table = dynamodb.Table.from_table_name(Stack(an_app(), "tables"), "Table", "orders-audit")
     template = Template.from_stack(build(lease_table=table, mode=Mode.CONTINUOUS, kcl_fleet=kcl_fleet))
     duties = {name: role(template, name).get("worker-reports") for name in ("LeaseManager", "LeaseWorker")}
     if not expected:
@@ -218,7 +221,7 @@ def test_metrics_are_the_applications_own(build: Build) -> None:
 
 
 def test_a_process_has_the_alarms_and_the_dashboard_but_for_lambdas_own() -> None:
-    stack = Stack(App(context={MATH_ALARMS_FLAG: True}), "fleet")
+    stack = Stack(an_app(context={MATH_ALARMS_FLAG: True}), "fleet")
     monitoring = ConsumerMonitoring(stack, "Monitoring", application="orders-audit")
     template = Template.from_stack(stack)
     found = template.find_resources("AWS::CloudWatch::Alarm").values()
@@ -233,10 +236,10 @@ def test_a_process_has_the_alarms_and_the_dashboard_but_for_lambdas_own() -> Non
 
 
 def test_cdk_nag_finds_nothing_in_any_of_it(build: Build, other: Stack) -> None:
-    app = App()
+    app = an_app()
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     vpc = ec2.Vpc.from_vpc_attributes(
-        other, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+        other, "Vpc", vpc_id="vpc-12345678", availability_zones=["a"], private_subnet_ids=["subnet-12345671"]
     )
     bucket = "arn:aws:s3:::given-up/sublet"
     build(
@@ -256,11 +259,11 @@ def test_cdk_nag_finds_nothing_with_a_role_and_a_bucket_of_the_user_s(tmp_path: 
     """The worker's duties go to a role that was there before, as a policy of ours or of the role's own."""
     (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
     (tmp_path / "layer" / "python").mkdir(parents=True)
-    app = App()
+    app = an_app()
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     stack = Stack(app, "orders")
     vpc = ec2.Vpc.from_vpc_attributes(
-        stack, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+        stack, "Vpc", vpc_id="vpc-12345678", availability_zones=["a"], private_subnet_ids=["subnet-12345671"]
     )
     worker_role: iam.IRole
     bucket: s3.IBucket
@@ -330,9 +333,9 @@ def test_context_gives_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         "runtime": "python3.12",
         "tracing": "true",
         "ephemeral_storage": "1024",
-        "vpc_id": "vpc-1",
+        "vpc_id": "vpc-12345678",
     }
-    stack = stack_of(App(context=context), {})
+    stack = stack_of(an_app(context=context), {})
     assert stack.stack_name == "sublet-orders-audit"
     worker = function(Template.from_stack(stack), "LeaseWorker")
     assert worker["Runtime"] == "python3.12"
@@ -343,7 +346,7 @@ def test_context_gives_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 def test_context_without_an_application_is_refused() -> None:
     with pytest.raises(SettingsError, match="setting application = None: required: the consumer group"):
-        stack_of(App(), {})
+        stack_of(an_app(), {})
 
 
 def test_a_handler_of_lambda_s_event_is_told_whose_role_reads_the_stream(build: Build) -> None:
@@ -388,7 +391,7 @@ def test_a_topic_is_a_destination_too(build: Build, other: Stack) -> None:
 def test_a_destination_of_the_same_stack_is_known_only_at_deployment(tmp_path: Path) -> None:
     (tmp_path / "layer" / "python").mkdir(parents=True)
     (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
-    stack = Stack(App(), "orders")
+    stack = Stack(an_app(), "orders")
     key = kms.Key(stack, "Key")
     consumer = KinesisConsumer(
         stack, "Consumer", application="orders-audit", stream=Stream.from_stream_arn(stack, "Stream", STREAM_ARN),

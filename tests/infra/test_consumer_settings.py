@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 import pytest
 import sublet_cdk
-from aws_cdk import App, Duration, Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kinesis as kinesis
 from sublet.errors import SettingsError
@@ -15,12 +15,13 @@ from sublet.settings import HashRangeFilter, Mode, Settings, StartKind, StartPos
 from sublet.settings.keywords import WorkerKeywords
 from sublet_cdk.consumer_settings import as_setting, setting_names, settings_of
 
+from tests.infra.apps import an_app
 from tests.infra.conftest import STREAM_ARN, Build
 
 
 @pytest.fixture(scope="module")
 def stream() -> kinesis.IStream:
-    return kinesis.Stream.from_stream_arn(Stack(App(), "streams"), "Stream", STREAM_ARN)
+    return kinesis.Stream.from_stream_arn(Stack(an_app(), "streams"), "Stream", STREAM_ARN)
 
 
 def test_the_properties_that_type_checkers_know_are_the_settings_that_it_takes() -> None:
@@ -131,7 +132,7 @@ def test_a_folder_that_is_no_layer_is_refused(build: Build) -> None:
 
 
 def test_another_application_s_lease_table_is_refused(build: Build) -> None:
-    table = dynamodb.Table.from_table_name(Stack(App(), "tables"), "Table", "somebody-else")
+    table = dynamodb.Table.from_table_name(Stack(an_app(), "tables"), "Table", "somebody-else")
     with pytest.raises(
         SettingsError, match="setting lease_table = 'somebody-else': the table named orders-audit"
     ):

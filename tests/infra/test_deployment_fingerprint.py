@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, Size, Stack, Tags
+from aws_cdk import Duration, Size, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
@@ -15,6 +15,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 from sublet_cdk.consumer_stack import ConsumerStack
 
+from tests.infra.apps import an_app
 from tests.infra.conftest import Build
 
 Stacked = Callable[[ConsumerStack], None]
@@ -39,7 +40,7 @@ def test_a_deployment_that_changes_nothing_has_the_same_check(build: Build, befo
 
 def network(stack: Stack) -> ec2.IVpc:
     return ec2.Vpc.from_vpc_attributes(
-        stack, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+        stack, "Vpc", vpc_id="vpc-12345678", availability_zones=["a"], private_subnet_ids=["subnet-12345671"]
     )
 
 
@@ -67,7 +68,7 @@ CHANGES: dict[str, Callable[[Stack], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_property_of_the_worker_has_another_check(build: Build, before: str, change: str) -> None:
-    app = App()
+    app = an_app()
     assert check_of(build(None, app, **CHANGES[change](Stack(app, "other")))) != before
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -13,6 +13,7 @@ from aws_cdk.assertions import Template
 from sublet.errors import SettingsError
 from sublet_cdk import roles
 
+from tests.infra.apps import an_app
 from tests.infra.conftest import Build
 from tests.infra.test_kinesis_consumer import role
 
@@ -25,13 +26,13 @@ ON_DESTINATION = {"kms:Decrypt", "kms:GenerateDataKey"}
 
 
 def a_key() -> kms.IKey:
-    return kms.Key.from_key_arn(Stack(App(), "keys"), "Key", KEY_ARN)
+    return kms.Key.from_key_arn(Stack(an_app(), "keys"), "Key", KEY_ARN)
 
 
 def a_table(name: str = "orders-audit") -> dynamodb.ITable:
     """A table of a KCL fleet's, under a key of its owner's."""
     return dynamodb.Table.from_table_attributes(
-        Stack(App(), "tables"), "Table", table_name=name, encryption_key=a_key()
+        Stack(an_app(), "tables"), "Table", table_name=name, encryption_key=a_key()
     )
 
 

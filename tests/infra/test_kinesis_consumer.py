@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack, Validations
+from aws_cdk import Stack, Validations
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Match, Template
@@ -18,6 +18,7 @@ from sublet.aws.create_tables import tables_of
 from sublet.settings import Settings
 from sublet_cdk.alarms import MATH_ALARMS_FLAG
 
+from tests.infra.apps import an_app
 from tests.infra.conftest import STREAM_ARN, Build
 
 Resource = Mapping[str, Any]
@@ -34,7 +35,7 @@ def created_stream(build: Build) -> Template:
     """Everything that the default is not: a stream of the stack's own, limits, math alarms off, a KCL table
     that is there.
     """
-    app = App(context={MATH_ALARMS_FLAG: False})
+    app = an_app(context={MATH_ALARMS_FLAG: False})
     context = {
         "stream_arn": None,
         "shards": "4",
@@ -161,7 +162,7 @@ def test_no_resource_lets_anyone_else_in(template: Template) -> None:
 
 def test_an_encrypted_stream_s_key_may_be_used_to_decrypt(build: Build) -> None:
     arn = "arn:aws:kms:eu-central-1:123456789012:key/1"
-    key = kms.Key.from_key_arn(Stack(App(), "keys"), "Key", arn)
+    key = kms.Key.from_key_arn(Stack(an_app(), "keys"), "Key", arn)
     template = Template.from_stack(build(stream_key=key))
     for function in ("LeaseWorker", "LeaseManager"):
         assert role(template, function)["stream-key"] == ({"kms:Decrypt"}, arn)
@@ -412,14 +413,14 @@ def test_nothing_in_the_template_knows_an_account(build: Build) -> None:
 
 
 def test_cdk_nag_finds_nothing(build: Build) -> None:
-    app = App()
+    app = an_app()
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     build({"stream_arn": None, "shards": "2"}, app)
     app.synth()  # raises, and prints the findings, if there are any
 
 
 def test_cdk_nag_does_look(build: Build) -> None:
-    app = App()
+    app = an_app()
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     s3.Bucket(build({}, app), "Careless")
     with pytest.raises(RuntimeError, match="AwsSolutions-S10"):

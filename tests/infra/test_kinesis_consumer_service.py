@@ -27,6 +27,7 @@ from sublet_cdk.kinesis_consumer_service import KinesisConsumerService
 from sublet_cdk.service_code import CODE, PARTS, UNPACK_AND_RUN
 from sublet_cdk.service_settings import service_setting_names
 
+from tests.infra.apps import an_app
 from tests.infra.conftest import STREAM_ARN
 
 Make = Callable[..., Stack]
@@ -48,13 +49,17 @@ def make(parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
     """`make(spot=True)`: a stack with one service."""
 
     def stack_of(app: App | None = None, /, **properties: Any) -> Stack:
-        stack = Stack(app or App(outdir=str(tmp_path_factory.mktemp("cdk.out"))), "orders")
+        stack = Stack(app or an_app(), "orders")
         given: dict[str, Any] = {
             "application": "orders-audit",
             "stream": kinesis.Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
             "handler": "orders:handle",
             "vpc": ec2.Vpc.from_vpc_attributes(
-                stack, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+                stack,
+                "Vpc",
+                vpc_id="vpc-12345678",
+                availability_zones=["a"],
+                private_subnet_ids=["subnet-12345671"],
             ),
         }
         if "image" not in properties:
@@ -100,7 +105,7 @@ def duties(template: Template) -> dict[str, set[str]]:
 def test_a_task_may_do_exactly_this(template: Template) -> None:
     assert duties(template) == {
         "leases": {f"dynamodb:{name}Item" for name in ("Get", "Put", "Update", "Delete")} | {"dynamodb:Scan"},
-        "sightings": {"dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"},
+        "sightings": {"dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"},
         "stream": {
             "kinesis:DescribeStreamSummary",
             "kinesis:GetRecords",
@@ -169,9 +174,9 @@ def test_the_code_is_fetched_before_it_runs_and_nothing_else_is_written(template
 
 def test_what_is_fetched_runs_as_it_is(make: Make, parts: Path, tmp_path: Path) -> None:
     """The container's own command, in a shell here: unpacked, with the library and the handler where Python finds them."""
-    app = App(outdir=str(tmp_path / "cdk.out"))
+    app = an_app()
     make(app)
-    (staged,) = [path for path in (tmp_path / "cdk.out").glob("service-*") if path.is_dir()]
+    (staged,) = [path for path in Path(app.outdir).glob("service-*") if path.is_dir()]
     assert {path.name for path in staged.iterdir()} == set(PARTS)
     code = tmp_path / "code"
     shutil.make_archive(str(code / "app"), "zip", staged)
@@ -234,7 +239,7 @@ def test_an_image_of_ones_own_has_its_command_and_nothing_to_fetch(make: Make) -
 
 
 def test_beside_a_deployment_on_lambda_it_has_its_tables(make: Make) -> None:
-    stack = Stack(App(), "other")
+    stack = Stack(an_app(), "other")
     tables = {
         name: dynamodb.Table.from_table_name(stack, name, table)
         for name, table in {
@@ -246,7 +251,7 @@ def test_beside_a_deployment_on_lambda_it_has_its_tables(make: Make) -> None:
 
 
 def test_a_role_that_there_is_gets_the_duties(make: Make) -> None:
-    app = App()
+    app = an_app()
     arn = "arn:aws:iam::123456789012:role/orders"
     role = iam.Role.from_role_arn(Stack(app, "roles"), "Role", arn)
     template = Template.from_stack(make(app, task_role=role))
@@ -256,7 +261,7 @@ def test_a_role_that_there_is_gets_the_duties(make: Make) -> None:
 
 
 def test_cdk_nag_finds_nothing_in_any_of_it(make: Make) -> None:
-    app = App()
+    app = an_app()
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     make(app, spot=True, on_failure="arn:aws:s3:::given-up/sublet", maximum_retry_attempts=3)
     app.synth()  # raises, and prints the findings, if there are any
@@ -289,18 +294,19 @@ def test_what_cannot_be_is_refused_by_its_name(make: Make, given: Properties, me
         make(**given)
 
 
-def test_the_example_is_synthesized_with_the_locked_wheels(tmp_path: Path) -> None:
+def test_the_example_is_synthesized_with_the_locked_wheels() -> None:
     from examples.container.app import orders
 
-    stack = Stack(App(outdir=str(tmp_path)), "orders")
+    app = an_app()
+    stack = Stack(app, "orders")
     vpc = ec2.Vpc.from_vpc_attributes(
-        stack, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+        stack, "Vpc", vpc_id="vpc-12345678", availability_zones=["a"], private_subnet_ids=["subnet-12345671"]
     )
     orders(stack, vpc, kinesis.Stream.from_stream_arn(stack, "Stream", STREAM_ARN))
     template = Template.from_stack(stack)
     assert only(template, "AWS::ApplicationAutoScaling::ScalableTarget")["MaxCapacity"] == 8
     assert any("ServiceName" in name for name in template.to_json()["Outputs"])
-    (staged,) = [path for path in tmp_path.glob("service-*") if path.is_dir()]
+    (staged,) = [path for path in Path(app.outdir).glob("service-*") if path.is_dir()]
     assert {"boto3", "msgspec", "google"} <= {path.name for path in (staged / "dependencies").iterdir()}
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Environment, Stack
+from aws_cdk import Environment, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk.assertions import Annotations, Match
 from sublet.errors import SettingsError
 from sublet_cdk.app import stack_of
 from sublet_cdk.kinesis_consumer import KinesisConsumer
+
+from tests.infra.apps import an_app
 
 HERE = Environment(account="123456789012", region="eu-central-1")
 
@@ -30,7 +32,7 @@ def make(tmp_path: Path) -> Make:
     (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
 
     def make(stream: str, table: str | None = None, env: Environment | None = HERE) -> Stack:
-        stack = Stack(App(outdir=str(tmp_path / "cdk.out")), "orders", env=env)
+        stack = Stack(an_app(), "orders", env=env)
         given: dict[str, Any] = {}
         if table is not None:
             given["lease_table"] = dynamodb.Table.from_table_arn(stack, "Leases", table)
@@ -85,4 +87,4 @@ def test_sublet_deploy_goes_where_the_stream_is(tmp_path: Path, monkeypatch: pyt
     context = {
         "application": "orders-audit", "stream_arn": STREAM, "handler_code": str(tmp_path), "handler": "orders:handle",
     }  # fmt: skip
-    assert stack_of(App(context=context), {}).region == "eu-central-1"
+    assert stack_of(an_app(context=context), {}).region == "eu-central-1"

@@ -6,13 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kinesis as kinesis
 from sublet.errors import SettingsError
 from sublet_cdk import KinesisConsumer, KinesisConsumerService, SparkPipeline
 from sublet_cdk.property_types import check_type
 
+from tests.infra.apps import an_app
 from tests.infra.conftest import STREAM_ARN
 
 NAMED: dict[str, Any] = {"application": "orders-audit", "handler_code": "code", "handler": "orders:handle"}
@@ -25,7 +26,7 @@ WRONG: list[tuple[Any, str, object, str]] = [
     (KinesisConsumer, "worker_memory", "512", "a whole number"),
     (KinesisConsumer, "worker_memory", True, "a whole number"),
     (KinesisConsumer, "worker_timeout", timedelta(minutes=5), "a value of type aws_cdk.Duration or None"),
-    (KinesisConsumer, "vpc", "vpc-1", "a construct with aws_cdk.aws_ec2.IVpc, such as Vpc.from_lookup(...) or None"),
+    (KinesisConsumer, "vpc", "vpc-12345678", "a construct with aws_cdk.aws_ec2.IVpc, such as Vpc.from_lookup(...) or None"),
     (KinesisConsumer, "worker_role", "arn:aws:iam::1:role/a", "such as Role.from_role_arn(...) or None"),
     (KinesisConsumer, "deployment_check", "false", "True or False"),
     (KinesisConsumer, "handler_code", 5, "text or a path"),
@@ -44,7 +45,7 @@ WRONG: list[tuple[Any, str, object, str]] = [
 def test_a_property_of_another_type_is_refused_by_its_name(
     construct: Any, name: str, value: object, says: str
 ) -> None:
-    stack = Stack(App(), "orders")
+    stack = Stack(an_app(), "orders")
     with pytest.raises(SettingsError) as refused:
         construct(stack, "Orders", **{**NAMED, name: value})
     assert (refused.value.name, refused.value.value) == (name, value)
@@ -52,8 +53,8 @@ def test_a_property_of_another_type_is_refused_by_its_name(
 
 
 def test_what_only_the_deployment_knows_is_taken() -> None:
-    vpc = ec2.Vpc(Stack(App(), "network"), "Vpc")
+    vpc = ec2.Vpc(Stack(an_app(), "network"), "Vpc")
     check_type("text", vpc.vpc_id, str)
     check_type("number", Duration.minutes(5), Duration | None)
-    check_type("stream", kinesis.Stream(Stack(App(), "orders"), "Stream"), kinesis.IStream)
+    check_type("stream", kinesis.Stream(Stack(an_app(), "orders"), "Stream"), kinesis.IStream)
     check_type("stream", None, kinesis.IStream | None)

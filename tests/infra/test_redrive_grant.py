@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from sublet.aws.failure_destinations import SqsDestination
@@ -22,6 +22,7 @@ from tests.contract.test_failure_destination import batch
 from tests.contract.test_redrive_stores import SETTINGS
 from tests.doubles.s3_model import S3Model, client_of
 from tests.doubles.sqs_model import SqsModel
+from tests.infra.apps import an_app
 
 BUCKET = "arn:aws:s3:::given-up"
 QUEUE = "arn:aws:sqs:eu-central-1:123456789012:given-up"
@@ -76,7 +77,7 @@ def redriven(service: str) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("arn", [f"{BUCKET}/aside", QUEUE])
 def test_a_redrive_asks_for_nothing_that_is_not_granted(arn: str) -> None:
-    stack = Stack(App(), "orders")
+    stack = Stack(an_app(), "orders")
     operator = iam.Role(stack, "Operator", assumed_by=iam.AccountRootPrincipal())
     service = arn.split(":")[2]
     Destination(service, arn).grant_redrive(operator, "orders")

@@ -33,6 +33,7 @@ from sublet_cdk.spark_alarms import PipelineThresholds
 from sublet_cdk.spark_job import WorkerSize, check_release
 from sublet_cdk.spark_pipeline import SparkPipeline
 
+from tests.infra.apps import an_app
 from tests.infra.conftest import STREAM_ARN
 
 BUCKET_ARN = "arn:*:s3:::lake"
@@ -58,14 +59,18 @@ def make(parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
     """`make(schema="id BIGINT")`: a stack with one pipeline."""
 
     def stack_of(app: App | None = None, env: Environment | None = None, /, **properties: Any) -> Stack:
-        stack = Stack(app or App(outdir=str(tmp_path_factory.mktemp("cdk.out"))), "lake", env=env)
+        stack = Stack(app or an_app(), "lake", env=env)
         given = {
             "name": "orders-lake",
             "stream": kinesis.Stream.from_stream_arn(stack, "Stream", STREAM_ARN),
             "bucket": s3.Bucket.from_bucket_name(stack, "Bucket", "lake"),
             "dependencies": parts / "dependencies",
             "vpc": ec2.Vpc.from_vpc_attributes(
-                stack, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
+                stack,
+                "Vpc",
+                vpc_id="vpc-12345678",
+                availability_zones=["a"],
+                private_subnet_ids=["subnet-12345671"],
             ),
         }
         SparkPipeline(stack, "Pipeline", **{**given, **properties})
@@ -187,7 +192,7 @@ def test_following_an_application_writes_nothing_in_its_table() -> None:
 
 
 def test_keys_of_the_stream_and_of_the_bucket(make: Make) -> None:
-    stack = Stack(App(), "keys")
+    stack = Stack(an_app(), "keys")
     key = kms.Key.from_key_arn(stack, "Key", "arn:aws:kms:eu-central-1:123456789012:key/1")
     own = s3.Bucket.from_bucket_attributes(stack, "Bucket", bucket_name="lake", encryption_key=key)
     duties = role(Template.from_stack(make(stream_key=key, bucket=own)), "JobRole")
@@ -356,21 +361,19 @@ def test_the_library_and_its_dependencies_are_on_python_s_path_everywhere(make: 
 
 
 @pytest.mark.parametrize(("sink", "taken"), [(Sink.PARQUET, False), (Sink.DELTA, True)])
-def test_deltalake_goes_along_for_delta_tables_alone(
-    make: Make, tmp_path: Path, sink: Sink, taken: bool
-) -> None:
-    app = App(outdir=str(tmp_path))
+def test_deltalake_goes_along_for_delta_tables_alone(make: Make, sink: Sink, taken: bool) -> None:
+    app = an_app()
     make(app, sink=sink)
     app.synth()
-    (staged,) = [path for path in tmp_path.glob("asset.*") if (path / "pyarrow").is_dir()]
+    (staged,) = [path for path in Path(app.outdir).glob("asset.*") if (path / "pyarrow").is_dir()]
     assert (staged / "deltalake").exists() is (staged / "arro3").exists() is taken
 
 
-def test_the_library_s_asset_is_the_library(make: Make, tmp_path: Path) -> None:
-    app = App(outdir=str(tmp_path))
+def test_the_library_s_asset_is_the_library(make: Make) -> None:
+    app = an_app()
     make(app)
     app.synth()
-    (staged,) = [path for path in tmp_path.glob("asset.*") if (path / "pyspark_sublet").is_dir()]
+    (staged,) = [path for path in Path(app.outdir).glob("asset.*") if (path / "pyspark_sublet").is_dir()]
     assert (staged / "sublet" / "pipeline" / "command.py").is_file()
     assert not list(staged.rglob("__pycache__"))
 
@@ -399,7 +402,7 @@ def test_an_alarm_watches_one_metric(template: Template, name: str) -> None:
 
 def test_these_are_all_alarms_and_each_tells_the_topic(make: Make) -> None:
     arn = "arn:aws:sns:eu-central-1:123456789012:alarms"
-    topic = sns.Topic.from_topic_arn(Stack(App(), "topics"), "Topic", arn)
+    topic = sns.Topic.from_topic_arn(Stack(an_app(), "topics"), "Topic", arn)
     found = Template.from_stack(make(alarm_topic=topic)).find_resources("AWS::CloudWatch::Alarm")
     assert len(found) == len(EXPECTED)
     for alarm in found.values():
@@ -442,7 +445,7 @@ def network(template: Template) -> Any:
 
 
 def test_the_private_subnets_of_a_network_are_used_and_nothing_may_come_in(make: Make) -> None:
-    app = App()
+    app = an_app()
     vpc = ec2.Vpc(Stack(app, "network"), "Vpc", max_azs=2)
     template = Template.from_stack(make(app, vpc=vpc))
     assert len(network(template)["SubnetIds"]) == 2
@@ -456,23 +459,23 @@ PUBLIC = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC)
 
 def a_network(**subnets: Any) -> ec2.IVpc:
     return ec2.Vpc.from_vpc_attributes(
-        Stack(App(), "network"), "Vpc", vpc_id="vpc-1", availability_zones=["a"], **subnets
+        Stack(an_app(), "network"), "Vpc", vpc_id="vpc-12345678", availability_zones=["a"], **subnets
     )
 
 
 def test_isolated_subnets_will_do_for_a_network_with_endpoints(make: Make) -> None:
-    group = ec2.SecurityGroup.from_security_group_id(Stack(App(), "groups"), "Group", "sg-1")
-    vpc = a_network(isolated_subnet_ids=["subnet-9"])
+    group = ec2.SecurityGroup.from_security_group_id(Stack(an_app(), "groups"), "Group", "sg-12345678")
+    vpc = a_network(isolated_subnet_ids=["subnet-12345679"])
     template = Template.from_stack(make(vpc=vpc, vpc_subnets=ISOLATED, security_groups=[group]))
-    assert network(template) == {"SecurityGroupIds": ["sg-1"], "SubnetIds": ["subnet-9"]}
+    assert network(template) == {"SecurityGroupIds": ["sg-12345678"], "SubnetIds": ["subnet-12345679"]}
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
         ({"vpc": None}, "setting vpc = None: a network that reaches Kinesis"),
-        ({"vpc": a_network(isolated_subnet_ids=["subnet-9"])}, "setting vpc_subnets = None: .*PRIVATE_ISOLATED.*endpoints"),
-        ({"vpc": a_network(public_subnet_ids=["subnet-9"]), "vpc_subnets": PUBLIC}, "setting vpc_subnets = 'public'"),
+        ({"vpc": a_network(isolated_subnet_ids=["subnet-12345679"])}, "vpc_subnets = None: .*PRIVATE_ISOLATED.*endpoints"),
+        ({"vpc": a_network(public_subnet_ids=["subnet-12345679"]), "vpc_subnets": PUBLIC}, "setting vpc_subnets = 'public'"),
     ],
     ids=["no network", "no way out", "public"],
 )  # fmt: skip
@@ -487,8 +490,8 @@ def test_a_stream_of_another_region_is_refused_unless_the_source_is_told_where(m
     elsewhere = {"stream": kinesis.Stream.from_stream_arn(Stack(), "Far", STREAM_ARN)}
     env = Environment(account="123456789012", region="us-east-1")
     with pytest.raises(SettingsError, match=r"setting stream = .*deploy in eu-central-1"):
-        make(App(), env, **elsewhere)
-    make(App(), env, **elsewhere, options={"region": "eu-central-1"})
+        make(an_app(), env, **elsewhere)
+    make(an_app(), env, **elsewhere, options={"region": "eu-central-1"})
 
 
 def test_the_keys_of_bucket_and_lease_table_may_be_used(make: Make) -> None:
@@ -502,7 +505,7 @@ def test_the_keys_of_bucket_and_lease_table_may_be_used(make: Make) -> None:
 
 
 def test_a_stream_of_the_same_stack_is_named_at_deployment(make: Make) -> None:
-    app = App()
+    app = an_app()
     template = Template.from_stack(make(app, stream=kinesis.Stream(Stack(app, "streams"), "Stream")))
     assert KNOWN_ONLY_AT_DEPLOYMENT not in json.dumps(template.to_json())
 
@@ -587,14 +590,14 @@ def test_thresholds_have_limits(wrong: Mapping[str, Any]) -> None:
 
 
 def test_cdk_nag_finds_nothing(make: Make) -> None:
-    app = App()
+    app = an_app()
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     vpc = ec2.Vpc.from_vpc_attributes(
         Stack(app, "network"),
         "Vpc",
-        vpc_id="vpc-1",
+        vpc_id="vpc-12345678",
         availability_zones=["a"],
-        private_subnet_ids=["subnet-1"],
+        private_subnet_ids=["subnet-12345671"],
     )
     make(app, vpc=vpc, application="orders-audit", leases=Leases.FOLLOW)
     app.synth()  # raises, and prints the findings, if there are any

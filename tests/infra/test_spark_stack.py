@@ -18,13 +18,14 @@ from sublet_cdk.app import stack_of
 from sublet_cdk.spark_pipeline import SparkPipeline
 from sublet_cdk.spark_stack import REQUIRED, PipelineStack
 
+from tests.infra.apps import an_app
 from tests.infra.conftest import STREAM_ARN
 
 GIVEN = {
     "name": "orders-lake",
     "stream_arn": STREAM_ARN,
     "bucket": "lake",
-    "vpc_id": "vpc-1",
+    "vpc_id": "vpc-12345678",
 }
 
 Make = Callable[..., PipelineStack]
@@ -36,7 +37,7 @@ def make(tmp_path: Path) -> Make:
     (dependencies / "pyarrow").mkdir(parents=True)
 
     def stack_of_context(**context: Any) -> PipelineStack:
-        app = App(outdir=str(tmp_path / "cdk.out"))
+        app = an_app()
         for name, value in {**GIVEN, **context}.items():
             if value is not None:
                 app.node.set_context(name, value)
@@ -116,7 +117,7 @@ def logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def app_of(context: Mapping[str, Any]) -> App:
-    app = App()
+    app = an_app()
     for name, value in context.items():
         app.node.set_context(name, value)
     return app
@@ -124,7 +125,7 @@ def app_of(context: Mapping[str, Any]) -> App:
 
 def test_a_network_cannot_be_looked_up_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CDK_DEFAULT_ACCOUNT", raising=False)
-    with pytest.raises(SettingsError, match=r"setting vpc_id = 'vpc-1': .*credentials"):
+    with pytest.raises(SettingsError, match=r"setting vpc_id = 'vpc-12345678': .*credentials"):
         stack_of(app_of({**GIVEN, "stack": "pipeline"}), {})
 
 

