@@ -126,7 +126,7 @@ NATS_SERVER := v2.12.1
 
 SEEDS ?= 1000
 .PHONY: simulate
-simulate: setup ## the engine in SEEDS=1000 new worlds of faults (PULL=2000: programs that pull; WORLDS=giving-up, side-by-side or set-aside: handlers that fail); a seed that breaks a promise prints itself
+simulate: setup ## the engine in SEEDS=1000 new worlds of faults (PULL=2000: programs that pull; WORLDS=giving-up, side-by-side, other-hands or set-aside: handlers that fail); a seed that breaks a promise prints itself
 	@$(PY) -m tests.simulation --seeds $(or $(PULL),$(SEEDS)) $(if $(PULL),--pull) $(if $(WORLDS),--worlds $(WORLDS))
 
 .PHONY: alarms

@@ -15,6 +15,7 @@ from sublet.testing.simulation.run import Result
 from sublet.testing.simulation.weather import Fault
 
 from tests.simulation.giving_up import give_up
+from tests.simulation.other_hands import give_up_beside_other_hands
 from tests.simulation.pull_worlds import broken_promise
 from tests.simulation.set_aside import set_aside
 from tests.simulation.side_by_side import give_up_side_by_side
@@ -24,9 +25,11 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
     "fleets": simulate,
     "giving-up": give_up,
     "side-by-side": give_up_side_by_side,
+    "other-hands": give_up_beside_other_hands,
     "giving-up-calm": partial(give_up, without=frozenset(Fault)),
     "side-by-side-calm": partial(give_up_side_by_side, without=frozenset(Fault)),
     "set-aside": set_aside,
+    "other-hands-calm": partial(give_up_beside_other_hands, without=frozenset(Fault)),
 }
 
 HISTORY_SHOWN = 40

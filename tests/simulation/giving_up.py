@@ -12,6 +12,8 @@ from sublet.handler import Batch
 from sublet.ports import FailureDestination
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.failure_document import SetAsideBatch
+from sublet.settings import Settings
+from sublet.testing.simulation.balance import Neighbours
 from sublet.testing.simulation.fleet import Wiring
 from sublet.testing.simulation.handlers import HandlerFailed, SimHandler
 from sublet.testing.simulation.ledger import OrderBroken
@@ -133,7 +135,16 @@ def play_giving_up(
     *,
     is_recorded: bool = False,
     without: frozenset[Fault] = BY_HAND,
+    neighbours: Callable[[Random, Settings], Neighbours | None] = lambda *_: None,
 ) -> Result:
     data = with_unreadable if "filter_criteria" in settings else put_number
     wiring = NoRepeats().wired(wiring)
-    return play(seed, is_recorded=is_recorded, wiring=wiring, without=without, data=data, **settings)
+    return play(
+        seed,
+        is_recorded=is_recorded,
+        wiring=wiring,
+        without=without,
+        neighbours=neighbours,
+        data=data,
+        **settings,
+    )

@@ -27,6 +27,7 @@ TOLD_AFTER = 3
 the heartbeats' thread was making the next."""
 
 FAILED = "a write failed"
+MOVED = "an operator has moved it"
 
 
 class Finished(NamedTuple):
@@ -60,6 +61,7 @@ class NoRepeats:
             self.world = world
             world.watch.observers.append(self.written)
             world.ledger.observers.append(self.done)
+            world.ledger.move_observers.append(self.moved)
 
     def wired(self, wiring: Wiring) -> Wiring:
         """The same, watched."""
@@ -102,10 +104,19 @@ class NoRepeats:
         tenancy = self.world.watch.tenancies.get(shard_id)
         return tenancy is not None and tenancy.owner is process
 
+    def moved(self, key: str) -> None:
+        """By an operator. Its owner may find out later, and then reads on from there."""
+        self.excuses[key].append(None)
+        self.in_doubt[key] = MOVED
+
+    def begins(self, process: Process, key: str) -> None:
+        if self._owns(process, key) and self.in_doubt.get(key) == MOVED:
+            self.excuses[key].append(None)
+
     def written(self, process: Process, write: LeaseWrite, before: Row | None) -> None:
         key = write.lease_key
-        if process.is_older:
-            self.in_doubt[key] = "the version before"
+        if process.is_older or process.is_java:
+            self.in_doubt[key] = "another client"
         match write.kind:
             case WriteKind.LATE_CHECKPOINT:  # which moves it under its owner: what that knew is void
                 self.in_doubt[key] = "late checkpoint"
@@ -183,6 +194,7 @@ class WatchedHandler:
     def lease_acquired(
         self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
     ) -> None:
+        self.repeats.begins(self.process, shard_id)
         self.real.lease_acquired(shard_id, checkpoint, pending)
 
     def lease_releasing(self, shard_id: str) -> None:

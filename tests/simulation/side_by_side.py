@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from sublet.errors import BatchItemsFailed, DestinationRefused
 from sublet.handler import Batch
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.records import UserRecord
+from sublet.settings import Settings
+from sublet.testing.simulation.balance import Neighbours
 from sublet.testing.simulation.fleet import Wiring
 from sublet.testing.simulation.handlers import HandlerFailed
-from sublet.testing.simulation.ledger import Session
+from sublet.testing.simulation.ledger import NEVER, Session
 from sublet.testing.simulation.run import Result
 from sublet.testing.simulation.scheduler import SECOND, Process
 from sublet.testing.simulation.weather import Fault
@@ -44,7 +47,8 @@ class Keys:
         its checkpoint.
         """
         tenure = self.of_session(world, process, shard_id)
-        place, floor = world.ledger.shards[shard_id].index_of(record), tenure.session.floor
+        place = world.ledger.shards[shard_id].index_of(record)
+        floor = min(tenure.session.floor, *tenure.session.moved_to, NEVER)
         last = tenure.last.get(record.order_key, -1)
         if place < floor:
             world.fail(f"record {place} of {shard_id}, though the checkpoint covered {floor}")
@@ -54,11 +58,10 @@ class Keys:
 
     def done(self, world: World, process: Process, shard_id: str, record: UserRecord) -> None:
         """By whoever: a call that was given up may end late."""
-        place, last = (
-            world.ledger.shards[shard_id].index_of(record),
-            self.of_session(world, process, shard_id).last,
-        )
-        last[record.order_key] = max(place, last.get(record.order_key, -1))
+        tenure = self.of_session(world, process, shard_id)
+        place = world.ledger.shards[shard_id].index_of(record)
+        tenure.last[record.order_key] = max(place, tenure.last.get(record.order_key, -1))
+        tenure.session.next = max(place + 1, tenure.session.next or 0)
 
     @contextmanager
     def calling(self, world: World, process: Process, batch: Batch) -> Iterator[None]:
@@ -134,7 +137,8 @@ class SideBySideHandler:
     def lease_lost(self, shard_id: str) -> None: ...
 
     def shard_ended(self, shard_id: str) -> None:
-        if not self.world.ledger.shards[shard_id].is_all_done:
+        ledger = self.world.ledger
+        if not ledger.shards[shard_id].is_all_done and not ledger.is_moving(self.process, shard_id):
             self.world.fail(f"shard_ended of {shard_id} with unhandled records")
 
 
@@ -166,7 +170,12 @@ class SideBySideDestination:
 
 
 def give_up_side_by_side(
-    seed: int, *, is_recorded: bool = False, without: frozenset[Fault] = BY_HAND
+    seed: int,
+    *,
+    is_recorded: bool = False,
+    without: frozenset[Fault] = BY_HAND,
+    neighbours: Callable[[Random, Settings], Neighbours | None] = lambda *_: None,
+    **given: Any,
 ) -> Result:
     """Run this random seed's world to its end, or to the first broken invariant."""
     keys = Keys()
@@ -174,5 +183,7 @@ def give_up_side_by_side(
         handler=lambda world, process: SideBySideHandler(world, process, keys),
         destination=lambda world, process: SideBySideDestination(world, process, keys),
     )
-    settings = {**settings_of(seed), "parallelization_factor": Random(seed).choice((2, 3, 10))}
-    return play_giving_up(seed, wiring, settings, is_recorded=is_recorded, without=without)
+    settings = {**settings_of(seed), "parallelization_factor": Random(seed).choice((2, 3, 10)), **given}
+    return play_giving_up(
+        seed, wiring, settings, is_recorded=is_recorded, without=without, neighbours=neighbours
+    )

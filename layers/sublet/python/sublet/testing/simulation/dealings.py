@@ -100,7 +100,10 @@ class Dealings:
         if write.kind is WriteKind.HEARTBEAT and not process.is_older and not self._has_news(write):
             since = now - dealing.sent_at
             least = HEARTBEATS_APART * (self.world.settings.heartbeat_interval // MICROSECOND)
-            if dealing.is_applied and since < least and not (process.has_jumped or dealing.is_new):
+            # Moved under it, the row refuses what is news: of another position, its note says nothing.
+            is_note = dealing.is_moved and columns.AHEAD in write.sets
+            is_early = dealing.is_applied and since < least and not is_note
+            if is_early and not (process.has_jumped or dealing.is_new):
                 return f"the last write was made {since / SECOND:.1f} s before"
         before = dealing.answered.get(write.kind) if write.kind in ONCE else None
         if before is not None and _content(before) == _content(write) and self._stands(write):

@@ -132,6 +132,8 @@ class Ledger:
         """Shard and index of each that a destination has: as done as what is handled."""
         self.observers: list[Callable[[str, int], None]] = []
         """Called with the shard and index of each record that is finished, or set aside and its owner knows."""
+        self.move_observers: list[Callable[[str], None]] = []
+        """Called with the shard whose checkpoint an operator moves."""
 
     def begin_session(self, owner: object, shard_id: str, checkpoint: Checkpoint) -> None:
         self.sessions[owner, shard_id] = Session(self.shards[shard_id].covered_by(checkpoint))
@@ -152,6 +154,16 @@ class Ledger:
         for (_, of_shard), session in self.sessions.items():
             if of_shard == shard_id:
                 session.moved_to.append(covered)
+        for observer in self.move_observers:
+            observer(shard_id)
+
+    def rewound(self, shard_id: str, to: int) -> None:
+        """By an operator, and no session of ours can have seen it: what is not covered is to be handled again."""
+        shard = self.shards[shard_id]
+        shard.finished = {index for index in shard.finished if index < to}
+        shard.require(shard.required_from)
+        for observer in self.move_observers:
+            observer(shard_id)
 
     def checkpointed_late(self, owner: object, shard_id: str, to: Checkpoint) -> None:
         """What it goes to is where the owners of now may read on from.

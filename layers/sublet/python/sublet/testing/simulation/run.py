@@ -278,6 +278,9 @@ class _Run:
         retries = (
             timedelta(seconds=2) if settings.gives_up else timedelta(0)
         )  # of those that nobody can do, a share
+        if settings.gives_up:
+            given_up = max(settings.maximum_retry_attempts, 0) // settings.handler_attempts
+            retries += given_up * self.tick_interval * MICROSECOND / 5
         reading = unread * (settings.poll_interval + retries)
         walking = 2 * self.world.weather.calm_from * MICROSECOND / self.world.shard_time.shortest
         reading += walking * settings.poll_interval

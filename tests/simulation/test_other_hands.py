@@ -1,0 +1,68 @@
+"""Notes of what is finished ahead are void once somebody else has written, and mistakes in that are noticed, by fixed seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+from sublet.engine.held_lease import HeldLease
+from sublet.protocol import lease_row
+from sublet.protocol import lease_row as columns
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.finished_ahead import FinishedAhead, read_ahead_text
+from sublet.protocol.lease import AttributeValue, Lease
+from sublet.testing.simulation.run import Result
+from sublet.testing.simulation.weather import Fault
+
+from tests.simulation.other_hands import give_up_beside_other_hands
+
+calm = partial(give_up_beside_other_hands, without=frozenset(Fault))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("world", [partial(calm, 5), partial(give_up_beside_other_hands, 3)])
+def test_what_is_rewound_is_handled_again(world: Callable[[], Result]) -> None:
+    """More of them: `make simulate WORLDS=other-hands`."""
+    assert world().violation is None
+
+
+def of_any_position(
+    item: Mapping[str, AttributeValue], *_at: object
+) -> tuple[FinishedAhead | None, int | None]:
+    """Read as of the position that it names itself."""
+    said = str(item.get(columns.AHEAD, {}).get("S", ""))
+    number, _, sub = said.partition("@")[2].partition("/")[0].partition("+")[0].partition(":")
+    found = read_ahead_text(said, Checkpoint.parse(number, int(sub or 0)), None) if said else None
+    return found or (None, None)
+
+
+class Planted(NamedTuple):
+    """`seed`: of the calm world that shows it."""
+
+    seed: int
+    where: Any
+    name: str
+    by: object
+
+
+PLANTED = {
+    "believed whatever the checkpoint": Planted(5, lease_row, "_ahead", of_any_position),
+    "believed whatever the counter": Planted(
+        5, Lease, "finished_ahead", property(lambda lease: lease.noted_ahead)
+    ),
+    "passed on after a move": Planted(
+        20, HeldLease, "finished_ahead", property(lambda held: held._ahead.finished())
+    ),
+}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_note_that_is_believed_wrongly_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = PLANTED[name]
+    monkeypatch.setattr(planted.where, planted.name, planted.by)
+    violation = calm(planted.seed).violation
+    assert violation is not None
+    assert violation.endswith("which no handler has finished")
