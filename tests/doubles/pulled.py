@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -17,8 +17,9 @@ from sublet.memory import (
     MemoryStream,
     memory_ports,
 )
-from sublet.ports import LeaseTable, Ports, Stream
+from sublet.ports import LeaseTable, PollRefusal, Ports, Stream
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.records import Polled
 from sublet.testing.turn_taking import TurnTaking
 
 SECOND = timedelta(seconds=1)
@@ -46,6 +47,18 @@ class PulledWorld:
         return Consumer(
             "orders", "events", ports=ports or self.ports(), on_event=self.events.append, **settings
         )
+
+    def watched_polls(self) -> list[tuple[datetime, str]]:
+        """A list that grows with each poll of a shard: when, and which."""
+        polls: list[tuple[datetime, str]] = []
+        poll = self.stream.poll
+
+        def watched(iterator: str, limit: int) -> Polled | PollRefusal:
+            polls.append((self.clock.steady(), iterator.partition(" ")[0]))
+            return poll(iterator, limit)
+
+        self.stream.poll = watched  # type: ignore[method-assign]
+        return polls
 
     def put(self, data: Iterable[str], key: str | None = None) -> None:
         """Each with its own first letter as its key, unless one is given."""

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
-from itertools import islice
+from itertools import islice, pairwise
 from threading import Barrier
 from typing import Any
 
@@ -60,6 +60,33 @@ def test_records_come_while_it_waits() -> None:
         began = world.clock.steady()
         assert data(fetch) == ["a1"]
         assert world.clock.steady() - began < 10 * SECOND
+
+
+@pytest.mark.parametrize("later", [0.1, 0.4, 0.7, 1.0, 1.3, 1.6, 1.9])
+def test_a_fetch_of_a_second_gets_what_was_put_into_a_shard_that_is_polled_each_two(later: float) -> None:
+    world = PulledWorld()
+    with world.consumer(idle_poll_interval=timedelta(seconds=2)) as consumer:
+        world.sleep(30 + later)
+        world.put(["a1"])
+        assert data(consumer.fetch(1, expires=1)) == ["a1"]
+
+
+def test_fetches_in_a_row_have_a_quiet_shard_polled_once_a_second_and_none_leaves_it_to_its_pace() -> None:
+    world = PulledWorld(shards=3)
+    polls = world.watched_polls()
+    with world.consumer() as consumer:
+        world.sleep(30)
+        began = world.clock.steady()
+        for _ in range(40):
+            assert consumer.next(expires=1) is None
+        asked, after = polls.copy(), world.clock.steady()
+        world.sleep(30)
+        for shard in {shard for _, shard in polls}:
+            moments = [at for at, polled in asked if polled == shard and at >= began]
+            assert all(second - first >= SECOND for first, second in pairwise(moments))
+            assert len(moments) >= 35
+            quiet = [at for at, polled in polls if polled == shard and at > after + 2 * SECOND]
+            assert all(second - first >= 2 * SECOND for first, second in pairwise(quiet))
 
 
 def test_nothing_is_asked_for_before_next_is_called() -> None:

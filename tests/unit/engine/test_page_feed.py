@@ -12,6 +12,7 @@ import pytest
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.window import Outcome
 from sublet.engine.page_feed import NOTHING, Budget, PageFeed, Size
+from sublet.engine.quiet_shards import QuietShards
 from sublet.errors import StreamKeyUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.records import Page, Polled
@@ -269,6 +270,7 @@ def test_all_memory_is_given_back_at_the_end_also_that_of_a_page_nobody_will_han
         world.ports,
         world.settings,
         budget,
+        QuietShards(world.tasks),
         world.tasks.signal(),
         world.clock.steady() + MINUTE,
     )

@@ -124,6 +124,24 @@ def test_a_signal_wakes_its_waiters_and_stays_set(tasks: Tasks) -> None:
     assert signal.wait(LONG)
 
 
+def test_what_is_to_be_done_when_a_signal_is_set_is_done_once_at_once_if_it_is_and_not_if_it_is_taken_back(
+    tasks: Tasks,
+) -> None:
+    signal, done = tasks.signal(), list[str]()
+    signal.then(lambda: done.append("first"))
+    take_back = signal.then(lambda: done.append("taken back"))
+    other = tasks.signal()
+    signal.then(other.set)
+    take_back()
+    assert done == []
+    signal.set()
+    signal.set()
+    assert done == ["first"]
+    assert other.is_set()
+    signal.then(lambda: done.append("late"))()
+    assert done == ["first", "late"]
+
+
 def test_a_signal_handler_may_set_a_signal_in_the_midst_of_waiting_for_it() -> None:
     """At each line of the wait in turn, as far as there are any."""
     signals = [ThreadTasks().signal() for _ in range(40)]

@@ -307,6 +307,11 @@ class Signal(Protocol):
     def wait(self, timeout: timedelta) -> bool:
         """Sleep until set or for `timeout`; whether it is set. This is the only way that the engine sleeps."""
 
+    def then(self, do: Callable[[], None]) -> Callable[[], None]:
+        """Have it called when this is set, at once if it is: once, by the thread that sets it, which may be a signal handler's.
+        So it takes no lock and raises nothing. The result takes it back.
+        """
+
 
 class Task(Protocol[T_co]):
     """Work going on beside the caller."""

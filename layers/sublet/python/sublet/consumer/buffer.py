@@ -35,6 +35,10 @@ NEEDS_A_DESTINATION = (
 )
 
 
+def nobody() -> None:
+    """Is there to be asked."""
+
+
 class Buffer:
     """The records of one membership, from its first lease to its last. Safe for threads."""
 
@@ -60,6 +64,8 @@ class Buffer:
         """False: nothing is handed out any more, while what is said of records that are out still counts."""
         self._is_closed = False
         self._fault: BaseException | None = None
+        self.poll_quiet_shards: Callable[[], None] = nobody
+        """For a fetch, which may be over before each of them is due."""
         self.set_aside: SetAside | None = None
         """None: there is no failure destination."""
 
@@ -137,6 +143,9 @@ class Buffer:
             self._pulls.append(pull)
             self._demand = None
             self._admit()
+            is_in_a_hurry = pull.expires_at is not None and not self._totals.records
+        if is_in_a_hurry:
+            self.poll_quiet_shards()
 
     def end_turn(self) -> None:
         """Nothing more is taken without asking. The last that was taken is out, and nobody says yet that it is done."""
@@ -327,7 +336,7 @@ class Buffer:
             self._admission.void()
             self._changed()
             self._pulls.clear()
-            self.set_aside = None
+            self.set_aside, self.poll_quiet_shards = None, nobody
 
     def disown(self) -> None:
         """In a forked child: whoever takes a record, or says something of one, is told."""

@@ -188,6 +188,7 @@ class Membership:
             self._process = ConsumerProcess(
                 ports, PullHandler(self.buffer, tenures), settings, self._stop, takes_share=False
             )
+            self.buffer.poll_quiet_shards = self._process.poll_quiet_shards
             if self._steals:
                 self._process.take_share()
             self._process.run()

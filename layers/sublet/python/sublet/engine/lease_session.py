@@ -159,8 +159,9 @@ class LeaseSession:
             return self._not_handled()
         self.is_announced = True
         feed = self.feed = PageFeed(
-            self.shard_id, position, shared.ports, shared.settings, shared.budget, self.stop, self.deadline
-        )
+            self.shard_id, position, shared.ports, shared.settings, shared.budget, shared.quiet, self.stop,
+            self.deadline,
+        )  # fmt: skip
         try:
             return self._pages(feed, opened)
         finally:

@@ -14,6 +14,7 @@ from sublet.engine.lease_session import LeftBehind
 from sublet.engine.page_feed import Budget
 from sublet.engine.process_health import ProcessHealth
 from sublet.engine.process_shared import ProcessShared
+from sublet.engine.quiet_shards import QuietShards
 from sublet.engine.strays import Strays
 from sublet.engine.window import Exclusion, Window
 from sublet.handler import Handler
@@ -51,6 +52,7 @@ class LeaseWorker:
             handler,
             settings,
             Budget(settings.max_bytes_in_flight, settings.max_records_in_flight, ports.tasks),
+            QuietShards(ports.tasks),
             HandlerCalls(ports, settings, self.health),
             RecordFilter(settings),
             Strays(ports),
@@ -86,6 +88,10 @@ class LeaseWorker:
         finally:
             self._windows.remove(window)
             self.ports.metrics.flush()
+
+    def poll_quiet_shards(self) -> None:
+        """Before their time: somebody waits for records, and not for long."""
+        self._shared.quiet.ask(self.ports.clock.steady())
 
     def states(self) -> tuple[ShardState, ...]:
         """Of the shards whose leases are held at this moment."""

@@ -7,9 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.decisions.pace import Pace, next_poll_at, records_to_ask_for, throttled_until
+from sublet.decisions.pace import Pace, asked_for_at, next_poll_at, records_to_ask_for, throttled_until
 from sublet.decisions.read_position import ReadPosition
 from sublet.engine.held_lease import instant
+from sublet.engine.quiet_shards import QuietShards
 from sublet.errors import StreamError
 from sublet.ports import PollRefusal, Ports, Signal, Task, Tasks
 from sublet.protocol.records import Page
@@ -58,8 +59,8 @@ class PageFeed:
     and `handled` in the end."""
 
     def __init__(
-        self, shard_id: str, position: ReadPosition, ports: Ports, settings: Settings, budget: Budget, stop: Signal,
-        deadline: datetime,
+        self, shard_id: str, position: ReadPosition, ports: Ports, settings: Settings, budget: Budget, quiet: QuietShards,
+        stop: Signal, deadline: datetime,
     ):  # fmt: skip
         self._reader = ports.stream.reader(shard_id, position)
         self._settings = settings
@@ -67,9 +68,11 @@ class PageFeed:
         self._chance = ports.chance
         self._tasks = ports.tasks
         self._budget = budget
+        self._quiet = quiet
         self._stop = stop
         self._deadline = deadline
-        self._poll_at = ports.clock.steady()
+        self._poll_at = self._began_at = ports.clock.steady()
+        """When the next poll is due, and when the last one began."""
         self._pace = Pace()
         self._ahead: Task[Page | None] | None = None
         self._in_hand = NOTHING
@@ -112,7 +115,7 @@ class PageFeed:
 
     def _fetch(self) -> Page | None:
         while self._wait_until(
-            lambda: self._clock.steady() >= self._poll_at, lambda: self._poll_at - self._clock.steady()
+            lambda: self._clock.steady() >= self._due_at, lambda: self._due_at - self._clock.steady()
         ):
             reserved = Size(POLL_REPLY_MAX, records_to_ask_for(self._pace, self._settings))
             if not self._wait_until(lambda: self._budget.take(reserved), lambda: _FULL):  # noqa: B023 - waits for it right here
@@ -122,12 +125,17 @@ class PageFeed:
                 return page
         return None
 
+    @property
+    def _due_at(self) -> datetime:
+        return asked_for_at(self._pace, self._poll_at, self._began_at, self._quiet.asked_at)
+
     def _poll(self, reserved: Size) -> Page | None:
         """One poll. None: refused, and `_poll_at` says when to try again."""
         kept = NOTHING
         try:
             self._reader.open()
             polled_at = instant(self._clock)
+            self._began_at = polled_at.steady
             self._poll_at = polled_at.steady + self._settings.poll_interval  # whatever becomes of this one
             reply = self._reader.read(reserved.records)
             if isinstance(reply, PollRefusal):
@@ -149,7 +157,8 @@ class PageFeed:
     def _wait_until(self, ready: Callable[[], bool], pause: Callable[[], timedelta]) -> bool:
         """Wait until it is ready, unless stopped or at the deadline."""
         while not self._stop.is_set() and self._clock.steady() < self._deadline:
+            seen = self._quiet.asked_at
             if ready():
                 return True
-            self._stop.wait(min(pause(), self._deadline - self._clock.steady()))
+            self._quiet.wait(min(pause(), self._deadline - self._clock.steady()), self._stop, seen)
         return False

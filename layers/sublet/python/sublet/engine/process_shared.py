@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sublet.decisions.record_filter import RecordFilter
 from sublet.engine.handler_calls import HandlerCalls
 from sublet.engine.page_feed import Budget
+from sublet.engine.quiet_shards import QuietShards
 from sublet.engine.strays import Strays
 from sublet.handler import Handler
 from sublet.ports import Ports
@@ -27,6 +28,7 @@ class ProcessShared:
     handler: Handler
     settings: Settings
     budget: Budget
+    quiet: QuietShards
     calls: HandlerCalls
     wanted: RecordFilter
     strays: Strays

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -153,6 +153,10 @@ class LaneStop:
 
     def wait(self, timeout: timedelta) -> bool:
         return self.session.wait(timeout) or self.progress.has_come_to_limit
+
+    def then(self, do: Callable[[], None]) -> Callable[[], None]:
+        """When the session is to end: a lane that has come to its limit sees it with its next call."""
+        return self.session.then(do)
 
 
 def handle_side_by_side(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from sublet.decisions.choose_leases import ClaimReason
@@ -56,9 +56,6 @@ class Exclusion:
             self._held.discard(name)
 
 
-STOP_NOTICED_WITHIN = timedelta(milliseconds=200)
-
-
 @dataclass(slots=True)
 class Window:
     """The leases of one window; `run` it once. `started` grows while it runs: a shard's end may bring its children."""
@@ -96,7 +93,7 @@ class Window:
     def run(self) -> list[LeaseReport]:
         tasks, done = self.shared.ports.tasks, self.shared.ports.tasks.signal()
         beside: list[Task[None]] = []
-        no_longer = self.shared.calls.health.when_it_ends_now(self._stop_sessions)
+        forgets = [self.shared.calls.health.when_it_ends_now(self._stop_sessions)]
         try:
             beside.append(tasks.spawn(lambda: keep_heartbeating(self._progress, self.shared.settings, done)))
             beside.append(tasks.spawn(lambda: self._keep_showing(done)))
@@ -105,12 +102,13 @@ class Window:
                     tasks.spawn(lambda: keep_reporting(self.item.worker_id, self.shared.ports, done))
                 )
             if self.stop is not None:
-                beside.append(tasks.spawn(partial(self._pass_on, self.stop, done)))
+                forgets.append(self.stop.then(self._stop_sessions))
             self._start_claims()
             reports = self._reports()
         finally:
             done.set()
-            no_longer()
+            for forget in forgets:
+                forget()
             for task in beside:
                 task.result()
             if not self.shown and self.acquired:
@@ -182,11 +180,6 @@ class Window:
         for lease_key, session in list(self.sessions.items()):
             if lease_key in lease_keys:
                 session.stop_early()
-
-    def _pass_on(self, stop: Signal, done: Signal) -> None:
-        while not done.wait(STOP_NOTICED_WITHIN):
-            if stop.is_set():
-                self._stop_sessions()
 
     def _stop_sessions(self) -> None:
         """Those to come too: one may be acquiring its lease just now."""

@@ -85,6 +85,10 @@ class ConsumerProcess:
         self.takes_share = True
         self._prompt.set()
 
+    def poll_quiet_shards(self) -> None:
+        """Before their time: somebody waits for records, and not for long. From any thread."""
+        self._worker.poll_quiet_shards()
+
     def left(self) -> tuple[LeftBehind, ...]:
         """The leases that it holds at this moment."""
         return self._worker.left()

@@ -71,14 +71,14 @@ class ThreadSignal:
 
     def __init__(self) -> None:
         self._is_set = False
-        self._waiting: deque[threading.Lock] = deque()
-        """A held lock for each who waits, taken out by whoever releases it."""
+        self._waiting: deque[Callable[[], None]] = deque()
+        """Of each who waits what releases its lock, and what is to be done then: taken out by whoever calls it."""
 
     def set(self) -> None:
         self._is_set = True
         with suppress(IndexError):
             while True:
-                self._waiting.popleft().release()
+                self._waiting.popleft()()
 
     def is_set(self) -> bool:
         return self._is_set
@@ -88,12 +88,21 @@ class ThreadSignal:
             return True
         told = threading.Lock()
         told.acquire()
-        self._waiting.append(told)
+        self._waiting.append(told.release)
         if not self._is_set:  # looked at after that: who sets it from now on sees who waits
             told.acquire(timeout=max(timeout.total_seconds(), 0))
-        with suppress(ValueError):
-            self._waiting.remove(told)
+        self._forget(told.release)
         return self._is_set
+
+    def then(self, do: Callable[[], None]) -> Callable[[], None]:
+        self._waiting.append(do)
+        if self._is_set:  # who has set it may not have seen this
+            self.set()
+        return partial(self._forget, do)
+
+    def _forget(self, do: Callable[[], None]) -> None:
+        with suppress(ValueError):
+            self._waiting.remove(do)
 
 
 class _Thread:

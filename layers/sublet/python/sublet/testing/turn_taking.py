@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Generic, TypeVar, cast
 
@@ -138,9 +139,12 @@ class _Signal:
     def __init__(self, turns: TurnTaking):
         self._turns = turns
         self._is_set = False
+        self._then: list[Callable[[], None]] = []
 
     def set(self) -> None:
         self._is_set = True
+        while self._then:
+            self._then.pop(0)()
 
     def is_set(self) -> bool:
         return self._is_set
@@ -148,6 +152,17 @@ class _Signal:
     def wait(self, timeout: timedelta) -> bool:
         self._turns.wait(self.is_set, self._turns.after(timeout))
         return self._is_set
+
+    def then(self, do: Callable[[], None]) -> Callable[[], None]:
+        self._then.append(do)
+        if self._is_set:
+            self.set()
+        return partial(_forget, self._then, do)
+
+
+def _forget(waiting: list[Callable[[], None]], do: Callable[[], None]) -> None:
+    if do in waiting:
+        waiting.remove(do)
 
 
 class _Slots:

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -189,10 +190,13 @@ class SimSignal:
         self._scheduler = scheduler
         self._is_set = False
         self._waiting: list[SimTask[object]] = []
+        self._then: list[Callable[[], None]] = []
 
     def set(self) -> None:
         if not self._is_set:
             self._is_set = True
+            while self._then:
+                self._then.pop(0)()
             for task in self._waiting:
                 self._scheduler.wake(task)
             self._waiting.clear()
@@ -209,6 +213,17 @@ class SimSignal:
             if not self._is_set:
                 self._waiting.remove(me)
         return self._is_set
+
+    def then(self, do: Callable[[], None]) -> Callable[[], None]:
+        if self._is_set:
+            do()
+        else:
+            self._then.append(do)
+        return partial(self._forget, do)
+
+    def _forget(self, do: Callable[[], None]) -> None:
+        if do in self._then:
+            self._then.remove(do)
 
 
 class SimSlots(AbstractContextManager[object]):
