@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -163,6 +164,9 @@ class Waits:
     def wait(self, timeout: timedelta) -> bool:
         self.waits.append(timeout)
         return len(self.waits) >= self.set_after
+
+    def then(self, do: Callable[[], None]) -> Callable[[], None]:
+        return do
 
 
 @pytest.fixture
