@@ -22,6 +22,19 @@ ALARM, DASHBOARD = 0.10, 3.00
 """A month; of an alarm each metric that it looks at. Three dashboards an account are free."""
 LOG_GIGABYTE = 0.50
 """Taken in."""
+NAT_HOUR, NAT_GIGABYTE = 0.045, 0.045
+"""Of a NAT gateway, in one zone; of all that goes through it. (VPC pricing, us-east-1, November 2026.)"""
+ENDPOINT_HOUR, ENDPOINT_GIGABYTE = 0.01, 0.01
+"""Of an interface endpoint, in one zone; S3's and DynamoDB's are free gateways. (PrivateLink pricing, the same.)"""
+PUBLIC_ADDRESS_HOUR = 0.005
+"""Of a task's own public IPv4 address. (VPC pricing.)"""
+ENDPOINTS = 4
+"""For a task in ECR's image: Kinesis, CloudWatch Logs, ECR's two. One more for a queue or a topic that is on_failure."""
+INSIGHTS_METRICS = 38
+"""Container Insights for one cluster with one service: 13 of the cluster, 15 of the service, 10 of the task's family, each at a
+custom metric's price. (CloudWatch User Guide, "Amazon ECS Container Insights metrics".)"""
+RECORD_BYTES = 1_000
+"""Of what goes through a NAT gateway or an endpoint: a record a second in each shard."""
 FARGATE_CPU_HOUR, FARGATE_GIGABYTE_HOUR = 0.03238, 0.00356
 
 SHARDS = (1, 10, 100, 1_000)
@@ -146,6 +159,37 @@ def metrics_and_alarms(shards: int, *, by_shard: bool) -> float:
     return METRIC * metrics + ALARM * ALARMED_METRICS + DASHBOARD
 
 
+def through_nat(shards: int, zones: int = 1) -> float:
+    return HOURS * NAT_HOUR * zones + NAT_GIGABYTE * _gigabytes(shards)
+
+
+def through_endpoints(shards: int, zones: int = 1) -> float:
+    return HOURS * ENDPOINT_HOUR * ENDPOINTS * zones + ENDPOINT_GIGABYTE * _gigabytes(shards)
+
+
+def container_insights(_shards: int) -> float:
+    return METRIC * INSIGHTS_METRICS
+
+
+def _gigabytes(shards: int) -> float:
+    return shards * RECORD_BYTES * 3600 * HOURS / 1e9
+
+
+def whole(shards: int) -> Mapping[str, tuple[float, ...]]:
+    """What a month's bill has: the design, its metrics, alarms and log, and what it runs in."""
+    five, minute, *_ = (month(each, shards).total for each in designs(COUNTED_WRITES))
+    process = next(iter(others(COUNTED_WRITES[CONTINUOUS]).values()))(shards)
+    watched = metrics_and_alarms(shards, by_shard=True)
+    on_fargate = process, watched, logs(shards, CONTINUOUS) + container_insights(shards)
+    return {
+        "catch_up every 5 min": (five, watched, logs(shards, EACH_FIVE), 0.0),
+        "catch_up each minute": (minute, watched, logs(shards, EACH_MINUTE), 0.0),
+        "`sublet run` on Fargate, with public addresses": (*on_fargate, HOURS * PUBLIC_ADDRESS_HOUR),
+        "the same behind interface endpoints": (*on_fargate, through_endpoints(shards)),
+        "the same behind a NAT gateway": (*on_fargate, through_nat(shards)),
+    }
+
+
 def logs(shards: int, mode: str) -> float:
     return LOG_GIGABYTE * COUNTED_LOG_BYTES[mode] * HOURS * shards / 1e9
 
@@ -193,6 +237,9 @@ def others(writes: float) -> Mapping[str, Callable[[int], float]]:
         "logs, continuous": partial(logs, mode=CONTINUOUS),
         "metrics, alarms and dashboard": partial(metrics_and_alarms, by_shard=True),
         "the same with `metrics_by_shard=False`": partial(metrics_and_alarms, by_shard=False),
+        "*beside Fargate:* Container Insights, which `KinesisConsumerService` switches on": container_insights,
+        "a NAT gateway in one zone, with records of 1 KB through it": through_nat,
+        "or four interface endpoints in one zone": through_endpoints,
     }
 
 

@@ -110,14 +110,34 @@ def cost() -> str:
     )
 
 
+def whole_cost() -> str:
+    """On ten shards: the whole of a bill."""
+    rows = [
+        (name, *map(_dollars, parts), _dollars(sum(parts)))
+        for name, parts in prices.whole(TEN_SHARDS).items()
+    ]
+    columns = (
+        "runs",
+        "metrics, alarms, dashboard",
+        "logs, Container Insights",
+        "way out of the network",
+        "in all",
+    )
+    return _table(("design", *columns), rows)
+
+
+TEN_SHARDS = 10
+
+
 def process_policy() -> str:
     """What a process' role needs, for an application orders-audit on a stream orders."""
     tables = [f"{TABLE}/orders-audit", f"{TABLE}/orders-audit-sightings"]
     statements = {
         "Stream": (roles.PROCESS_ON_STREAM, "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"),
         "Leases": (roles.PROCESS_ON_LEASES, tables[0]),
-        "Sightings": (roles.LEASE_MANAGER_ON_SIGHTINGS, tables[1]),
+        "Sightings": (roles.PROCESS_ON_SIGHTINGS, tables[1]),
         "MakeTables": (roles.MAKE_TABLE, tables),
+        "BackUpLeases": (["dynamodb:UpdateContinuousBackups"], tables[0]),
     }
     policy = {
         "Version": "2012-10-17",
@@ -143,6 +163,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "cost": cost,
     "reference": reference,
     "process policy": process_policy,
+    "whole cost": whole_cost,
 }
 
 LONG = 150

@@ -173,6 +173,7 @@ def _ministack_settings(gateway: int) -> dict[str, str]:
 
 def _kinesis_settings(port: int) -> dict[str, str]:
     return {
+        "ACCOUNT": ACCOUNT,
         "KINESIS_MOCK_PLAIN_PORT": str(port),
         "KINESIS_MOCK_TLS_PORT": "1",  # any but the other: signed_kinesis.cjs opens no port for it
         "KINESIS_MOCK_CERT_PATH": str(KINESIS_LOCAL / "server.json"),

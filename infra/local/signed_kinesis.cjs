@@ -1,6 +1,6 @@
 // Preloaded into kinesis-local (`node --require`), which checks no signature and lets every web page in. It gets a socket file
 // in its own folder, and the port that it asked for is ours: what is signed with this embedded AWS's keys is passed on, the
-// rest is refused. What it would offer with TLS is nobody's: it has a socket file and no port.
+// rest is refused, and so is what the policies of the signer's role do not allow, which ministack knows. What it would offer with TLS is nobody's: it has a socket file and no port.
 'use strict';
 
 const crypto = require('node:crypto');
@@ -8,8 +8,11 @@ const http = require('node:http');
 const { Server } = require('node:net');
 
 const { AWS_ACCESS_KEY_ID: KEY, AWS_SECRET_ACCESS_KEY: SECRET, KINESIS_MOCK_PLAIN_PORT: PLAIN } = process.env;
+const { AWS_ENDPOINT_URL: MINISTACK, AWS_REGION: REGION, ACCOUNT } = process.env;
 const HOST = '127.0.0.1';
 const CLOCK_SKEW = 15 * 60 * 1000;
+const JUDGED_FOR = 1000; // milliseconds: IAM takes longer than that to notice a change
+const TOKENS_MAX = 10000;
 const listen = Server.prototype.listen;
 
 Server.prototype.listen = function behindTheDoor(port, ...rest) {
@@ -26,10 +29,11 @@ function door(upstream) {
   const server = http.createServer((request, reply) => {
     const parts = [];
     request.on('data', (part) => parts.push(part));
-    request.on('end', () => {
+    request.on('end', async () => {
       const body = Buffer.concat(parts);
-      const reason = refusal(request, body);
-      return reason ? refuse(reply, reason) : pass(upstream, request, body, reply);
+      const call = callOf(request, body);
+      const reason = await refusal(request, body, call);
+      return reason ? refuse(reply, reason) : pass(upstream, request, body, reply, call);
     });
   });
   server.keepAliveTimeout = 10 * 60 * 1000; // a client's idle connection must not be closed under its next request
@@ -38,7 +42,7 @@ function door(upstream) {
 }
 
 /** Why the request is not for kinesis-local; undefined if it is. */
-function refusal(request, body) {
+async function refusal(request, body, call) {
   const { headers, method, url } = request;
   if (headers.origin !== undefined) return ['AccessDeniedException', 'No web page may use this endpoint'];
   if (method === 'GET' && url === '/healthcheck') return undefined;
@@ -47,14 +51,58 @@ function refusal(request, body) {
   if (method !== 'POST' || url !== '/' || !signed) return ['MissingAuthenticationTokenException', 'Only signed requests'];
   const [, key, scope, names, signature] = signed;
   if (!isNow(headers['x-amz-date'])) return ['InvalidSignatureException', 'Signed too long ago, or not yet'];
-  const wanted = signatureOf(headers, body, scope, names, secretOf(key));
-  const isOurs = crypto.timingSafeEqual(Buffer.from(signature), Buffer.from(wanted));
-  return isOurs ? undefined : ['InvalidSignatureException', 'Not signed with the keys of this embedded AWS'];
+  call.isLimited = key !== KEY;
+  const judgement = call.isLimited ? await judged(key, call) : { secret: SECRET };
+  const wanted = signatureOf(headers, body, scope, names, judgement.secret ?? '');
+  const isOurs = judgement.secret && crypto.timingSafeEqual(Buffer.from(signature), Buffer.from(wanted));
+  return isOurs ? judgement.refusal : ['InvalidSignatureException', 'Not signed with the keys of this embedded AWS'];
 }
 
-/** A function's session has a secret that follows from ours: signed_ministack.py makes it so. */
-function secretOf(key) {
-  return key === KEY ? SECRET : hmac(SECRET, key).toString('hex');
+/** What is asked of which stream: named, or told by the iterator or token that was given for it. */
+function callOf(request, body) {
+  const operation = (request.headers['x-amz-target'] ?? '').split('.').pop();
+  let asked = {};
+  try {
+    asked = JSON.parse(body);
+  } catch {
+    // not JSON: kinesis-local says so
+  }
+  const named = asked.StreamName && `arn:aws:kinesis:${REGION}:${ACCOUNT}:stream/${asked.StreamName}`;
+  const given = asked.StreamARN ?? asked.ResourceARN ?? asked.ConsumerARN ?? named;
+  const resource = given ?? tokens.get(asked.ShardIterator ?? asked.NextToken) ?? '*';
+  return { operation, resource, isNamed: given !== undefined };
+}
+
+/** Of the tokens that were given to somebody limited: whose stream each is of. */
+const tokens = new Map();
+
+function remember(text, resource) {
+  for (const [, token] of text.matchAll(/"(?:ShardIterator|NextShardIterator|NextToken)":"([^"]+)"/g)) tokens.set(token, resource);
+  for (const token of tokens.keys()) {
+    if (tokens.size <= TOKENS_MAX) return;
+    tokens.delete(token);
+  }
+}
+
+const judgements = new Map();
+
+/** What ministack says of a key that is not the root's: its secret, and why its role may not do this. */
+function judged(key, { operation, resource }) {
+  const asked = JSON.stringify({ key, action: `kinesis:${operation}`, resource });
+  const known = judgements.get(asked);
+  if (known && Date.now() - known.at < JUDGED_FOR) return known.answer;
+  const answer = new Promise((resolve, reject) => {
+    const headers = { 'content-length': Buffer.byteLength(asked), 'x-sublet-door': hmac(SECRET, asked).toString('hex') };
+    const question = http.request(`${MINISTACK}/_sublet/judge`, { method: 'POST', headers }, async (reply) => {
+      let text = '';
+      for await (const part of reply) text += part;
+      resolve(JSON.parse(text));
+    });
+    question.on('error', reject);
+    question.end(asked);
+  }).catch((error) => ({ refusal: ['InternalFailureException', String(error)] }));
+  judgements.set(asked, { at: Date.now(), answer });
+  return answer;
 }
 
 /** SigV4 of a POST to /, which is all that Kinesis' clients send. */
@@ -85,14 +133,23 @@ function refuse(reply, [type, message]) {
   reply.end(JSON.stringify({ __type: type, message }));
 }
 
-function pass(upstream, request, body, reply) {
+/** A reply's tokens are remembered where the next call may name nothing else. */
+function pass(upstream, request, body, reply, { operation, resource, isLimited, isNamed }) {
+  const goesOn = isLimited && (operation === 'GetRecords' ? !isNamed : /^(GetShardIterator|ListShards)$/.test(operation));
+
   const headers = { ...request.headers, connection: 'close', 'content-length': body.length };
   delete headers['transfer-encoding'];
   const { method, url: path } = request;
   const onward = http.request({ socketPath: upstream, method, path, headers, agent: false }, (answer) => {
     const kept = Object.entries(answer.headers).filter(([name]) => !/^(access-control-.*|connection)$/.test(name));
     reply.writeHead(answer.statusCode, Object.fromEntries(kept));
-    answer.pipe(reply);
+    if (!goesOn) return answer.pipe(reply);
+    const parts = [];
+    answer.on('data', (part) => parts.push(part));
+    answer.on('end', () => {
+      remember(Buffer.concat(parts).toString(), resource);
+      reply.end(Buffer.concat(parts));
+    });
   });
   onward.on('error', () => reply.destroy());
   reply.on('close', () => onward.destroy());

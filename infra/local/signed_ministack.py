@@ -4,6 +4,9 @@ With AUTH=true it enforces IAM, but takes whoever names the root's key id, or no
 signatures of roles and users alone, and lets every web page in. Here every request must be signed with a secret that
 this ministack knows, and none may come from a web page. Two paths are open to what cannot sign: its health, and the
 answer of a custom resource, which has a token of CloudFormation in it.
+
+It judges for kinesis-local too, whose own door (signed_kinesis.cjs) asks what a role's session may do there; and it remembers who
+was allowed and denied what, for tests.
 """
 
 from __future__ import annotations
@@ -17,8 +20,16 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from ministack import app as ministack
-from ministack.core import lambda_runtime
-from ministack.core.iam_evaluator import ResolvedCredential, resolve_credential
+from ministack.core import iam_evaluator, lambda_runtime
+from ministack.core.iam_evaluator import (
+    AuthError,
+    EvalContext,
+    ResolvedCredential,
+    evaluate,
+    resolve_caller_identity,
+    resolve_credential,
+    resolve_principal,
+)
 from ministack.core.router import extract_access_key_id
 from ministack.core.sigv4 import (
     decode_header_value,
@@ -29,6 +40,7 @@ from ministack.core.sigv4 import (
 from ministack.services import sts
 
 ACCOUNT = os.environ["MINISTACK_ACCOUNT_ID"]
+REGION = os.environ["MINISTACK_REGION"]
 SECRET = os.environ["AWS_SECRET_ACCESS_KEY"]
 
 Message = dict[str, Any]
@@ -37,6 +49,10 @@ Send = Callable[[Message], Awaitable[None]]
 
 inner = ministack.app
 execution_credentials = lambda_runtime.execution_credentials
+enforce = iam_evaluator.enforce
+
+judged: set[tuple[str, str, str, bool]] = set()
+"""Caller, action, resource, and whether it was allowed; of all but the root."""
 
 
 async def door(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
@@ -45,8 +61,12 @@ async def door(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         await inner(scope, receive, send)
     elif scope["type"] == "http":
         body = await whole(receive)
-        if reason := refusal(scope, body):
+        if scope["path"] == "/_sublet/judge":
+            await send_json(send, 200, judgement(headers_of(scope), body))
+        elif reason := refusal(scope, body):
             await refuse(send, *reason)
+        elif scope["path"] == "/_sublet/judged":
+            await send_json(send, 200, sorted(judged))
         else:
             await inner(scope, once(body, receive), without_cors(send))
 
@@ -78,6 +98,52 @@ def signature_failure(
         signature, credential.secret_access_key, scope["method"], path, query, headers, body
     )
     return failure
+
+
+def judgement(headers: Mapping[str, str], body: bytes) -> Message:
+    """For Kinesis' door, which signs its question with our secret: a key's secret, and why its role may not, if so."""
+    signed = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    if not hmac.compare_digest(signed, headers.get("x-sublet-door", "")):
+        return {"refusal": ["AccessDeniedException", "Only for the embedded Kinesis"]}
+    asked = json.loads(body)
+    key, action, resource = asked["key"], asked["action"], asked["resource"]
+    credential = resolve_credential(key, ACCOUNT)
+    if not isinstance(credential, ResolvedCredential):
+        return {"refusal": [credential.code, credential.message]}
+    allowed = is_allowed(credential, key, action, resource)
+    judged.add((credential.principal_arn, action, resource, allowed))
+    said = f"User: {credential.principal_arn} is not authorized to perform: {action} on resource: {resource}"
+    answer: Message = {"secret": credential.secret_access_key}
+    return answer if allowed else {**answer, "refusal": ["AccessDeniedException", said]}
+
+
+def is_allowed(credential: ResolvedCredential, key: str, action: str, resource: str) -> bool:
+    principal = resolve_principal(key, ACCOUNT, credential)
+    if isinstance(principal, AuthError):
+        return False
+    if principal.policies is None:
+        return True
+    context = EvalContext(
+        principal_arn=principal.arn,
+        principal_type=principal.type,
+        principal_account=principal.account,
+        action=action,
+        resource_arn=resource,
+        region=REGION,
+        principal_keys=principal.keys,
+    )
+    return bool(evaluate(context, principal.policies, *principal.limits).decision == "Allow")
+
+
+def enforce_and_remember(
+    access_key_id: str, iam_action: str, service: str, region: str, resource_arn: str = "*", **more: Any
+) -> Any:
+    """ministack's own judgement of a call of its services."""
+    denied = enforce(access_key_id, iam_action, service, region, resource_arn, **more)
+    caller = resolve_caller_identity(access_key_id)
+    if caller is not None and not caller["userArn"].endswith(":root"):
+        judged.add((caller["userArn"], iam_action, resource_arn, denied is None))
+    return denied
 
 
 def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
@@ -137,14 +203,17 @@ def without_cors(send: Send) -> Send:
 
 
 async def refuse(send: Send, code: str, message: str) -> None:
-    headers = [(b"content-type", b"application/json"), (b"x-amzn-errortype", code.encode())]
-    await send({"type": "http.response.start", "status": 403, "headers": headers})
-    await send(
-        {"type": "http.response.body", "body": json.dumps({"__type": code, "message": message}).encode()}
-    )
+    await send_json(send, 403, {"__type": code, "message": message}, (b"x-amzn-errortype", code.encode()))
+
+
+async def send_json(send: Send, status: int, content: object, *more: tuple[bytes, bytes]) -> None:
+    headers = [(b"content-type", b"application/json"), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(content).encode()})
 
 
 if __name__ == "__main__":
     lambda_runtime.execution_credentials = credentials_of_a_function
+    iam_evaluator.enforce = enforce_and_remember
     ministack.app = door
     ministack.main()

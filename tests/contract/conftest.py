@@ -38,9 +38,17 @@ def closed_port(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedService]:
+def make_service() -> type[ScriptedService]:
+    """For a module whose service knows its answers itself."""
+    return ScriptedService
+
+
+@pytest.fixture
+def service(
+    monkeypatch: pytest.MonkeyPatch, make_service: type[ScriptedService]
+) -> Iterator[ScriptedService]:
     """The only AWS there is: it answers what it is told to."""
-    with scripted_service() as service:
+    with scripted_service(make_service()) as service:
         for name, value in LOOPBACK_CREDENTIALS.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("AWS_ENDPOINT_URL", service.url)

@@ -56,8 +56,9 @@ class ScriptedService:
 
 
 @contextmanager
-def scripted_service() -> Iterator[ScriptedService]:
-    service = ScriptedService()
+def scripted_service(service: ScriptedService | None = None) -> Iterator[ScriptedService]:
+    """`service`: one that knows its answers itself."""
+    answering = service or ScriptedService()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -65,7 +66,7 @@ def scripted_service() -> Iterator[ScriptedService]:
         def do_POST(self) -> None:
             operation = self.headers["X-Amz-Target"].rpartition(".")[2]
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            reply = service.answer(operation, request)
+            reply = answering.answer(operation, request)
             if reply.body is None:
                 self.close_connection = True
                 return
@@ -81,11 +82,11 @@ def scripted_service() -> Iterator[ScriptedService]:
             return
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        service.url = f"http://127.0.0.1:{server.server_address[1]}"
+        answering.url = f"http://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
-            yield service
+            yield answering
         finally:
             server.shutdown()
             thread.join()

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sublet.aws.account import AwsAccount
 from sublet.aws.clients import dynamodb_client
 from sublet.aws.create_tables import create_tables, missing_tables, require_tables
 from sublet.aws.dynamodb import DynamoDbLeaseTable
@@ -178,6 +179,29 @@ def no_lease_table(service: ScriptedService) -> ScriptedService:
     service.will("DescribeTable", {"Table": {"TableStatus": "ACTIVE"}})
     service.will("UpdateContinuousBackups", {})
     return service
+
+
+A_STREAM = {
+    "StreamName": "events",
+    "StreamARN": "arn:aws:kinesis:us-east-1:123456789012:stream/events",
+    "StreamStatus": "ACTIVE",
+    "StreamCreationTimestamp": 1_700_000_000,
+    "RetentionPeriodHours": 24,
+    "EnhancedMonitoring": [],
+    "OpenShardCount": 1,
+}
+
+
+def test_a_role_without_the_sightings_getitem_begins_all_the_same(service: ScriptedService) -> None:
+    """As roles of 0.2 are: the stream's ARN is then asked of Kinesis."""
+    denied = error("AccessDeniedException", "not authorized to perform: dynamodb:GetItem")
+    service.will("GetItem", denied, {})
+    service.will("Scan", {"Count": 0, "ScannedCount": 0})
+    service.will("DescribeStreamSummary", {"StreamDescriptionSummary": A_STREAM})
+    _, settings = AwsAccount().compose(
+        Settings(application="orders", stream="events"), Waits(), may_create=False
+    )
+    assert settings.stream_arn == A_STREAM["StreamARN"]
 
 
 def said_with(stop: Waits) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 import sublet
 from sublet.memory import MemoryStream, memory_ports
 
+from benchmarks.prices import metrics_and_alarms, whole
 from tests.docs.documents import ROOT, blocks
 
 README = ROOT / "README.md"
@@ -21,6 +22,14 @@ HANDLER, TEST, STACK, PROCESS = [block.text for block in blocks(README) if block
 
 def test_it_is_short() -> None:
     assert len(README.read_text().splitlines()) < LINES_MAX
+
+
+def test_its_costs_are_those_of_the_whole_bill() -> None:
+    five, _, public, _, nat = (sum(parts) for parts in whole(10).values())
+    watched = metrics_and_alarms(10, by_shard=True)
+    said = [float(figure) for figure in re.findall(r"\$([\d.]+)", README.read_text())]
+    without = metrics_and_alarms(10, by_shard=False)
+    assert said[:5] == pytest.approx([five, watched, without, public, nat], abs=0.6)
 
 
 @pytest.mark.parametrize("command", ["make demo", "make test"])

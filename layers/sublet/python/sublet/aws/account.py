@@ -31,7 +31,13 @@ from sublet.decisions.stream_changes import (
     SetRetention,
     SetShards,
 )
-from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound, StreamError, StreamExists
+from sublet.errors import (
+    LeaseTableAccessDenied,
+    LeaseTableKeyUnexpected,
+    LeaseTableNotFound,
+    StreamError,
+    StreamExists,
+)
 from sublet.ports import Clock, Log, Ports, Signal, Stream, Tasks
 from sublet.protocol.records import NewRecord
 from sublet.protocol.stream_identity import StreamArn, StreamIdentity, stream_settings
@@ -162,7 +168,7 @@ class AwsAccount:
     def compose(
         self, settings: Settings, stop: Signal, *, may_create: bool, say: Callable[[str], None] | None = None
     ) -> tuple[Ports, Settings]:
-        known = None if settings.stream_arn is not None else self.stream_of(settings.application)
+        known = None if settings.stream_arn is not None else self._known_stream(settings.application)
         if known is not None and StreamArn.parse(known.arn).stream == settings.stream:
             settings = replace(settings, stream_arn=known.arn)  # as those before us have found it
         settings = with_stream_arn(settings, self._connection)
@@ -186,6 +192,13 @@ class AwsAccount:
             with named_table_errors(sightings.WHAT, name, sightings.KEY):
                 return sightings.stream_of(self._dynamodb.get_item(TableName=name, Key=key).get("Item"))
         except (LeaseTableNotFound, LeaseTableKeyUnexpected):
+            return None
+
+    def _known_stream(self, application: str) -> StreamIdentity | None:
+        """None too for a role that may not read the item, as those of 0.2: Kinesis is asked then."""
+        try:
+            return self.stream_of(application)
+        except LeaseTableAccessDenied:
             return None
 
     def delete_tables(self, settings: Settings) -> None:

@@ -199,7 +199,9 @@ class KinesisStream:
         return f"{shard_id} {token}"
 
     def _listing(self, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """ListShards' pages. The token stands for the stream: naming both is refused."""
+        """ListShards' pages, of at most 1,000 shards. The token stands for the stream: Kinesis refuses its name, its ARN
+        (aws/aws-cli#9635, awslabs/amazon-kinesis-producer#482) and a filter beside it.
+        """
         page = self._client.list_shards(**arguments)
         yield page
         while token := page.get("NextToken"):

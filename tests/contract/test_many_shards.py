@@ -1,0 +1,74 @@
+"""Streams of more shards than ListShards gives at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sublet.aws.clients import kinesis_client, kinesis_poll_client
+from sublet.aws.kinesis import KinesisStream
+from sublet.memory import FakeClock, MemoryStream
+from sublet.polling import PolledStream
+from sublet.protocol.shard import FULL_RANGE
+from sublet.settings import Settings, StartKind, StartPosition
+
+from tests.contract.scripted_service import Json, Reply, ScriptedService, error
+
+SHARDS = 2_500
+PAGE = 1_000
+"""Of ListShards, where nothing else is asked for."""
+ARN = "arn:aws:kinesis:us-east-1:123456789012:stream/orders"
+EXCLUDED = ("StreamName", "StreamARN", "ShardFilter", "ExclusiveStartShardId", "StreamCreationTimestamp")
+"""Beside a NextToken, by what Kinesis answered whoever tried: aws/aws-cli#9635, apache/beam#33478 and others."""
+
+
+class ManyShards(ScriptedService):
+    """ListShards of a large stream, as Kinesis pages it."""
+
+    def answer(self, operation: str, request: Json) -> Reply:
+        self.requests.append((operation, request))
+        for name in EXCLUDED:
+            if "NextToken" in request and name in request:
+                said = f"NextToken and {name} cannot be provided together."
+                return error("InvalidArgumentException", said)
+        start = int(request.get("NextToken", 0))
+        end = start + PAGE
+        more = {"NextToken": str(end)} if end < SHARDS else {}
+        return Reply(200, {"Shards": [listed(n) for n in range(start, min(end, SHARDS))], **more})
+
+
+def listed(number: int) -> Json:
+    keys = {"StartingHashKey": str(number), "EndingHashKey": str(FULL_RANGE.ending)}
+    return {
+        "ShardId": f"shardId-{number:012}",
+        "HashKeyRange": keys,
+        "SequenceNumberRange": {"StartingSequenceNumber": "0"},
+    }
+
+
+@pytest.fixture(params=["memory", "by its name", "by its ARN"])
+def stream(request: pytest.FixtureRequest) -> PolledStream:
+    if request.param == "memory":
+        return MemoryStream(SHARDS, clock=FakeClock())
+    request.getfixturevalue("service")
+    arn = ARN if request.param == "by its ARN" else None
+    return KinesisStream(
+        kinesis_client(), kinesis_poll_client(), Settings(application="app", stream="orders", stream_arn=arn)
+    )
+
+
+@pytest.fixture
+def make_service() -> type[ScriptedService]:
+    return ManyShards
+
+
+@pytest.mark.parametrize("at", [None, StartPosition(StartKind.TRIM_HORIZON)], ids=["all", "at the horizon"])
+def test_all_of_them_are_listed_each_once(stream: PolledStream, at: StartPosition | None) -> None:
+    assert [shard.shard_id for shard in stream.list_shards(at)] == [f"shardId-{n:012}" for n in range(SHARDS)]
+
+
+def test_the_stand_in_refuses_what_kinesis_refuses(service: ScriptedService) -> None:
+    client: Any = kinesis_client()
+    for name in ("StreamName", "StreamARN"):
+        with pytest.raises(client.exceptions.InvalidArgumentException, match=f"NextToken and {name}"):
+            client.list_shards(**{name: ARN if name == "StreamARN" else "orders"}, NextToken="1000")
