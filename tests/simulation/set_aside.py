@@ -317,9 +317,8 @@ def set_aside(seed: int, *, kind: Kind | None = None, is_recorded: bool = False)
         "maximum_retry_attempts": deployed.settings["maximum_retry_attempts"],
         "maximum_record_age": chance.choice((None, None, timedelta(minutes=5))),
         "poll_limit": 1000,
-        "poll_interval": timedelta(
-            seconds=chance.choice((1, 10, 20))
-        ),  # so that a page has records for several calls
-        "idle_poll_interval": timedelta(seconds=20),
+        "poll_interval": timedelta(seconds=chance.choice((1, 6))),  # a page has records for several calls
+        "idle_poll_interval": timedelta(seconds=10),
+        "window": timedelta(seconds=160),  # each walks the shard's time page by page, from the checkpoint
     }
     return play(seed, is_recorded=is_recorded, wiring=aside.wiring(), without=BY_HAND, **settings)
