@@ -119,6 +119,7 @@ def test_a_batch_that_is_done_again_by_another_process_has_the_same_rows(is_desc
     """As of the plan, whatever has become known since: by when what was put into the wrong shard was there or was not."""
     query = memory_query(2)
     query.run_all()
+    query.clock.sleep(SECOND)
     wanted = put_aggregates(query, 5)
     query.clock.sleep(6 * MINUTE if is_described else 5 * SECOND)
     assert query.plan()

@@ -31,7 +31,9 @@ read_to = st.builds(
     ReadTo, sequence_numbers, st.none() | moments, st.none() | st.integers(0, 10**6), st.integers(0, 10**6)
 )
 begins = st.builds(Unread, st.none() | moments) | read_to
-shard_offsets = st.builds(ShardOffset, begins | st.just(Ended()), st.none() | begins, st.none() | moments)
+shard_offsets = st.builds(
+    ShardOffset, begins | st.just(Ended()), st.none() | begins, st.none() | moments, st.none() | moments
+)
 descriptions = st.builds(
     StreamDescription,
     st.just(IDENTITY),

@@ -70,7 +70,7 @@ def resume_ranges(
             left.append(one)
         else:
             at = ReadTo(row.checkpoint.sequence_number, None, row.checkpoint.sub_sequence_number)
-            left.append(replace(one, begin=at, verify=True))
+            left.append(replace(one, begin=at, verify=True, quiet_until=None))
     return Resumed(tuple(left), tuple(waiting))
 
 

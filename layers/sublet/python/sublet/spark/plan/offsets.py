@@ -9,7 +9,9 @@
 the user records up to this sub-sequence number. `p`: nothing read yet, from the trim horizon or from the moment `t`.
 `f`: where this offset's batch began, for a shard that the offset before lacks: a batch can be planned again from the log
 alone, and LATEST is a moment from the first plan on. `c`: a moment before which nothing arrived that is unread, of the shard or,
-beside `e`, of its children. `d`: how the stream was last described before the batch was planned: at `t`, with a retention of `r`
+beside `e`, of its children. `q`: no record beyond the position arrived before that moment, by Kinesis' own clock: so an idle
+shard is not walked again from its last record on (`decisions.quiet`). It stands beside the position that it is of, and goes with
+it. `d`: how the stream was last described before the batch was planned: at `t`, with a retention of `r`
 seconds and, as far as told, the record distribution `s`; `auto`: until when AUTO may have placed records. By these alone a task
 knows which aggregates out of range it may drop, so that it drops the same ones when it is done again; and they outlive the
 process. Moments are milliseconds of the epoch. `initial`: of a query that has planned nothing yet; an offset
@@ -71,11 +73,12 @@ Position = Unread | ReadTo | Ended
 
 @dataclass(frozen=True, slots=True)
 class ShardOffset:
-    """A shard's part of an offset. `began` and `caught_up_at` are the keys `f` and `c` above."""
+    """A shard's part of an offset. `began`, `caught_up_at` and `quiet_until` are the keys `f`, `c` and `q` above."""
 
     position: Position
     began: Unread | ReadTo | None = None
     caught_up_at: datetime | None = None
+    quiet_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,8 @@ def _shard_to_json(shard: ShardOffset) -> dict[str, Any]:
         part["f"] = _position_to_json(shard.began)
     if shard.caught_up_at is not None:
         part["c"] = to_millis(shard.caught_up_at)
+    if shard.quiet_until is not None:
+        part["q"] = to_millis(shard.quiet_until)
     return part
 
 
@@ -181,7 +186,7 @@ def _shard_from_json(part: Mapping[str, Any]) -> ShardOffset:
     began = _position_from_json(part["f"]) if "f" in part else None
     if isinstance(began, Ended):
         raise ValueError("a shard cannot begin at its end")
-    return ShardOffset(_position_from_json(part), began, _moment(part.get("c")))
+    return ShardOffset(_position_from_json(part), began, _moment(part.get("c")), _moment(part.get("q")))
 
 
 def _position_to_json(position: Position) -> dict[str, Any]:

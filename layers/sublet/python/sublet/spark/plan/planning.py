@@ -23,10 +23,13 @@ from sublet.spark.plan.gaps import (
     parents_known,
     unread_since,
 )
-from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset, Unread
+from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset, Unread, to_millis
 
 CONFIRM_AFTER = SHORTEST_RETENTION / 2
 """An idle shard's offset says at least this often that nothing is unread, so that a restart after a quiet day knows it."""
+
+WALKED_AGAIN = 10
+"""Calls. A batch without rows costs more than to walk so far once more."""
 
 Begin = Unread | ReadTo
 
@@ -39,12 +42,16 @@ class Peek:
     caught_up   nothing is unread, or nothing beyond the end: the look went on to the tip
     lag   of the end behind the shard's tip, as far as known
     records   how many stream records there are up to the end, at least; None: not known, and to be read in large pages
+    quiet_until   nothing beyond the position arrived before; where there is nothing to read now
+    walked    how many calls it took to prove that
     """
 
     end: ReadTo | Ended | None
     caught_up: bool = False
     lag: timedelta = timedelta(0)
     records: int | None = None
+    quiet_until: datetime | None = None
+    walked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,7 @@ class ShardRange:
     verify    what comes after `begin` may be past retention by now: look for what would show that it is not
     end_arrived   when the record at `end` did, as far as known
     end_sub_sequence_number   of the record at `end` only the user records up to this one (None: all)
+    quiet_until   nothing beyond `begin` arrived before
     since, until   only what arrived from the one moment on and before the other; with `until`, `end` may be the tip
     """
 
@@ -66,6 +74,7 @@ class ShardRange:
     end_sub_sequence_number: int | None = None
     since: datetime | None = None
     until: datetime | None = None
+    quiet_until: datetime | None = None
 
 
 def check_identity(offset: Offset, stream: str, found: StreamIdentity) -> None:
@@ -171,6 +180,7 @@ def next_offset(
     for shard_id, before in {**start.shards, **beginning}.items():
         after = _after(before, shard_id in beginning, peeks.get(shard_id), looked_at)
         moved = moved or after.position != before.position or _needs_confirming(before, after, looked_at)
+        moved = moved or _is_worth_a_batch(before, peeks.get(shard_id))
         shards[shard_id] = after
     for shard_id in gone:
         if isinstance(shards[shard_id].position, Ended):
@@ -187,10 +197,18 @@ def _after(before: ShardOffset, begins: bool, peek: Peek | None, looked_at: date
     if isinstance(before.position, Ended):
         return replace(before, began=None)
     if peek is None or peek.end is None:
-        return ShardOffset(before.position, began, caught_up_at)
+        quiet_until = before.quiet_until if peek is None else peek.quiet_until or before.quiet_until
+        return ShardOffset(before.position, began, caught_up_at, quiet_until)
     if isinstance(peek.end, Ended):
         return ShardOffset(peek.end, began, unread_since(before))
     return ShardOffset(peek.end, began, before.caught_up_at if begins else caught_up_at)
+
+
+def _is_worth_a_batch(before: ShardOffset, peek: Peek | None) -> bool:
+    """Whether an idle shard was walked so far that the next process is not to walk it again."""
+    if peek is None or peek.quiet_until is None or peek.walked <= WALKED_AGAIN:
+        return False
+    return before.quiet_until is None or to_millis(before.quiet_until) < to_millis(peek.quiet_until)
 
 
 def _needs_confirming(before: ShardOffset, after: ShardOffset, looked_at: datetime) -> bool:
@@ -222,6 +240,7 @@ def plan_ranges(
                 last.sequence_number if last is not None else None,
                 may_be_trimmed(begin, now),
                 last.arrived if last is not None else None,
+                quiet_until=begin.quiet_until,
             )
         )
     return ranges

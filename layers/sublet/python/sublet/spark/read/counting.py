@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import ceil
 
+from sublet.decisions.quiet import reached_by
 from sublet.decisions.read_position import ReadPosition
 from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns
 from sublet.protocol.hash_keys import KeysInside
@@ -22,7 +23,7 @@ from sublet.spark.plan.offsets import Ended, ReadTo
 from sublet.spark.plan.planning import Begin, Peek
 from sublet.spark.plan.strays import is_sent_again
 from sublet.spark.read.pages import Limit
-from sublet.spark.read.positions import is_at_tip, is_beyond, open_at
+from sublet.spark.read.positions import is_at_tip, is_beyond, opening
 
 BYTES_A_RECORD = 1024
 """Until some are known."""
@@ -92,11 +93,16 @@ class ShardCount:
     """One shard's count, from `position` on: where the next batch begins, if it begins where the last one ended.
 
     inside   the shard's hash key range, as the batches' tasks have it
+    quiet_until   nothing beyond the position arrived before
+    tip_at   when it was last seen that nothing follows; None: something does
     """
 
     position: Begin
     inside: KeysInside | None
     pages_from: PagesFrom
+    quiet_until: datetime | None = None
+    tip_at: datetime | None = None
+    _walked: int = 0
     _pages: Iterator[Page] = field(init=False)
     _ahead: deque[_Counted] = field(default_factory=deque)
     _is_ended: bool = False
@@ -104,7 +110,7 @@ class ShardCount:
     _limit: int = 1
 
     def __post_init__(self) -> None:
-        self._pages = self.pages_from(open_at(self.position), lambda: self._limit)
+        self._pages = self.pages_from(opening(self.position, self.quiet_until), lambda: self._limit)
 
     def is_at(self, position: Begin) -> bool:
         """Whether it goes on from there. Moments are rounded in Spark's log."""
@@ -116,6 +122,7 @@ class ShardCount:
     def admit(self, share: Share, now: datetime, placement: Placement) -> Peek:
         """Where a batch ends that the share limits. One stream record is always admitted."""
         size, last = _Size(), None
+        self._walked, self.tip_at = 0, None
         while self._has_next(size, share):
             at, one = self._ahead[0].at, self._ahead[0].delivered(placement)
             if last is not None and (size + one).is_over(share):
@@ -126,11 +133,14 @@ class ShardCount:
                 return self._up_to(last, size.records, now)
         if self._is_ended:
             return Peek(Ended(), records=size.records)
-        return Peek(None, caught_up=True) if last is None else self._up_to(last, size.records)
+        if last is not None:
+            return self._up_to(last, size.records)
+        self.tip_at = now
+        return Peek(None, caught_up=True, quiet_until=self.quiet_until, walked=self._walked)
 
     def _up_to(self, last: ReadTo, records: int, now: datetime | None = None) -> Peek:
         """`now`: more follows."""
-        self.position = last
+        self.position, self.quiet_until = last, None
         lag = timedelta(0) if now is None or last.arrived is None else max(now - last.arrived, timedelta(0))
         return Peek(last, lag=lag, records=records)
 
@@ -139,6 +149,9 @@ class ShardCount:
         while not self._ahead and not self._is_ended:
             self._limit = size.left_of(share, self._seen)
             page = next(self._pages)
+            self._walked += 1
+            if not page.records:
+                self.quiet_until = reached_by(page) or self.quiet_until
             for record in page.records:
                 if is_beyond(record, self.position):
                     self._look_at(record)

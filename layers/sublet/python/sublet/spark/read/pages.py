@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from sublet.decisions.pace import throttled_until
-from sublet.decisions.read_position import ReadPosition
+from sublet.decisions.quiet import ARRIVALS_DIFFER_BY, reached_by
+from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.errors import StreamUnavailable
 from sublet.ports import PollRefusal, ShardReader
-from sublet.protocol.records import Page
+from sublet.protocol.records import Page, StreamRecord
+from sublet.spark.plan.offsets import ReadTo
 from sublet.spark.read.connection import Connection
+from sublet.spark.read.positions import is_at_tip
 
 Limit = Callable[[], int]
 """GetRecords' Limit, asked before each poll."""
@@ -75,6 +78,19 @@ class _Reader:
             pace.wait_for_call(self.shard_id)
         self.call_waited = False
         return self.pages.read(self.limit())
+
+
+def first_record_at(connection: Connection, shard_id: str, at: ReadTo) -> StreamRecord | None:
+    """That record if it is still there, and else a later one; None once it is plain that it is not."""
+    position = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, at.sequence_number)
+    for page in read_pages(connection, shard_id, position, lambda: 1):
+        if page.records:
+            return page.records[0]
+        reached = reached_by(page)
+        is_past = at.arrived is not None and reached is not None and reached > at.arrived + ARRIVALS_DIFFER_BY
+        if is_past or is_at_tip(page):
+            break
+    return None
 
 
 def page_bytes(page: Page) -> int:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
+from sublet.decisions.quiet import reached_by
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.records import Page, StreamRecord
@@ -20,8 +22,8 @@ from sublet.spark.plan.offsets import Ended, ReadTo
 from sublet.spark.plan.planning import Begin, Peek
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.counting import NO_LIMIT, ShardCount, Share, read_to
-from sublet.spark.read.pages import read_pages
-from sublet.spark.read.positions import is_at_tip, is_beyond, open_at
+from sublet.spark.read.pages import first_record_at, read_pages
+from sublet.spark.read.positions import is_at_tip, is_beyond, open_at, opening
 
 LOOKBACK = timedelta(seconds=1)
 """A batch ends about this far before the tip of a busy shard; an idle shard's batch ends at its tip."""
@@ -38,6 +40,9 @@ FIRST_OF_A_SPAN = 500
 OLDEST = timedelta(days=400)
 """Longer than any retention."""
 
+ITERATOR_IS_USED_FOR = timedelta(minutes=4)
+"""Kinesis' iterators expire after five."""
+
 _NO_LAG = timedelta(0)
 
 
@@ -47,6 +52,8 @@ class _Found:
 
     record: StreamRecord | None
     page: Page | None
+    quiet_until: datetime | None = None
+    walked: int = 0
 
     @property
     def is_end(self) -> bool:
@@ -56,7 +63,18 @@ class _Found:
         lag = timedelta(milliseconds=self.page.millis_behind_latest) if self.page is not None else _NO_LAG
         if self.record is not None:
             return Peek(read_to(self.record), lag=lag)
-        return Peek(Ended()) if self.is_end else Peek(None, caught_up=lag == _NO_LAG, lag=lag)
+        if self.is_end:
+            return Peek(Ended())
+        return Peek(None, lag == _NO_LAG, lag, None, self.quiet_until, self.walked)
+
+
+@dataclass(frozen=True, slots=True)
+class _AtTip:
+    """Pages that stood at the tip when they were last asked for, which was at this steady moment."""
+
+    position: Begin
+    pages: Iterator[Page]
+    since: datetime
 
 
 class Peeker:
@@ -69,7 +87,9 @@ class Peeker:
         """`filters`: what is out of a shard's hash key range may be dropped."""
         self._connection = connection
         self._filters = filters
-        self._at_tip: dict[str, tuple[Begin, Iterator[Page]]] = {}
+        self._at_tip: dict[str, _AtTip] = {}
+        self._quiet: dict[str, tuple[Begin, datetime]] = {}
+        """By shard: a position, and until when nothing beyond it arrived."""
         self._counts: dict[str, ShardCount] = {}
 
     def look(
@@ -78,16 +98,23 @@ class Peeker:
         position: Begin,
         share: Share = NO_LIMIT,
         placement: Placement = NOT_DESCRIBED,
+        quiet_until: datetime | None = None,
     ) -> Peek:
-        """Where a batch from `position` may end. `placement`: what the batch's tasks go by."""
+        """Where a batch from `position` may end.
+
+        placement     what the batch's tasks go by
+        quiet_until   nothing beyond the position arrived before
+        """
+        self._note_quiet(shard.shard_id, position, quiet_until)
         if share.counts:
             return self._count(shard, position, share, placement)
         if share.span is not None and (peek := self._span(shard, position, share.span)):
             return peek
         return Peek(Ended()) if not shard.is_open else self._search(shard.shard_id, position)
 
-    def tip(self, shard: Shard, position: Begin) -> Peek:
+    def tip(self, shard: Shard, position: Begin, quiet_until: datetime | None = None) -> Peek:
         """The last record that arrived before now; the page that shows it is empty, or its records arrived later."""
+        self._note_quiet(shard.shard_id, position, quiet_until)
         if not shard.is_open:
             return Peek(Ended())
         now, found = self._connection.clock.now(), self._near_tip(shard.shard_id, position)
@@ -104,68 +131,153 @@ class Peeker:
 
     def _search(self, shard_id: str, position: Begin) -> Peek:
         remembered = self._at_tip.pop(shard_id, None)
-        if remembered is not None and remembered[0] == position:
-            return self._first(shard_id, position, remembered[1]).peek()
+        if remembered is not None and self._is_there(remembered, position):
+            return self._first(shard_id, position, remembered.pages).peek()
         return self._near_tip(shard_id, position).peek()
 
+    def _is_there(self, remembered: _AtTip, position: Begin) -> bool:
+        """An iterator that expires is opened anew where it was opened first, and walks again."""
+        age = self._connection.clock.steady() - remembered.since
+        return remembered.position == position and age < ITERATOR_IS_USED_FOR
+
     def _near_tip(self, shard_id: str, position: Begin) -> _Found:
-        """Something beyond the position, as near to the tip as a look into the last second finds."""
+        """Something beyond the position, as near to the tip as a look into the last second finds. An idle shard is walked once:
+        from where it is proved that nothing arrived before."""
         now = self._connection.clock.now()
-        floor = _moment_of(position)
-        back, limit = LOOKBACK, BUSY_LIMIT
-        while now - back > floor and back < OLDEST:
+        if now - LOOKBACK > _moment_of(position):
+            at = ReadPosition(IteratorType.AT_TIMESTAMP, at=now - LOOKBACK)
+            found = self._first(shard_id, position, self._pages(shard_id, at, BUSY_LIMIT), look_only=True)
+            if found.record is not None or found.is_end:
+                return found
+        first = self._first_beyond(shard_id, position)
+        if first.record is None:
+            return first
+        return self._nearest(now, shard_id, position, first.record)
+
+    def _nearest(self, now: datetime, shard_id: str, position: Begin, first: StreamRecord) -> _Found:
+        """To the tip. `first`: one that is beyond the position, of those that come first."""
+        found = self._back_from(now, shard_id, position, first)
+        return found or self._page_from(shard_id, position, first)
+
+    def _first_beyond(self, shard_id: str, position: Begin) -> _Found:
+        """The last record of the first page that has something beyond the position."""
+        return self._first(
+            shard_id, position, self._pages(shard_id, self._opening(shard_id, position), BUSY_LIMIT)
+        )
+
+    def _back_from(self, now: datetime, shard_id: str, position: Begin, first: StreamRecord) -> _Found | None:
+        """Looks back from the tip, each up to where the one before began, and none further than to what is known to be there."""
+        back, empty_from = LOOKBACK * WIDEN, now - LOOKBACK
+        while now - back > first.approximate_arrival_timestamp and back < OLDEST:
             at = ReadPosition(IteratorType.AT_TIMESTAMP, at=now - back)
-            found = self._first(shard_id, position, self._pages(shard_id, at, limit), look_only=True)
+            pages = self._pages(shard_id, at, POLL_LIMIT_MAX)
+            found = self._first(shard_id, position, pages, look_only=True, until=empty_from)
             if found.record is not None or found.is_end:
                 return found
             if found.page is not None and found.page.records:
-                break  # all of it read already: whatever is new is just after the position
-            back, limit = back * WIDEN, POLL_LIMIT_MAX
-        return self._first(shard_id, position, self._pages(shard_id, open_at(position), limit))
+                return None  # all of it read already: whatever is new is just after the position
+            back, empty_from = back * WIDEN, now - back
+        return None
+
+    def _page_from(self, shard_id: str, position: Begin, first: StreamRecord) -> _Found:
+        at = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, first.sequence_number)
+        return self._first(shard_id, position, self._pages(shard_id, at, POLL_LIMIT_MAX))
 
     def _first(
-        self, shard_id: str, position: Begin, pages: Iterator[Page], *, look_only: bool = False
+        self,
+        shard_id: str,
+        position: Begin,
+        pages: Iterator[Page],
+        *,
+        look_only: bool = False,
+        until: datetime | None = None,
     ) -> _Found:
-        """The last record of the first page that has something beyond the position; nothing if the tip comes first."""
-        page: Page | None = None
-        for page in pages:
+        """The last record of the first page that has something beyond the position; nothing if the tip comes first.
+
+        look_only   the pages do not begin at the position: they prove nothing of what is just behind it
+        until       up to which moment to look
+        """
+        page = None
+        for walked, page in enumerate(pages, 1):
             if page.records and (look_only or is_beyond(page.records[-1], position)):
                 break
-            if is_at_tip(page):
+            reached = None if page.records else reached_by(page)
+            if not look_only:
+                self._note_quiet(shard_id, position, reached)
+            is_far_enough = until is not None and reached is not None and reached >= until
+            if is_at_tip(page) or is_far_enough:
                 if not look_only and not page.is_shard_end:
-                    self._at_tip[shard_id] = (position, pages)
-                return _Found(None, page)
+                    self._at_tip[shard_id] = _AtTip(position, pages, self._connection.clock.steady())
+                return _Found(None, page, self._quiet_until(shard_id, position), walked)
         last = page.records[-1] if page is not None and page.records else None
         return _Found(last if last is not None and is_beyond(last, position) else None, page)
+
+    def _note_quiet(self, shard_id: str, position: Begin, until: datetime | None) -> None:
+        known = self._quiet_until(shard_id, position)
+        if until is not None and (known is None or until > known):
+            self._quiet[shard_id] = (position, until)
+
+    def _quiet_until(self, shard_id: str, position: Begin) -> datetime | None:
+        """Only of this very position: whatever moved it, the moment says nothing of another."""
+        known = self._quiet.get(shard_id)
+        return known[1] if known is not None and known[0] == position else None
+
+    def _opening(self, shard_id: str, position: Begin) -> ReadPosition:
+        return opening(position, self._quiet_until(shard_id, position))
 
     def _count(self, shard: Shard, position: Begin, share: Share, placement: Placement) -> Peek:
         """Goes on where the last count ended, if the batch begins there."""
         shard_id = shard.shard_id
         count = self._counts.pop(shard_id, None)
-        if count is None or not count.is_at(position):
+        now = self._connection.clock.now()
+        is_kept = count is not None and (count.tip_at is None or now - count.tip_at < ITERATOR_IS_USED_FOR)
+        if count is None or not is_kept or not count.is_at(position):
             inside = keys_inside(shard.hash_key_range if self._filters else None)
             count = ShardCount(
-                position, inside, lambda at, limit: read_pages(self._connection, shard_id, at, limit)
+                position,
+                inside,
+                lambda at, limit: read_pages(self._connection, shard_id, at, limit),
+                self._quiet_until(shard_id, position),
             )
-        peek = count.admit(share, self._connection.clock.now(), placement)
+        peek = count.admit(share, now, placement)
+        if peek.end is None:
+            self._note_quiet(shard_id, position, peek.quiet_until)
         if not isinstance(peek.end, Ended):
             self._counts[shard_id] = count
         return peek
 
     def _span(self, shard: Shard, position: Begin, span: timedelta) -> Peek | None:
         """The first record that arrived `span` after the position; None when all that is unread is younger."""
-        begins_at = self._begins_at(shard.shard_id, position)
-        if begins_at is None or begins_at + span >= self._connection.clock.now():
+        shard_id, now = shard.shard_id, self._connection.clock.now()
+        begins_at = self._begins_at(shard_id, position)
+        if begins_at is None or begins_at + span >= now:
             return None
-        at = ReadPosition(IteratorType.AT_TIMESTAMP, at=begins_at + span)
-        found = self._first(shard.shard_id, position, self._pages(shard.shard_id, at, 1), look_only=True)
+        pages = self._pages_from_moment(shard_id, begins_at + span)
+        page = next(pages)
+        if not page.records and not is_at_tip(page):
+            # Perhaps idle: then it is walked once, from the position on, to the first record or the tip.
+            first = self._first_beyond(shard_id, position)
+            if first.record is None:
+                return first.peek() if shard.is_open else None
+            begins_at = first.record.approximate_arrival_timestamp
+            if begins_at + span >= now:
+                return self._nearest(now, shard_id, position, first.record).peek() if shard.is_open else None
+            pages = self._pages_from_moment(shard_id, begins_at + span)
+            page = next(pages)
+        found = self._first(shard_id, position, chain([page], pages), look_only=True)
         if found.record is None:
             return None
         return Peek(read_to(found.record), lag=self._age(found.record), records=FIRST_OF_A_SPAN)
 
+    def _pages_from_moment(self, shard_id: str, moment: datetime) -> Iterator[Page]:
+        return self._pages(shard_id, ReadPosition(IteratorType.AT_TIMESTAMP, at=moment), 1)
+
     def _begins_at(self, shard_id: str, position: Begin) -> datetime | None:
-        """When the position's record arrived, or else the first unread one; None when there is none."""
-        known = position.arrived if isinstance(position, ReadTo) else position.at
+        """When the position's record arrived, or else the first unread one; None when there is none. Not before it is proved that
+        nothing did."""
+        arrived = position.arrived if isinstance(position, ReadTo) else position.at
+        quiet_until = self._quiet_until(shard_id, position)
+        known = max((at for at in (arrived, quiet_until) if at is not None), default=None)
         if known is not None:
             return known
         first = self._first_record(shard_id, open_at(position))
@@ -173,9 +285,7 @@ class Peeker:
 
     def holds(self, shard_id: str, record: ReadTo) -> bool:
         """Whether the record is still there: then all that came after it is."""
-        first = self._first_record(
-            shard_id, ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, record.sequence_number)
-        )
+        first = first_record_at(self._connection, shard_id, record)
         return first is not None and int(first.sequence_number) == int(record.sequence_number)
 
     def holds_any(self, shard_id: str) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from sublet.decisions.quiet import ARRIVALS_DIFFER_BY, opened_at
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.protocol.records import Page, StreamRecord
 from sublet.spark.plan.offsets import ReadTo, Unread
@@ -19,6 +22,24 @@ def open_at(position: Begin) -> ReadPosition:
             return ReadPosition(IteratorType.TRIM_HORIZON)
         case Unread(at):
             return ReadPosition(IteratorType.AT_TIMESTAMP, at=at)
+
+
+def opening(position: Begin, quiet_until: datetime | None) -> ReadPosition:
+    """The same, but that no quiet stretch is walked again. What comes and is not beyond the position is to be dropped.
+
+    quiet_until   nothing beyond the position arrived before
+    """
+    at = open_at(position)
+    if quiet_until is None or (isinstance(position, ReadTo) and _is_nearer(position, quiet_until)):
+        return at
+    return opened_at(quiet_until, at)
+
+
+def _is_nearer(position: ReadTo, quiet_until: datetime) -> bool:
+    """Than the moment; or it is a record read in part, the rest of which no such moment is of."""
+    if position.sub_sequence_number is not None or position.arrived is None:
+        return position.sub_sequence_number is not None
+    return quiet_until - ARRIVALS_DIFFER_BY <= position.arrived
 
 
 def is_beyond(record: StreamRecord, position: Begin) -> bool:

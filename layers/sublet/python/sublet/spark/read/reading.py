@@ -15,11 +15,12 @@ from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.spark.plan.gaps import NEVER_TRIMMED, named
-from sublet.spark.plan.offsets import ReadTo, Unread
+from sublet.spark.plan.offsets import ReadTo
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.plan.strays import Strays
 from sublet.spark.read.connection import Connection
-from sublet.spark.read.pages import read_pages
+from sublet.spark.read.pages import first_record_at, read_pages
+from sublet.spark.read.positions import is_beyond, open_at, opening
 from sublet.spark.read.rows import Rows
 
 DISORDER = timedelta(minutes=1)
@@ -82,14 +83,15 @@ def _report(connection: Connection, rows: Rows) -> None:
 def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamRecord]]:
     """The stream records of the range, a page at a time."""
     wanted = task.range
+    verify = wanted.verify and not _is_verified(connection, task)
     pages = read_pages(
         connection,
         wanted.shard_id,
-        _open_at(wanted),
+        _open_at(wanted, verify),
         lambda: _limit(task, fetched),
         first_call_waited=task.first_call_waited,
     )
-    verify, fetched = wanted.verify, 0
+    fetched = 0
     progress_at = connection.clock.steady()
     for page in pages:
         fetched += len(page.records)
@@ -97,6 +99,8 @@ def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamReco
         if verify and records:
             records = _after_begin(connection, task, records)
             verify = False
+        elif wanted.quiet_until is not None:
+            records = [record for record in records if is_beyond(record, wanted.begin)]
         records, is_done = _up_to_end(connection, task, records)
         if records:
             yield _within(records, wanted)
@@ -122,7 +126,7 @@ def _limit(task: Task, fetched: int) -> int:
     """No more than is wanted, while that is known; then as much again as there was, so that at most half is read in vain."""
     if task.expected is None:
         return POLL_LIMIT_MAX
-    opened_at_one_read = _open_at(task.range).type is IteratorType.AT_SEQUENCE_NUMBER
+    opened_at_one_read = _open_at(task.range, task.range.verify).type is IteratorType.AT_SEQUENCE_NUMBER
     expected = task.expected + opened_at_one_read
     return min(expected - fetched if fetched < expected else fetched, POLL_LIMIT_MAX)
 
@@ -138,16 +142,25 @@ def _tell_of_trimmed_end(connection: Connection, task: Task) -> None:
     _lost(connection, task, f"record {wanted.end}, the last of this batch, is past retention; none is left")
 
 
-def _open_at(wanted: ShardRange) -> ReadPosition:
-    match wanted.begin:
-        case ReadTo(sequence_number, sub_sequence_number=sub):
-            again = wanted.verify or sub is not None
-            kind = IteratorType.AT_SEQUENCE_NUMBER if again else IteratorType.AFTER_SEQUENCE_NUMBER
-            return ReadPosition(kind, sequence_number)
-        case Unread(None):
-            return ReadPosition(IteratorType.TRIM_HORIZON)
-        case Unread(at):
-            return ReadPosition(IteratorType.AT_TIMESTAMP, at=at)
+def _open_at(wanted: ShardRange, verify: bool) -> ReadPosition:
+    if verify and isinstance(wanted.begin, ReadTo):
+        return ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, wanted.begin.sequence_number)
+    return opening(wanted.begin, wanted.quiet_until)
+
+
+def _is_verified(connection: Connection, task: Task) -> bool:
+    """Looks for the record before the range by itself, where the range is opened behind a quiet stretch."""
+    wanted = task.range
+    if not isinstance(wanted.begin, ReadTo) or opening(wanted.begin, wanted.quiet_until) == open_at(
+        wanted.begin
+    ):
+        return False
+    first = first_record_at(connection, wanted.shard_id, wanted.begin)
+    if first is None:
+        _lost(connection, task, f"{named(wanted.begin)} is past retention, and unread ones after it may be")
+    else:
+        _after_begin(connection, task, [first])
+    return True
 
 
 def _after(wanted: ShardRange) -> tuple[str, int] | None:

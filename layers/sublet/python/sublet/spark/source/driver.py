@@ -123,14 +123,14 @@ class QueryDriver:
     def has_targets(self) -> bool:
         return self._targets is not None
 
-    def set_targets(self) -> None:
-        """From now on nothing is planned beyond what is there now."""
+    def set_targets(self, start: Offset | None = None) -> None:
+        """From now on nothing is planned beyond what is there now. `start`: how far the query has read, if it is known."""
         self._portion.settle()
         self._list()
         shards = list(self._shards.values())
         self._targets_at = self._connection.clock.now()
         with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
-            tips = pool.map(lambda shard: self._peeker.tip(shard, Unread()), shards)
+            tips = pool.map(lambda shard: self._peeker.tip(shard, *_place(start, shard.shard_id)), shards)
             self._targets = {shard.shard_id: tip for shard, tip in zip(shards, tips, strict=True)}
 
     def latest_offset(self, start: Offset, limit: Share = NO_LIMIT) -> Offset:
@@ -156,7 +156,10 @@ class QueryDriver:
             return start
         self._tell_of_unread_shards(start, beginning, denied)
         gone = start.shards.keys() & denied
-        unfinished = _unfinished(start, gone) | _unfinished(replace(start, shards=beginning))
+        unfinished = {**start.shards, **beginning}
+        unfinished = {
+            key: each for key, each in unfinished.items() if key not in gone and not _is_ended(each)
+        }
         peeks = self._peek_all(unfinished, limit)
         self._tell_of_idle_shards({**start.shards, **beginning}, peeks, now)
         if any(isinstance(peek.end, Ended) for peek in peeks.values()):
@@ -256,47 +259,56 @@ class QueryDriver:
             self._losses.look(one.shard_id, begin, self._shards, now)
         return replace(one, verify=False)
 
-    def _peek_all(self, positions: Mapping[str, Begin], limit: Share) -> dict[str, Peek]:
+    def _peek_all(self, places: Mapping[str, ShardOffset], limit: Share) -> dict[str, Peek]:
         """A look into every unfinished shard that is listed, and ours to read, many at once."""
-        listed = sorted(positions.keys() & self._shards.keys())
+        listed = sorted(places.keys() & self._shards.keys())
         shards = [self._shards[shard_id] for shard_id in listed if self._portion.is_ours(shard_id)]
         share = Share(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
         blocked = self._portion.blocked(shards, self._shards)
         with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(shards) or 1)) as pool:
             peeks = pool.map(
                 lambda shard: (
-                    self._peek_blocked(shard, positions[shard.shard_id])
+                    self._peek_blocked(shard, places[shard.shard_id])
                     if shard.shard_id in blocked
-                    else self._peek(shard, positions[shard.shard_id], share)
+                    else self._peek(shard, places[shard.shard_id], share)
                 ),
                 shards,
             )
             return {shard.shard_id: peek for shard, peek in zip(shards, peeks, strict=True)}
 
-    def _peek_blocked(self, shard: Shard, position: Begin) -> Peek:
-        peek = self._peeker.look(replace(shard, is_open=True), position)
+    def _peek_blocked(self, shard: Shard, place: ShardOffset) -> Peek:
+        peek = self._look(replace(shard, is_open=True), place, NO_LIMIT)
         return Peek(None, caught_up=True) if isinstance(peek.end, Ended) else peek
 
-    def _peek(self, shard: Shard, position: Begin, share: Share) -> Peek:
+    def _look(self, shard: Shard, place: ShardOffset, share: Share) -> Peek:
+        assert not isinstance(place.position, Ended), "an ended shard is not looked into"
+        return self._peeker.look(shard, place.position, share, self._placement, place.quiet_until)
+
+    def _peek(self, shard: Shard, place: ShardOffset, share: Share) -> Peek:
         if self._targets is None:
-            return self._peeker.look(shard, position, share, self._placement)
+            return self._look(shard, place, share)
         target = self._targets.get(shard.shard_id, Peek(None))
         if target.end is None:
             return target
-        if _has_reached(position, target.end):
+        assert not isinstance(place.position, Ended), "an ended shard is not looked into"
+        if _has_reached(place.position, target.end):
             return Peek(None, caught_up=True)
         if share == NO_LIMIT:
             return Peek(target.end, caught_up=True)
-        peek = self._peeker.look(shard, position, share, self._placement)
+        peek = self._look(shard, place, share)
         return replace(peek, end=_earlier(peek.end, target.end))
 
 
-def _unfinished(offset: Offset, gone: Collection[str] = ()) -> dict[str, Begin]:
-    return {
-        shard_id: shard.position
-        for shard_id, shard in offset.shards.items()
-        if not isinstance(shard.position, Ended) and shard_id not in gone
-    }
+def _is_ended(shard: ShardOffset) -> bool:
+    return isinstance(shard.position, Ended)
+
+
+def _place(start: Offset | None, shard_id: str) -> tuple[Begin, datetime | None]:
+    """How far the shard is read, and until when nothing beyond that arrived, as far as known."""
+    shard = None if start is None else start.shards.get(shard_id)
+    if shard is None or isinstance(shard.position, Ended):
+        return Unread(), None
+    return shard.position, shard.quiet_until
 
 
 def _part(total: int | None, parts: int) -> int | None:

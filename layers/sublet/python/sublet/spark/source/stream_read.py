@@ -67,6 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connect_task = connect_task
         self._driver: QueryDriver | None = None
         self._keeper: KeeperThread | None = None
+        self._reads_what_is_there = False
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -83,14 +84,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """`start` unchanged when there is nothing to read; then Spark runs no batch."""
         before, query = offset_from_json(start), self._query()
-        if self._options.available_now and not query.has_targets:
-            query.set_targets()
+        if (self._options.available_now or self._reads_what_is_there) and not query.has_targets:
+            query.set_targets(before)
         after = query.latest_offset(before, self._share(limit))
         return start if after is before else offset_to_json(after)
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._query().set_targets()
+        """Spark asks for the first offset next, and says then where the query is: idle shards are not walked from their start."""
+        self._reads_what_is_there = True
 
     @plainly
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
