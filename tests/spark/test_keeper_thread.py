@@ -16,8 +16,8 @@ from sublet.memory import MemoryLeaseTable, MemoryStream
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan
-from sublet.protocol.stream_info import StreamDescription
-from sublet.settings import Settings
+from sublet.protocol.shard import Shard
+from sublet.settings import Settings, StartPosition
 from sublet.spark.keeper.keeper_thread import KeeperThread, keeper_metrics
 from sublet.spark.read.connection import Connection
 from sublet.spark.read.pace import Pace
@@ -156,20 +156,20 @@ class Source:
 def test_a_query_that_fails_while_it_is_prepared_leaves_its_leases_free_and_the_next_run_reads() -> None:
     held = held_query(2)
     held.query.stream.inner.put_all((str(n), b"%d" % n) for n in range(100))
-    describe = held.query.stream.describe
+    list_shards = held.query.stream.list_shards
 
-    def denied() -> StreamDescription:
+    def denied(at: StartPosition | None = None) -> tuple[Shard, ...]:
         if any(lease.lease_owner for lease in held.table.scan().leases):
-            raise StreamUnavailable("not authorized to perform: kinesis:DescribeStreamSummary")
-        return describe()
+            raise StreamUnavailable("not authorized to perform: kinesis:ListShards")
+        return list_shards(at)
 
-    held.query.stream.describe = denied  # type: ignore[method-assign]
+    held.query.stream.list_shards = denied  # type: ignore[method-assign]
     with pytest.raises(StreamUnavailable, match="not authorized"):
         Source(held).run_what_is_there()
     leases = held.table.scan().leases
     assert len(leases) == 2
     assert [lease.lease_owner for lease in leases] == [None, None]
-    held.query.stream.describe = describe  # type: ignore[method-assign]
+    held.query.stream.list_shards = list_shards  # type: ignore[method-assign]
     assert Source(held).run_what_is_there() == 2
 
 
