@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra.local import EmbeddedAws
+from tests.exploring import explores
 from tests.spark.kinesis_stream import BusyStream
 from tests.spark.processes import kill_session
 
@@ -46,6 +47,7 @@ spark.stop()
 """
 
 
+@explores
 @pytest.mark.timeout(400)
 def test_batch_and_stream_and_lag_over_connect(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     stream = BusyStream(embedded_aws.client("kinesis"), f"connect-{os.getpid()}", 3)

@@ -208,9 +208,10 @@ def test_there_and_back(embedded_aws: EmbeddedAws, tmp_path: Path, rounds: int) 
     assert world.by_fleet
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("ending", ["stop", "kill_jvm", "stop_blind"])
+@pytest.mark.parametrize(
+    "ending", ["kill_jvm", *(pytest.param(each, marks=pytest.mark.slow) for each in ("stop", "stop_blind"))]
+)
 def test_the_last_batch_is_committed_and_spark_never_says_so(
     embedded_aws: EmbeddedAws, tmp_path: Path, ending: str
 ) -> None:

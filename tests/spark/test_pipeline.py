@@ -29,6 +29,7 @@ from sublet.pipeline.transforming import transformed
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
+from tests.exploring import explores, first
 from tests.spark.flight_events import MISFITS, FlightStream, carriers
 from tests.spark.local_session import ROOT, local_session
 from tests.spark.processes import kill_session
@@ -143,7 +144,7 @@ class FailsAfter:
         write_files(frame, folder, partitions)
 
 
-@pytest.mark.parametrize("written", [1, 3])
+@pytest.mark.parametrize("written", first(1, [1, 3]))
 def test_a_batch_that_failed_between_two_tables_leaves_nothing_twice(
     spark: SparkSession, stream: FlightStream, tmp_path: Path, written: int
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_batch_that_failed_between_two_tables_leaves_nothing_twice(
     assert_each_once(tmp_path, stream)
 
 
+@explores
 def test_a_table_that_the_next_attempt_no_longer_makes_does_not_keep_the_first_ones_rows(
     spark: SparkSession, stream: FlightStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +176,7 @@ def test_a_table_that_the_next_attempt_no_longer_makes_does_not_keep_the_first_o
     assert sorted(row["number"] for row in rows(tmp_path, "b")) == list(range(7))
 
 
+@explores
 def test_a_transform_that_fails_once_leaves_nothing_behind(
     spark: SparkSession, stream: FlightStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +193,7 @@ def test_a_transform_that_fails_once_leaves_nothing_behind(
     assert_each_once(tmp_path, stream)
 
 
+@explores
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -208,6 +212,7 @@ def test_what_a_transform_may_not_return(
         transformed(make, "orders:tables", spark.range(3))
 
 
+@explores
 @pytest.mark.parametrize("value", ["'a/b'", "cast(null as string)", "''"])
 def test_a_partition_that_would_be_written_otherwise_than_it_is_meant_is_refused(
     spark: SparkSession, tmp_path: Path, value: str
@@ -226,6 +231,7 @@ def stream_of_one(embedded_aws: EmbeddedAws) -> FlightStream:
     return flights
 
 
+@explores
 def test_an_output_without_its_checkpoint_is_refused(
     spark: SparkSession, stream_of_one: FlightStream, tmp_path: Path
 ) -> None:
@@ -280,6 +286,7 @@ def test_a_failure_is_told_by_its_cause(text: str, cause: str) -> None:
     assert cause_of(RuntimeError(text)) == cause
 
 
+@explores
 def test_iceberg_without_its_jars_is_refused_by_name(
     spark: SparkSession, stream_of_one: FlightStream, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from sublet.pipeline.tally import PlainLines, Tally
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
+from tests.exploring import explores
 from tests.spark.flight_events import FlightStream
 from tests.spark.local_session import ROOT, local_session
 
@@ -102,6 +103,7 @@ def test_a_transaction_for_each_batch_with_its_number(
     assert len(files) == 2, "one for each batch"
 
 
+@explores
 @pytest.mark.parametrize("fails_after", [0, 2])
 def test_a_batch_that_failed_before_a_transaction_leaves_nothing_twice(
     spark: SparkSession, stream: FlightStream, tmp_path: Path, fails_after: int
@@ -116,6 +118,7 @@ def test_a_batch_that_failed_before_a_transaction_leaves_nothing_twice(
     assert {path.name for path in (tmp_path / "lake" / "raw").rglob("*.parquet")} == parts
 
 
+@explores
 def test_a_batch_that_comes_again_after_all_its_transactions_adds_nothing(
     spark: SparkSession, stream: FlightStream, tmp_path: Path
 ) -> None:
@@ -130,6 +133,7 @@ def test_a_batch_that_comes_again_after_all_its_transactions_adds_nothing(
     assert [DeltaTable(str(tmp_path / "lake" / name)).version() for name in TABLES] == [0, 0, 0, 0]
 
 
+@explores
 def test_another_schema_is_refused_by_the_table_that_has_the_old_one(
     spark: SparkSession, stream: FlightStream, tmp_path: Path
 ) -> None:
@@ -147,6 +151,7 @@ def test_another_schema_is_refused_by_the_table_that_has_the_old_one(
     assert_each_once(tmp_path, stream)
 
 
+@explores
 def test_parquet_into_the_same_output_is_refused(
     spark: SparkSession, stream: FlightStream, tmp_path: Path
 ) -> None:

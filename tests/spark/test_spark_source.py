@@ -17,6 +17,7 @@ from sublet.spark import apply_handler, drain, lag
 
 from infra.local import EmbeddedAws
 from tests.contract.scripted_service import error, scripted_service
+from tests.exploring import explores, first
 from tests.spark.kinesis_stream import BusyStream
 from tests.spark.local_session import local_session
 
@@ -81,6 +82,7 @@ def test_batch_from_horizon_to_tip(spark: SparkSession, stream: BusyStream) -> N
     assert aggregated.count() == 9 * 6
 
 
+@explores
 @pytest.mark.skipif(not hasattr(datasource, "EqualTo"), reason="Spark 4.1 has filters for sources in Python")
 def test_filters_are_pushed_down_when_sparks_switch_is_on(spark: SparkSession, stream: BusyStream) -> None:
     rows = read(spark, stream)
@@ -112,6 +114,7 @@ def test_available_now_and_again(spark: SparkSession, stream: BusyStream, tmp_pa
     assert {each.stream for each in lag(query)} == {stream.name}
 
 
+@explores
 @pytest.mark.parametrize("damage", ["half a line", "no shards"])
 def test_a_damaged_offset_is_named_in_the_first_line(
     spark: SparkSession, stream: BusyStream, tmp_path: Path, damage: str
@@ -134,6 +137,7 @@ def test_a_damaged_offset_is_named_in_the_first_line(
     assert "Traceback" not in str(refused.value)
 
 
+@explores
 def test_an_empty_stream(spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     empty = BusyStream(embedded_aws.client("kinesis"), f"empty-{os.getpid()}", 1)
     assert read(spark, empty).count() == 0
@@ -197,6 +201,7 @@ def test_a_wrong_option_is_refused_at_load(spark: SparkSession, name: str, value
         spark.readStream.format("sublet").options(**{"stream": "orders", name: value}).load()
 
 
+@explores
 def test_a_stream_that_is_not_there_is_named_at_load_in_the_first_line(spark: SparkSession) -> None:
     for read in (spark.read, spark.readStream):
         with pytest.raises(PySparkException) as refused:
@@ -216,6 +221,7 @@ def test_a_permission_that_is_denied_is_named_at_load_in_the_first_line(spark: S
     assert "Traceback" not in str(refused.value)
 
 
+@explores
 def test_what_is_wrong_for_a_stream_is_in_the_first_line_of_the_query_s_exception(
     spark: SparkSession, stream: BusyStream, tmp_path: Path
 ) -> None:
@@ -226,7 +232,7 @@ def test_what_is_wrong_for_a_stream_is_in_the_first_line_of_the_query_s_exceptio
     assert "Traceback" not in str(refused.value)
 
 
-@pytest.mark.parametrize("aggregate", ["false", "true"])
+@pytest.mark.parametrize("aggregate", first(1, ["true", "false"]))
 def test_written_as_a_batch_and_as_a_stream_and_read_back(
     spark: SparkSession, embedded_aws: EmbeddedAws, stream: BusyStream, tmp_path: Path, aggregate: str
 ) -> None:

@@ -19,6 +19,7 @@ from sublet.spark import LagListener, lag
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
+from tests.exploring import explores
 from tests.spark.kinesis_stream import BusyStream
 from tests.spark.local_session import local_session
 
@@ -61,6 +62,7 @@ def wait_until(holds: Callable[[], bool], query: Any) -> None:
         time.sleep(0.2)
 
 
+@explores
 def test_each_goes_on_where_the_one_before_ended(
     spark: SparkSession, stream: BusyStream, tmp_path: Path
 ) -> None:
@@ -86,6 +88,7 @@ def test_each_goes_on_where_the_one_before_ended(
     spark.streams.removeListener(listener)
 
 
+@explores
 @pytest.mark.parametrize(
     ("trigger", "words"),
     [

@@ -13,6 +13,7 @@ import pytest
 
 from infra.local import EmbeddedAws
 from tests.doubles.sts import Keys, Sts, sts
+from tests.exploring import explores
 from tests.spark.assumed_role_program import ROLE
 from tests.spark.kinesis_stream import BusyStream
 from tests.spark.processes import kill_session
@@ -49,6 +50,7 @@ def kept(folder: Path) -> Iterator[tuple[str, str]]:
             yield str(path.relative_to(folder)), path.read_bytes().decode("latin-1")
 
 
+@explores
 @pytest.mark.timeout(300)
 def test_credentials_and_the_external_id_are_shown_nowhere(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     """The role's are the emulator's own, which takes no others."""
