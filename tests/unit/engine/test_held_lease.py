@@ -12,8 +12,8 @@ from sublet.engine.held_lease import HeldLease, instant
 from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
 from sublet.ports import Applied, Signal
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
-from sublet.protocol.lease import Lease
-from sublet.protocol.lease_row import CHECKPOINT, encode_row
+from sublet.protocol.lease import AttributeValue, Lease
+from sublet.protocol.lease_row import CHECKPOINT, LEASE_COUNTER, encode_row
 from sublet.protocol.lease_writes import (
     LeaseWrite,
     WriteKind,
@@ -161,13 +161,20 @@ def test_a_deleted_row_is_lost_and_never_made_anew() -> None:
     assert world.table.real.rows() == {}
 
 
-def test_a_row_that_turned_malformed_is_lost_and_left_untouched() -> None:
+@pytest.mark.parametrize(
+    "broken", [{CHECKPOINT: {"S": "a hand-made mistake"}, LEASE_COUNTER: {"N": "77"}}, {LEASE_COUNTER: None}]
+)
+def test_a_row_that_turned_malformed_is_lost_and_left_untouched(
+    broken: dict[str, AttributeValue | None],
+) -> None:
     world = EngineWorld()
-    held, _ = hold(world)
-    row = {**encode_row(held.lease), CHECKPOINT: {"S": "a hand-made mistake"}, "leaseCounter": {"N": "77"}}
+    held, stop = hold(world)
+    columns = {**encode_row(held.lease), **broken}
+    row = {name: value for name, value in columns.items() if value is not None}
     world.table.real.put_row(row)
     assert not held.write(TO_100)
     assert held.is_lost
+    assert stop.is_set()
     assert world.table.real.rows()[SHARD] == row
 
 

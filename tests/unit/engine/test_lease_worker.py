@@ -166,12 +166,6 @@ def test_the_same_lease_twice_in_an_item_is_consumed_once() -> None:
     assert world.handler.data() == [b"a"]
 
 
-def test_a_lease_table_out_of_reach_at_the_start_is_an_outcome() -> None:
-    world = EngineWorld()
-    world.table.disturb = raising(LeaseTableUnavailable("timed out"))
-    assert only(world.window()).outcome is Outcome.COULD_NOT_ACQUIRE
-
-
 def test_a_lease_table_out_of_reach_for_a_while_at_the_start_costs_no_tick() -> None:
     world = EngineWorld()
     world.put("a")

@@ -7,14 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
-import pytest
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.window import Next, Outcome
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
-from sublet.protocol.lease import AttributeValue
-from sublet.protocol.lease_row import ATTEMPTS, CHECKPOINT, LEASE_COUNTER, encode_row
+from sublet.protocol.lease_row import ATTEMPTS
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, late_checkpoint
 
 from tests.doubles.engine_world import (
@@ -127,34 +125,6 @@ def test_a_late_checkpoint_does_not_reopen_an_ended_shard() -> None:
     world.at(5 * SECOND, thief_ends_it)
     world.window()
     assert world.table.lease().is_ended
-
-
-def test_a_deleted_row_is_a_lost_lease_and_stays_deleted() -> None:
-    world = EngineWorld(IMMEDIATE)
-    keep_putting(world, 10)
-    world.at(3.5 * SECOND, world.table.real._rows.clear)
-    assert only(world.window()).outcome is Outcome.LEASE_LOST
-    assert world.table.real.rows() == {}
-    assert world.handler.calls[-1] == ("lease_lost", SHARD)
-
-
-@pytest.mark.parametrize("broken_column", [{CHECKPOINT: {"S": "yesterday"}}, {LEASE_COUNTER: None}])
-def test_a_row_that_turns_malformed_in_mid_window_is_a_lost_lease_and_left_untouched(
-    broken_column: dict[str, AttributeValue | None],
-) -> None:
-    world = EngineWorld(IMMEDIATE)
-    keep_putting(world, 10)
-    broken: list[object] = []
-
-    def break_row() -> None:
-        columns = {**encode_row(world.table.lease()), **broken_column}
-        row = {name: value for name, value in columns.items() if value is not None}
-        world.table.real.put_row(row)
-        broken.append(row)
-
-    world.at(3.5 * SECOND, break_row)
-    assert only(world.window()).outcome is Outcome.LEASE_LOST
-    assert [world.table.real.rows()[SHARD]] == broken
 
 
 def test_a_kcl_3_handoff_stops_reading_checkpoints_as_owner_and_hands_over() -> None:
