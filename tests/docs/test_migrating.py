@@ -17,6 +17,7 @@ from sublet import HandlerContract
 from sublet.testing import consume
 
 from tests.docs.documents import ROOT, blocks
+from tests.exploring import first
 
 CODE = {
     "migrating-from-esm": "def handler(event, context): ...\n",
@@ -34,7 +35,7 @@ for program in sys.argv[1:]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("document", CODE)
+@pytest.mark.parametrize("document", first(1, CODE))
 def test_its_stacks_are_synthesized(document: str, tmp_path: Path) -> None:
     """In a process of their own, whose folder the CDK takes paths from."""
     (tmp_path / "handlers").mkdir()
