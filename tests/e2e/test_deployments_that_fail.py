@@ -13,8 +13,9 @@ import pytest
 from infra.local import EmbeddedAws, embedded_aws
 from infra.local.deploy import DeploymentFailed, deploy, destroy
 from tests.e2e.deliveries import wait_until
+from tests.exploring import explores
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, explores, pytest.mark.timeout(400)]
 
 APPLICATION = "failing"
 STACK = f"sublet-{APPLICATION}"

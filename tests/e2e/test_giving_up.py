@@ -21,6 +21,7 @@ from infra.local.embedded import ACCOUNT, REGION, ROOT
 from tests.e2e.deliveries import Delivery, Recorder, wait_until
 from tests.e2e.fleet import HANDLERS, Fleet, deployed
 from tests.e2e.processes import running
+from tests.exploring import explores
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -56,7 +57,7 @@ def aws() -> Iterator[EmbeddedAws]:
         yield aws
 
 
-@pytest.fixture(params=["sqs", "s3"])
+@pytest.fixture(params=["sqs", pytest.param("s3", marks=explores)])
 def application(request: pytest.FixtureRequest) -> str:
     test = "killed" if "killed" in request.node.name else "deployed"
     return f"{test}-{request.param}"

@@ -13,6 +13,7 @@ import pytest
 from infra.local import embedded_aws
 from infra.local.deploy import deploy
 from tests.e2e.deliveries import wait_until
+from tests.exploring import explores
 from tests.package.distributions import ROOT, build, environment_with, run
 
 NODE_MODULES = ROOT / "node_modules"
@@ -73,6 +74,7 @@ def test_nothing_of_this_repository_is_on_their_path(project: Path) -> None:
     assert not [path for path in said if str(Path(__file__).resolve().parents[2]) in path]
 
 
+@explores
 def test_without_a_line_of_cdk_the_command_writes_the_same_template(project: Path) -> None:
     (project / "node_modules").symlink_to(NODE_MODULES)  # or npx would fetch the CDK's command line from npm
     own = [
