@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +42,8 @@ class ScriptedService:
     replies: defaultdict[str, deque[Reply]] = field(default_factory=lambda: defaultdict(deque))
     requests: list[tuple[str, Json]] = field(default_factory=list)
     url: str = ""
+    dated: float = field(default_factory=time.time)
+    """In the Date of each reply, so that a second that passes between two makes no difference."""
 
     def will(self, operation: str, *replies: Reply | Json) -> None:
         self.replies[operation] = deque(r if isinstance(r, Reply) else Reply(200, r) for r in replies)
@@ -77,6 +80,9 @@ def scripted_service(service: ScriptedService | None = None) -> Iterator[Scripte
             self.end_headers()
             self.close_connection = reply.is_cut
             self.wfile.write(payload[: len(payload) // 2] if reply.is_cut else payload)
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string(answering.dated if timestamp is None else timestamp)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002 - the base class names them
             return
