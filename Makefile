@@ -141,6 +141,10 @@ mutants: setup ## small mistakes in the rules against their tests and the simula
 chaos: setup ## the deployed stack for 15 minutes under kills, suspensions, a bad network and reshards (CHAOS="--minutes 2 --seed 7")
 	@$(PY) -m tests.chaos $(CHAOS)
 
+.PHONY: rolling
+rolling: setup ## 0.2 deployed by its own code, this version over it, back and forward, under load; every record counted (6 minutes)
+	@$(PY) -m tests.rolling $(ROLLING)
+
 .PHONY: mixed-fleet
 mixed-fleet: setup .local/bench/.installed ## kcl-rs workers and sublet's on one lease table: kills, reshards, takeovers (4 minutes)
 	@$(PY) -m tests.mixed_fleet

@@ -20,7 +20,7 @@ from tests.mixed_fleet.workers import KCL_SIDES
 TRANSIENT = {
     "leaseOwner", "checkpointOwner", "childShardIds", "pendingCheckpoint", "pendingCheckpointState",
     "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletQuietUntil", "subletHolder",
-    "subletCounter", "subletCrashes", "subletAttempts", "subletAhead",
+    "subletCounter", "subletCrashes", "subletCrashedAt", "subletAttempts", "subletAhead",
 }  # fmt: skip
 """Attributes that a rule of the protocol takes away again."""
 

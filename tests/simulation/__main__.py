@@ -20,6 +20,7 @@ from tests.simulation.pull_worlds import broken_promise
 from tests.simulation.set_aside import set_aside
 from tests.simulation.side_by_side import give_up_side_by_side
 from tests.simulation.simulation import simulate
+from tests.simulation.versions import roll
 
 WORLDS: Mapping[str, Callable[..., Result]] = {
     "fleets": simulate,
@@ -30,6 +31,7 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
     "side-by-side-calm": partial(give_up_side_by_side, without=frozenset(Fault)),
     "set-aside": set_aside,
     "other-hands-calm": partial(give_up_beside_other_hands, without=frozenset(Fault)),
+    "versions": roll,
 }
 
 HISTORY_SHOWN = 40

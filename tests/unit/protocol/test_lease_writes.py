@@ -102,10 +102,35 @@ def test_a_lease_of_nobody_can_be_acquired_however_nobody_is_written(nobody: dic
 
 
 def test_crashes_are_counted_from_none() -> None:
-    """The attribute is not there before the first; DynamoDB adds to it as to 0."""
-    first = after(writes.acquire(FREE.fence, ME, "item/1", after_crash=True), FREE)
+    first = after(writes.acquire(FREE.fence, ME, "item/1", crashed=FREE), FREE)
     assert first is not None
     assert first.crashes == 1
+
+
+def test_crashes_of_another_checkpoint_are_void_and_counted_from_none() -> None:
+    """KCL, an operator and version 0.1 move the checkpoint and leave our count: three crashes would mean a pause."""
+    moved = encode_row(replace(FREE, crashes=3)) | {"checkpoint": {"S": "8" * 56}}
+    seen = decode_row(moved)
+    assert isinstance(seen, Lease)
+    assert seen.crashes == 0
+    taken = decode_row(apply_to(writes.acquire(seen.fence, ME, "item/1", crashed=seen), moved) or {})
+    assert isinstance(taken, Lease)
+    assert taken.crashes == 1
+
+
+def test_a_count_of_crashes_by_version_0_2_is_not_believed() -> None:
+    """It does not say of which checkpoint it is: KCL and 0.1 may have got further and left it."""
+    lease = decode_row(encode_row(FREE) | {"subletCrashes": {"N": "2"}})
+    assert isinstance(lease, Lease)
+    assert lease.crashes == 0
+
+
+def test_version_0_2_adds_to_a_count_of_ours() -> None:
+    row = encode_row(replace(FREE, crashes=2))
+    row["subletCrashes"] = {"N": "3"}  # its ADD, at the same checkpoint
+    lease = decode_row(row)
+    assert isinstance(lease, Lease)
+    assert lease.crashes == 3
 
 
 @pytest.mark.parametrize(

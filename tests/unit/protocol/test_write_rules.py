@@ -40,7 +40,7 @@ CHILDREN = frozenset({"shardId-000000000001"})
 @pytest.mark.parametrize(
     ("met", "write"),
     [
-        (AT, acquire(AT.fence, "app-lambda-1", "item/2", after_crash=True)),
+        (AT, acquire(AT.fence, "app-lambda-1", "item/2", crashed=AT)),
         (AT, acquire(AT.fence, "app-lambda-0", "item/2")),
         (FREE, acquire(FREE.fence, "app-lambda-1", "item/2")),
         (AT, heartbeat(AT, attempts=2)),

@@ -64,14 +64,16 @@ def acquire_lease(
     may_take_over: Callable[[Lease], bool] = lambda _: False,
 ) -> Lease | MalformedRow | None:
     """The row as it stands then, ours if `is_held_by` says so. A row that refuses is taken as it stands if it `may_take_over`:
-    its owner has crashed.
+    its owner has crashed. `after_crash`: so has the one of the row as it was seen, which is looked at for what it counts.
     """
-    result = table.apply(acquire(fence, worker_id, holder, after_crash=after_crash))
+    crashed = table.get(fence.lease_key) if after_crash else None
+    known = crashed if isinstance(crashed, Lease) and crashed.fence == fence else None
+    result = table.apply(acquire(fence, worker_id, holder, crashed=known))
     if isinstance(result, Applied):
         return result.lease
     row = result.row
     if isinstance(row, Lease) and not is_held_by(row, worker_id, holder) and may_take_over(row):
-        result = table.apply(acquire(row.fence, worker_id, holder, after_crash=True))
+        result = table.apply(acquire(row.fence, worker_id, holder, crashed=row))
         return result.lease if isinstance(result, Applied) else result.row
     return row
 

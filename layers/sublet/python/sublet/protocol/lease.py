@@ -89,7 +89,7 @@ class Lease:
     holder                ours (`subletHolder`): which worker item and invocation holds it; worker ids are shared by many
     holder_counter        ours (`subletCounter`): what the counter became with the holder's last write
     crashes               ours (`subletCrashes`): how often an owner has gone without releasing it since the last checkpoint.
-                          It outlives a process that a record of it kills; a Java owner's checkpoint leaves it as it is
+                          It outlives a process that a record of it kills, and is void once anybody has got further
     attempts              ours (`subletAttempts`): how often what follows this very checkpoint has been tried in vain
     tried                 of which records (a part of `subletAttempts`); None: attempts are known of the first alone. Without
                           attempts: how far a batch that fails has been narrowed down

@@ -57,6 +57,12 @@ START_AT = "subletStartAt"
 CAUGHT_UP_AT = "subletCaughtUpAt"
 HOLDER = "subletHolder"
 CRASHES = "subletCrashes"
+CRASHED_AT = "subletCrashedAt"
+"""The end of the checkpoint that CRASHES are of; no two checkpoints of a shard share it. Java, an operator and version 0.1 move
+the checkpoint and leave both, which makes them void. So is a count without it, as version 0.2 makes one: nobody knows who has got
+further since.
+"""
+
 HOLDER_COUNTER = "subletCounter"
 ATTEMPTS = "subletAttempts"
 """`<attempts>@<checkpoint>..<last record>`: they are of what follows that checkpoint, up to that record, and of nothing else;
@@ -76,7 +82,9 @@ AHEAD = "subletAhead"
 attempt if need be: an earlier version takes that away with each checkpoint, a late one too, which leaves the counter as it is.
 """
 
-TROUBLES = (CRASHES, ATTEMPTS, AHEAD)
+CRASHED_AT_LENGTH = 20
+
+TROUBLES = (CRASHES, CRASHED_AT, ATTEMPTS, AHEAD)
 """What progress makes forgotten."""
 
 ROW_BYTES_MAX = 1000
@@ -107,9 +115,7 @@ _KNOWN = frozenset(
         QUIET,
         HOLDER,
         HOLDER_COUNTER,
-        CRASHES,
-        ATTEMPTS,
-        AHEAD,
+        *TROUBLES,
     }
 )
 _SHARD_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -139,6 +145,14 @@ def throughput(kbps: float) -> AttributeValue:
 def attempts_after(checkpoint: Checkpoint, attempts: int, tried: Tried | None) -> AttributeValue:
     of = "" if tried is None else f"..{tried.up_to}" + (f"/{tried.lanes}" if tried.lanes > 1 else "")
     return text(f"{attempts}@{checkpoint}{of}")
+
+
+def crashes_at(checkpoint: Checkpoint, crashes: int) -> dict[str, AttributeValue]:
+    return {CRASHES: number(crashes), CRASHED_AT: text(_end_of(checkpoint))} if crashes else {}
+
+
+def _end_of(checkpoint: Checkpoint) -> str:
+    return str(checkpoint)[-CRASHED_AT_LENGTH:]
 
 
 def finished_beyond(ahead: FinishedAhead, counter: int, position: Position) -> AttributeValue:
@@ -239,7 +253,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
         quiet=_quiet(item),
         holder=text_in(item, HOLDER) or None,
         holder_counter=number_in(item, HOLDER_COUNTER),
-        crashes=count_in(item, CRASHES),
+        crashes=_crashes(item, checkpoint),
         attempts=attempts,
         tried=tried,
         noted_ahead=ahead,
@@ -282,7 +296,7 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
         QUIET: lease.quiet and quiet_until(lease.quiet),
         HOLDER: lease.holder and text(lease.holder),
         HOLDER_COUNTER: None if lease.holder_counter is None else number(lease.holder_counter),
-        CRASHES: lease.crashes and number(lease.crashes),
+        **crashes_at(lease.checkpoint, lease.crashes),
         ATTEMPTS: (lease.attempts or lease.tried or lease.noted_ahead)
         and attempts_after(lease.checkpoint, lease.attempts, lease.tried),
         AHEAD: lease.noted_ahead
@@ -304,6 +318,12 @@ def _ahead(
     at = Position.of(checkpoint, start_at)
     found = read_ahead_text(text_in(item, AHEAD) or "", *at) if _attempts_of(item, checkpoint) else None
     return found or (None, None)
+
+
+def _crashes(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> int:
+    """None that another's progress may have made void."""
+    count, at = count_in(item, CRASHES), text_in(item, CRASHED_AT)
+    return count if at == _end_of(checkpoint) else 0
 
 
 def _attempts_of(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> re.Match[str] | None:

@@ -95,19 +95,24 @@ def create(lease: Lease) -> LeaseWrite:
     return LeaseWrite(WriteKind.CREATE, lease.lease_key, all_of(NO_SUCH_LEASE), sets=encode_row(lease))
 
 
-def acquire(seen: LeaseFence, worker_id: str, holder: str, *, after_crash: bool = False) -> LeaseWrite:
+def acquire(seen: LeaseFence, worker_id: str, holder: str, *, crashed: Lease | None = None) -> LeaseWrite:
     """Take a lease that is free, expired or to be stolen, exactly as it was seen (KCL's takeLease, and its owner too).
 
-    `after_crash`: its owner is known or taken to be gone without having released it.
+    `crashed`: the lease as it was left by an owner that is known or taken to be gone without having released it.
     """
     switches = {columns.OWNER_SWITCHES: ONE} if seen.lease_owner not in (None, worker_id) else {}
-    crashes = {columns.CRASHES: ONE} if after_crash else {}
+    crashes = {} if crashed is None else columns.crashes_at(crashed.checkpoint, crashed.crashes + ONE)
     return LeaseWrite(
         WriteKind.ACQUIRE,
         seen.lease_key,
         all_of(counter_stands(seen), owner_stands(seen), NOT_ENDED),
-        sets={columns.LEASE_OWNER: text(worker_id), columns.HOLDER: text(holder), **_counted(seen)},
-        adds={columns.LEASE_COUNTER: ONE, **switches, **crashes},
+        sets={
+            columns.LEASE_OWNER: text(worker_id),
+            columns.HOLDER: text(holder),
+            **crashes,
+            **_counted(seen),
+        },
+        adds={columns.LEASE_COUNTER: ONE, **switches},
         removes=(columns.CHECKPOINT_OWNER,),
     )
 
@@ -132,7 +137,7 @@ def heartbeat(
         still_held(lease),
         sets={**noted, **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
-        removes=(columns.CRASHES,) if caught_up_at else (),
+        removes=_CRASHES if caught_up_at else (),
     )
 
 
@@ -276,13 +281,14 @@ def release(
     """Give the lease back (KCL's evictLease). `caught_up_at`, `quiet`: as of `heartbeat`. `crashes`: what is to be counted as
     such, of a handler call that hangs; then something is left.
     """
+    counted = columns.crashes_at(lease.checkpoint, lease.crashes + crashes) if crashes else {}
     return LeaseWrite(
         WriteKind.RELEASE,
         lease.lease_key,
         still_held(lease),
-        sets=_of_the_tip(lease, caught_up_at, quiet),
-        adds={columns.LEASE_COUNTER: ONE, **({columns.CRASHES: crashes} if crashes else {})},
-        removes=(*_OWNERSHIP, *([columns.CRASHES] if caught_up_at and not crashes else [])),
+        sets={**_of_the_tip(lease, caught_up_at, quiet), **counted},
+        adds={columns.LEASE_COUNTER: ONE},
+        removes=(*_OWNERSHIP, *(_CRASHES if caught_up_at and not crashes else ())),
     )
 
 
@@ -311,6 +317,7 @@ def _of_the_tip(
     return caught_up | ({columns.QUIET: quiet_until(quiet)} if quiet is not None and is_of_this else {})
 
 
+_CRASHES = (columns.CRASHES, columns.CRASHED_AT)
 _HOLDING = (columns.HOLDER, columns.HOLDER_COUNTER)
 _OVER = (*columns.PENDING, columns.START_AT, columns.QUIET, *columns.TROUBLES)
 """What progress takes away."""

@@ -23,7 +23,7 @@ from sublet.ports import FailureDestination, LeaseTable, Ports, Stream
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
 from sublet.testing.simulation.handlers import SimHandler
-from sublet.testing.simulation.older import OlderTable
+from sublet.testing.simulation.older import OlderTable, Version
 from sublet.testing.simulation.ports import (
     STALE_FOR,
     OddError,
@@ -153,7 +153,8 @@ class Fleet:
         self.managers += 1
         process = world.process(f"manager-{self.managers}")
         process.may_not_write = world.is_replaced
-        ports = self._ports(process, SimLeaseTable(world, process), stream(process))
+        table = self._table(process, is_worker=False)
+        ports = self._ports(process, table, stream(process))
         return LeaseManager(
             ports, SimDispatcher(world, process, self._execute), settings or world.settings, asks=world.asks
         )
@@ -258,10 +259,7 @@ class Fleet:
 
     def _invoke(self, process: Process, item: WorkerItem) -> SimTask[WindowReport]:
         world, clock = self.world, SkewedClock(self.world.scheduler, process)
-        table: LeaseTable = SimLeaseTable(world, process)
-        process.is_older = world.chance.random() < world.older
-        if process.is_older:
-            table = OlderTable(table)
+        table = self._table(process, is_worker=True)
         ports = self._ports(
             process, self.wiring.table(table), self.wiring.stream(SimStream(world, process), table)
         )
@@ -283,6 +281,12 @@ class Fleet:
             return report
 
         return world.scheduler.spawn(process, window)
+
+    def _table(self, process: Process, *, is_worker: bool) -> LeaseTable:
+        version = self.world.version_of(is_worker=is_worker)
+        process.is_older = version is not Version.NOW
+        table = SimLeaseTable(self.world, process)
+        return OlderTable(table, version) if process.is_older else table
 
     def _end(self, process: Process) -> None:
         """On purpose: its environment is not used again."""

@@ -1,44 +1,106 @@
-"""Workers of version 0.2 beside ours, as in a deployment that is rolled out, or back."""
+"""Workers and lease managers of earlier versions beside ours, as in a deployment that is rolled out, or back."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
 
 from msgspec.structs import replace as replaced
 
 from sublet.ports import Applied, LeaseTable, Refused
 from sublet.protocol import lease_row as columns
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_writes import LeaseWrite
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
-UNKNOWN = frozenset({columns.QUIET, columns.AHEAD})
+
+class Version(StrEnum):
+    NOW = "now"
+    V0_2 = "0.2"
+    V0_1 = "0.1"
+
+
+UNKNOWN: Mapping[Version, frozenset[str]] = {
+    Version.NOW: frozenset(),
+    Version.V0_2: frozenset({columns.QUIET, columns.AHEAD, columns.CRASHED_AT}),
+    Version.V0_1: frozenset({columns.QUIET, columns.HOLDER_COUNTER, *columns.TROUBLES}),
+}
+"""Attributes of ours that a version neither reads nor writes, nor takes away."""
+
+NOTHING_TRIED = "0@"
 
 
 @dataclass(frozen=True, slots=True)
 class OlderTable:
-    """The LeaseTable port as they use it: attributes that they do not know are neither read nor written, nor taken away."""
+    """The LeaseTable port as they use it."""
 
     real: LeaseTable
+    version: Version = Version.V0_2
 
     def scan(self) -> LeaseScan:
         scan = self.real.scan()
-        return replaced(scan, leases=tuple(map(_as_known, scan.leases)))
+        return replaced(scan, leases=tuple(map(self._as_known, scan.leases)))
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
-        return _read(self.real.get(lease_key))
+        return self._read(self.real.get(lease_key))
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
-        sets = {name: value for name, value in write.sets.items() if name not in UNKNOWN}
-        removes = tuple(name for name in write.removes if name not in UNKNOWN)
-        result = self.real.apply(replace(write, sets=sets, removes=removes))
+        result = self.real.apply(as_written(write, self.version))
         if isinstance(result, Applied):
-            return Applied(_as_known(result.lease))
-        return Refused(_read(result.row))
+            return Applied(self._as_known(result.lease))
+        return Refused(self._read(result.row))
+
+    def _read(self, row: Lease | MalformedRow | None) -> Lease | MalformedRow | None:
+        return self._as_known(row) if isinstance(row, Lease) else row
+
+    def _as_known(self, lease: Lease) -> Lease:
+        known = replace(lease, quiet=None, noted_ahead=None, noted_ahead_counter=None)
+        if self.version is not Version.V0_1:
+            return known
+        return replace(known, holder_counter=None, crashes=0, attempts=0, tried=None)
 
 
-def _read(row: Lease | MalformedRow | None) -> Lease | MalformedRow | None:
-    return _as_known(row) if isinstance(row, Lease) else row
+def as_written(write: LeaseWrite, version: Version) -> LeaseWrite:
+    """What the version makes of it: 0.2 adds to a count of crashes without looking at it, and a checkpoint of its own takes
+    attempts away, which ours may keep beside what is finished ahead.
+    """
+    unknown = UNKNOWN[version]
+    sets = {name: value for name, value in write.sets.items() if name not in unknown}
+    removes = {name for name in write.removes if name not in unknown}
+    adds = dict(write.adds)
+    if columns.AHEAD in write.sets and columns.ATTEMPTS in sets:
+        tried = str(sets[columns.ATTEMPTS]["S"])
+        if tried.startswith(NOTHING_TRIED) and ".." not in tried:
+            del sets[columns.ATTEMPTS]
+        if columns.CHECKPOINT in sets:
+            sets.pop(columns.ATTEMPTS, None)
+            removes.add(columns.ATTEMPTS)
+    if write.kind is WriteKind.ACQUIRE and sets.pop(columns.CRASHES, None) is not None:
+        adds[columns.CRASHES] = 1
+    return replace(write, sets=sets, adds=adds, removes=tuple(sorted(removes)))
 
 
-def _as_known(lease: Lease) -> Lease:
-    return replace(lease, quiet=None, noted_ahead=None, noted_ahead_counter=None)
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """Which version is deployed from when on. Whoever began before goes on as it is.
+
+    changes   moments in microseconds, the first at 0
+    mixed     how likely a newcomer is still of the version before: a deployment that is rolled out worker by worker
+    """
+
+    changes: tuple[tuple[int, Version], ...]
+    mixed: float = 0
+
+    def version_of(self, now: int, chance: Random) -> Version:
+        so_far = [version for at, version in self.changes if at <= now]
+        return so_far[-2] if len(so_far) > 1 and chance.random() < self.mixed else so_far[-1]
+
+
+def draw_rollouts(chance: Random, until: int) -> Rollouts:
+    """There and back, up to five times, in mid-flight; at the end any version may stay."""
+    moments = sorted(int(chance.uniform(0, until)) for _ in range(chance.choice((1, 2, 3, 5))))
+    versions = [chance.choice(list(Version))]
+    for _ in moments:
+        versions.append(chance.choice([version for version in Version if version is not versions[-1]]))
+    return Rollouts(tuple(zip((0, *moments), versions, strict=True)), chance.choice((0, 0, 0.5)))

@@ -17,6 +17,7 @@ from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartKind
 from sublet.testing.simulation.dealings import Dealings
 from sublet.testing.simulation.ledger import NEVER, Ledger, ShardTruth
+from sublet.testing.simulation.older import Rollouts, Version
 from sublet.testing.simulation.retention import NO_DAY_OFF, DayOff
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Crashed, Process, Scheduler
 from sublet.testing.simulation.shard_time import ShardTime
@@ -61,6 +62,8 @@ class World:
     is_recorded: bool = False
     older: float = 0
     """How many of our workers are of the version before."""
+    rollouts: Rollouts | None = None
+    """Which version workers and lease managers are of that begin, instead."""
     asks: bool = False
     """What is to be stolen is announced and asked for first, as processes do it: here nobody answers, and the operator lies."""
     ledger: Ledger = field(default_factory=Ledger)
@@ -129,6 +132,12 @@ class World:
         process.started_at = self.scheduler.now_us
         self.processes.append(process)
         return process
+
+    def version_of(self, *, is_worker: bool) -> Version:
+        """Of a process that begins now."""
+        if self.rollouts is not None:
+            return self.rollouts.version_of(self.scheduler.now_us, self.chance)
+        return Version.V0_2 if is_worker and self.chance.random() < self.older else Version.NOW
 
     def strikes(self, fault: Fault) -> bool:
         if not self.weather.strikes(fault, self.scheduler.now_us):

@@ -23,6 +23,7 @@ COUNTER = frozenset({columns.LEASE_COUNTER, columns.HOLDER_COUNTER})
 OWNERSHIP = frozenset({columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER, columns.HOLDER_COUNTER})
 PROGRESS = frozenset({columns.CHECKPOINT, columns.SUB_SEQUENCE_NUMBER, columns.OWNER_SWITCHES})
 TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET})
+CRASHES = frozenset({columns.CRASHES, columns.CRASHED_AT})
 OVER = frozenset({*columns.PENDING, columns.START_AT, columns.QUIET, *columns.TROUBLES})
 """What progress takes away."""
 
@@ -42,10 +43,10 @@ class Rule:
 RULES = {
     WriteKind.ACQUIRE: Rule(
         frozenset({"lease_counter", "lease_owner"}) | NOT_ENDED,
-        frozenset({columns.LEASE_OWNER, columns.HOLDER, columns.OWNER_SWITCHES, columns.CRASHES}),
+        frozenset({columns.LEASE_OWNER, columns.HOLDER, columns.OWNER_SWITCHES}) | CRASHES,
         frozenset({columns.CHECKPOINT_OWNER}),
     ),
-    WriteKind.HEARTBEAT: Rule(HELD, TIP | {columns.ATTEMPTS, columns.THROUGHPUT, columns.CRASHES}),
+    WriteKind.HEARTBEAT: Rule(HELD, TIP | CRASHES | {columns.ATTEMPTS, columns.THROUGHPUT}),
     WriteKind.PIN: Rule(
         HELD | POSITION,
         frozenset({columns.START_AT, columns.SUB_SEQUENCE_NUMBER}),
@@ -56,7 +57,7 @@ RULES = {
     WriteKind.LATE_CHECKPOINT: Rule(POSITION, PROGRESS, OVER, counted=0),
     WriteKind.SET_CHILDREN: Rule(HELD, frozenset({columns.CHILDREN})),
     WriteKind.END: Rule(HELD | POSITION, PROGRESS, OVER | OWNERSHIP | {columns.CAUGHT_UP_AT}),
-    WriteKind.RELEASE: Rule(HELD, TIP | {columns.CRASHES}, OWNERSHIP),
+    WriteKind.RELEASE: Rule(HELD, TIP | CRASHES, OWNERSHIP),
     WriteKind.HAND_OVER: Rule(
         frozenset({"lease_owner", "checkpoint_owner"}),
         frozenset({columns.OWNER_SWITCHES}),

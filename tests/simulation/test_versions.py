@@ -1,0 +1,88 @@
+"""Rows of 0.1, 0.2 and this version on one table, forwards and back: nothing lost, nothing skipped; and each kind of stale
+attribute, if it is believed, is noticed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+import pytest
+from sublet.protocol import lease_row
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.finished_ahead import FinishedAhead, read_ahead_text
+from sublet.protocol.lease import AttributeValue, Lease, Tried
+from sublet.protocol.lease_row import AHEAD, ATTEMPTS, CRASHES
+
+from tests.simulation.versions import roll
+
+SEEDS = range(4)
+"""`make simulate WORLDS=versions` draws new ones."""
+
+Row = Mapping[str, AttributeValue]
+REAL_AHEAD = lease_row._ahead
+
+
+def ahead_whatever_the_checkpoint(
+    item: Row, checkpoint: Checkpoint, start_at: datetime | None
+) -> tuple[FinishedAhead | None, int | None]:
+    text = str(item.get(AHEAD, {}).get("S", ""))
+    number, _, sub = text.partition("@")[2].partition("/")[0].partition(":")
+    if not number.isdecimal():
+        return REAL_AHEAD(item, checkpoint, start_at)
+    return read_ahead_text(text, Checkpoint(number, int(sub or 0)), None) or (None, None)
+
+
+def attempts_whatever_the_checkpoint(item: Row, _: Checkpoint) -> tuple[int, Tried | None]:
+    count = str(item.get(ATTEMPTS, {}).get("S", "0")).partition("@")[0]
+    return int(count), None
+
+
+@dataclass(frozen=True)
+class Planted:
+    where: object
+    name: str
+    by: object
+    noticed_as: str
+    seeds: tuple[int, ...]
+    """Of which one at least notices. Another draw of worlds may need others: `find` says which."""
+    idle: bool = False
+    lanes: bool | None = True
+
+
+SKIPPED = r"which no handler has finished$|with unhandled records$|unhandled records"
+PLANTED = {
+    "finished ahead, whoever has written since": Planted(
+        Lease, "finished_ahead", property(lambda lease: lease.noted_ahead), SKIPPED, ()
+    ),
+    "finished ahead, wherever the row stands": Planted(
+        lease_row, "_ahead", ahead_whatever_the_checkpoint, SKIPPED, ()
+    ),
+    "quiet, whatever the checkpoint": Planted(
+        Lease, "quiet_until", property(lambda lease: lease.quiet and lease.quiet.until), SKIPPED, (), idle=True, lanes=None
+    ),
+    "crashes of another checkpoint": Planted(
+        lease_row, "_crashes", lambda item, *_: int(item.get(CRASHES, {}).get("N", 0)), r"crashed \d+ times, it is believed", (),
+    ),
+    "attempts of another checkpoint": Planted(
+        lease_row, "_attempts", attempts_whatever_the_checkpoint, r"was tried \d+ times, it is believed", (),
+    ),
+}  # fmt: skip
+
+
+def test_nothing_is_lost_or_skipped_wherever_a_deployment_goes() -> None:
+    broken = {seed: found for seed in SEEDS if (found := roll(seed).violation)}
+    assert not broken, broken
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_believed_though_stale_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = PLANTED[name]
+    monkeypatch.setattr(planted.where, planted.name, planted.by)
+    world = partial(roll, idle=planted.idle, lanes=planted.lanes)
+    found = next((found for seed in planted.seeds if (found := world(seed).violation)), None)
+    assert found is not None, f"nothing noticed: {name}"
+    assert re.search(planted.noticed_as, found), found

@@ -1,0 +1,223 @@
+"""Worlds of deployments that are rolled out, and back in mid-flight: workers and managers of this version, of 0.2 and of 0.1 on
+one table, a KCL fleet beside them in half of the worlds, and an operator who puts checkpoints back to where they stood before.
+
+What one version leaves in a row, another may make false without knowing: so the engine is held to what is true of a row wherever
+it believes something of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from random import Random
+
+from sublet.decisions.crash_caution import Caution
+from sublet.errors import BatchItemsFailed
+from sublet.handler import Batch
+from sublet.ports import Applied, LeaseTable, Refused
+from sublet.protocol import lease_row as columns
+from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
+from sublet.protocol.lease_row import number, text
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.testing.simulation.balance import Neighbours
+from sublet.testing.simulation.fleet import Wiring
+from sublet.testing.simulation.handlers import HandlerFailed, SimHandler
+from sublet.testing.simulation.older import OlderTable, draw_rollouts
+from sublet.testing.simulation.outside import Operator
+from sublet.testing.simulation.ports import SimLeaseTable
+from sublet.testing.simulation.run import CALM_FROM, Result, play
+from sublet.testing.simulation.scheduler import SECOND, Process
+from sublet.testing.simulation.weather import Fault
+from sublet.testing.simulation.world import World
+
+from tests.simulation.simulation import draw_java
+
+
+@dataclass(slots=True)
+class Known:
+    """What is true of a lease: how often owners have died where it stood at a checkpoint, and which attempts were noted of it."""
+
+    crashes: Counter[str] = field(default_factory=Counter)
+    attempts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class TruthfulTable:
+    """Between an engine and its table: what it is told of a row is true of the row."""
+
+    real: LeaseTable
+    world: World
+    truth: defaultdict[str, Known]
+
+    def scan(self) -> LeaseScan:
+        return self.real.scan()
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        return self.real.get(lease_key)
+
+    def apply(self, write: LeaseWrite) -> Applied | Refused:
+        known = self.truth[write.lease_key]
+        if columns.CRASHES in write.sets:  # before it is written: the answer may get lost
+            died = 1 if write.kind is WriteKind.ACQUIRE else Caution.ALONE  # or hangs, which counts as two
+            known.crashes[str(self.world.watch.checkpoints[write.lease_key])] += died
+        if columns.ATTEMPTS in write.sets:
+            count, _, rest = str(write.sets[columns.ATTEMPTS]["S"]).partition("@")
+            of = rest.partition("..")[0]
+            known.attempts[of] = max(int(count), known.attempts[of])
+        result = self.real.apply(write)
+        if isinstance(result, Applied):
+            self._check(result.lease, known)
+        return result
+
+    def _check(self, lease: Lease, known: Known) -> None:
+        where = str(lease.checkpoint)
+        if lease.crashes > known.crashes[where]:
+            crashed = f"{lease.lease_key} has crashed {lease.crashes} times, it is believed"
+            self.world.fail(f"{crashed}; {known.crashes[where]} at this checkpoint")
+        if lease.attempts > known.attempts[where]:
+            tried = f"{lease.lease_key} was tried {lease.attempts} times, it is believed"
+            self.world.fail(f"{tried}; {known.attempts[where]} at this checkpoint")
+
+
+def _world_of(table: LeaseTable) -> World:
+    table = table.real if isinstance(table, OlderTable) else table
+    assert isinstance(table, SimLeaseTable)
+    return table._world
+
+
+@dataclass(slots=True)
+class LanesHandler:
+    """It takes its time, and fails often: at a record of which it tells, or as a whole. Which records are called beside which is
+    judged elsewhere (`side_by_side`); here, that each is handled.
+    """
+
+    world: World
+    process: Process
+
+    def handle(self, batch: Batch) -> None:
+        world, shard_id = self.world, batch.shard_id
+        world.scheduler.check_alive()
+        fails_at = (
+            world.chance.randrange(len(batch.records))
+            if world.has_faults and world.chance.random() < FAILS
+            else None
+        )
+        if world.has_faults and world.chance.random() < DIES:
+            world.note(self.process.name, "dies in its handler")
+            world.scheduler.kill(self.process)
+            world.scheduler.check_alive()
+        for place, record in enumerate(batch.records):
+            world.scheduler.sleep(int(world.chance.uniform(0, 0.2) * SECOND))
+            if place == fails_at:
+                if place and world.chance.random() < 0.5:
+                    batch.checkpoint(batch.records[place - 1])
+                    raise BatchItemsFailed("no luck")
+                raise HandlerFailed("no luck")
+            world.ledger.finish_kept(shard_id, record)
+
+    def lease_acquired(
+        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
+    ) -> None: ...
+
+    def lease_releasing(self, shard_id: str) -> None: ...
+
+    def lease_lost(self, shard_id: str) -> None: ...
+
+    def shard_ended(self, shard_id: str) -> None:
+        if not self.world.ledger.shards[shard_id].is_all_done:
+            self.world.fail(f"shard_ended of {shard_id} with unhandled records")
+
+
+FAILS, DIES = 0.3, 0.1
+"""Of the calls, while there are faults at all."""
+
+
+@dataclass(slots=True)
+class PuttingBack:
+    """An operator who moves a checkpoint to where it once stood: there, what a row still says looks as if it were of now."""
+
+    world: World
+    hand: Operator
+    stood: dict[str, list[Checkpoint]] = field(default_factory=dict)
+
+    def start(self) -> None:
+        self.world.at(0, "operator, going back", self._work)
+
+    def _work(self) -> None:
+        world = self.world
+        while world.scheduler.now_us < CALM_FROM:
+            world.scheduler.sleep(int(world.chance.uniform(0.5, 5) * SECOND))
+            for key, checkpoint in world.watch.checkpoints.items():
+                places = self.stood.setdefault(key, [])
+                if checkpoint.is_sequence_number and checkpoint not in places:
+                    places.append(checkpoint)
+            if world.chance.random() < PUTS_BACK and self.stood:
+                self._put_back(world.chance.choice(sorted(self.stood)))
+
+    def _put_back(self, key: str) -> None:
+        world = self.world
+        lease = world.table.get(key)
+        if not (isinstance(lease, Lease) and self.stood[key] and self.hand._may_move(lease)):
+            return
+        to = world.chance.choice(self.stood[key])
+        if to >= lease.checkpoint or not lease.checkpoint.is_sequence_number:
+            return
+        moved = {
+            columns.CHECKPOINT: text(to.sequence_number),
+            columns.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
+        }
+        row = {name: value for name, value in world.table.rows()[key].items() if name != columns.START_AT}
+        world.put_row(row | moved, f"puts the checkpoint of {key[-4:]} back to {to}")
+        self.hand.moved[key] = lease.lease_counter
+        world.watch.checkpoints[key] = to
+        world.ledger.moved(key, lease.checkpoint, to)
+        world.dealings.moved(key)
+
+
+PUTS_BACK = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What comes and goes beside the fleet; the fleet's own versions too."""
+
+    seed: int
+    java: Neighbours | None
+
+    @property
+    def version(self) -> int:
+        """Of KCL; without one, one that does not share leases out."""
+        return 3 if self.java is None else self.java.version
+
+    def start(self, world: World) -> None:
+        chance = Random(f"{self.seed} versions")
+        world.rollouts = draw_rollouts(chance, CALM_FROM)
+        world.note("versions", str(world.rollouts))
+        PuttingBack(world, Operator(world, world.weather.calm_from)).start()
+        if self.java is not None:
+            self.java.start(world)
+
+
+BY_HAND = frozenset(
+    {Fault.ROW_DELETED, Fault.ROW_GONE_BAD, Fault.CHECKPOINT_MOVED, Fault.OTHER_STREAM, Fault.DESTROYED}
+)
+"""The operator of these worlds does one thing, and often."""
+
+
+def roll(seed: int, *, is_recorded: bool = False, lanes: bool | None = None, idle: bool = False) -> Result:
+    """Run this random seed's world to its end, or to the first broken invariant. `lanes`: records of a shard side by side; in
+    every other world where it is not said.
+    """
+    truth, is_wide = defaultdict[str, Known](Known), seed % 2 == 0 if lanes is None else lanes
+    wiring = Wiring(
+        handler=LanesHandler if is_wide else SimHandler,
+        table=lambda table: TruthfulTable(table, _world_of(table), truth),
+    )
+    settings = (
+        {"parallelization_factor": Random(seed).choice((2, 3, 10)), "handler_attempts": 2} if is_wide else {}
+    )
+    return play(
+        seed, is_recorded=is_recorded, wiring=wiring, neighbours=lambda chance, given: Versions(seed, draw_java(chance, given)),
+        without=BY_HAND, idle=idle, **settings,
+    )  # fmt: skip
