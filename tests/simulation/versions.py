@@ -8,6 +8,7 @@ it believes something of it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -152,15 +153,28 @@ class PuttingBack:
                 places = self.stood.setdefault(key, [])
                 if checkpoint.is_sequence_number and checkpoint not in places:
                     places.append(checkpoint)
+            for key in sorted(self.stood):
+                if named := self._still_named(key):
+                    self._put_back(key, [named])
             if world.chance.random() < PUTS_BACK and self.stood:
-                self._put_back(world.chance.choice(sorted(self.stood)))
+                key = world.chance.choice(sorted(self.stood))
+                self._put_back(key, self.stood[key])
 
-    def _put_back(self, key: str) -> None:
+    def _still_named(self, key: str) -> Checkpoint | None:
+        """Where the row stood when attempts were noted, by an owner that has not taken them away: the most that one can do."""
+        row = self.world.table.row(key) or {}
+        number, _, sub = (
+            row.get(columns.ATTEMPTS, {}).get("S", "").partition("@")[2].partition("..")[0].partition(":")
+        )
+        is_stale = number.isdecimal() and number != row[columns.CHECKPOINT]["S"]
+        return Checkpoint(number, int(sub or 0)) if is_stale else None
+
+    def _put_back(self, key: str, places: Sequence[Checkpoint]) -> None:
         world = self.world
         lease = world.table.get(key)
-        if not (isinstance(lease, Lease) and self.stood[key] and self.hand._may_move(lease)):
+        if not (isinstance(lease, Lease) and places and self.hand._may_move(lease)):
             return
-        to = world.chance.choice(self.stood[key])
+        to = world.chance.choice(places)
         if to >= lease.checkpoint or not lease.checkpoint.is_sequence_number:
             return
         moved = {
