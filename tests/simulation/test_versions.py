@@ -41,6 +41,10 @@ def attempts_whatever_the_checkpoint(item: Row, _: Checkpoint) -> tuple[int, Tri
     return int(count), None
 
 
+def crashes_whatever_the_checkpoint(item: Row, _: Checkpoint) -> int:
+    return int(item.get(CRASHES, {}).get("N", 0))
+
+
 @dataclass(frozen=True)
 class Planted:
     where: object
@@ -48,27 +52,23 @@ class Planted:
     by: object
     noticed_as: str
     seeds: tuple[int, ...]
-    """Of which one at least notices. Another draw of worlds may need others: `find` says which."""
+    """Of which one at least notices. A change of the code draws other worlds, and may need others."""
     idle: bool = False
     lanes: bool | None = True
 
 
 SKIPPED = r"which no handler has finished$|with unhandled records$|unhandled records"
+BEFORE_ITS_TURN = rf"{SKIPPED}|though the checkpoint covers|after having finished those before"
 PLANTED = {
-    "finished ahead, whoever has written since": Planted(
-        Lease, "finished_ahead", property(lambda lease: lease.noted_ahead), SKIPPED, ()
-    ),
-    "finished ahead, wherever the row stands": Planted(
-        lease_row, "_ahead", ahead_whatever_the_checkpoint, SKIPPED, ()
-    ),
+    "finished ahead, wherever the row stands": Planted(lease_row, "_ahead", ahead_whatever_the_checkpoint, SKIPPED, (9,)),
     "quiet, whatever the checkpoint": Planted(
-        Lease, "quiet_until", property(lambda lease: lease.quiet and lease.quiet.until), SKIPPED, (), idle=True, lanes=None
+        Lease, "quiet_until", property(lambda lease: lease.quiet and lease.quiet.until), BEFORE_ITS_TURN, (9, 15), True, None
     ),
     "crashes of another checkpoint": Planted(
-        lease_row, "_crashes", lambda item, *_: int(item.get(CRASHES, {}).get("N", 0)), r"crashed \d+ times, it is believed", (),
+        lease_row, "_crashes", crashes_whatever_the_checkpoint, r"crashed \d+ times, it is believed", (5, 7, 11)
     ),
     "attempts of another checkpoint": Planted(
-        lease_row, "_attempts", attempts_whatever_the_checkpoint, r"was tried \d+ times, it is believed", (),
+        lease_row, "_attempts", attempts_whatever_the_checkpoint, r"was tried \d+ times, it is believed", (2, 3, 15)
     ),
 }  # fmt: skip
 

@@ -174,6 +174,8 @@ class PuttingBack:
         lease = world.table.get(key)
         if not (isinstance(lease, Lease) and places and self.hand._may_move(lease)):
             return
+        if lease.lease_owner is not None:
+            return  # whoever has read the row there, before a late checkpoint, would see no move: nobody can
         to = world.chance.choice(places)
         if to >= lease.checkpoint or not lease.checkpoint.is_sequence_number:
             return
