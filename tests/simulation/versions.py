@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from sublet.decisions.crash_caution import Caution
 from sublet.errors import BatchItemsFailed
@@ -230,7 +231,7 @@ def roll(seed: int, *, is_recorded: bool = False, lanes: bool | None = None, idl
         handler=LanesHandler if is_wide else SimHandler,
         table=lambda table: TruthfulTable(table, _world_of(table), truth),
     )
-    settings = (
+    settings: dict[str, Any] = (
         {"parallelization_factor": Random(seed).choice((2, 3, 10)), "handler_attempts": 2} if is_wide else {}
     )
     return play(
