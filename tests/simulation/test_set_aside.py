@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
+from sublet.aws.kept_objects import S3Destination
+from sublet.aws.refused_destination import REFUSED, refused
+from sublet.ports import KeptBatch, Removal
+from sublet.protocol.failure_document import SetAsideBatch
 
+from tests.simulation.kept_aside import Kind
 from tests.simulation.set_aside import set_aside
 
 WORLDS = int(os.environ.get("SET_ASIDE_SEEDS", "10"))
@@ -16,3 +24,56 @@ WORLDS = int(os.environ.get("SET_ASIDE_SEEDS", "10"))
 def test_every_record_is_handled_or_set_aside_or_before_the_checkpoint() -> None:
     broken = {seed: found for seed in range(WORLDS) if (found := set_aside(seed).violation)}
     assert not broken, broken
+
+
+def by_place_and_size(batch: SetAsideBatch) -> str:
+    first = batch.records[0]
+    told = (batch.shard_id, first.sequence_number, first.sub_sequence_number, len(batch.records))
+    return hashlib.sha256(repr(told).encode()).hexdigest()
+
+
+def removed_whatever_it_is(store: S3Destination, kept: KeptBatch) -> Removal:
+    try:
+        store._client.delete_object(Bucket=store._bucket, Key=kept.name)
+    except REFUSED as problem:
+        refused("the bucket", problem)
+    return Removal.REMOVED
+
+
+@dataclass(frozen=True)
+class Planted:
+    """`by` is put in the place of `name`, `where` it is; a world of one of these seeds has to notice it."""
+
+    where: object
+    name: str
+    by: object
+    kind: Kind
+    seeds: Sequence[int]
+    noticed_as: str
+
+
+PLANTED = {
+    "two batches are the same if they begin alike and are as large": Planted(
+        SetAsideBatch, "identity", property(by_place_and_size), Kind.QUEUE, (14, 21), "a redrive has removed"
+    ),
+    "an object is removed whatever it is by now": Planted(
+        S3Destination,
+        "remove",
+        removed_whatever_it_is,
+        Kind.BUCKET,
+        (2, 5),
+        "a redrive goes on beside another",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = PLANTED[name]
+    monkeypatch.setattr(planted.where, planted.name, planted.by)
+    worlds = (set_aside(seed, kind=planted.kind).violation for seed in planted.seeds)
+    found = next(filter(None, worlds), None)
+    assert found is not None, f"nothing noticed in worlds {planted.seeds}"
+    assert planted.noticed_as in found
