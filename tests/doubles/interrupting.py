@@ -1,4 +1,6 @@
-"""A KeyboardInterrupt in the midst of the pull API's own code, as a signal handler raises it: at the nth line that runs."""
+"""A KeyboardInterrupt in the midst of the pull API's own code, as a signal handler raises it: at the nth line that runs, or as
+the nth wait ends that began there (for a lock, which it then does not get, or for another thread).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from typing import Any
 
 import sublet.consumer.buffer
 import sublet.decisions.acknowledging
+import sublet.testing.turn_taking
 
 WHERE = {
     str(path)
@@ -21,16 +24,20 @@ WHERE = {
     )
     if path.name != "record.py"  # there whoever asked has the record
 }
+WAITS = sublet.testing.turn_taking.TurnTaking.wait.__code__
 
 
 class Interrupting:
-    """`ran`: so many lines have. Only of this thread."""
+    """`ran`: so many lines have, or waits. Only of this thread."""
 
-    def __init__(self, at: int | None) -> None:
+    def __init__(self, at: int | None, *, waits: bool = False) -> None:
         self._at = at
+        self._waits = waits
         self.ran = 0
 
     def trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        if self._waits:
+            return self._trace_waits(frame, event)
         if frame.f_code.co_filename not in WHERE:
             return None
         if event == "line" and not self._is_with(frame):
@@ -39,15 +46,22 @@ class Interrupting:
                 raise KeyboardInterrupt
         return self.trace
 
+    def _trace_waits(self, frame: FrameType, event: str) -> Any:
+        if event == "return" and frame.f_code is WAITS:
+            self.ran += 1
+            if self.ran == self._at:
+                raise KeyboardInterrupt
+        return self.trace if frame.f_code is WAITS else None
+
     def _is_with(self, frame: FrameType) -> bool:
         """Where a block is left: Python looks for signals before that and after it, so that a lock of C is never left locked."""
         return getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
 
 
 @contextmanager
-def interrupted(at: int | None) -> Iterator[Interrupting]:
-    """Once, at the nth line; None: never, to count them."""
-    interrupting, before = Interrupting(at), sys.gettrace()
+def interrupted(at: int | None, *, waits: bool = False) -> Iterator[Interrupting]:
+    """Once, at the nth line, or at the end of the nth wait; None: never, to count them."""
+    interrupting, before = Interrupting(at, waits=waits), sys.gettrace()
     sys.settrace(interrupting.trace)
     try:
         yield interrupting

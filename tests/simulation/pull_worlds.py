@@ -3,12 +3,15 @@
 Whatever they do: nothing is checkpointed that was not acknowledged, so that every record is acknowledged or comes again. What
 comes for the first time is in order within its key, and in its shard where nothing was put back. No buffer is above its limit,
 and no callback runs beyond the block of its consumer.
+
+Ctrl-C strikes some programs at any line of the pull API or at any wait in it. One that goes on with the same consumer gets all
+that is left; what another has left comes again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
@@ -21,6 +24,7 @@ from sublet.errors import LeaseTableUnavailable
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
 
+from tests.doubles.interrupting import interrupted
 from tests.doubles.pulled import PulledWorld
 from tests.doubles.refusing_table import OutOfReach, RefusingTable
 
@@ -42,6 +46,9 @@ class Programs:
         self.chance = Random(seed)
         self.world = PulledWorld(shards=self.chance.choice((1, 2, 3)))
         self.acknowledged: set[Checkpoint] = set()
+        self.in_doubt: set[Checkpoint] = set()
+        """Whose `ack` was interrupted: it counts, or they come again."""
+        self.interrupts = 0
         self.started = 0
         self.has_put_back = False
         self.out_of_order: str | None = None
@@ -90,7 +97,8 @@ class Programs:
         return replace(ports, sightings=sightings)
 
     def _fetches(self) -> None:
-        with self._member() as consumer:
+        """Some of them end by Ctrl-C in the midst of it."""
+        with suppress(KeyboardInterrupt), self._member() as consumer, self._interrupted(0.2):
             kept: list[Record] = []
             for _ in range(self.chance.choice((1, 3, 6))):
                 tenures = self._tenures()
@@ -102,6 +110,22 @@ class Programs:
                 self.chance.shuffle(kept)
                 while kept and self.chance.random() < 0.9:
                     self._say(kept.pop())
+
+    @contextmanager
+    def _interrupted(self, likely: float, *, ends: bool = True) -> Iterator[None]:
+        """`ends`: the program does not go on."""
+        if self.chance.random() >= likely:
+            yield
+            return
+        waits = self.chance.random() < 0.3
+        at = self.chance.randrange(1, 20 if waits else 1500)
+        with interrupted(at, waits=waits) as interrupting:
+            yield
+        if interrupting.ran == at:
+            self.interrupts += 1
+            self.has_put_back = True
+            if ends:
+                raise KeyboardInterrupt
 
     def _iterates(self) -> None:
         with self._member() as consumer:
@@ -167,16 +191,50 @@ class Programs:
         checkpoint = record.user_record.checkpoint
         is_new = checkpoint not in self.acknowledged
         self.acknowledged.add(checkpoint)  # before it can be checkpointed by another thread
-        if not record.ack() and is_new:
+        self.in_doubt.add(checkpoint)
+        try:
+            counts = record.ack()
+        except KeyboardInterrupt:
+            if is_new:
+                self.acknowledged.discard(checkpoint)
+            raise
+        self.in_doubt.discard(checkpoint)
+        if not counts and is_new:
             self.acknowledged.discard(checkpoint)
 
     def _acknowledge_the_rest(self) -> None:
-        """Until nothing comes any more for longer than a dead owner's lease and a forgotten record take."""
+        """Until nothing comes any more for longer than a dead owner's lease and a forgotten record take. Whatever line of it is
+        interrupted, the same consumer goes on."""
         with self.world.consumer(worker_id="last", **QUICK) as consumer:
-            while records := list(consumer.fetch(MAX_ACK_PENDING, expires=60)):
-                for record in records:
-                    self._ack(record)
+            for _ in range(self.chance.choice((0, 1, 4))):
+                with self._interrupted(1, ends=False):
+                    self._takes_all(consumer)
+            self._takes_all(consumer)
+            self._check_none_stalls()
         self.check()
+
+    def _takes_all(self, consumer: Consumer) -> None:
+        if self.unacknowledged and self.chance.random() < 0.5:
+            messages = consumer.messages(max_records=MAX_ACK_PENDING)
+            for record in islice(messages, self.chance.choice((3, 30))):
+                self._ack(record)
+                if not self.unacknowledged:
+                    break
+            messages.close()
+        while records := list(consumer.fetch(MAX_ACK_PENDING, expires=60)):
+            for record in records:
+                self._ack(record)
+
+    def _check_none_stalls(self) -> None:
+        """Nothing has come for longer than a record may be out: all is done, and the checkpoint follows."""
+        self.world.sleep(5)
+        ends = {log.shard_id: log.newest for log in self.world.stream.logs}
+        stalled = {
+            shard_id: str(self.world.checkpoints[shard_id])
+            for shard_id, newest in ends.items()
+            if newest is not None and self.world.checkpoints[shard_id] < Checkpoint(newest.sequence_number)
+        }
+        assert not stalled, f"all that came is acknowledged, and checkpoints stand still: {stalled}"
 
     def _check_order(self, came: list[Record], tenures: int) -> None:
         """Of what came in one fetch. A lease that was had anew meanwhile began again at its checkpoint."""
@@ -201,11 +259,13 @@ class Programs:
             for record in log.read(0, 10_000)[0]:
                 at = Checkpoint(record.sequence_number)
                 if checkpoint is not None and checkpoint.is_sequence_number and at <= checkpoint:
-                    assert at in self.acknowledged
+                    assert at in self.acknowledged | self.in_doubt, f"{at} was never acknowledged"
 
     @property
     def unacknowledged(self) -> set[str]:
-        return self.order.keys() - {checkpoint.sequence_number for checkpoint in self.acknowledged}
+        """Where nobody can tell (of an `ack` that was interrupted), the checkpoint does: see `_check_none_stalls`."""
+        said = self.acknowledged | self.in_doubt
+        return self.order.keys() - {checkpoint.sequence_number for checkpoint in said}
 
 
 def broken_promise(seed: int) -> str | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from sublet.consumer.buffer import Buffer
 from sublet.consumer.consuming import Consuming
 
 from tests.exploring import first
 from tests.simulation.pull_worlds import broken_promise
 
 WORLDS = 60
+SEED_OF_A_TORN_CHANGE = 10
 
 
 @pytest.mark.parametrize("seed", first(20, range(WORLDS)))
@@ -21,3 +23,11 @@ def test_a_lane_that_calls_what_is_void_is_noticed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Consuming, "_call_if_out", Consuming._call)
     noticed = (broken_promise(seed) for seed in range(WORLDS))
     assert any(one is not None and "though one before it was put back" in one for one in noticed)
+
+
+def test_what_an_interrupt_tears_and_nobody_mends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between taking a record and noting that, Ctrl-C left it out for good, and its shard stood still."""
+    monkeypatch.setattr(Buffer, "_mend", lambda _: None)
+    broken = broken_promise(SEED_OF_A_TORN_CHANGE)
+    assert broken is not None
+    assert "checkpoints stand still" in broken
