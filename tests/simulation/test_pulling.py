@@ -10,7 +10,8 @@ from tests.exploring import first
 from tests.simulation.pull_worlds import broken_promise
 
 WORLDS = 60
-SEED_OF_A_TORN_CHANGE = 10
+TORN = range(20, 60)
+"""Of the first of them, nearly always. Which line an interrupt meets is also a matter of what the process has run before."""
 
 
 @pytest.mark.parametrize("seed", first(20, range(WORLDS)))
@@ -28,6 +29,5 @@ def test_a_lane_that_calls_what_is_void_is_noticed(monkeypatch: pytest.MonkeyPat
 def test_what_an_interrupt_tears_and_nobody_mends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between taking a record and noting that, Ctrl-C left it out for good, and its shard stood still."""
     monkeypatch.setattr(Buffer, "_mend", lambda _: None)
-    broken = broken_promise(SEED_OF_A_TORN_CHANGE)
-    assert broken is not None
+    broken = next(filter(None, map(broken_promise, TORN)))
     assert "checkpoints stand still" in broken
