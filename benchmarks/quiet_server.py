@@ -1,7 +1,7 @@
 """A Kinesis stream of many quiet shards, as cheap as Python can serve it: `python -m benchmarks.quiet_server PORT SHARDS`.
 
 One thread, no limits enforced. What is put lands in the shard that its key hashes into. `GET /counts` tells the calls of each
-operation since the last one, and forgets them.
+operation since the last one, and forgets them; `GET /forget` forgets all records.
 """
 
 from __future__ import annotations
@@ -43,6 +43,11 @@ class QuietStream:
         self._starts = [number * (HASH_KEY_MAX + 1) // shards for number in range(shards)]
         self._records: list[list[str]] = [[] for _ in range(shards)]
         self._put = 0
+
+    def forget(self) -> None:
+        """All records: whoever reads from now on is another."""
+        for records in self._records:
+            records.clear()
 
     def reply(self, operation: str, body: bytes) -> bytes:
         self.counts[operation] += 1
@@ -135,6 +140,8 @@ class Connection(asyncio.Protocol):
         if len(rest) < length:
             return
         self._read = rest[length:]
+        if head.startswith(b"GET /forget"):
+            self._stream.forget()
         if head.startswith(b"GET"):
             self._answer(self._counts() if head.startswith(b"GET /counts") else b"{}")
         else:

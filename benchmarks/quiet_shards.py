@@ -101,6 +101,7 @@ def _bench() -> Iterator[Bench]:
 
 def _pulled(bench: Bench, consumer: Consumer) -> tuple[Cost, list[float]]:
     """Of one process: what it costs while nothing comes, and then how late records are."""
+    _ask(bench, "forget")
     with (
         counting_proxy(bench.aws.environment["AWS_ENDPOINT_URL"]) as proxy,
         bench.started(consumer, STREAM, RECORDS, AWS_ENDPOINT_URL_DYNAMODB=proxy.url) as process,
@@ -137,8 +138,14 @@ def _wait_until_quiet(bench: Bench) -> None:
 
 
 def _counts(bench: Bench) -> Counter[str]:
-    with urlopen(f"{bench.environment['AWS_ENDPOINT_URL_KINESIS']}/counts") as reply:  # noqa: S310 - loopback
-        return Counter(json.load(reply))
+    return Counter(json.loads(_ask(bench, "counts")))
+
+
+def _ask(bench: Bench, what: str) -> bytes:
+    url = f"{bench.environment['AWS_ENDPOINT_URL_KINESIS']}/{what}"
+    with urlopen(url) as reply:  # noqa: S310 - loopback
+        body: bytes = reply.read()
+    return body
 
 
 def _cpu_seconds(pid: int) -> float:
