@@ -39,7 +39,6 @@ BY_LAMBDA = {"logs:CreateLogStream", "logs:PutLogEvents"}
 UNUSED = {
     "LeaseManager": BY_LAMBDA
     | {"sqs:SendMessage"}  # Lambda's, for ticks that fail
-    | {"dynamodb:DeleteItem"}  # of leases whose shards are gone
     | {"kinesis:GetRecords", "kinesis:GetShardIterator"},  # of shards that nobody reads
     "LeaseWorker": BY_LAMBDA | {"kinesis:DescribeStreamSummary"},  # where an aggregate is out of its shard's range
     "DeploymentCheck": BY_LAMBDA,
@@ -61,27 +60,55 @@ def aws() -> Iterator[EmbeddedAws]:
         yield aws
 
 
-def test_a_tick_a_window_that_sets_aside_and_a_redrive(aws: EmbeddedAws, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the handler and the tests meet."""
+    return tmp_path_factory.mktemp("recorder")
+
+
+@pytest.fixture(scope="module")
+def fleet(aws: EmbeddedAws, place: Path) -> Iterator[Fleet]:
     aws.client("sqs").create_queue(QueueName="given-up")
+    with deployed(aws, "least", place, **GIVES_UP, batch_size="5", on_failure=QUEUE) as fleet:
+        yield fleet
+
+
+def test_a_tick_a_window_that_sets_aside_and_a_redrive(fleet: Fleet, place: Path, tmp_path: Path) -> None:
+    aws = fleet.aws
     destination = Destination(QUEUE, SqsDestination(lambda: aws.client("sqs"), QUEUE, long_poll=0), copies=1)
-    (tmp_path / "poison").write_text(POISON)
-    with deployed(aws, "least", tmp_path, **GIVES_UP, batch_size="5", on_failure=QUEUE) as fleet:
-        fleet.produce(KEYS)
-        fleet.tick()
-        wait_until(lambda: bool(destination.kept(fleet)), 60, lambda: "nothing was set aside")
-        fleet.wait_until_free()
-        (tmp_path / "poison").unlink()
-        keys = keys_of_a_role(aws, "redrive", [(REDRIVES["sqs"], QUEUE)])
-        environment = {**environment_of(fleet, tmp_path, **HANDLER), **keys}
-        with running(environment, tmp_path, "-m", "sublet", "redrive", "--from", QUEUE) as process:
-            assert process.wait(60) == 0, (tmp_path / "log").read_text()
-        fleet.recorder.wait_for(set(fleet.put), 30)
-        assert not destination.kept(fleet)
-        found = judged(aws)
-        assert [each for each in found if not each.is_allowed] == []
-        assert actions(found, "redrive") == set(REDRIVES["sqs"])
-        for name, unused in UNUSED.items():
-            assert allowed(aws, name) - actions(found, name) == unused, name
+    (place / "poison").write_text(POISON)
+    fleet.produce(KEYS)
+    fleet.tick()
+    wait_until(lambda: bool(destination.kept(fleet)), 60, lambda: "nothing was set aside")
+    fleet.wait_until_free()
+    (place / "poison").unlink()
+    keys = keys_of_a_role(aws, "redrive", [(REDRIVES["sqs"], QUEUE)])
+    environment = {**environment_of(fleet, place, **HANDLER), **keys}
+    with running(environment, tmp_path, "-m", "sublet", "redrive", "--from", QUEUE) as process:
+        assert process.wait(60) == 0, (tmp_path / "log").read_text()
+    fleet.recorder.wait_for(set(fleet.put), 30)
+    assert not destination.kept(fleet)
+    found = judged(aws)
+    assert [each for each in found if not each.is_allowed] == []
+    assert actions(found, "redrive") == set(REDRIVES["sqs"])
+    for name, unused in UNUSED.items():
+        assert allowed(aws, name) - actions(found, name) == unused, name
+
+
+def test_what_step_functions_is_deployed_with(fleet: Fleet) -> None:
+    """Its role is taken before there is a state machine; and no log group of its own takes up the account's resource policy."""
+    aws, machine = fleet.aws, fleet.outputs["StateMachineArn"]
+    described = aws.client("stepfunctions").describe_state_machine(stateMachineArn=machine)
+    role = aws.client("iam").get_role(RoleName=described["roleArn"].rpartition("/")[2])["Role"]
+    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Principal"] == {"Service": "states.amazonaws.com"}
+    assert trust["Condition"] == {
+        "ArnLike": {"aws:SourceArn": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:*"},
+        "StringEquals": {"aws:SourceAccount": ACCOUNT},
+    }
+    name = machine.rpartition(":")[2]
+    groups = aws.client("logs").describe_log_groups(logGroupNamePrefix="/aws/vendedlogs/states/")["logGroups"]
+    assert [each["logGroupName"] for each in groups] == [f"/aws/vendedlogs/states/{name}"]
 
 
 def test_a_process_by_the_policy_of_the_documents(aws: EmbeddedAws, tmp_path: Path) -> None:
