@@ -75,8 +75,9 @@ def fleet(aws: EmbeddedAws, place: Path) -> Iterator[Fleet]:
         yield fleet
 
 
-def test_a_tick_a_window_that_sets_aside_and_a_redrive(fleet: Fleet, place: Path, tmp_path: Path) -> None:
-    aws = fleet.aws
+def test_a_tick_a_window_that_sets_aside_and_a_redrive(
+    aws: EmbeddedAws, fleet: Fleet, place: Path, tmp_path: Path
+) -> None:
     destination = Destination(QUEUE, SqsDestination(lambda: aws.client("sqs"), QUEUE, long_poll=0), copies=1)
     (place / "poison").write_text(POISON)
     fleet.produce(KEYS)
