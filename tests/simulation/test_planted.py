@@ -26,6 +26,7 @@ from tests.exploring import first
 from tests.simulation.bad_neighbour import beside_a_bad_one
 from tests.simulation.giving_up import give_up
 from tests.simulation.simulation import simulate
+from tests.simulation.versions import roll
 
 WORLDS = 60
 """More than any of them ever took by far (9): a change of the code draws other worlds from the same seeds."""
@@ -68,7 +69,7 @@ PLANTED = {
         "quiet_until",
         property(lambda lease: lease.quiet and lease.quiet.until),
         BEFORE_ITS_TURN,
-        idle,
+        partial(roll, idle=True),
     ),
     "an empty page is at the tip": Planted(
         (quiet,), "reached_by", lambda page: page.answered_at, BEFORE_ITS_TURN, idle
