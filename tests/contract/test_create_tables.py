@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +15,7 @@ from sublet.aws.account import AwsAccount
 from sublet.aws.clients import dynamodb_client
 from sublet.aws.create_tables import create_tables, missing_tables, require_tables
 from sublet.aws.dynamodb import DynamoDbLeaseTable
+from sublet.aws.kinesis import KinesisStream
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.table_errors import RESTORE
 from sublet.decisions.liveness import Sighting
@@ -21,6 +25,7 @@ from sublet.ports import Applied
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import create
+from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import Settings
 from sublet.system.threads import ThreadTasks
 
@@ -196,12 +201,40 @@ def test_a_role_without_the_sightings_getitem_begins_all_the_same(service: Scrip
     """As roles of 0.2 are: the stream's ARN is then asked of Kinesis."""
     denied = error("AccessDeniedException", "not authorized to perform: dynamodb:GetItem")
     service.will("GetItem", denied, {})
-    service.will("Scan", {"Count": 0, "ScannedCount": 0})
+    service.will("ListShards", {"Shards": []})
+    service.will("Scan", {"Count": 0, "ScannedCount": 0}, {"Items": []})
+    service.will("PutItem", {}, {})
     service.will("DescribeStreamSummary", {"StreamDescriptionSummary": A_STREAM})
     _, settings = AwsAccount().compose(
         Settings(application="orders", stream="events"), Waits(), may_create=False
     )
     assert settings.stream_arn == A_STREAM["StreamARN"]
+
+
+def test_processes_that_begin_together_describe_the_stream_once(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has kept the stream yet, and there is no table: an account has 20 descriptions a second for all of its consumers."""
+    settings, asked = orders(), Counter[str]()
+    AwsAccount().create(settings.application, 1)
+    settings = replace(settings, stream=settings.application)
+    describe = KinesisStream.describe
+
+    def counted(stream: KinesisStream) -> StreamDescription:
+        asked["descriptions"] += 1
+        return describe(stream)
+
+    monkeypatch.setattr(KinesisStream, "describe", counted)
+    stop = ThreadTasks().signal()
+
+    def begin(_: int) -> str | None:
+        return AwsAccount().compose(settings, stop, may_create=True)[1].stream_arn
+
+    with ThreadPoolExecutor(8) as pool:
+        arns = set(pool.map(begin, range(24)))
+    assert len(arns) == 1
+    assert None not in arns
+    assert asked["descriptions"] == 1
 
 
 def said_with(stop: Waits) -> list[str]:

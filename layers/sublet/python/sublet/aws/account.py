@@ -22,6 +22,7 @@ from sublet.aws.ports import aws_ports, kinesis_stream, log_of, with_stream_arn
 from sublet.aws.put_records import entry_of
 from sublet.aws.raw_json import keep_raw_json
 from sublet.aws.table_errors import named_table_errors
+from sublet.decisions.describing import Doubt, doubt_of
 from sublet.decisions.stream_changes import (
     Change,
     RemoveKey,
@@ -35,6 +36,7 @@ from sublet.errors import (
     LeaseTableAccessDenied,
     LeaseTableKeyUnexpected,
     LeaseTableNotFound,
+    StreamAccessDenied,
     StreamError,
     StreamExists,
 )
@@ -44,6 +46,7 @@ from sublet.protocol.stream_identity import StreamArn, StreamIdentity, stream_se
 from sublet.protocol.stream_info import AccountInfo, PutRecord, StreamInfo, StreamMode, why_too_large
 from sublet.settings import Settings
 from sublet.settings.value import SIGHTINGS_SUFFIX
+from sublet.shared_description import shared_placement
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
@@ -171,13 +174,31 @@ class AwsAccount:
         known = None if settings.stream_arn is not None else self._known_stream(settings.application)
         if known is not None and StreamArn.parse(known.arn).stream == settings.stream:
             settings = replace(settings, stream_arn=known.arn)  # as those before us have found it
-        settings = with_stream_arn(settings, self._connection)
-        ports = aws_ports(settings, SERVICE, self._connection, self._output)
+        elif settings.stream_arn is None:
+            self.reading(settings.stream).list_shards()  # no table is made for a stream that there is not
         if may_create:
-            create_tables(self._dynamodb, settings, stop, say or ports.log.info)
+            create_tables(self._dynamodb, settings, stop, say or self.log.info)
         else:
             require_tables(self._dynamodb, settings)
-        return ports, settings
+        settings = self._with_stream_arn(settings, stop)
+        return aws_ports(settings, SERVICE, self._connection, self._output), settings
+
+    def _with_stream_arn(self, settings: Settings, stop: Signal) -> Settings:
+        """Where no tick has kept it yet, the processes that begin together ask for it once. If the table remembers a stream of
+        another name, the first tick refuses it.
+        """
+        if settings.stream_arn is not None:
+            return settings
+        stream = kinesis_stream(settings, self._connection)
+        store = sightings.DynamoDbSightingStore(lambda: self._dynamodb, settings.sightings_table)
+        remembered = store.load()
+        try:
+            if doubt_of(remembered.placement, settings.stream, None, has_suspects=False) is not Doubt.NONE:
+                return with_stream_arn(settings, self._connection)
+            found = shared_placement(stream.describe, store, stop, remembered, self.clock.now()).last
+        except StreamAccessDenied:
+            return settings
+        return settings if found is None else replace(settings, stream_arn=found.identity.arn)
 
     def applications(self) -> Iterator[str]:
         with named_table_errors(sightings.WHAT, THE_ACCOUNT, sightings.KEY):

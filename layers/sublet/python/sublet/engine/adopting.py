@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from sublet.decisions.describing import PATIENCE, Doubt, doubt_of, is_asked_for, is_known
+from sublet.decisions.describing import Doubt, doubt_of, is_known
 from sublet.decisions.stream_adoption import (
     Evidence,
     Suspect,
@@ -20,8 +20,7 @@ from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import Placement
 from sublet.settings import Settings
-
-SECOND = timedelta(seconds=1)
+from sublet.shared_description import shared_placement
 
 
 def check_stream(
@@ -43,7 +42,10 @@ def check_stream(
     doubt = doubt_of(remembered.placement, settings.stream, settings.stream_arn, has_suspects=has_suspects)
     try:
         if doubt is Doubt.NONE:
-            return _checked(ports, settings, remembered, _shared(ports, remembered, now), found)
+            placement = shared_placement(
+                ports.stream.describe, ports.sightings, ports.tasks.signal(), remembered, now
+            )
+            return _checked(ports, settings, remembered, placement, found)
         placement = remembered.placement
         if not is_known(placement, now, doubt):
             placement = placement.with_description(ports.stream.describe())
@@ -54,25 +56,6 @@ def check_stream(
     if placement is not remembered.placement:
         ports.sightings.keep_placement(placement, now)
     return placement
-
-
-def _shared(ports: Ports, remembered: Remembered, now: datetime) -> Placement:
-    """Asked of the stream by one process of the application at a time; the others take what it has found."""
-    waited = timedelta(0)
-    while not is_known(remembered.placement, now, Doubt.NONE):
-        is_ours = not is_asked_for(remembered.asked_at, now + waited) and ports.sightings.begin_describing(
-            now + waited, remembered
-        )
-        if is_ours or waited >= PATIENCE:
-            placement = remembered.placement.with_description(ports.stream.describe())
-            ports.sightings.keep_placement(placement, now + waited)
-            return placement
-        if remembered.placement.last is not None:
-            break
-        ports.tasks.signal().wait(SECOND)
-        waited += SECOND
-        remembered = ports.sightings.load()
-    return remembered.placement
 
 
 def _checked(
