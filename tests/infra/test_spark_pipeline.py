@@ -567,7 +567,7 @@ def test_an_image_is_the_application_s(make: Make) -> None:
         ("code", {"transform": "orders:tables"}),
         ("schema", {"schema": "nowhere.json"}),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_wrong_property_is_refused_by_its_name(
     make: Make, setting: str, properties: Mapping[str, Any]

@@ -115,7 +115,7 @@ def test_what_is_async_has_run_when_its_call_returns(handler: object) -> None:
         handle_async_yielding,
         functools.partial(functools.partial(handle_yielding)),
     ],
-    ids=repr,
+    ids=lambda handler: type(handler).__name__,
 )
 def test_what_is_seen_to_be_a_generator_is_refused_before_it_is_called(handler: object) -> None:
     with pytest.raises(HandlerNotLoadable, match="calling it runs nothing of it"):
