@@ -62,6 +62,7 @@ test-all: test explore ## the same, and what explores: more worlds and examples,
 explore: setup ## only what `make test` leaves to `make test-all`
 	@$(say) "Tests that explore"
 	@$(PY) -m pytest $(SIDE_BY_SIDE) -m explores --hypothesis-profile=full $(PYTEST_ARGS)
+	@$(PY) -m pytest tests/infra $(PYTEST_ARGS)
 	@$(PY) -m pytest $(SIDE_BY_SIDE) --hypothesis-profile=full tests/property tests/contract/test_memory_and_dynamodb_agree.py $(PYTEST_ARGS)
 	@if $(HAS_JAVA); then \
 	$(MAKE) --no-print-directory test-spark SPARK_TESTS='-m "explores and not slow"'; \

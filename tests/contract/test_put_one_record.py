@@ -65,7 +65,7 @@ def test_a_refusal_of_something_else_is_the_services_own(service: ScriptedServic
 
 
 def test_a_record_without_a_partition_key_is_put_by_any_boto3(service: ScriptedService) -> None:
-    """The models of older ones require a key (tests/package/test_oldest_boto3.py)."""
+    """The models of older ones require a key (tests/package/test_other_boto3.py)."""
     service.will("PutRecord", {"ShardId": "shardId-000000000000", "SequenceNumber": "1"})
     Stream(connect().account, "orders").put(None, b"x")
     (asked,) = service.asked("PutRecord")

@@ -1,4 +1,5 @@
-"""cfn-lint over every template that this session's tests have written, and over the example's.
+"""cfn-lint over every template that this process' tests have written, and over the example's: `make explore` runs all of tests/infra
+in one process for it.
 
 Each resource is looked at once. Most templates differ from others in a property or two, and cfn-lint takes a second or two for
 each; so those of a kind are laid together, and a resource that differs gets a name of its own beside the first.
@@ -7,6 +8,7 @@ each; so those of a kind are laid together, and a resource that differs gets a n
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from cfnlint.config import ManualArgs
 from sublet_cdk.app import stack_of
 
 from infra.app import EXAMPLE
+from tests.exploring import explores
 from tests.infra.apps import SYNTHESIZED, an_app
 from tests.infra.conftest import STREAM_ARN
 
@@ -34,7 +37,11 @@ RESOURCES_MAX = 450
 Template = dict[str, Any]
 
 
-@pytest.mark.timeout(300)
+@explores
+@pytest.mark.skipif(
+    "PYTEST_XDIST_WORKER" in os.environ, reason="one worker has written a part of the templates"
+)
+@pytest.mark.timeout(600)
 def test_cloudformation_would_refuse_none_of_the_templates() -> None:
     example = {"stream_arn": STREAM_ARN, "sublet:cli-credentials": "true"}
     app = an_app(context=example)

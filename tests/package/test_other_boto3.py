@@ -1,14 +1,16 @@
 """AWS by way of the oldest boto3 that pyproject.toml allows, with the oldest botocore: what its model does not know of is read
-and sent all the same, and what is asked for on a condition can be asked for.
+and sent all the same, and what is asked for on a condition can be asked for. And by way of the newest boto3 that there is.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from tests.exploring import explores
 from tests.package.distributions import ROOT, Distributions, environment_with, run
@@ -48,17 +50,27 @@ def oldest_boto3() -> str:
     return found[1]
 
 
-def test_it_does_as_the_locked_one(distributions: Distributions, tmp_path: Path) -> None:
-    oldest = tmp_path / "oldest.txt"
-    oldest.write_text("".join(f"{name}=={oldest_boto3()}\n" for name in ("boto3", "botocore")))
+def tests_pass(distributions: Distributions, folder: Path, pins: str) -> str:
+    """In an environment with the wheel and these versions; which boto3 it has."""
+    pinned = folder / "pinned.txt"
+    pinned.write_text(pins)
     python = environment_with(
         distributions.wheel,
-        tmp_path / "venv",
+        folder / "venv",
         more=("pytest", "pytest-timeout", "hypothesis", "moto"),
-        locked=oldest,
+        locked=pinned,
     )
-    said = run([str(python), "-c", "import boto3; print(boto3.__version__)"]).strip()
-    assert said == oldest_boto3()
-    tests = [f"tests/contract/test_{test}" for test in TESTS]
-    run([str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", CANNOT, *tests], ROOT)
+    contracts = [f"tests/contract/test_{test}" for test in TESTS]
+    run([str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", CANNOT, *contracts], ROOT)
     run([str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", NEWER, *WITHOUT_EMULATORS], ROOT)
+    return run([str(python), "-c", "import boto3; print(boto3.__version__)"]).strip()
+
+
+def test_the_oldest_does_as_the_locked_one(distributions: Distributions, tmp_path: Path) -> None:
+    pins = "".join(f"{name}=={oldest_boto3()}\n" for name in ("boto3", "botocore"))
+    assert tests_pass(distributions, tmp_path, pins) == oldest_boto3()
+
+
+def test_the_newest_does_as_the_locked_one(distributions: Distributions, tmp_path: Path) -> None:
+    said = tests_pass(distributions, tmp_path, "")
+    assert Version(said) >= Version(version("boto3")), "the index has an older one than is locked"
