@@ -1,5 +1,5 @@
-"""cfn-lint over every template that this process' tests have written, and over the example's: `make explore` runs all of tests/infra
-in one process for it.
+"""cfn-lint over every template that the tests of this process have written, and over the example's. `make explore` runs all of
+tests/infra in one process for it.
 
 Each resource is looked at once. Most templates differ from others in a property or two, and cfn-lint takes a second or two for
 each; so those of a kind are laid together, and a resource that differs gets a name of its own beside the first.

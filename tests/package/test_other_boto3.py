@@ -15,7 +15,7 @@ from packaging.version import Version
 from tests.exploring import explores
 from tests.package.distributions import ROOT, Distributions, environment_with, run
 
-pytestmark = [pytest.mark.slow, explores]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), explores]
 
 TESTS = (
     "kinesis_replies.py",
@@ -50,7 +50,7 @@ def oldest_boto3() -> str:
     return found[1]
 
 
-def tests_pass(distributions: Distributions, folder: Path, pins: str) -> str:
+def asked_by(distributions: Distributions, folder: Path, pins: str) -> str:
     """In an environment with the wheel and these versions; which boto3 it has."""
     pinned = folder / "pinned.txt"
     pinned.write_text(pins)
@@ -68,9 +68,9 @@ def tests_pass(distributions: Distributions, folder: Path, pins: str) -> str:
 
 def test_the_oldest_does_as_the_locked_one(distributions: Distributions, tmp_path: Path) -> None:
     pins = "".join(f"{name}=={oldest_boto3()}\n" for name in ("boto3", "botocore"))
-    assert tests_pass(distributions, tmp_path, pins) == oldest_boto3()
+    assert asked_by(distributions, tmp_path, pins) == oldest_boto3()
 
 
 def test_the_newest_does_as_the_locked_one(distributions: Distributions, tmp_path: Path) -> None:
-    said = tests_pass(distributions, tmp_path, "")
+    said = asked_by(distributions, tmp_path, "")
     assert Version(said) >= Version(version("boto3")), "the index has an older one than is locked"
