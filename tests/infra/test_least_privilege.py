@@ -72,6 +72,7 @@ OF_STREAMS = [
 USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     # file and function, "" for any other; then by operation
     ("account.py", ""): dict.fromkeys(OF_STREAMS, OF_THE_PROGRAM) | {"dynamodb:ListTables": OF_THE_PROGRAM},
+    ("account.py", "compose"): {"kinesis:ListShards": {"stream": "process"}},
     ("account.py", "stream_of"): {"dynamodb:GetItem": {"sightings": "process"}},
     ("assumed_roles.py", ""): {"sts:AssumeRole": OF_THE_PROGRAM},
     ("create_tables.py", ""): {
@@ -99,18 +100,19 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         "s3:PutObject": SETS_ASIDE,
         "s3:ListObjectsV2": TAKES_BACK,
         "s3:GetObject": TAKES_BACK,
+        "s3:HeadObject": TAKES_BACK,
         "s3:DeleteObject": TAKES_BACK,
     },
     ("kinesis.py", ""): {
         f"kinesis:{name}": EVERYONE for name in ("DescribeStreamSummary", "ListShards", "GetShardIterator", "GetRecords")
     },
     ("objects.py", ""): {"s3:ListObjectsV2": {"names": "hold"}, "s3:GetObject": {"tables": "hold"}},
-    ("put_records.py", ""): {"kinesis:PutRecords": OF_THE_PROGRAM},
+    ("put_records.py", ""): dict.fromkeys(("kinesis:PutRecords", "kinesis:DescribeStreamSummary"), OF_THE_PROGRAM),
     ("received_messages.py", ""): {
         f"sqs:{name}": TAKES_BACK for name in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility")
     },
     ("sightings.py", ""): {
-        "dynamodb:Scan": {"sightings": "manager process hold reader"},
+        "dynamodb:Scan": {"sightings": "manager process hold follow reader"},
         "dynamodb:PutItem": SIGHTED,
         "dynamodb:DeleteItem": SIGHTED,
     },

@@ -216,6 +216,15 @@ def test_strays_without_end_are_asked_about_ever_more_seldom() -> None:
     assert strays.may_drop(StreamRecord("1", b"", "k", world.clock.now()))
 
 
+def test_a_stray_that_follows_another_at_once_waits_for_its_own_answer() -> None:
+    """Producers send strays for some seconds after a reshard, and Kinesis tells its time in whole seconds."""
+    world = EngineWorld()
+    strays = Strays(world.ports)
+    for after in (timedelta(0), timedelta(milliseconds=300), timedelta(milliseconds=900)):
+        world.clock.advance(after)
+        assert strays.may_drop(StreamRecord("1", b"", "k", world.clock.now())), after
+
+
 def test_without_the_filter_an_aggregate_out_of_range_is_delivered() -> None:
     world = EngineWorld(replace(NO_WAITING, hash_range_filter=HashRangeFilter.OFF), shards=2)
     world.shards.put("k", aggregate([("key", str(2**128 - 1), b"elsewhere")]), 0)

@@ -14,6 +14,10 @@ FORGET_AFTER = timedelta(minutes=10)
 """Without a question, after which the pauses between them begin anew."""
 
 
+WAITED_FOR = timedelta(seconds=2)
+"""Strays come within seconds after a reshard. What is kept for want of an answer is handled twice, and out of order."""
+
+
 class Strays:
     """Of one process. Safe for threads: the lock guards all of its fields."""
 
@@ -35,7 +39,7 @@ class Strays:
         arrived = record.approximate_arrival_timestamp
         with self._lock:
             why = why_kept(arrived, self._known)
-            if why is Kept.NOT_DESCRIBED and self._may_ask():
+            while why is Kept.NOT_DESCRIBED and self._may_ask():
                 self._ask()
                 why = why_kept(arrived, self._known)
             if why is not None and why is not self._told:
@@ -48,10 +52,20 @@ class Strays:
             return why is None
 
     def _may_ask(self) -> bool:
+        """Wait for a question that is due soon: Kinesis tells its time in whole seconds, so the answer about a record may seem
+        older than the record.
+        """
         now = self._ports.clock.steady()
         if self._asked_at is not None and now - self._asked_at > FORGET_AFTER:
             self._pause = None
-        return self._asked_at is None or self._pause is None or now - self._asked_at >= self._pause
+        if self._asked_at is None or self._pause is None:
+            return True
+        due_in = self._asked_at + self._pause - now
+        if due_in > WAITED_FOR:
+            return False
+        if due_in > timedelta(0):
+            self._ports.tasks.signal().wait(due_in)
+        return True
 
     def _ask(self) -> None:
         """A refusal is an answer too: nothing is known, and nothing is dropped."""
