@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from threading import get_ident
 
 from sublet.consumer.lanes import Lanes
@@ -21,6 +22,9 @@ WAITS_FOR_ITSELF = (
     "wait() in the callback would wait for its own end: call stop() or drain() there, "
     "and wait() where consume() was called"
 )
+
+CTRL_C_NOTICED_WITHIN = timedelta(seconds=1)
+"""A signal that comes just before a wait without a limit begins does not end that wait (CPython)."""
 
 
 def check_callback(callback: object) -> None:
@@ -79,6 +83,8 @@ class Consuming:
         callback, which would wait for itself."""
         if get_ident() in self._calling:
             raise RuntimeError(WAITS_FOR_ITSELF)
+        while not self._is_over.wait(CTRL_C_NOTICED_WITHIN):
+            pass
         self._running.result()
 
     def _run(self) -> None:
