@@ -127,6 +127,8 @@ class QueryDriver:
         """From now on nothing is planned beyond what is there now. `start`: how far the query has read, if it is known."""
         self._portion.settle()
         self._list()
+        if start is not None:
+            self._check(start)  # a place of another stream's is not looked for in this one
         shards = list(self._shards.values())
         self._targets_at = self._connection.clock.now()
         with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
