@@ -28,9 +28,13 @@ pytestmark = pytest.mark.slow
 
 NOTES = {
     "E3019": "templates are laid together here, so a name that each of them gives its own table stands there several times",
+    "W3045": "CDK's own bucket of access logs is written to by ACL, as the service's log delivery asks",
     "W3005": "CDK writes down what a resource depends on also where a Ref says so already: it does no harm",
 }
 """What is found in our laying together and in CDK's own manner of writing, by rule."""
+
+PLACEHOLDER = re.compile(r"'(vpc|p)-(12345|67890)' ")
+"""Ids of networks that CDK puts in place of a look-up without an account (E1151, E3031)."""
 
 RESOURCES_MAX = 450
 """In one template; CloudFormation takes 500."""
@@ -51,7 +55,8 @@ def test_cloudformation_would_refuse_none_of_the_templates() -> None:
     written = [path.read_text() for path in sorted(SYNTHESIZED.rglob("*.template.json"))]
     assert written
     found = [match for template in laid_together(written) for match in problems(template)]
-    assert not [each for each in found if each[0] not in NOTES], "\n".join(map(str, found))
+    wrong = [each for each in found if each[0] not in NOTES and not PLACEHOLDER.search(each[1])]
+    assert not wrong, "\n".join(map(str, wrong))
 
 
 def test_what_is_wrong_with_one_of_several_is_found() -> None:

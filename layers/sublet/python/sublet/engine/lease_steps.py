@@ -79,8 +79,11 @@ def acquire_lease(
 
 
 def is_held_by(lease: Lease, worker_id: str, holder: str) -> bool:
-    """By this very holder: the worker id alone is shared, and a Java worker that takes a lease leaves our holder on the row."""
-    return lease.held_by == holder and lease.lease_owner == worker_id
+    """By this very holder: the worker id alone is shared, and a Java worker that takes a lease leaves our holder on the row.
+
+    A KCL 3 leader that asks for a lease names the next owner, so the owner until the handover is the one to compare.
+    """
+    return lease.held_by == holder and lease.actual_owner == worker_id
 
 
 def begin(held: HeldLease, ports: Ports, start: StartPosition) -> bool | None:
