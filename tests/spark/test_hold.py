@@ -425,6 +425,37 @@ def test_a_query_whose_keeper_dies_leaves_its_leases_to_expire_with_what_was_com
     assert [r.data for r in rows] == [b"5", b"6", b"7", b"8", b"9"]
 
 
+def test_an_idle_shard_that_changes_hands_is_not_walked_a_second_time() -> None:
+    """The row takes the proof from one owner to the next, beside the checkpoint that it is of."""
+    advance, day = timedelta(minutes=5), timedelta(hours=20)
+    held = held_query()
+    held.query.stream.inner = MemoryStream(
+        1, clock=held.query.clock, throttled=True, name="orders", advance=lambda: advance
+    )
+    held.query.restart()
+    numbers = put(held, 5)
+    held.drain()
+    held.query.clock.sleep(day)
+    held.start()
+    held.drain()
+    held.end()
+    left = row(held.table, shard_id(0))
+    assert left.lease_owner is None
+    assert left.checkpoint == Checkpoint(numbers[-1])
+    assert left.quiet_until is not None
+    assert held.query.clock.now() - left.quiet_until < 2 * advance
+
+    def polls_of_a_new_query() -> int:
+        new = HeldQuery(held.query.stream, held.query.clock, held.table)
+        before = new.query.stream.calls["poll"]
+        assert new.drain() == []
+        return new.query.stream.calls["poll"] - before
+
+    assert polls_of_a_new_query() < 20
+    held.table.put_row(encode_row(replace(row(held.table, shard_id(0)), quiet=None, lease_owner=None)))
+    assert polls_of_a_new_query() > day / advance, "without it the whole day is"
+
+
 def test_available_now_waits_for_the_leases_of_a_run_that_was_killed() -> None:
     held = held_query(2)
     put(held, 10)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.decisions.held_lease import Tenure
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, Quiet
 from sublet.protocol.lease_writes import WriteKind
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.spark.plan.committed import checkpoint_of, next_write
+from sublet.spark.plan.committed import checkpoint_of, next_write, quiet_of
+from sublet.spark.plan.follow import leased_position
 from sublet.spark.plan.joining import is_further, resume_ranges
 from sublet.spark.plan.listed_children import listed_children
 from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset, Unread
@@ -37,6 +39,44 @@ MIDDLE = 2**127
 )
 def test_a_position_as_a_checkpoint(position: Position, expected: Checkpoint | None) -> None:
     assert checkpoint_of(position) == expected
+
+
+@pytest.mark.parametrize(
+    ("position", "is_proof"),
+    [
+        (ReadTo("5"), True),
+        (ReadTo("5", None, None, 7), False),
+        (ReadTo("4"), False),
+        (Unread(), False),
+        (Ended(), False),
+    ],
+)
+def test_a_released_lease_takes_along_what_is_proved_of_its_very_checkpoint(
+    position: Position, is_proof: bool
+) -> None:
+    lease, offset = Lease("shardId-0", Checkpoint("5")), ShardOffset(position, quiet_until=NOW)
+    assert quiet_of(lease, offset) == (Quiet(NOW, lease.position) if is_proof else None)
+    assert quiet_of(lease, None) is None
+    assert quiet_of(lease, replace(offset, quiet_until=None)) is None
+
+
+@pytest.mark.parametrize("start_at", [None, NOW])
+def test_nor_is_a_shard_walked_again_that_was_never_written_to(start_at: datetime | None) -> None:
+    lease = Lease("shardId-0", TRIM_HORIZON, start_at=start_at)
+    assert quiet_of(lease, ShardOffset(Unread(start_at), quiet_until=NOW)) == Quiet(NOW, lease.position)
+    assert quiet_of(lease, ShardOffset(Unread(NOW - timedelta(1)), quiet_until=NOW)) is None
+
+
+def test_a_query_takes_over_what_the_row_proves() -> None:
+    """Of an aggregate that was read to its end, too: a checkpoint in its midst would be opened at the aggregate."""
+    lease = Lease("shardId-0", Checkpoint("5", 3))
+    proved = replace(lease, quiet=Quiet(NOW, lease.position))
+    stale = replace(lease, quiet=Quiet(NOW, Lease("shardId-0", Checkpoint("4")).position))
+    part, whole = ReadTo("5", None, 3), ReadTo("5", None, None, 3)
+    assert leased_position(lease, NOW) == ShardOffset(part, part)
+    assert leased_position(stale, NOW) == ShardOffset(part, part)
+    assert leased_position(proved, NOW) == ShardOffset(whole, whole, quiet_until=NOW)
+    assert checkpoint_of(whole) == lease.checkpoint
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
 
 from sublet.decisions.held_lease import MAY_WRITE, Tenure
 from sublet.decisions.instant import Instant
@@ -18,7 +17,7 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import late_checkpoint, release
 from sublet.settings import Settings
-from sublet.spark.plan.committed import next_write
+from sublet.spark.plan.committed import next_write, quiet_of
 from sublet.spark.plan.listed_children import listed_children
 from sublet.spark.plan.offsets import Ended, Position, ShardOffset
 
@@ -138,8 +137,9 @@ class HeldLeases:
             return
         make = self._next(key, committed, in_doubt=False)
         if make is None or self.write(key, make):
-            caught_up_at = committed[key].caught_up_at if key in committed else None
-            self.write(key, partial(release, caught_up_at=caught_up_at))
+            shard = committed.get(key)
+            caught_up_at = None if shard is None else shard.caught_up_at
+            self.write(key, lambda lease: release(lease, caught_up_at, quiet=quiet_of(lease, shard)))
 
 
 def _position(committed: Mapping[str, ShardOffset], key: str) -> Position | None:

@@ -10,9 +10,10 @@ from functools import partial
 
 from sublet.decisions.held_lease import Tenure
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, Quiet
+from sublet.protocol.lease_row import whole_milliseconds
 from sublet.protocol.lease_writes import LeaseWrite, checkpoint, hand_over, heartbeat
-from sublet.spark.plan.offsets import Ended, Position, ReadTo, ShardOffset
+from sublet.spark.plan.offsets import Ended, Position, ReadTo, ShardOffset, Unread
 
 
 def checkpoint_of(position: Position) -> Checkpoint | None:
@@ -37,6 +38,19 @@ def next_write(
     if tenure is Tenure.DRAINING and not in_doubt and not isinstance(committed, Ended):
         return hand_over
     return heartbeat if is_heartbeat_due else None
+
+
+def quiet_of(lease: Lease, committed: ShardOffset | None) -> Quiet | None:
+    """The proof that the lease's next owner needs not to walk an idle shard again; None if the offset stands elsewhere."""
+    if committed is None or committed.quiet_until is None or not _is_at(lease, committed.position):
+        return None
+    return Quiet(whole_milliseconds(committed.quiet_until), lease.position)
+
+
+def _is_at(lease: Lease, position: Position) -> bool:
+    if lease.checkpoint.is_sequence_number:
+        return checkpoint_of(position) == lease.checkpoint
+    return position == Unread(lease.start_at)
 
 
 def read_on(before: Mapping[str, ShardOffset], after: Mapping[str, ShardOffset]) -> dict[str, Checkpoint]:

@@ -61,9 +61,11 @@ def leased_position(lease: Lease, now: datetime) -> ShardOffset:
     if checkpoint.is_shard_end:
         return ShardOffset(Ended())
     if checkpoint.is_sequence_number:
-        at = ReadTo(checkpoint.sequence_number, None, checkpoint.sub_sequence_number)
-        return ShardOffset(at, began=at, caught_up_at=lease.caught_up_at)
+        # A proof that nothing follows the checkpoint is one that nothing of its stream record does.
+        number, sub, is_whole = checkpoint.sequence_number, checkpoint.sub_sequence_number, lease.quiet_until
+        at = ReadTo(number, None, None, sub) if is_whole else ReadTo(number, None, sub)
+        return ShardOffset(at, at, lease.caught_up_at, lease.quiet_until)
     moment = lease.start_at
     if moment is not None and now - moment >= LONGEST_RETENTION:
         moment = None  # the shard's beginning: a span from there is one of records, not of years
-    return ShardOffset(Unread(moment), began=Unread(moment))
+    return ShardOffset(Unread(moment), began=Unread(moment), quiet_until=lease.quiet_until)
