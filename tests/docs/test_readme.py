@@ -86,5 +86,7 @@ def test_what_it_installs_is_what_a_release_writes() -> None:
     assert {"cdk", "spark", "testing"} == extras & project["optional-dependencies"].keys()
 
 
-def test_pip_show_names_a_home_page() -> None:
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Homepage"]
+def test_no_address_is_made_up() -> None:
+    """The repository has no public address yet."""
+    assert "urls" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "example.com" not in README.read_text()
