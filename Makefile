@@ -70,7 +70,7 @@ explore: setup ## only what `make test` leaves to `make test-all`
 	@$(MAKE) --no-print-directory mutants SAMPLE=15 SEED=23
 
 .PHONY: check
-check: setup ## lint, types of what differs from main, the fast tests that import it: twenty seconds for one rule (TEST=tests/unit/engine/test_tick.py for one file)
+check: setup ## lint, types of what differs from main, the fast tests that import it: twenty seconds for one rule (TEST=tests/unit/engine/manager/test_tick.py for one file)
 	@$(PY) -m tests.check $(TEST)
 
 # The release of Spark that is tested on: the newest, 4.0, 4.1 or 4.2, each in an environment of its own.

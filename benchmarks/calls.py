@@ -22,8 +22,8 @@ from sublet.aws.kinesis import KinesisStream
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.decisions.dispatching import WORKER_STARTS_WITHIN
 from sublet.decisions.packing import WorkerItem
-from sublet.engine.lease_worker import LeaseWorker
-from sublet.engine.tick import LeaseManager
+from sublet.engine.manager.tick import LeaseManager
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.memory import MemoryDispatcher, memory_ports
 from sublet.settings import Mode, Settings
 from sublet.system.clock import SystemClock

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from sublet import Batch
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
-from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.kinesis_event import kinesis_event
 from sublet.handlers.lambda_context import FunctionIdentity

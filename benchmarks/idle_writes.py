@@ -18,8 +18,8 @@ from sublet.aws.kinesis import KinesisStream
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.window import WindowReport
-from sublet.engine.lease_worker import LeaseWorker
-from sublet.engine.tick import LeaseManager
+from sublet.engine.manager.tick import LeaseManager
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.memory import MemoryDispatcher, memory_ports
 from sublet.protocol.checkpoint import PendingCheckpoint
 

@@ -26,7 +26,7 @@ from sublet.aws.kinesis import KinesisStream
 from sublet.aws.sightings import DynamoDbSightingStore
 from sublet.aws.stepfunctions import StepFunctionsDispatcher
 from sublet.decisions.dispatching import WORKER_STARTS_WITHIN
-from sublet.engine.tick import LeaseManager
+from sublet.engine.manager.tick import LeaseManager
 from sublet.memory import FakeClock, memory_ports
 from sublet.settings import Mode, Settings
 from sublet.system.garbage_collection import collect_seldom

@@ -15,8 +15,8 @@ from random import Random
 from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.decisions.packing import WorkerItem
-from sublet.engine.lease_worker import LeaseWorker
-from sublet.engine.tick import LeaseManager
+from sublet.engine.manager.tick import LeaseManager
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.memory import FakeClock, MemoryDispatcher, MemoryStream, memory_ports
 from sublet.settings import Mode, Settings
 from sublet.testing.turn_taking import TurnTaking

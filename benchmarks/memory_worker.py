@@ -9,7 +9,7 @@ from sublet.aws.clients import kinesis_client, kinesis_poll_client
 from sublet.aws.kinesis import KinesisStream
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
-from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.memory import MemoryLeaseTable, memory_ports
 from sublet.protocol.checkpoint import TRIM_HORIZON, PendingCheckpoint
 from sublet.protocol.lease import Lease

@@ -18,7 +18,7 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.read_position import IteratorType, ReadPosition
 from sublet.decisions.window import Outcome
-from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.memory import MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import deaggregate

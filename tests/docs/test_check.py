@@ -19,8 +19,8 @@ def test_what_differs_is_there() -> None:
 
 
 def test_a_file_by_name_is_the_only_test() -> None:
-    (step,) = named_tests(["tests/unit/engine/test_tick.py"])
-    assert step.command[-1] == "tests/unit/engine/test_tick.py"
+    (step,) = named_tests(["tests/unit/engine/manager/test_tick.py"])
+    assert step.command[-1] == "tests/unit/engine/manager/test_tick.py"
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_a_file_by_name_is_the_only_test() -> None:
     [
         ("layers/sublet/python/sublet/decisions/failure_policy.py", "tests/property/test_failure_policy.py"),
         ("layers/sublet/python/sublet/settings/value.py", "tests/unit/settings/test_settings.py"),
-        ("tests/doubles/engine_world.py", "tests/unit/engine/test_tick.py"),
-        ("tests/unit/engine/test_tick.py", "tests/unit/engine/test_tick.py"),
+        ("tests/doubles/engine_world.py", "tests/unit/engine/manager/test_tick.py"),
+        ("tests/unit/engine/manager/test_tick.py", "tests/unit/engine/manager/test_tick.py"),
         ("tests/infra/conftest.py", "tests/infra/test_alarms.py"),
         ("infra/sublet_cdk/roles.py", "tests/infra/test_keys.py"),
         ("docs/operations.md", "tests/docs/test_tables.py"),

@@ -13,8 +13,8 @@ from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.packing import Claim, WorkerItem
 from sublet.decisions.read_position import ReadPosition
 from sublet.decisions.window import LeaseReport, Outcome, WindowReport
-from sublet.engine.lease_worker import LeaseWorker
-from sublet.engine.tick import LeaseManager
+from sublet.engine.manager.tick import LeaseManager
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch
 from sublet.memory import (
     FakeClock,

@@ -21,7 +21,7 @@ from tests.mutants.report import enough, written
 from tests.mutants.trial import LIBRARY, ROOT, Trials, Verdict
 from tests.mutants.warm import WarmTrials, judge_warm
 
-WHERE = ("decisions/*.py", "engine/*.py", "protocol/lease_writes.py")
+WHERE = ("decisions/*.py", "engine/**/*.py", "protocol/lease_writes.py")
 REPORT = ROOT / ".local" / "mutants.md"
 RECORD = ROOT / ".local" / "mutants.tsv"
 

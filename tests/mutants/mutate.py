@@ -53,7 +53,14 @@ class Mutant:
     def text(self) -> str:
         """What it is, wherever its line is."""
         within = "" if self.statement.startswith(self.was) else f" | {self.statement}"
-        return f"{self.file.parent.name}/{self.file.name} {self.kind}: {self.was}{within}"
+        return f"{place(self.file)} {self.kind}: {self.was}{within}"
+
+
+def place(file: Path) -> Path:
+    """The file's path within the library's package; of any other file, its folder and name."""
+    parts = file.parts[:-1]
+    start = len(parts) - parts[::-1].index("sublet") if "sublet" in parts else len(parts) - 1
+    return Path(*file.parts[start:])
 
 
 def mutants_of(file: Path) -> Iterator[Mutant]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import comb
 
+from tests.mutants.mutate import place
 from tests.mutants.trial import Outcome, Verdict
 
 LEAST = Fraction(85, 100)
@@ -28,7 +29,7 @@ def written(verdicts: Sequence[Verdict]) -> str:
     by_file: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         file = verdict.mutant.file
-        by_file.setdefault(f"{file.parent.name}/{file.name}", []).append(verdict)
+        by_file.setdefault(str(place(file)), []).append(verdict)
     lines = [
         "# Mutants",
         "",

@@ -23,7 +23,7 @@ import boto3  # noqa: F401 - so that no fork has to
 import hypothesis  # noqa: F401
 import pytest
 
-from tests.mutants.mutate import Mutant
+from tests.mutants.mutate import Mutant, place
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "layers" / "sublet" / "python"
@@ -88,7 +88,7 @@ class Trials:
 
     def check(self, chosen: Iterable[Mutant]) -> None:
         """That the tests and the worlds find nothing in the library as it is."""
-        for package in {mutant.file.parent.name for mutant in chosen}:
+        for package in {package_of(mutant.file) for mutant in chosen}:
             if self._forked(partial(self._run_tests, TESTS[package])) is not Outcome.SURVIVED:
                 raise RuntimeError(f"the tests of {package} fail without any mutant")
         if self._forked(self._simulate) is not Outcome.SURVIVED:
@@ -112,7 +112,7 @@ class Trials:
 
     def _tested(self, file: Path) -> Outcome:
         """By its own tests, and then by all of its package."""
-        for chosen in (own_tests(file), TESTS[file.parent.name]):
+        for chosen in (own_tests(file), TESTS[package_of(file)]):
             if chosen and self._forked(partial(self._run_tests, chosen)) is Outcome.NOTICED:
                 return Outcome.NOTICED
         return Outcome.SURVIVED
@@ -150,8 +150,13 @@ class Trials:
 
 def own_tests(file: Path) -> tuple[str, ...]:
     """The test files that bear a file's name."""
-    folders = TESTS[file.parent.name]
-    return tuple(test for folder in folders if (ROOT / (test := f"{folder}/test_{file.stem}.py")).exists())
+    folders = TESTS[package_of(file)]
+    found = (path for folder in folders for path in sorted((ROOT / folder).rglob(f"test_{file.stem}.py")))
+    return tuple(str(path.relative_to(ROOT)) for path in found)
+
+
+def package_of(file: Path) -> str:
+    return place(file).parts[0]
 
 
 def _in_fork(is_fine: Callable[[], bool]) -> None:

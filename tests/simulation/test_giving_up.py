@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from sublet.decisions import failure_policy
 from sublet.decisions.failure_policy import Answer, Course
-from sublet.engine import batch_course, side_by_side
+from sublet.engine.calls import parallel, retry_loop
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
 from sublet.testing.simulation.run import Result
@@ -46,7 +46,7 @@ def test_a_bisect_that_swaps_halves_is_noticed(monkeypatch: pytest.MonkeyPatch) 
         first, second, *following = after.runs
         return Course((second, first, *following), after.in_a_row)
 
-    monkeypatch.setattr(batch_course, "after_call", swapped)
+    monkeypatch.setattr(retry_loop, "after_call", swapped)
     found = next(found for seed in range(60) if (found := give_up(seed).violation))
     assert (
         "went on with" in found
@@ -62,6 +62,6 @@ def test_parallel_keys_out_of_order_are_noticed(monkeypatch: pytest.MonkeyPatch)
     def dealt(records: Sequence[UserRecord], count: int) -> list[list[int]]:
         return [places for lane in range(count) if (places := list(range(lane, len(records), count)))]
 
-    monkeypatch.setattr(side_by_side, "lanes_of", dealt)
+    monkeypatch.setattr(parallel, "lanes_of", dealt)
     found = next(found for seed in range(60) if (found := give_up_side_by_side(seed).violation))
     assert found.split(": ")[1].startswith("key-"), found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from sublet.engine.held_lease import HeldLease
+from sublet.engine.lease.held import HeldLease
 from sublet.testing.simulation.run import Result
 from sublet.testing.simulation.weather import Fault
 

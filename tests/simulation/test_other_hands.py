@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from sublet.engine.held_lease import HeldLease
+from sublet.engine.lease.held import HeldLease
 from sublet.protocol import lease_row
 from sublet.protocol import lease_row as columns
 from sublet.protocol.checkpoint import Checkpoint

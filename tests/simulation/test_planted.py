@@ -15,7 +15,11 @@ from sublet.decisions import crash_caution, packing, quiet, tick_plan
 from sublet.decisions.crash_caution import Caution
 from sublet.decisions.liveness import Sighting
 from sublet.decisions.record_filter import Faults, Filtered, RecordFilter
-from sublet.engine import acquiring, gaps, handler_calls, tick, user_records
+from sublet.engine.calls import guard
+from sublet.engine.lease import acquire
+from sublet.engine.manager import tick
+from sublet.engine.session import pages
+from sublet.engine.session import records as record_making
 from sublet.protocol.lease import Lease
 from sublet.protocol.records import UserRecord
 from sublet.protocol.stream_identity import StreamIdentity
@@ -78,23 +82,23 @@ PLANTED = {
         (quiet,), "ARRIVALS_DIFFER_BY", timedelta(0), BEFORE_ITS_TURN, idle
     ),
     "what a moment brings is all new": Planted(
-        (user_records,), "not_yet_handled", lambda records, _: records, AGAIN, idle
+        (record_making,), "not_yet_handled", lambda records, _: records, AGAIN, idle
     ),
     "a moment is believed beyond retention": Planted(
-        (gaps.GapWatch,), "_begins_whole", lambda _: True, r"nobody is told", partial(simulate, days_off=1.0)
+        (pages.GapWatch,), "_begins_whole", lambda _: True, r"nobody is told", partial(simulate, days_off=1.0)
     ),
     "counters and moments of sightings are written apart": Planted(
         (SimSightingStore,), "save", saved_apart, r"which wrote to it .* ago$"
     ),
     "a gap is never told": Planted(
-        (gaps,),
+        (pages,),
         "may_have_lost",
         lambda *_: False,
         r"nobody is told",
         partial(simulate, days_off=1.0),
     ),
     "a gap is told wherever reading begins": Planted(
-        (gaps,),
+        (pages,),
         "may_have_lost",
         lambda *_: True,
         r"a data gap of \S+ is told, where nothing was trimmed$",
@@ -112,7 +116,7 @@ PLANTED = {
         (tick_plan,), "under_way", lambda *_: {}, r"is dispatched again after"
     ),
     "a crash teaches nothing": Planted(
-        (packing, crash_caution, acquiring),
+        (packing, crash_caution, acquire),
         "caution",
         lambda _: Caution.NONE,
         r"s behind, beside a bad one",
@@ -122,7 +126,7 @@ PLANTED = {
         (RecordFilter,), "wanted", raising_on_content, r"raised RecursionError", give_up
     ),
     "a call may hang for ever": Planted(
-        (handler_calls,),
+        (guard,),
         "overdue_at",
         lambda *_: None,
         r"s behind, beside a bad one|does not end$",

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from sublet.decisions import out_of_range
 from sublet.decisions.out_of_range import Kept
-from sublet.engine import strays
+from sublet.engine import process_shared
 from sublet.protocol.stream_info import Placement
 from sublet.testing.simulation.run import Result, play
 
@@ -41,10 +41,10 @@ def but(*ignored: Kept) -> Callable[..., Kept | None]:
 
 
 PLANTED: dict[str, tuple[object, str, object]] = {
-    "dropped as KCL does": (strays.Strays, "may_drop", lambda *_: True),
-    "what was AUTO is forgotten": (strays, "why_kept", but(Kept.WAS_AUTO)),
+    "dropped as KCL does": (process_shared.Strays, "may_drop", lambda *_: True),
+    "what was AUTO is forgotten": (process_shared, "why_kept", but(Kept.WAS_AUTO)),
     "what the lease manager has seen is not passed on": (Placement, "with_auto_seen", lambda known, _: known),
-    "an old description speaks of younger records": (strays, "why_kept", but(Kept.NOT_DESCRIBED)),
+    "an old description speaks of younger records": (process_shared, "why_kept", but(Kept.NOT_DESCRIBED)),
 }
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from sublet.decisions.window import Next, Outcome
-from sublet.engine.lease_session import LeftBehind
-from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.session.session import LeftBehind
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch
 from sublet.memory import FakeClock
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.read_position import ReadPosition
-from sublet.engine.probing import PROBE_LIMIT
+from sublet.engine.manager.probing import PROBE_LIMIT
 from sublet.errors import LeaseTableUnavailable, ProcessSpent, StreamNotFound, WorkerIdInUse
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions

@@ -47,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run_consumer(options: Namespace) -> int:
     from sublet.aws.account import AwsAccount
     from sublet.aws.output import STANDARD_OUTPUT
-    from sublet.engine.adopting import adopt_stream
+    from sublet.engine.manager.look import adopt_stream
     from sublet.errors import ProcessSpent
     from sublet.handlers.load import load_handler
     from sublet.runtimes.ending import SPENT, end_process, stop_at_signals, stops

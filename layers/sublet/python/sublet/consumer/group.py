@@ -17,9 +17,9 @@ from sublet.decisions.fleet_status import FleetStatus, fleet_status
 from sublet.decisions.pull_events import Event
 from sublet.decisions.pull_request import Demand, FetchProgress, Patience
 from sublet.decisions.work_distribution import WorkDistribution, work_distribution
-from sublet.engine.adopting import check_stream
-from sublet.engine.lease_session import LeftBehind
-from sublet.engine.positions import positions
+from sublet.engine.manager.look import check_stream
+from sublet.engine.manager.probing import positions
+from sublet.engine.session.session import LeftBehind
 from sublet.errors import SettingsError, StreamNotAdopted
 from sublet.ports import Ports
 from sublet.protocol.stream_identity import StreamArn

@@ -1,27 +1,178 @@
-"""What all lease sessions of a process share."""
+"""What all lease sessions of a process share: a memory budget, waits for quiet shards, what is known of strays, its leases."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from sublet.decisions.out_of_range import Kept, ask_again_after, why_kept
 from sublet.decisions.record_filter import RecordFilter
-from sublet.engine.handler_calls import HandlerCalls
-from sublet.engine.page_feed import Budget
-from sublet.engine.quiet_shards import QuietShards
-from sublet.engine.strays import Strays
+from sublet.engine.calls.guard import CallGuard
+from sublet.errors import StreamError
 from sublet.handler import Handler
-from sublet.ports import Ports
+from sublet.ports import Ports, Signal, Tasks
+from sublet.protocol.records import StreamRecord
+from sublet.protocol.stream_info import Placement
 from sublet.settings import Settings
+
+FORGET_AFTER = timedelta(minutes=10)
+"""If the stream was not described for this long, the pauses between two descriptions start from the shortest again."""
+
+WAITED_FOR = timedelta(seconds=2)
+"""How long an aggregate waits for an answer. Strays come within seconds of a reshard, and one that is kept for want of an answer
+is handled twice and out of order.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PageSize:
+    bytes: int
+    records: int
+
+
+NO_PAGE = PageSize(0, 0)
+
+
+class Budget:
+    """Memory for pages that are fetched and not handled yet, over all leases of a process."""
+
+    def __init__(self, max_bytes: int, max_records: int, tasks: Tasks):
+        self._lock = tasks.lock()
+        """Guards both figures."""
+        self._bytes = max_bytes
+        self._records = max_records
+
+    def take(self, size: PageSize) -> bool:
+        with self._lock:
+            if size.bytes > self._bytes or size.records > self._records:
+                return False
+            self._bytes -= size.bytes
+            self._records -= size.records
+            return True
+
+    def give_back(self, size: PageSize) -> None:
+        with self._lock:
+            self._bytes += size.bytes
+            self._records += size.records
+
+
+class QuietShards:
+    """Waits of shards that have no new records: until the next poll is due, or until a caller wants records now.
+
+    Safe for threads without a lock: each waiting thread adds and removes its own signal. `asked_at`: when a caller last began to
+    wait for records, by the steady clock.
+    """
+
+    def __init__(self, tasks: Tasks) -> None:
+        self.asked_at: datetime | None = None
+        self._tasks = tasks
+        self._waiting: dict[Signal, None] = {}
+
+    def ask(self, now: datetime) -> None:
+        """A caller begins to wait for records: wake every waiting shard, which then computes when its poll is due."""
+        self.asked_at = now
+        for waiting in list(self._waiting):
+            waiting.set()
+
+    def wait(self, duration: timedelta, stop: Signal, seen: datetime | None) -> None:
+        """For so long, or until `stop` is set, or `asked_at` is no longer `seen`."""
+        over = self._tasks.signal()
+        self._waiting[over] = None
+        forget = stop.then(over.set)
+        try:
+            if self.asked_at == seen:
+                over.wait(duration)
+        finally:
+            forget()
+            del self._waiting[over]
+
+
+class Strays:
+    """Aggregates out of their shard's hash key range: asks the stream, when one turns up, whether it may be dropped."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._lock = ports.tasks.lock()
+        """Guards all fields below. Held while the stream is described, so that one question serves every lease."""
+        self._known = Placement()
+        self._pause: timedelta | None = None
+        self._asked_at: datetime | None = None
+        self._told: Kept | None = None
+
+    def note_auto(self, seen_at: datetime | None) -> None:
+        """`seen_at`: when a description of the stream last said AUTO, as the lease manager remembers it."""
+        with self._lock:
+            self._known = self._known.with_auto_seen(seen_at)
+
+    def may_drop(self, record: StreamRecord) -> bool:
+        """True if this aggregate, which is out of range, was put into the wrong shard, so that its producer sends it again."""
+        arrived = record.approximate_arrival_timestamp
+        with self._lock:
+            why = why_kept(arrived, self._known)
+            while why is Kept.NOT_DESCRIBED and self._may_ask():
+                self._ask()
+                why = why_kept(arrived, self._known)
+            if why is not None and why is not self._told:
+                self._ports.log.warning(
+                    "aggregates out of their shard's hash key range are kept",
+                    why=why.value,
+                    sequence_number=record.sequence_number,
+                )
+            self._told = why or self._told
+            return why is None
+
+    def _may_ask(self) -> bool:
+        """Waits if the next question is due soon: Kinesis gives its time in whole seconds, so an answer may seem older than the
+        record that it is about.
+        """
+        now = self._ports.clock.steady()
+        if self._asked_at is not None and now - self._asked_at > FORGET_AFTER:
+            self._pause = None
+        if self._asked_at is None or self._pause is None:
+            return True
+        due_in = self._asked_at + self._pause - now
+        if due_in > WAITED_FOR:
+            return False
+        if due_in > timedelta(0):
+            self._ports.tasks.signal().wait(due_in)
+        return True
+
+    def _ask(self) -> None:
+        """If the stream refuses, nothing is known and nothing is dropped."""
+        self._pause, self._asked_at = ask_again_after(self._pause), self._ports.clock.steady()
+        try:
+            self._known = self._known.with_description(self._ports.stream.describe())
+        except StreamError as problem:
+            self._ports.log.warning("it is not known who places the stream's records", problem=str(problem))
+
+
+class Exclusion:
+    """Locks by name that are never waited for: `take` returns False if the name is taken."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._lock = tasks.lock()
+        """Guards `_held`."""
+        self._held: set[str] = set()
+
+    def take(self, name: str) -> bool:
+        with self._lock:
+            is_free = name not in self._held
+            self._held.add(name)
+            return is_free
+
+    def give_back(self, name: str) -> None:
+        with self._lock:
+            self._held.discard(name)
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessShared:
-    """What all sessions of a process share, over all its windows.
+    """One for each process, over all its windows.
 
-    asks            what is to be stolen is asked for first
-    deaggregation   held while taking aggregates apart: one lease at a time. Each MD5 lets go of the interpreter, and threads
-                    that take it from each other thousands of times a second cost a fifth of all CPU
+    asks            before a lease is stolen, its owner is asked to give it back
+    deaggregation   guards no field: it lets one lease at a time take aggregates apart. Each MD5 releases the interpreter, and
+                    threads that take it from each other thousands of times a second cost a fifth of all CPU
     """
 
     ports: Ports
@@ -29,7 +180,7 @@ class ProcessShared:
     settings: Settings
     budget: Budget
     quiet: QuietShards
-    calls: HandlerCalls
+    calls: CallGuard
     wanted: RecordFilter
     strays: Strays
     deaggregation: AbstractContextManager[object]

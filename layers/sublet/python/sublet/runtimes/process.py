@@ -15,14 +15,12 @@ from sublet.decisions.fleet_kind import REPORTED_EVERY
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.process_report import ProcessReport, ProcessState, process_report
 from sublet.decisions.window import Next
-from sublet.engine.announcements import announce
 from sublet.engine.exception_fields import exception_fields
-from sublet.engine.lease_session import LeftBehind
-from sublet.engine.lease_worker import LeaseWorker
-from sublet.engine.reporting import stop_reporting
-from sublet.engine.resuming import resume
-from sublet.engine.tick import LeaseManager
-from sublet.engine.tick_log import log_start
+from sublet.engine.manager.announcing import announce, stop_reporting
+from sublet.engine.manager.look import resume
+from sublet.engine.manager.tick import LeaseManager, log_start
+from sublet.engine.session.session import LeftBehind
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import LeaseTableError, ProcessSpent, TransientError
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal, Task

@@ -26,8 +26,8 @@ from sublet.system.garbage_collection import collect_seldom
 from sublet.system.heap import use_one_heap
 
 if TYPE_CHECKING:
-    from sublet.engine.lease_worker import LeaseWorker
-    from sublet.engine.tick import TickReport
+    from sublet.engine.manager.tick import TickReport
+    from sublet.engine.worker.worker import LeaseWorker
 
 STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
 SCHEDULED = "Scheduled Event"
@@ -51,9 +51,8 @@ class LambdaContext(Protocol):
 def lease_manager() -> Callable[[Json, object], dict[str, Any]]:
     """A handler that runs one tick for each event: the rule's schedule, or a prompt."""
     from sublet.aws.stepfunctions import StepFunctionsDispatcher
-    from sublet.engine.adopting import adopt_stream
-    from sublet.engine.tick import LeaseManager
-    from sublet.engine.tick_log import log_start
+    from sublet.engine.manager.look import adopt_stream
+    from sublet.engine.manager.tick import LeaseManager, log_start
 
     settings = Settings.from_environment(os.environ)
     dispatcher = StepFunctionsDispatcher(clients.stepfunctions_client(), os.environ[STATE_MACHINE_VARIABLE])
@@ -79,7 +78,7 @@ def tick_to_json(report: TickReport) -> dict[str, Any]:
 
 def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
     """A handler that runs one window for each worker item. The user's handler is imported here, before any lease is touched."""
-    from sublet.engine.lease_worker import LeaseWorker
+    from sublet.engine.worker.worker import LeaseWorker
     from sublet.handlers.load import load_handler
 
     use_one_heap()

@@ -13,9 +13,9 @@ from random import Random
 from typing import TYPE_CHECKING, Unpack
 
 from sublet.decisions.window import LeaseReport, Outcome
-from sublet.engine.lease_worker import LeaseWorker
+from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.redrive import Redrive, Redriven
-from sublet.engine.tick import LeaseManager
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch, Handler, UserHandler
 from sublet.handlers.contract import CONTRACT
 from sublet.handlers.load import handler_of

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from sublet.decisions.held_lease import MAY_WRITE, Tenure
 from sublet.decisions.instant import Instant
 from sublet.decisions.shard_end import Blocked
-from sublet.engine.held_lease import HeldLease, MakeWrite
-from sublet.engine.lease_steps import end_shard, plan_end
+from sublet.engine.lease.held import HeldLease, MakeWrite
+from sublet.engine.lease.steps import end_shard, plan_end
 from sublet.errors import LeaseTableError, StreamError
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint

@@ -14,17 +14,17 @@ from sublet.decisions.choose_leases import Choice
 from sublet.decisions.fleet_kind import REPORTED_EVERY
 from sublet.decisions.lease_cleanup import Deletion
 from sublet.decisions.tick_plan import Look, plan_tick
-from sublet.engine.held_lease import instant
-from sublet.engine.lease_steps import (
+from sublet.engine.lease.held import instant
+from sublet.engine.lease.steps import (
     acquire_lease,
     begin,
     create_lease,
     delete_lease,
     is_gone,
     is_held_by,
-    look,
 )
-from sublet.engine.reporting import make_reports, stop_reporting
+from sublet.engine.manager.announcing import make_reports, stop_reporting
+from sublet.engine.manager.look import look
 from sublet.errors import DataGap
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease, LeaseScan

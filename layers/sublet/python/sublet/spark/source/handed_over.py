@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.failure_policy import Answer, Run, SetAside
 from sublet.decisions.record_filter import Faults
+from sublet.engine.calls.set_aside import SettingAside
 from sublet.engine.exception_fields import exception_fields
-from sublet.engine.setting_aside import SettingAside
 from sublet.errors import BatchItemsFailed, DestinationRefused
 from sublet.handler import Batch, Handler
 from sublet.ports import Log

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from sublet.aws.failure_destinations import failure_destination
 from sublet.decisions.failure_policy import begin
 from sublet.decisions.record_filter import RecordFilter, apart
-from sublet.engine.batch_course import carry_out
-from sublet.engine.setting_aside import SettingAside
+from sublet.engine.calls.retry_loop import run_retry_loop
+from sublet.engine.calls.set_aside import SettingAside
 from sublet.errors import SettingsError
 from sublet.handler import Handler
 from sublet.handlers.load import load_handler
@@ -126,7 +126,7 @@ def handle_batches(
                 batch = TaskBatch(
                     handler, stream, shard_id, records, behind // MILLISECOND, aside, sleep, log, faults
                 )
-                carry_out(begin(len(records), settings), batch, batch.arrived, clock.now, settings)
+                run_retry_loop(begin(len(records), settings), batch, batch.arrived, clock.now, settings)
                 yield _handled(stream, shard_id, batch.handled, records[-1])
 
 

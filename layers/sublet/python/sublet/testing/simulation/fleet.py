@@ -13,8 +13,8 @@ from sublet.decisions.liveness import CLOCK_RIGHT_WITHIN
 from sublet.decisions.packing import WorkerItem
 from sublet.decisions.stream_adoption import suspects
 from sublet.decisions.window import CRASHES_MAX, RUNS_MAX, Next, WindowReport
-from sublet.engine.lease_worker import LeaseWorker
-from sublet.engine.tick import LeaseManager
+from sublet.engine.manager.tick import LeaseManager
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import StreamNotAdopted, SubletError
 from sublet.handler import Handler
 from sublet.memory import MemorySightingStore, MemoryStream

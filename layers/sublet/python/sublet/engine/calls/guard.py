@@ -1,0 +1,172 @@
+"""The handler's calls of one process: so many at once, each within its time.
+
+A call that may take only so long is made in a task of its own, and its lease's session waits for it: a Python thread cannot be
+ended, but it can be left behind. So the session that gives a call up is not the one that hangs, and it ends as it does for any
+other reason: what is finished is written, memory is given back, the lease released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+from sublet.call_turn import TURN, Turn
+from sublet.decisions.window import overdue_at
+from sublet.engine.exception_fields import exception_fields
+from sublet.engine.process_health import HungCall, ProcessHealth
+from sublet.metric_names import Metric
+from sublet.ports import Ports, Signal
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.settings import Settings
+
+
+@dataclass(slots=True)
+class HandlerCall:
+    """One call: `what` is the function's name; of `handle` also the batch's span, and how many of its records are done."""
+
+    lease_key: str
+    shard_id: str
+    what: str
+    first: Checkpoint | None = None
+    last: Checkpoint | None = None
+    count: int = 0
+    finished: int = 0
+    began_at: datetime | None = None
+    """By the steady clock; None before it has begun."""
+    is_over: bool = False
+    is_given_up: bool = False
+    """It took too long, and nobody waits for it any more: what comes of it counts for nothing."""
+    is_held_up: bool = False
+    """It was given up, and another is to blame: that one blocks the event loop that it runs on, or waits for."""
+    failure: BaseException | None = None
+    work: Callable[[], None] | None = None
+    """Until it is done: then nothing here holds the batch, whose memory the next one is to have."""
+    turn: Turn = field(default_factory=Turn)
+
+    @property
+    def has_returned(self) -> bool:
+        return self.is_over and self.failure is None and not self.is_given_up
+
+    def __str__(self) -> str:
+        """Which call it is, for a log or a report."""
+        if self.first is None:
+            return self.what
+        return f"{self.what}, after {self.finished} records of {self.count} from {self.first}"
+
+
+class CallGuard:
+    """`slots` bounds the calls at once; one that is given up leaves its slot to another."""
+
+    def __init__(self, ports: Ports, settings: Settings, health: ProcessHealth) -> None:
+        self.health = health
+        self.slots: AbstractContextManager[object] = ports.tasks.slots(settings.handler_slots)
+        self._ports = ports
+        self._settings = settings
+        self._lock = ports.tasks.lock()
+
+    def tell(self, call: HandlerCall, work: Callable[[], None], cut_off: datetime | None) -> None:
+        """Call one of the optional functions outside a session. That it fails is seen, and changes nothing."""
+        with self.slots:
+            self.make(call, work, cut_off)
+
+    def make(
+        self,
+        call: HandlerCall,
+        work: Callable[[], None],
+        cut_off: datetime | None,
+        late: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Do the work, and have `call` tell what came of it. `late` is done when a call that was given up ends after all.
+
+        The caller has a slot. Raises nothing: whatever the user's code raises is the call's failure, CancelledError and
+        SystemExit too; and so is a thread that cannot be had.
+        """
+        call.work, call.began_at = work, (now := self._ports.clock.steady())
+        until = overdue_at(now, cut_off, self._settings)
+        if until is None:
+            self._do(call, late)
+        else:
+            over = self._ports.tasks.signal()
+            try:
+                self._ports.tasks.spawn(partial(self._do, call, late, over))
+            except RuntimeError as no_thread:
+                call.failure, call.is_over = no_thread, True
+            else:
+                while (
+                    not over.is_set() and now < until
+                ):  # on a machine that was suspended, a wait may be over too soon
+                    over.wait(until - now)
+                    now = self._ports.clock.steady()
+        with self._lock:
+            call.is_given_up = not call.is_over
+        call.is_held_up = call.is_given_up and call.turn.give_up()
+        if call.has_returned:
+            call.finished = call.count
+        self._note(call)
+
+    def _do(self, call: HandlerCall, late: Callable[[], None], over: Signal | None = None) -> None:
+        before = TURN.set(call.turn)
+        try:
+            if call.work is not None:
+                call.work()
+        except BaseException as failure:  # noqa: BLE001 - whatever the user's code raises: CancelledError and SystemExit too
+            call.failure = failure
+        TURN.reset(before)
+        call.work = None
+        with self._lock:
+            call.is_over = True
+        if over is not None:
+            over.set()
+        if call.is_given_up:
+            self._ended_late(call, late)
+
+    def _note(self, call: HandlerCall) -> None:
+        """What the call says of the process."""
+        if call.is_given_up:
+            self.health.hangs(self._as_hung(call))
+            self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
+            held_up, hangs = (
+                "handler call is held up by another: its lease is given up",
+                "handler call hangs: its lease is given up",
+            )
+            self._ports.log.error(
+                held_up if call.is_held_up else hangs, **self._fields(call), seconds=self._seconds(call)
+            )
+        elif call.failure is not None:
+            self.health.note(call.failure)
+            self._ports.metrics.put(Metric.HANDLER_FAILURES, 1, shard_id=call.shard_id)
+            fields = exception_fields(call.failure, self._settings.log_exceptions)
+            self._ports.log.error("handler failed", **self._fields(call), **fields)
+        if call.finished:
+            self.health.finished_at[call.lease_key] = self._ports.clock.steady()
+
+    def _ended_late(self, call: HandlerCall, late: Callable[[], None]) -> None:
+        self._ports.log.warning(
+            "a handler call that was given up has ended", **self._fields(call), seconds=self._seconds(call)
+        )
+        try:
+            late()
+        finally:
+            self.health.hangs_no_more(self._as_hung(call))
+
+    @staticmethod
+    def _fields(call: HandlerCall) -> dict[str, object]:
+        fields: dict[str, object] = {
+            "shard_id": call.shard_id,
+            "lease_key": call.lease_key,
+            "call": str(call),
+        }
+        span = {} if call.first is None else {"first": str(call.first), "last": str(call.last)}
+        return fields | span
+
+    def _seconds(self, call: HandlerCall) -> float:
+        return (self._ports.clock.steady() - self._since(call)).total_seconds()
+
+    def _since(self, call: HandlerCall) -> datetime:
+        return call.began_at or self._ports.clock.steady()
+
+    def _as_hung(self, call: HandlerCall) -> HungCall:
+        return HungCall(call.lease_key, call.shard_id, call.what, self._since(call))

@@ -1,0 +1,79 @@
+"""A batch's course carried out: whatever decisions.failure_policy says next is done, until nothing is left or it is given up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from sublet.decisions.failure_policy import (
+    Answer,
+    ArrivedAt,
+    Call,
+    Called,
+    Course,
+    Done,
+    GiveUp,
+    Run,
+    SetAside,
+    Wait,
+    after_answer,
+    after_call,
+    after_refusal,
+    after_setting_aside,
+    after_waiting,
+    last_answer,
+    next_step,
+)
+from sublet.settings import Settings
+
+
+class Acts(Protocol):
+    """What a course needs done, by the runtime whose batch it is."""
+
+    def time_left(self) -> timedelta:
+        """For how long calls may still begin."""
+
+    def call(self, run: Run) -> Answer | None:
+        """Hand these records over; None: no call may be made any more."""
+
+    def set_aside(self, step: SetAside, last: Answer | None) -> bool | None:
+        """Whether the destination has them. If so they have been gone past when this returns. None: this is not the time.
+
+        `last`: the handler's to the last call that they were in; None if they were in none in this window.
+        """
+
+    def wait(self, lasts: timedelta) -> bool:
+        """Whether to go on afterwards."""
+
+    def give_up(self, why: str) -> None:
+        """What is left stays for a later window, or fails the task."""
+
+
+def run_retry_loop(
+    course: Course, acts: Acts, arrived: ArrivedAt, now: Callable[[], datetime], settings: Settings
+) -> Course:
+    """What is left of it: nothing, or what was given up or not called any more."""
+    called: tuple[Called, ...] = ()
+    while True:
+        match next_step(course, arrived, now(), acts.time_left(), settings):
+            case Call(run):
+                answer = acts.call(run)
+                if answer is None:
+                    return course
+                called = after_answer(called, run, answer)
+                course = after_call(course, answer, settings)
+            case SetAside(run) as step:
+                is_taken = acts.set_aside(step, last_answer(called, run))
+                if is_taken is None:
+                    return course
+                course = after_setting_aside(course, run) if is_taken else after_refusal(course)
+            case Wait(lasts):
+                if not acts.wait(lasts):
+                    return course
+                course = after_waiting(course)
+            case GiveUp(why):
+                acts.give_up(why)
+                return course
+            case Done():
+                return course

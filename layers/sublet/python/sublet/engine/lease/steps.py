@@ -1,0 +1,134 @@
+"""The steps of a lease's life that every runtime takes in the same way: look, acquire, begin, end the shard, delete.
+
+Each looks, asks a decision, and acts through the ports; each is safe to be cut off after any statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from sublet.decisions.lease_cleanup import DeleteReason, Deletion
+from sublet.decisions.read_position import needs_pin
+from sublet.decisions.shard_end import Blocked, EndShard, may_begin, other_parents, plan_shard_end
+from sublet.decisions.shard_sync import NewLease
+from sublet.engine.lease.held import HeldLease
+from sublet.metric_names import Metric
+from sublet.ports import Applied, LeaseTable, Ports
+from sublet.protocol.checkpoint import LATEST
+from sublet.protocol.lease import Lease, LeaseFence, MalformedRow, lease_key_of
+from sublet.protocol.lease_writes import acquire, create, delete, end, pin, set_children
+from sublet.protocol.shard import ChildShard
+from sublet.settings import StartPosition
+
+
+def create_lease(new: NewLease, ports: Ports) -> bool:
+    """Whether it was us who created it: losing is no problem, since all create the same one."""
+    if not isinstance(ports.table.apply(create(new.lease)), Applied):
+        return False
+    lease = new.lease
+    ports.log.info("lease created", lease_key=lease.lease_key, why=new.why, checkpoint=str(lease.checkpoint))
+    return True
+
+
+def acquire_lease(
+    table: LeaseTable,
+    fence: LeaseFence,
+    worker_id: str,
+    holder: str,
+    *,
+    after_crash: bool = False,
+    may_take_over: Callable[[Lease], bool] = lambda _: False,
+) -> Lease | MalformedRow | None:
+    """The row as it stands then, ours if `is_held_by` says so. A row that refuses is taken as it stands if it `may_take_over`:
+    its owner has crashed. `after_crash`: so has the one of the row as it was seen, which is looked at for what it counts.
+    """
+    crashed = table.get(fence.lease_key) if after_crash else None
+    known = crashed if isinstance(crashed, Lease) and crashed.fence == fence else None
+    result = table.apply(acquire(fence, worker_id, holder, crashed=known))
+    if isinstance(result, Applied):
+        return result.lease
+    row = result.row
+    if isinstance(row, Lease) and not is_held_by(row, worker_id, holder) and may_take_over(row):
+        result = table.apply(acquire(row.fence, worker_id, holder, crashed=row))
+        return result.lease if isinstance(result, Applied) else result.row
+    return row
+
+
+def is_held_by(lease: Lease, worker_id: str, holder: str) -> bool:
+    """By this very holder: the worker id alone is shared, and a Java worker that takes a lease leaves our holder on the row.
+
+    A KCL 3 leader that asks for a lease names the next owner, so the owner until the handover is the one to compare.
+    """
+    return lease.held_by == holder and lease.actual_owner == worker_id
+
+
+def begin(held: HeldLease, ports: Ports, start: StartPosition) -> bool | None:
+    """Whether the lease's shard may be opened, with its start in its row if it needs one there. None: a parent has not ended.
+
+    The parents are asked of the table itself: the scan that sent us may have missed one that was created seconds before.
+    Without its pin nothing is opened: that would be a gap.
+    """
+    lease = held.lease
+    if lease.is_ended or lease.checkpoint.is_sequence_number:
+        return True  # it has begun, and nobody asks any more
+    parents = [ports.table.get(lease_key_of(parent)) for parent in sorted(lease.parent_shard_ids)]
+    if not may_begin(lease, parents):
+        return None
+    is_latest = lease.checkpoint == LATEST and lease.start_at is None
+    service_time = ports.stream.service_time() if is_latest else ports.clock.now()  # a call, where it counts
+    needed = needs_pin(lease, parents, start, service_time)
+    return needed is None or held.write(partial(pin, at=needed.at))
+
+
+def plan_end(lease: Lease, children: Sequence[ChildShard], ports: Ports) -> EndShard | Blocked:
+    """What ending the shard takes; Blocked while a merge's other parent has no lease, but still has records."""
+    missing = [p for p in sorted(other_parents(lease, children)) if _is_missing(p, ports)]
+    plan = plan_shard_end(lease, children, missing)
+    if isinstance(plan, Blocked):
+        ports.log.warning(
+            "shard end waits for a merge's other parent",
+            lease_key=lease.lease_key,
+            parents=sorted(plan.missing_parents),
+        )
+    return plan
+
+
+def _is_missing(parent: str, ports: Ports) -> bool:
+    return ports.table.get(lease_key_of(parent)) is None and ports.stream.has_shard(parent)
+
+
+def end_shard(held: HeldLease, plan: EndShard, ports: Ports, unmoved_since: int | None = None) -> bool:
+    """The children's leases, the children's names, SHARD_END: KCL's order, so that a crash in between mends itself.
+
+    The lease is confirmed first: after a long pause whoever had it since may have ended it, and its children too, whose rows
+    may be cleaned up by now. To create those anew would be to read their shards once more.
+    """
+    if not held.confirm():
+        return False
+    for child in plan.create:
+        ports.table.apply(create(child))
+    name_children = partial(set_children, child_shard_ids=plan.child_shard_ids)
+    return held.write(name_children, unmoved_since) and held.write(end, unmoved_since)
+
+
+def is_gone(deletion: Deletion, ports: Ports) -> bool:
+    """Garbage is only a suspicion until the service itself has denied the shard: a listing may lag."""
+    return deletion.why is not DeleteReason.GARBAGE or not ports.stream.has_shard(deletion.lease.shard_id)
+
+
+def delete_lease(deletion: Deletion, ports: Ports) -> bool:
+    """Whether the lease is deleted. One that was not read to its end takes records with it: a data gap."""
+    lease = deletion.lease
+    if not isinstance(ports.table.apply(delete(lease)), Applied):
+        return False
+    if lease.is_ended:
+        ports.log.info("lease deleted", lease_key=lease.lease_key, why=deletion.why)
+    else:
+        ports.metrics.put(Metric.DATA_GAP, 1)
+        ports.log.error(
+            "data gap: the shard's records are past retention, and it was never read to its end",
+            lease_key=lease.lease_key,
+            checkpoint=str(lease.checkpoint),
+        )
+    return True

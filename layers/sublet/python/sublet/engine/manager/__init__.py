@@ -1,0 +1,1 @@
+"""The lease manager: what a tick does."""

@@ -1,0 +1,108 @@
+"""Telling the leader of a KCL 3.x fleet that our worker ids live: by each tick, and by the windows between two ticks.
+
+Whatever fails here is logged, and made good by the next one: no lease depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from sublet.decisions.announcing import NOTHING_ANNOUNCED, Announcement, What, long_lapsed
+from sublet.decisions.fleet_kind import REPORTED_EVERY, ReportPlan, is_due
+from sublet.errors import LeaseTableError
+from sublet.ports import Ports, Signal, WorkerReports
+from sublet.protocol.lease import LeaseScan
+from sublet.protocol.worker_report import WorkerReport
+from sublet.settings import KclFleet, Mode, Settings
+
+T = TypeVar("T")
+
+
+class Reported(NamedTuple):
+    """All reports that are known, and by whose rules those who made them work."""
+
+    reports: tuple[WorkerReport, ...]
+    client_version: str | None
+
+
+def look_at_reports(scan: LeaseScan, ports: Ports, settings: Settings) -> Reported:
+    """The table of their own is asked only by those who would report there: not where others report in the lease table."""
+    known = Reported(scan.reports, scan.client_version)
+    is_here = any(report.worker_id not in settings.own_worker_ids for report in scan.reports)
+    if is_here or settings.mode is not Mode.CONTINUOUS or settings.kcl_fleet is KclFleet.V2:
+        return known
+
+    def look(reports: WorkerReports) -> Reported:
+        elsewhere = reports.load()
+        version = reports.client_version() if elsewhere else None
+        return Reported((*scan.reports, *elsewhere), scan.client_version or version)
+
+    return _with_reports(ports, look) or known
+
+
+def make_reports(plan: ReportPlan, ports: Ports) -> None:
+    """As a tick has planned."""
+
+    def make(reports: WorkerReports) -> None:
+        for report in plan.make:
+            reports.put(report)
+        for report in plan.remove:
+            reports.remove(report)
+
+    if plan.make or plan.remove:
+        _with_reports(ports, make)
+
+
+def keep_reporting(worker_id: str, ports: Ports, done: Signal) -> None:
+    """Until `done`: by a window, which renews the report of its worker id where a tick has made one. Of several windows the first
+    to find it due does so; what it costs the others is a read.
+    """
+
+    def renew(reports: WorkerReports) -> None:
+        report, now = reports.get(worker_id), ports.clock.now()
+        if report is not None and is_due(report, now):
+            reports.put(replace(report, reported_at=now))
+
+    while not done.wait(REPORTED_EVERY):
+        _with_reports(ports, renew)
+
+
+def stop_reporting(worker_ids: Iterable[str], ports: Ports) -> None:
+    """By a process that ends on purpose, before it gives its leases back: KCL would assign them to it for a minute more."""
+
+    def stop(reports: WorkerReports) -> None:
+        for worker_id in worker_ids:
+            if (report := reports.get(worker_id)) is not None:
+                reports.remove(report)
+
+    _with_reports(ports, stop)
+
+
+def _with_reports(ports: Ports, act: Callable[[WorkerReports], T]) -> T | None:
+    if ports.reports is None:
+        return None
+    try:
+        return act(ports.reports)
+    except Exception as problem:  # noqa: BLE001 - neither a tick nor a window is to end of it
+        ports.log.warning("no report to KCL's leader", error=type(problem).__name__, problem=str(problem))
+        return None
+
+
+def announce(
+    what: What,
+    ports: Ports,
+    settings: Settings,
+    announced: Mapping[str, Announcement] = NOTHING_ANNOUNCED,
+) -> None:
+    """One write, and one for each of `announced` that lapsed long ago. That it could not be said is no reason to fail: others
+    then see at their next tick what has become of the leases.
+    """
+    said = Announcement(what, ports.clock.now())
+    try:
+        for worker_id in settings.own_worker_ids:
+            ports.sightings.announce(worker_id, said, long_lapsed(announced, said.at, settings))
+    except LeaseTableError as problem:
+        ports.log.warning("could not announce", what=what, problem=str(problem))

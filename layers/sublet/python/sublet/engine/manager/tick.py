@@ -1,0 +1,210 @@
+"""The lease manager: one tick. Look at leases, shards and sightings; decide; create, clean up, dispatch; report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from msgspec.structs import asdict
+
+from sublet.decisions.announcing import AmongOthers, What
+from sublet.decisions.choose_leases import Choice, ClaimReason, Standing
+from sublet.decisions.crash_caution import Caution, caution
+from sublet.decisions.fleet_kind import FleetKind
+from sublet.decisions.lease_cleanup import Deletion
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.tick_plan import Look, TickPlan, plan_tick
+from sublet.engine.lease.steps import create_lease, delete_lease, is_gone
+from sublet.engine.manager.announcing import announce, make_reports
+from sublet.engine.manager.look import look
+from sublet.engine.manager.probing import Probing
+from sublet.errors import LeaseTableError
+from sublet.metric_names import Metric
+from sublet.ports import Dispatcher, Log, Ports
+from sublet.settings import Settings, duration_text
+
+LOOKS_MAX = 5
+"""In a row, by one tick."""
+
+TOKEN_BITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TickReport:
+    """What a tick did, in numbers, and what it dispatched."""
+
+    created: int
+    deleted: int
+    dispatched: tuple[WorkerItem, ...]
+    total_leases: int
+    total_shards: int
+    unclaimed_leases: int
+    malformed_rows: int
+    holes: int
+    inconsistent_shards: int
+    others: AmongOthers
+    fleet: FleetKind
+    is_reporting: bool
+    """To a KCL 3.x leader, or to one that is to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseManager:
+    """What a tick needs. Ticks may overlap: every write is conditional, and of two that looked at once one dispatches.
+
+    `asks`: it is a process's own, which asks for leases before it steals them (`decisions.announcing`).
+    """
+
+    ports: Ports
+    dispatcher: Dispatcher
+    settings: Settings
+    asks: bool = False
+
+    def prompted(self) -> tuple[TickReport, ...]:
+        """For a prompt: however many come at once, one tick answers them; what comes during it makes it look again.
+
+        None: another tick has been told to. After LOOKS_MAX the last look is nobody else's to wait for, so that prompts that
+        never cease do not keep one tick for ever. Raises what `tick` raises; the next prompt then begins anew.
+        """
+        store, token = self.ports.sightings, f"{self.ports.chance.getrandbits(TOKEN_BITS):016x}"
+        reports: list[TickReport] = []
+        while len(reports) < LOOKS_MAX:
+            if not store.begin_prompted(token, self.ports.clock.now()):
+                return tuple(reports)
+            looks_again = False
+            try:
+                reports.append(self.tick())
+            finally:
+                looks_again = store.end_prompted(token)
+            if not looks_again:
+                return tuple(reports)
+        return (*reports, self.tick())
+
+    def tick(self) -> TickReport:
+        """Raises StreamError or LeaseTableError if it could not look; nothing has been written then.
+
+        Looks again, a few times at most, when another tick has dispatched since the look: its workers would be sent twice.
+        """
+        created = deleted = 0
+        for _ in range(LOOKS_MAX):
+            seen = look(self.ports, self.settings)
+            plan = plan_tick(seen, self.ports.chance, self.settings, asks=self.asks)
+            new, gone = self._act(plan)
+            created, deleted = created + new, deleted + gone
+            is_dispatched = self._dispatch(plan, seen.round)
+            if is_dispatched:
+                break
+        make_reports(plan.reports, self.ports)
+        report = TickReport(
+            created=created,
+            deleted=deleted,
+            dispatched=plan.items if is_dispatched else (),
+            total_leases=plan.total_leases,
+            total_shards=plan.total_shards,
+            unclaimed_leases=plan.unclaimed_leases,
+            malformed_rows=len(seen.scan.malformed),
+            holes=len(plan.sync.holes),
+            inconsistent_shards=len(plan.sync.inconsistent),
+            others=plan.others,
+            fleet=plan.fleet.kind,
+            is_reporting=bool(plan.fleet.place),
+        )
+        if plan.announces:
+            announce(What.ASKS, self.ports, self.settings, seen.announced)
+        self._report(seen, plan, report)
+        Probing(self.ports, self.settings, seen.scan.leases, seen.unread).probe(plan.probes)
+        self.ports.metrics.flush()
+        return report
+
+    def _act(self, plan: TickPlan) -> tuple[int, int]:
+        """Leases in KCL's order, one by one: a sync that fails halfway leaves a table that the next one heals."""
+        created = sum(create_lease(new, self.ports) for new in plan.sync.create)
+        deleted = sum(map(self._delete, plan.deletions))
+        self.ports.sightings.save(plan.sightings)
+        return created, deleted
+
+    def _delete(self, deletion: Deletion) -> bool:
+        """What is not cleaned up is in nobody's way: leases to be dispatched do not wait for it."""
+        try:
+            return is_gone(deletion, self.ports) and delete_lease(deletion, self.ports)
+        except LeaseTableError as problem:
+            self.ports.log.error(
+                "could not delete a lease", lease_key=deletion.lease.lease_key, problem=str(problem)
+            )
+            return False
+
+    def _dispatch(self, plan: TickPlan, seen_round: int) -> bool:
+        """What is dispatched is kept first: a tick that dies in between is waited for, and then the next one dispatches."""
+        if not plan.items:
+            return True
+        if not self.ports.sightings.keep_dispatched(plan.dispatched, seen_round):
+            return False
+        self.dispatcher.dispatch(plan.items)
+        return True
+
+    def _report(self, seen: Look, plan: TickPlan, report: TickReport) -> None:
+        for row in seen.scan.malformed:
+            self.ports.log.error(
+                "malformed lease row; its shard waits until somebody mends it",
+                lease_key=row.lease_key,
+                problem=row.problem,
+            )
+        crashing = [
+            lease for lease in seen.scan.leases if caution(lease) is Caution.PAUSES and not lease.is_ended
+        ]
+        for lease in crashing:
+            self.ports.log.error(
+                "every process that handles this shard's next records dies of it: it is tried alone, at growing intervals",
+                lease_key=lease.lease_key,
+                checkpoint=str(lease.checkpoint),
+                crashes=lease.crashes,
+            )
+        self.ports.metrics.put(Metric.CRASHING_LEASES, len(crashing))
+        if seen.scan.multi_stream:
+            self.ports.log.warning(
+                "leases of a multi-stream KCL in this table: left alone; this application consumes one stream",
+                leases=len(seen.scan.multi_stream),
+                first=min(seen.scan.multi_stream),
+            )
+        for shard_id in plan.sync.inconsistent:
+            self.ports.log.warning(
+                "open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id
+            )
+        for hole in plan.sync.holes:
+            self.ports.log.warning(
+                "hash key range without a lease", starting=str(hole.starting), ending=str(hole.ending)
+            )
+        log_tick(self.ports.log, plan.standing, plan.choices)
+        self.ports.metrics.put(Metric.TOTAL_LEASES, report.total_leases)
+        self.ports.metrics.put(Metric.TOTAL_SHARDS, report.total_shards)
+        self.ports.metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)
+        self.ports.metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
+
+
+def log_start(log: Log, settings: Settings, tick_interval: timedelta | None = None) -> None:
+    """The intervals and limits that it goes by. On Lambda a schedule ticks, which it does not know."""
+    ticks = {} if tick_interval is None else {"tick_interval": duration_text(tick_interval)}
+    log.info(
+        "lease manager starts",
+        mode=settings.mode.value,
+        worker_ids=settings.own_worker_ids,
+        **ticks,
+        failover_time=duration_text(settings.failover_time),
+        heartbeat_interval=duration_text(settings.heartbeat_interval),
+        fair_share=settings.fair_share,
+        balance=settings.balance.value,
+        max_leases_for_worker=settings.max_leases_for_worker,
+        leases_to_acquire=settings.leases_to_acquire,
+        max_leases_to_steal_at_one_time=settings.max_leases_to_steal_at_one_time if settings.steals else 0,
+    )
+
+
+def log_tick(log: Log, standing: Standing, choices: Sequence[Choice]) -> None:
+    """If it takes anything: how it found the fleet, and its target; then each lease, and why."""
+    if not choices:
+        return
+    stolen = sum(choice.why is ClaimReason.STEAL for choice in choices)
+    log.info("leases chosen", **asdict(standing), chosen=len(choices), stolen=stolen)
+    for choice in choices:
+        log.info("lease chosen", lease_key=choice.lease.lease_key, worker_id=choice.worker_id, why=choice.why)

@@ -1,0 +1,1 @@
+"""One lease's part in a window."""

@@ -1,0 +1,158 @@
+"""A lease's metrics. Shown every minute of a window, whether the lease gets on or not, and at its end."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+
+from sublet.decisions.process_report import ShardState
+from sublet.decisions.read_position import shows_what_follows
+from sublet.decisions.window import LeaseReport
+from sublet.engine.calls.guard import HandlerCall
+from sublet.engine.lease.progress import Progress
+from sublet.metric_names import Metric
+from sublet.ports import Ports
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.records import Page
+
+SHOWN_EVERY = timedelta(minutes=1)
+"""CloudWatch's resolution."""
+
+STANDS_STILL_AFTER = timedelta(minutes=5)
+"""Only then has a shard in trouble a metric of its own, and a line in the log: less is a pause."""
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+class LeaseMetrics:
+    """Turns a lease's running totals into what was added since they were last shown, and tells whether it stands still.
+
+    `show` is called by two threads: the session's, and the one that shows a window's leases each minute.
+    """
+
+    def __init__(self, shard_id: str, ports: Ports, progress: Progress) -> None:
+        self._shard_id = shard_id
+        self._ports = ports
+        self._progress = progress
+        self._lock: AbstractContextManager[object] = ports.tasks.lock()
+        self._behind: int | None = None
+        """As of the last page. None before the first, and of an empty page that lags: whether records wait nobody knows."""
+        self._is_heard = False
+        """A page has come."""
+        self._polled_at = self._standing_since = ports.clock.steady()
+        self._walked_to = datetime.min.replace(tzinfo=self._polled_at.tzinfo)
+        """In the shard's time, but by our steady clock: it tells whether empty pages get on."""
+        self._is_in_hand = False
+        """A page has been fetched and is not handled yet."""
+        self._position: Checkpoint = progress.finished
+        self._told_unfinished_at: datetime | None = None
+        self._bytes = self._records = 0
+
+    def polled(self, page: Page) -> None:
+        self._polled_at, self._is_heard = self._ports.clock.steady(), True
+        self._behind = page.millis_behind_latest if shows_what_follows(page) else None
+        walked_to = self._polled_at - page.millis_behind_latest * MILLISECOND
+        if self._behind is None and walked_to > self._walked_to:
+            self._standing_since = self._polled_at
+        self._walked_to = walked_to
+        self._is_in_hand = bool(page.records)
+
+    def handled(self) -> None:
+        self._is_in_hand = False
+
+    def show(self, total: LeaseReport, throttled: int, called_at: datetime | None) -> None:
+        """`throttled`: polls refused in a row. `called_at`: when the handler's call under way began."""
+        with self._lock:
+            now = self._ports.clock.steady()
+            waits = self._waits(now, throttled)
+            self._show_lag(now, waits)
+            self._show_added(total)
+            self._show_standing(now, waits)
+            self._show_unfinished(now)
+            self._put(Metric.THROTTLED_POLLS, throttled, is_trouble=throttled > 1)
+            call_age = timedelta(0) if called_at is None else now - called_at
+            self._put(
+                Metric.HANDLER_CALL_AGE, call_age // MILLISECOND, is_trouble=call_age >= STANDS_STILL_AFTER
+            )
+
+    def _waits(self, now: datetime, throttled: int) -> bool:
+        """It is not done with its page, or has not got to its first one, or its next: others have the handler's slots, or the
+        memory. Whether there are records nobody knows; a quiet shard is polled more often."""
+        is_unheard = not self._is_heard or now - self._polled_at >= STANDS_STILL_AFTER
+        return throttled > 0 or self._is_in_hand or is_unheard
+
+    def _show_lag(self, now: datetime, waits: bool) -> None:
+        """Where nothing is known there is nothing to say: a figure of hours would scale a fleet out for an idle shard."""
+        if self._behind is None:
+            return
+        since = (now - self._polled_at) // MILLISECOND if waits else 0
+        self._ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, self._behind + since, shard_id=self._shard_id)
+
+    def _show_added(self, total: LeaseReport) -> None:
+        if not self._is_heard:
+            return
+        self._ports.metrics.put(Metric.BYTES, total.bytes - self._bytes, shard_id=self._shard_id)
+        self._ports.metrics.put(Metric.RECORDS, total.user_records - self._records, shard_id=self._shard_id)
+        self._bytes, self._records = total.bytes, total.user_records
+
+    def state(self, throttled: int, call: HandlerCall | None) -> ShardState:
+        """As of now, for who asks."""
+        with self._lock:
+            now = self._ports.clock.steady()
+            waits = self._waits(now, throttled)
+            began = None if call is None else call.began_at
+            return ShardState(
+                self._shard_id,
+                self._stands_still(now, waits),
+                None if call is None else call.what,
+                timedelta(0) if began is None else now - began,
+                self._behind,
+            )
+
+    def _stands_still(self, now: datetime, waits: bool) -> timedelta:
+        """By what the handler has finished: how often that is written down is a setting. A page that proves nothing is no sign of
+        rest, and none of a stall as long as the next one gets further.
+        """
+        position, has_more = self._progress.finished, waits or self._behind != 0
+        if position != self._position or not has_more:
+            self._position, self._standing_since = position, now
+        return now - self._standing_since
+
+    def _show_standing(self, now: datetime, waits: bool) -> None:
+        age, position = self._stands_still(now, waits), self._position
+        is_trouble = age >= STANDS_STILL_AFTER
+        self._put(Metric.CHECKPOINT_AGE, age // MILLISECOND, is_trouble=is_trouble)
+        if is_trouble:
+            self._ports.log.warning(
+                "a shard with records to come stands still",
+                shard_id=self._shard_id,
+                seconds=int(age.total_seconds()),
+                position=str(position),
+            )
+
+    def _show_unfinished(self, now: datetime) -> None:
+        """Only of a handler that checkpoints by itself: any other keeps nothing from one call to the next."""
+        if not self._progress.is_by_hand:
+            return
+        since = self._progress.oldest_unfinished_at
+        age = timedelta(0) if since is None else now - since
+        self._put(Metric.OLDEST_UNFINISHED_AGE, age // MILLISECOND, is_trouble=age >= STANDS_STILL_AFTER)
+        if age >= STANDS_STILL_AFTER:
+            self._tell_unfinished(now, age)
+
+    def _tell_unfinished(self, now: datetime, age: timedelta) -> None:
+        """Not each minute: a handler may mean to keep records for long."""
+        told = self._told_unfinished_at
+        if told is not None and now - told < STANDS_STILL_AFTER:
+            return
+        self._told_unfinished_at = now
+        self._ports.log.warning(
+            "records were handed over long ago, and the handler has not checkpointed them",
+            shard_id=self._shard_id,
+            seconds=int(age.total_seconds()),
+            records=self._progress.unfinished_records,
+            position=str(self._progress.finished),
+        )
+
+    def _put(self, metric: Metric, value: float, *, is_trouble: bool) -> None:
+        self._ports.metrics.put(metric, value, shard_id=self._shard_id if is_trouble else None)

@@ -1,0 +1,1 @@
+"""The lease worker: a window over a few leases."""

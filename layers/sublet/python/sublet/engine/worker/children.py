@@ -1,0 +1,80 @@
+"""What comes after a shard that ends in a window: its children's leases, as far as there is room and time for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sublet.decisions.shard_end import may_begin
+from sublet.decisions.window import LeaseReport
+from sublet.engine.lease.acquire import LeaseAcquirer
+from sublet.errors import LeaseTableError, StreamError
+from sublet.ports import Ports
+from sublet.protocol.lease import Lease, lease_key_of
+from sublet.protocol.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """`start` begins with a lease, and says whether there was room."""
+
+    ports: Ports
+    acquiring: LeaseAcquirer
+    start: Callable[[Lease], bool]
+
+    def of_vanished(self, report: LeaseReport) -> LeaseReport:
+        """There is no such row any more. An earlier attempt at this item, which then crashed, may have ended the shard and
+        gone on with its children: once they are under way the row is cleaned up, and only the listing names its children.
+        """
+        try:
+            unstarted = self._take_over_below(report.lease_key, self.ports.stream.list_shards())
+            return replace(report, unstarted_children=unstarted)
+        except (LeaseTableError, StreamError) as unavailable:
+            self.ports.log.warning(
+                "could not look for children", lease_key=report.lease_key, problem=str(unavailable)
+            )
+            return report
+
+    def _take_over_below(self, parent: str, shards: Sequence[Shard]) -> int:
+        """What this item held of the children, and of those whose rows are gone too. Free children are the next tick's."""
+        unstarted = 0
+        for shard in shards:
+            if parent not in shard.parent_shard_ids:
+                continue
+            child = self.ports.table.get(lease_key_of(shard.shard_id))
+            if child is None:
+                unstarted += self._take_over_below(shard.shard_id, shards)
+            elif isinstance(child, Lease) and child.is_ended:
+                unstarted += self._start_children(child)
+            elif isinstance(child, Lease) and self.acquiring.is_of_this_item(child):
+                unstarted += not self.start(child)
+        return unstarted
+
+    def of_ended(self, report: LeaseReport, parent: Lease) -> LeaseReport:
+        """Start with those children that may begin, as far as there is room and time; the rest is for the next tick."""
+        try:
+            return replace(report, unstarted_children=self._start_children(parent))
+        except LeaseTableError as unavailable:
+            self.ports.log.warning(
+                "lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable)
+            )
+            return replace(report, unstarted_children=len(parent.child_shard_ids))
+
+    def _start_children(self, parent: Lease) -> int:
+        """How many could begin, were there room. Those that an earlier attempt at this item ended are gone through to theirs."""
+        unstarted = 0
+        for child_shard_id in sorted(parent.child_shard_ids):
+            child = self.ports.table.get(lease_key_of(child_shard_id))
+            if isinstance(child, Lease) and child.is_ended:
+                unstarted += self._start_children(child)
+            elif isinstance(child, Lease) and self._may_begin(child):
+                unstarted += not self.start(child)
+        return unstarted
+
+    def _may_begin(self, child: Lease) -> bool:
+        if child.lease_owner is not None and not self.acquiring.is_of_this_item(child):
+            return False
+        return may_begin(
+            child,
+            [self.ports.table.get(lease_key_of(parent)) for parent in sorted(child.parent_shard_ids)],
+        )

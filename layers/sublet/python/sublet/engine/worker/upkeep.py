@@ -1,0 +1,48 @@
+"""What a window does beside its sessions: heartbeats for every lease it holds, and metrics each minute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+
+from sublet.engine.lease.progress import Progress
+from sublet.engine.session.metrics import SHOWN_EVERY
+from sublet.engine.session.session import LeaseSession
+from sublet.metric_names import Metric
+from sublet.ports import Ports, Signal
+from sublet.settings import Settings
+
+CHECKS_PER_INTERVAL = 10
+"""How often within a heartbeat_interval due leases are looked for: a heartbeat is late by a tenth of the interval at most."""
+
+
+def keep_heartbeating(held: Callable[[], Iterable[Progress]], settings: Settings, stop: Signal) -> None:
+    """Until `stop`, heartbeat each lease that was not written to for heartbeat_interval."""
+    pause = max(settings.heartbeat_interval / CHECKS_PER_INTERVAL, timedelta(milliseconds=50))
+    due_after = settings.heartbeat_interval - pause / 2
+    while not stop.wait(pause):
+        for lease in held():
+            lease.heartbeat_if_due(due_after, slack=pause)
+
+
+def keep_showing(sessions: Callable[[], Sequence[LeaseSession]], ports: Ports, stop: Signal) -> bool:
+    """Until `stop`, put every lease's metrics each minute: alarms look at each minute, and a window may last for many.
+
+    True if it has put any. A shorter window puts its own at its end.
+    """
+    has_shown = False
+    while not stop.wait(SHOWN_EVERY):
+        has_shown = True
+        running = sessions()
+        ports.metrics.put(Metric.WORKER_LEASES, len(running))
+        for session in running:
+            session.show()
+        show_no_trouble(ports)
+        ports.metrics.flush()
+    return has_shown
+
+
+def show_no_trouble(ports: Ports) -> None:
+    """Put a zero beside what else was put in this minute: an alarm without a figure for it goes by older ones."""
+    for metric in (Metric.HANDLER_FAILURES, Metric.LEASES_FAILED, Metric.READS_REFUSED):
+        ports.metrics.put(metric, 0)

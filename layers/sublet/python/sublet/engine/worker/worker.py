@@ -1,0 +1,104 @@
+"""The lease worker: windows over a few leases each, with what a process bounds over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.process_report import ShardState
+from sublet.decisions.record_filter import RecordFilter
+from sublet.decisions.window import WindowReport, after_window
+from sublet.engine.calls.guard import CallGuard
+from sublet.engine.process_health import ProcessHealth
+from sublet.engine.process_shared import Budget, Exclusion, ProcessShared, QuietShards, Strays
+from sublet.engine.session.session import LeftBehind
+from sublet.engine.worker.window import Window
+from sublet.handler import Handler
+from sublet.ports import Ports, Signal
+from sublet.settings import Settings
+
+
+class LeaseWorker:
+    """One for each process: what it bounds, it bounds over all windows of the process, of which several may run at once.
+
+    health      whether the process should end, and why: for its runtime, which can end it
+    consuming   lease keys that a window of this process has, until the last handler call of it has returned: no other may
+                begin with one of them, though the lease has been lost and could be had again
+    """
+
+    def __init__(
+        self,
+        ports: Ports,
+        handler: Handler,
+        settings: Settings,
+        *,
+        replaced_at_once: bool = False,
+        asks: bool = False,
+    ) -> None:
+        self.ports = ports
+        self.health = ProcessHealth(
+            ports,
+            settings.handler_slots,
+            replaced_at_once=replaced_at_once,
+            is_exclusive=settings.is_called_one_at_a_time,
+        )
+        self._settings = settings
+        self._shared = ProcessShared(
+            ports,
+            handler,
+            settings,
+            Budget(settings.max_bytes_in_flight, settings.max_records_in_flight, ports.tasks),
+            QuietShards(ports.tasks),
+            CallGuard(ports, settings, self.health),
+            RecordFilter(settings),
+            Strays(ports),
+            deaggregation=ports.tasks.lock(),
+            asks=asks,
+        )
+        self._consuming = Exclusion(ports.tasks)
+        self._windows: list[Window] = []
+
+    def run_window(
+        self,
+        item: WorkerItem,
+        invocation_id: str,
+        deadline: datetime,
+        stop: Signal | None = None,
+        cut_off: datetime | None = None,
+    ) -> WindowReport:
+        """Consume the item's leases until `deadline` (by the steady clock), or until `stop` is set, which ends the window early.
+
+        `invocation_id` is unique to this attempt. `cut_off`: when the runtime ends this process, whatever it is doing; a call of
+        the handler that is under way shortly before is given up. Raises only what nobody planned, and then after every lease is
+        released.
+        """
+        holder, lock = f"{item.item_id}/{invocation_id}", self.ports.tasks.lock()
+        self._shared.strays.note_auto(item.auto_seen_at)
+        window = Window(self._shared, self._consuming, item, holder, deadline, stop, lock, cut_off)
+        self._windows.append(window)
+        try:
+            return after_window(item, window.run())
+        except BaseException as fault:
+            self.health.note(fault)
+            raise
+        finally:
+            self._windows.remove(window)
+            self.ports.metrics.flush()
+
+    def poll_quiet_shards(self) -> None:
+        """Before their time: somebody waits for records, and not for long."""
+        self._shared.quiet.ask(self.ports.clock.steady())
+
+    def states(self) -> tuple[ShardState, ...]:
+        """Of the shards whose leases are held at this moment."""
+        return tuple(state for window in list(self._windows) for state in window.states())
+
+    def give(self, lease_keys: Collection[str]) -> None:
+        """Release those of these leases that are held, as soon as may be."""
+        for window in list(self._windows):
+            window.give(lease_keys)
+
+    def left(self) -> tuple[LeftBehind, ...]:
+        """The leases that are held at this moment, for a process that cannot wait to give them back."""
+        return tuple(left for window in list(self._windows) for left in window.left())

@@ -1,0 +1,23 @@
+"""What a process says of its coming and going is said if it can be."""
+
+from __future__ import annotations
+
+from sublet.decisions.announcing import What
+from sublet.engine.manager.announcing import announce
+from sublet.errors import LeaseTableUnavailable
+from sublet.memory import MemorySightingStore
+
+from tests.doubles.engine_world import CONTINUOUS, EngineWorld, raising
+
+
+class OutOfReach(MemorySightingStore):
+    announce = raising(LeaseTableUnavailable("timed out"))
+
+
+def test_that_it_could_not_be_said_is_told_and_no_reason_to_fail() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.sightings = OutOfReach()
+    announce(What.JOINS, world.ports, world.settings)
+    (line,) = world.log.lines
+    assert (line.level, line.message) == ("warning", "could not announce")
+    assert line.fields == {"what": What.JOINS, "problem": "timed out"}

@@ -1,0 +1,47 @@
+"""Where leases stand: of those that answer."""
+
+from __future__ import annotations
+
+import pytest
+from sublet.engine.manager.probing import positions
+from sublet.errors import ShardNotFound, StreamAccessDenied, StreamUnavailable
+from sublet.ports import PollRefusal
+from sublet.protocol.checkpoint import SHARD_END
+
+from tests.doubles.engine_world import SHARD, EngineWorld, raising
+
+OTHER = "shardId-000000000001"
+
+
+def found(world: EngineWorld) -> set[str]:
+    return set(positions(world.table.real.scan().leases, world.ports))
+
+
+def test_of_each_lease_that_has_not_ended() -> None:
+    world = EngineWorld(shards=2)
+    assert found(world) == {SHARD, OTHER}
+    world.change_lease(checkpoint=SHARD_END)
+    assert found(world) == {OTHER}
+
+
+@pytest.mark.parametrize("problem", [ShardNotFound("no such shard"), StreamUnavailable("timed out")])
+def test_a_shard_that_is_gone_or_out_of_reach_has_none_and_keeps_the_others_from_nothing(
+    problem: Exception,
+) -> None:
+    world = EngineWorld(shards=2)
+    works = world.stream.disturb_open
+    world.stream.disturb_open = lambda shard_id: raising(problem)() if shard_id == SHARD else works(shard_id)
+    assert found(world) == {OTHER}
+
+
+def test_nor_has_one_that_others_read_to_its_limit() -> None:
+    world = EngineWorld()
+    world.stream.disturb = lambda _: PollRefusal.THROTTLED
+    assert found(world) == set()
+
+
+def test_a_refusal_for_good_is_raised() -> None:
+    world = EngineWorld()
+    world.stream.disturb_open = raising(StreamAccessDenied("denied"))
+    with pytest.raises(StreamAccessDenied):
+        found(world)

@@ -1,0 +1,153 @@
+"""Reports to a KCL 3.x leader, and what it does with them: made by ticks and windows, kept apart from whatever else they do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sublet.decisions.fleet_kind import FleetKind, ReportPlan
+from sublet.engine.manager.announcing import keep_reporting, look_at_reports, make_reports, stop_reporting
+from sublet.memory import MemoryWorkerReports
+from sublet.memory.clock import BEGINNING
+from sublet.protocol.aggregation import aggregate
+from sublet.protocol.lease import LeaseScan
+from sublet.protocol.worker_report import Place, WorkerReport
+from sublet.settings import KclFleet, Mode, Settings
+
+from tests.doubles.engine_world import CONTINUOUS, SHARD, EngineWorld
+
+SECOND = timedelta(seconds=1)
+JAVA = WorkerReport("java-1", BEGINNING, Place.LEASE_TABLE)
+IN_OWN_TABLE = WorkerReport("java-1", BEGINNING, Place.OWN_TABLE)
+OURS = WorkerReport("orders-lambda-0", BEGINNING, Place.LEASE_TABLE)
+
+
+def world_with(*standing: WorkerReport) -> tuple[EngineWorld, MemoryWorkerReports]:
+    world = EngineWorld(CONTINUOUS)
+    reports = MemoryWorkerReports(world.table.real)
+    for report in standing:
+        reports.put(report)
+    world.reports = reports
+    return world, reports
+
+
+def test_a_tick_beside_a_fleet_reports_and_steals_nothing() -> None:
+    world, reports = world_with(JAVA)
+    world.put("a")
+    world.change_lease(lease_owner="java-1")
+    assert world.manager().tick().fleet is FleetKind.LED
+    assert reports.get("orders-lambda-0") == OURS
+    assert world.dispatcher.items == []
+
+
+def test_what_its_leader_assigns_is_taken_by_the_next_tick() -> None:
+    world, _ = world_with(JAVA)
+    world.put("a")
+    world.change_lease(lease_owner="orders-lambda-0", lease_counter=41, holder="item/1", holder_counter=17)
+    world.manager().tick()
+    (item,) = world.dispatcher.items
+    assert [(claim.lease_key, claim.why.value) for claim in item.claims] == [(SHARD, "assigned")]
+
+
+class Broken:
+    """No table, and an error that nobody planned."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("no such service")
+
+
+def test_a_report_that_fails_is_told_and_ends_nothing() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.reports = Broken()
+    ports = world.ports
+    assert look_at_reports(LeaseScan(()), ports, CONTINUOUS).reports == ()
+    make_reports(ReportPlan((OURS,)), ports)
+    stop_reporting(["orders-lambda-0"], ports)
+    assert len([line for line in world.log.lines if line.message == "no report to KCL's leader"]) == 3
+
+
+def looked_at(settings: Settings, *in_lease_table: WorkerReport) -> tuple[WorkerReport, ...]:
+    world, _ = world_with(IN_OWN_TABLE)
+    return look_at_reports(LeaseScan((), reports=in_lease_table), world.ports, settings).reports
+
+
+def test_the_table_of_their_own_is_asked_by_those_who_would_report_there() -> None:
+    assert looked_at(CONTINUOUS) == (IN_OWN_TABLE,)
+    assert looked_at(CONTINUOUS, OURS) == (OURS, IN_OWN_TABLE)
+    assert looked_at(CONTINUOUS, JAVA) == (JAVA,)
+    assert looked_at(replace(CONTINUOUS, mode=Mode.CATCH_UP)) == ()
+    assert looked_at(replace(CONTINUOUS, kcl_fleet=KclFleet.V2)) == ()
+
+
+def test_beside_workers_that_go_from_2_x_to_3_x_it_steals_as_before_and_reports() -> None:
+    world, reports = world_with(IN_OWN_TABLE)
+    reports.state = {"key": {"S": "Migration3.0"}, "cv": {"S": "CLIENT_VERSION_UPGRADE_FROM_2X"}}
+    report = world.manager().tick()
+    assert (report.fleet, report.is_reporting) == (FleetKind.EACH_FOR_ITSELF, True)
+    assert reports.load()[1:] == (WorkerReport("orders-lambda-0", BEGINNING, Place.OWN_TABLE),)
+
+
+def test_a_window_renews_the_report_that_a_tick_has_made() -> None:
+    world, reports = world_with(JAVA, OURS)
+    world.put("a")
+    world.manager().tick()
+    world.window(lasts=70 * SECOND)
+    assert reports.get("orders-lambda-0") == WorkerReport(
+        "orders-lambda-0", BEGINNING + 60 * SECOND, Place.LEASE_TABLE
+    )
+
+
+def test_and_makes_none_where_there_is_none() -> None:
+    world, reports = world_with()
+    done = world.ports.tasks.signal()
+    world.at(40 * SECOND, done.set)
+    keep_reporting("orders-lambda-0", world.ports, done)
+    assert reports.get("orders-lambda-0") is None
+
+
+def test_who_leaves_takes_its_report_along() -> None:
+    world, reports = world_with(JAVA, OURS)
+    stop_reporting(["orders-lambda-0"], world.ports)
+    assert (reports.get("orders-lambda-0"), reports.get("java-1")) == (None, JAVA)
+
+
+def test_a_tick_takes_back_what_it_no_longer_is_to_report() -> None:
+    world, reports = world_with(JAVA, OURS)
+    make_reports(ReportPlan(remove=(OURS,)), world.ports)
+    assert (reports.get("orders-lambda-0"), reports.get("java-1")) == (None, JAVA)
+
+
+def test_without_the_port_nobody_is_told() -> None:
+    world, reports = world_with()
+    world.reports = None
+    make_reports(ReportPlan((OURS,)), world.ports)
+    assert reports.get("orders-lambda-0") is None
+
+
+def test_heartbeats_and_checkpoints_say_what_a_lease_brings() -> None:
+    """KCL's leader goes by it: a KiB in the first ten seconds, of which half is left after as long again, with nothing more."""
+    world, _ = world_with()
+    world.put("x" * 1024)
+    world.window(lasts=15 * SECOND)
+    assert world.table.lease().throughput_kbps == pytest.approx(0.1, rel=0.1)
+    world = EngineWorld(CONTINUOUS)
+    world.put("x" * 1024)
+    world.window(lasts=25 * SECOND)
+    assert world.table.lease().throughput_kbps == pytest.approx(0.05, rel=0.1)
+
+
+def test_of_an_aggregate_a_leader_is_told_the_user_records_data_alone() -> None:
+    """As Java tells it: who counted what is around them as well would be given fewer leases than Java."""
+    world = EngineWorld(CONTINUOUS)
+    world.shards.put("k", aggregate([("k" * 200, None, b"x" * 64) for _ in range(16)]))
+    world.window(lasts=15 * SECOND)
+    assert world.table.lease().throughput_kbps == pytest.approx(0.1, rel=0.1)
+
+
+def test_where_leases_are_not_kept_nothing_is_measured() -> None:
+    world = EngineWorld(replace(CONTINUOUS, mode=Mode.CATCH_UP, linger=30 * SECOND))
+    world.put("a")
+    world.window()
+    assert world.table.lease().throughput_kbps is None

@@ -1,0 +1,245 @@
+"""One lease's part in a window: when it leaves, and what it does when a service fails."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sublet.decisions.process_end import Ending
+from sublet.decisions.window import Next, Outcome
+from sublet.engine.session.records import slices
+from sublet.errors import LeaseTableUnavailable, ShardNotFound, StreamKeyUnavailable, StreamUnavailable
+from sublet.handler import Batch
+from sublet.ports import PollRefusal
+from sublet.protocol.aggregation import aggregate
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.records import StreamRecord
+from sublet.protocol.shard import HashKeyRange
+
+from tests.doubles.engine_world import (
+    CONTINUOUS,
+    MINUTE,
+    NO_WAITING,
+    SECOND,
+    SHARD,
+    EngineWorld,
+    only,
+    raising,
+)
+
+HOUR = timedelta(hours=1)
+IMMEDIATE = replace(CONTINUOUS, checkpoint_interval=timedelta(0))
+
+
+def keep_putting(world: EngineWorld, seconds: int) -> None:
+    for second in range(seconds):
+        world.at(second * SECOND, lambda second=second: world.put(f"{second}"))  # type: ignore[misc]
+
+
+def test_at_the_deadline_the_last_checkpoint_and_the_release_happen_within_the_margin() -> None:
+    """A page may hold an hour's work: after the deadline no new batch is begun, so that Lambda need not kill us."""
+    settings = replace(NO_WAITING, batch_size=1, checkpoint_interval=HOUR)
+    world = EngineWorld(settings)
+    numbers = world.put(*map(str, range(100)))
+    world.handler.script = lambda _: world.tasks.sleep(7 * SECOND)
+    report = world.window(lasts=MINUTE)
+    assert only(report).outcome is Outcome.WINDOW_ENDED
+    assert world.clock.now() <= world.began + MINUTE + settings.window_margin
+    assert len(world.handler.data()) == 9
+    row = world.table.lease()
+    assert (row.checkpoint, row.lease_owner) == (Checkpoint(numbers[8]), None)
+    assert report.next is Next.PROMPT
+
+
+def test_no_call_begins_in_the_very_moment_of_the_deadline() -> None:
+    world = EngineWorld(replace(NO_WAITING, batch_size=1))
+    world.put("a", "b", "c")
+    world.handler.script = lambda _: world.tasks.sleep(7 * SECOND)
+    assert only(world.window(lasts=14 * SECOND)).outcome is Outcome.WINDOW_ENDED
+    assert world.handler.data() == [b"a", b"b"]
+
+
+def test_the_next_window_goes_on_after_the_last_finished_record() -> None:
+    world = EngineWorld(replace(NO_WAITING, batch_size=1))
+    world.put(*map(str, range(30)))
+    world.handler.script = lambda _: world.tasks.sleep(7 * SECOND)
+    while only(world.window()).outcome is Outcome.WINDOW_ENDED:
+        pass
+    assert world.handler.data() == [str(n).encode() for n in range(30)]
+
+
+def test_catch_up_leaves_at_the_first_empty_page_at_the_tip() -> None:
+    world = EngineWorld(replace(NO_WAITING, linger=MINUTE))
+    world.put("a")
+    report = world.window()
+    assert only(report).outcome is Outcome.CAUGHT_UP
+    assert len(world.stream.polls) == 2
+    assert report.next is Next.DONE
+
+
+def test_catch_up_leaves_a_shard_that_always_has_a_few_records_after_lingering_at_its_tip() -> None:
+    """Otherwise a shard with one record a second would be consumed for ever."""
+    world = EngineWorld(replace(NO_WAITING, linger=2 * SECOND))
+    world.put("first")
+    for tenth in range(600):
+        world.at(tenth * SECOND / 10, lambda tenth=tenth: world.put(f"{tenth}"))  # type: ignore[misc]
+    report = world.window()
+    assert only(report).outcome is Outcome.CAUGHT_UP
+    assert 2 <= world.seconds() <= 3.1
+
+
+def test_catch_up_does_not_leave_while_it_is_behind() -> None:
+    world = EngineWorld(replace(NO_WAITING, poll_limit=1))
+    world.put("a", "b", "c")
+    world.clock.advance(HOUR)
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert world.handler.data() == [b"a", b"b", b"c"]
+
+
+def test_continuous_stays_at_the_tip_and_handles_what_comes() -> None:
+    world = EngineWorld(CONTINUOUS)
+    world.at(30 * SECOND, lambda: world.put("late"))
+    assert only(world.window()).outcome is Outcome.WINDOW_ENDED
+    assert world.handler.data() == [b"late"]
+
+
+def test_who_leaves_does_not_wait_for_the_page_that_is_being_read_ahead() -> None:
+    world = EngineWorld(replace(CONTINUOUS, handler_attempts=1))
+    world.put("a")
+    world.handler.script = raising(ValueError())
+    world.stream.disturb = lambda poll: poll() if len(world.stream.polls) == 1 else PollRefusal.THROTTLED
+    assert only(world.window(lasts=HOUR)).outcome is Outcome.HANDLER_FAILED
+    assert world.seconds() < 10
+
+
+def test_a_deleted_stream_is_an_outcome_that_names_it_and_the_lease_is_given_back() -> None:
+    world = EngineWorld()
+    world.shards.delete()
+    report = only(world.window())
+    assert report.outcome is Outcome.SERVICE_FAILED
+    assert "events" in (report.problem or "")
+    assert world.table.lease().lease_owner is None
+
+
+@pytest.mark.parametrize("error", [StreamKeyUnavailable("key is disabled"), ShardNotFound("no such shard")])
+def test_what_the_stream_refuses_in_mid_window_is_an_outcome_and_what_was_finished_is_checkpointed(
+    error: Exception,
+) -> None:
+    world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=HOUR))
+    (number,) = world.put("a")
+    world.at(10 * SECOND, lambda: setattr(world.stream, "disturb", raising(error)))
+    report = only(world.window())
+    assert report.outcome is Outcome.SERVICE_FAILED
+    assert report.problem == str(error)
+    row = world.table.lease()
+    assert (row.checkpoint, row.lease_owner) == (Checkpoint(number), None)
+
+
+def test_a_stream_that_cannot_be_asked_for_want_of_descriptors_ends_the_process_and_a_refusal_does_not() -> (
+    None
+):
+    """The next process has them again; a refusal would come to it too."""
+    exhausted = StreamUnavailable("could not connect")
+    exhausted.__cause__ = OSError(errno.EMFILE, "Too many open files")
+    for error, ending in ((exhausted, Ending.NO_DESCRIPTORS), (ShardNotFound("no such shard"), None)):
+        world = EngineWorld()
+        worker = world.worker()
+        world.stream.disturb = raising(error)
+        assert only(world.window(worker=worker)).outcome is Outcome.SERVICE_FAILED
+        assert worker.health.ends_now is ending
+
+
+def test_a_lease_table_out_of_reach_for_less_than_failover_time_changes_nothing() -> None:
+    world = EngineWorld(IMMEDIATE)
+    keep_putting(world, 50)
+    works = world.table.disturb
+    world.at(
+        10 * SECOND, lambda: setattr(world.table, "disturb", raising(LeaseTableUnavailable("timed out")))
+    )
+    world.at(35 * SECOND, lambda: setattr(world.table, "disturb", works))
+    assert only(world.window()).outcome is Outcome.WINDOW_ENDED
+    assert world.handler.data() == [str(n).encode() for n in range(50)]
+
+
+def test_a_lease_table_out_of_reach_for_longer_loses_the_lease_and_stops_handling() -> None:
+    world = EngineWorld(IMMEDIATE)
+    keep_putting(world, 59)
+    world.at(
+        10 * SECOND, lambda: setattr(world.table, "disturb", raising(LeaseTableUnavailable("timed out")))
+    )
+    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert 35 < len(world.handler.data()) < 45
+    assert world.handler.calls[-1] == ("lease_lost", SHARD)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([], []),
+        ([0], [[0]]),
+        ([5], [[5]]),
+        ([5, 5], [[5, 5]]),
+        ([5, 5, 1], [[5, 5], [1]]),
+        ([50, 50], [[50], [50]]),
+        ([9, 9, 9, 9], [[9], [9], [9], [9]]),
+        ([4, 4, 4, 4, 4], [[4, 4, 4], [4, 4]]),
+    ],
+)
+def test_slices_keep_all_records_in_order_and_are_about_as_large_as_asked(
+    sizes: list[int], expected: list[list[int]]
+) -> None:
+    world = EngineWorld()
+    records = tuple(StreamRecord(str(n), b"x" * size, "k", world.began) for n, size in enumerate(sizes))
+    runs = list(slices(records, sum(sizes), 10))
+    assert [[len(record.data) for record in run] for run in runs] == expected
+    assert tuple(record for run in runs for record in run) == records
+
+
+TWO_MIB = [("k", None, b"%01024d" % n) for n in range(2_100)]
+
+
+def test_an_aggregate_too_large_for_memory_is_handled_in_parts_and_goes_on_within_it_after_a_failure() -> (
+    None
+):
+    world = EngineWorld(replace(NO_WAITING, batch_size=5_000))
+    number = world.shards.put("k", aggregate(TWO_MIB))
+    calls: list[int] = []
+
+    def fail_once_within_it(batch: Batch) -> None:
+        calls.append(len(batch.records))
+        if len(calls) == 2:
+            batch.checkpoint(batch.records[99])
+            raise ValueError("once")
+
+    world.handler.script = fail_once_within_it
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert world.table.lease().checkpoint == Checkpoint(number, 2_099)
+    assert max(calls) < 1_100
+    assert calls[2] == calls[1] - 100
+    assert sum(calls) - calls[1] + 100 == 2_100
+    rows = [data for _, _, data in TWO_MIB]
+    assert world.handler.data() == rows[: calls[0]] + rows[calls[0] + 100 :]  # of the calls that returned
+
+
+def test_a_large_aggregate_as_it_was_put_is_one_record() -> None:
+    world = EngineWorld(replace(NO_WAITING, deaggregate=False))
+    data = aggregate(TWO_MIB)
+    numbers = [world.shards.put("k", data) for _ in range(2)]
+    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert world.handler.data() == [data, data]
+    assert world.table.lease().checkpoint == Checkpoint(numbers[1], 2_099)
+
+
+def test_a_report_counts_what_came_in_all_pages() -> None:
+    world = EngineWorld(replace(NO_WAITING, poll_limit=1))
+    world.put("a", "bc", "d")
+    world.clock.advance(MINUTE)
+    report = only(world.window())
+    assert (report.stream_records, report.user_records, report.bytes) == (3, 3, 4)
+
+
+def test_a_hash_key_range_comes_from_the_row() -> None:
+    world = EngineWorld(shards=2)
+    assert world.table.lease().hash_key_range == HashKeyRange(0, 2**127 - 1)

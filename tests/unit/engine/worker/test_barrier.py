@@ -1,0 +1,175 @@
+"""A window of kept leases whose end finds one of them in a long call: the others go on until it has ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from sublet.decisions.window import Next, Outcome, WindowReport
+from sublet.engine.worker.barrier import LONGEST_WAIT, WindowBarrier
+from sublet.handler import Batch
+from sublet.memory import FakeClock
+from sublet.ports import Task
+from sublet.settings import Mode
+from sublet.testing.turn_taking import TurnTaking
+
+from tests.doubles.engine_world import MINUTE, NO_WAITING, SECOND, SHARD, EngineWorld
+
+OTHER = "shardId-000000000001"
+KEEPS = replace(NO_WAITING, mode=Mode.CONTINUOUS, handler_concurrency=2)
+
+
+class World:
+    """Two shards and windows of a minute; a call with "slow" takes ten."""
+
+    def __init__(self) -> None:
+        self.engine = EngineWorld(KEEPS, shards=2)
+        self.began = self.engine.clock.steady()
+        self.handled: list[tuple[str, timedelta]] = []
+        self.engine.handler.script = self.handle
+        self.worker = self.engine.worker()
+        self.stop = self.engine.tasks.signal()
+        self.engine.put("slow", shard=0, of=2)
+        self.put_later(3 * MINUTE)
+
+    def handle(self, batch: Batch) -> None:
+        for record in batch.records:
+            if record.data == b"slow":
+                self.engine.tasks.sleep(10 * MINUTE)
+            self.handled.append((record.data.decode(), self.now))
+
+    @property
+    def now(self) -> timedelta:
+        return self.engine.clock.steady() - self.began
+
+    def put_later(self, at: timedelta, data: str = "other") -> None:
+        self.engine.at(at, lambda: self.engine.put(data, shard=1, of=2))
+
+    def window(self, **options: Any) -> WindowReport:
+        return self.engine.window(worker=self.worker, stop=self.stop, **options)
+
+    def owner_at(self, at: timedelta, lease_key: str) -> list[str | None]:
+        seen: list[str | None] = []
+        self.engine.at(at, lambda: seen.append(self.engine.table.lease(lease_key).lease_owner))
+        return seen
+
+
+def test_the_others_go_on_until_a_long_call_has_ended_and_all_are_kept() -> None:
+    world = World()
+    report = world.window()
+    assert [data for data, _ in world.handled] == ["other", "slow"]
+    assert world.handled[0][1] < 3 * MINUTE + 10 * SECOND
+    assert report.next is Next.AGAIN
+    assert sorted(claim.lease_key for claim in report.item.claims) == [SHARD, OTHER]
+    assert 10 * MINUTE <= world.now < 10 * MINUTE + 10 * SECOND
+    assert world.engine.table.lease(OTHER).checkpoint.is_sequence_number
+    assert {lease.outcome for lease in report.leases} == {Outcome.WINDOW_ENDED}
+
+
+def test_one_that_goes_on_and_is_slow_itself_keeps_nobody_either() -> None:
+    world = World()
+    world.put_later(9 * MINUTE, "slow")
+    world.engine.at(12 * MINUTE, lambda: world.engine.put("first", shard=0, of=2))
+    world.window()
+    assert [data for data, _ in world.handled] == ["other", "slow", "first", "slow"]
+    assert world.handled[2][1] < 12 * MINUTE + 10 * SECOND
+
+
+def test_one_that_goes_on_is_given_to_who_asks_for_it() -> None:
+    world = World()
+    world.engine.at(4 * MINUTE, lambda: world.worker.give([OTHER]))
+    owner = world.owner_at(4 * MINUTE + 10 * SECOND, OTHER)
+    report = world.window()
+    assert owner == [None]
+    assert [claim.lease_key for claim in report.item.claims] == [SHARD]
+
+
+@pytest.mark.parametrize("wait", [timedelta(0), SECOND])
+def test_one_that_waits_is_given_to_who_asks_for_it(wait: timedelta) -> None:
+    world = World()
+    world.engine.at(MINUTE + wait, lambda: world.worker.give([OTHER]))
+    owner = world.owner_at(MINUTE + 10 * SECOND, OTHER)
+    world.window()
+    assert owner == [None]
+
+
+def test_it_goes_on_from_where_its_row_has_been_moved() -> None:
+    world = World()
+
+    def move_back() -> None:
+        row: dict[str, Any] = {**(world.engine.table.real.row(OTHER) or {})}
+        world.engine.table.real.put_row({**row, "checkpoint": {"S": "TRIM_HORIZON"}})
+
+    world.engine.at(5 * MINUTE, move_back)
+    report = world.window()
+    assert [data for data, _ in world.handled] == ["other", "other", "slow"]
+    assert world.now < 10 * MINUTE + 10 * SECOND
+    assert len(report.item.claims) == 2
+
+
+def test_when_the_process_is_to_end_all_end() -> None:
+    world = World()
+    world.engine.at(4 * MINUTE, world.stop.set)
+    owner = world.owner_at(4 * MINUTE + 10 * SECOND, OTHER)
+    assert world.window().next is not Next.AGAIN
+    assert owner == [None]
+
+
+def test_where_the_runtime_ends_the_process_nobody_goes_on() -> None:
+    world = World()
+    world.window(margin=11 * MINUTE)
+    assert [data for data, _ in world.handled] == ["slow"]
+
+
+class Meeting:
+    """Who comes to a rendezvous, each in a task of its own."""
+
+    def __init__(self, *names: str) -> None:
+        self.clock = FakeClock()
+        self.tasks = TurnTaking(self.clock)
+        self.rendezvous = WindowBarrier(self.tasks)
+        for name in names:
+            self.rendezvous.join(name)
+
+    def comes(self, name: str) -> Task[tuple[bool, datetime]]:
+        return self.tasks.spawn(lambda: (self.rendezvous.wait(name), self.clock.steady()))
+
+
+def test_it_is_over_when_all_are_here_or_have_left() -> None:
+    meeting = Meeting("a", "b", "c")
+    began = meeting.clock.steady()
+    first, second = meeting.comes("a"), meeting.comes("b")
+    meeting.tasks.sleep(SECOND)
+    meeting.rendezvous.leave("c")
+    assert first.result() == second.result() == (True, began + SECOND)
+    assert len(meeting.rendezvous) == 2
+
+
+def test_nobody_waits_for_long() -> None:
+    meeting = Meeting("a", "b")
+    began = meeting.clock.steady()
+    assert meeting.comes("a").result() == (False, began + LONGEST_WAIT)
+
+
+def test_who_has_gone_on_is_told_when_nobody_else_is_missing() -> None:
+    meeting = Meeting("a", "b")
+    meeting.comes("a").result()
+    come = meeting.tasks.signal()
+    meeting.rendezvous.go_on("a", come)
+    assert not come.is_set()
+    late = meeting.comes("b")
+    meeting.tasks.sleep(SECOND)
+    assert come.is_set()
+    assert meeting.comes("a").result()[0]
+    assert late.result()[0]
+
+
+def test_who_goes_on_as_the_last_missing_one_leaves_is_told_at_once() -> None:
+    meeting = Meeting("a", "b")
+    meeting.comes("a").result()
+    meeting.rendezvous.leave("b")
+    come = meeting.tasks.signal()
+    meeting.rendezvous.go_on("a", come)
+    assert come.is_set()
