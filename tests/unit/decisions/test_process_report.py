@@ -25,11 +25,11 @@ def verdict(state: ProcessState, settings: Settings = SETTINGS) -> tuple[bool, b
 
 
 def test_one_that_looks_is_live_and_ready() -> None:
-    assert verdict(WELL) == (True, True, "it looks at the leases")
+    assert verdict(WELL) == (True, True, "it scans the leases")
 
 
 def test_before_its_first_look_it_is_live_and_not_ready() -> None:
-    assert verdict(WELL._replace(looked_at=None)) == (True, False, "it has not looked at the leases yet")
+    assert verdict(WELL._replace(looked_at=None)) == (True, False, "it has not scanned the leases yet")
 
 
 def test_an_outage_of_aws_makes_nobody_replace_it() -> None:
@@ -40,7 +40,7 @@ def test_an_outage_of_aws_makes_nobody_replace_it() -> None:
 def test_one_whose_look_does_not_come_back_is_to_be_replaced() -> None:
     assert verdict(WELL._replace(tried_at=NOW - 5 * MINUTE))[:2] == (True, True)
     hangs = WELL._replace(tried_at=NOW - 5 * MINUTE - SECOND)
-    assert verdict(hangs) == (False, False, "its look at the leases does not come back")
+    assert verdict(hangs) == (False, False, "its scan of the leases hangs")
 
 
 def test_but_where_ticks_are_rare_it_has_three_of_them() -> None:

@@ -20,7 +20,7 @@ from sublet.system.threads import ThreadTasks
 
 PATIENCE = 30
 STALLED = ShardState("shardId-7", timedelta(minutes=6), "handle", timedelta(minutes=6, seconds=1.5), 1_000)
-REPORT = ProcessReport(True, False, "it has not looked at the leases yet", 3, (STALLED,))
+REPORT = ProcessReport(True, False, "it has not scanned the leases yet", 3, (STALLED,))
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_each_page_answers_for_itself_and_both_say_why_and_which_shard_stalls(ad
     said = {
         "live": True,
         "ready": False,
-        "because": "it has not looked at the leases yet",
+        "because": "it has not scanned the leases yet",
         "shards": 3,
         "stalls": [
             {

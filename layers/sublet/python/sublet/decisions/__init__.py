@@ -1,1 +1,1 @@
-"""What to do next: a snapshot, the time, chance and the settings in; a plan that says why out. Pure."""
+"""Pure decisions: from a snapshot, the time, chance and the settings to a plan that states its reasons."""

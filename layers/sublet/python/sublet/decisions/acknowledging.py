@@ -1,8 +1,9 @@
-"""What has become of one shard's records that were handed out: under way, done, or to come again.
+"""Tracks the deliveries of one shard's records: out, done, or due for redelivery.
 
-Records are numbered from 0 on in their order. A delivery is a number and which time it was handed out: when a record is to come
-again, the delivery that was out is void, and what is said of it afterwards counts for nothing. Order holds within a key: a record
-that comes again brings with it what was out, or would be next, of its key.
+Records are numbered from 0 in order. A delivery is a record's number and how many times it has been delivered.
+Scheduling a redelivery voids the outstanding delivery, and later acks or naks of the void delivery are ignored. Order
+holds within a key: redelivering a record also redelivers the later records of its key, and holds back the ones that
+have not been out yet.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from msgspec import Struct
 
 
 class Out(Struct, frozen=True, gc=False):
-    """A delivery under way.
+    """An outstanding delivery.
 
-    times    how often the record has been handed out
-    attempt  1, and one more each time that it was put back or forgotten itself; with an earlier one of its key does not count
-    until    it comes again if nothing has been said of it by then
+    times    how often the record has been delivered
+    attempt  1, plus one each time this record itself was nak'd or timed out; redeliveries caused by an earlier record
+             of its key do not count
+    until    when it is redelivered unless it is acked, nak'd or extended first
     """
 
     key: str
@@ -32,7 +34,7 @@ class Out(Struct, frozen=True, gc=False):
 
 
 class Tried(NamedTuple):
-    """What is known of a record that has been out: how often, and what its next attempt is."""
+    """A record's delivery history: deliveries so far, and the number of its next attempt."""
 
     times: int
     attempt: int
@@ -43,37 +45,37 @@ NEVER = Tried(0, 1)
 
 @dataclass(slots=True)
 class Waiting:
-    """Records of one key that come again, in order. `until`: not before this moment; None: at once."""
+    """Records of one key that wait for redelivery, in order. `until`: not before this moment; None: at once."""
 
     numbers: deque[int]
     until: datetime | None
 
 
 class Acknowledging:
-    """It changes in place, unlike other values: any number of records may be out, and each ack of a frozen value would copy them
-    all. What a change costs does not depend on how many are out, but for those of the same key.
+    """Mutable, unlike other decisions: any number of records may be out, and a frozen value would have to copy them all
+    on each ack. The cost of a change depends only on the number of outstanding records of the same key.
 
-    finished  the first so many are done, and the one after them is not
-    out       by number, the one whose time is over first before all others
+    finished  the length of the finished prefix
+    out       outstanding deliveries by number, the earliest deadline first
     """
 
     def __init__(self) -> None:
         self.finished = 0
         self.out: dict[int, Out] = {}
         self._beyond: set[int] = set()
-        """Done, after one that is not."""
+        """Done, beyond the finished prefix."""
         self._out_of: dict[str, set[int]] = {}
         self._waiting: dict[str, Waiting] = {}
-        """Not empty. A key that is here has none out that is later than the first of these."""
+        """Never an empty queue. A key in here has no outstanding record later than the first in its queue."""
         self._due: list[tuple[datetime, str]] = []
-        """A heap of what waits until a moment, and of what did."""
+        """A heap of delayed redeliveries; may hold stale entries."""
         self._ready: list[tuple[int, str]] = []
-        """A heap of what comes again at once, and of what did."""
+        """A heap of redeliveries due now; may hold stale entries."""
         self._tried: dict[int, Tried] = {}
-        """Of those that wait, and perhaps of some that are out again."""
+        """For records that wait, and perhaps some that are out again."""
 
     def is_out(self, number: int, times: int) -> bool:
-        """Whether this delivery is under way. If not, it is done already, or void."""
+        """Whether this delivery is outstanding. If not, it is done or void."""
         known = self.out.get(number)
         return known is not None and known.times == times
 
@@ -82,11 +84,11 @@ class Acknowledging:
 
     @property
     def is_in_order(self) -> bool:
-        """Nothing is to come again, now or later, but what may yet be forgotten."""
+        """No redelivery is scheduled. A timeout may still cause one."""
         return not self._waiting
 
     def next_at(self) -> datetime | None:
-        """When the next record is to come again, if nobody says anything until then."""
+        """When the next redelivery is due, if there is no ack or nak before then."""
         while self._due and not self._is_due_then(*self._due[0]):
             heappop(self._due)
         first = next(iter(self.out.values()), None)
@@ -94,7 +96,7 @@ class Acknowledging:
         return min([*moments, self._due[0][0]] if self._due else moments, default=None)
 
     def next_again(self) -> int | None:
-        """The lowest that is to be handed out again at once."""
+        """The lowest record number that is due for redelivery now."""
         while self._ready:
             number, key = self._ready[0]
             waiting = self._waiting.get(key)
@@ -104,19 +106,20 @@ class Acknowledging:
         return None
 
     def waits(self, key: str) -> bool:
-        """Whether records of this key wait, so that a new one has to wait behind them."""
+        """Whether records of this key wait for redelivery, so that a new one has to queue behind them."""
         return key in self._waiting
 
     def wait(self, number: int, key: str) -> None:
-        """It is the next of a key that waits."""
+        """Queue this record behind the waiting records of its key."""
         waiting = self._waiting[key]
         waiting.numbers.append(number)
         if waiting.until is None:
             heappush(self._ready, (number, key))
 
     def hand_out(self, number: int, key: str, until: datetime) -> Out:
-        """The next record of a key: one that waits no longer, or of a key of which none waits. `until` is not before that of any
-        that is out."""
+        """Deliver the next record of a key: the first in its queue, or a new one if none waits. `until` must not be
+        earlier than that of any outstanding delivery.
+        """
         if (waiting := self._waiting.get(key)) is not None:
             waiting.numbers.popleft()
             if not waiting.numbers:
@@ -128,15 +131,16 @@ class Acknowledging:
         return handed
 
     def hand_out_row(self, start: int, done: int, keys: Sequence[str], until: datetime) -> None:
-        """Records that have never been out, one after the other, while no key waits: those up to `done` are done already, and
-        of the rest these are the keys."""
+        """Deliver consecutive records that have never been out, while no key waits. Those up to `done` are done
+        already; `keys` are the keys of the rest.
+        """
         self._finish(start, done)
         for number, key in enumerate(keys, done):
             self.out[number] = Out(key, 1, 1, until)
             self._out_of.setdefault(key, set()).add(number)
 
     def ack(self, number: int, times: int) -> bool:
-        """This record alone is done. False: that delivery is not under way any more, and nothing changes."""
+        """Finish this record alone. False if the delivery is no longer outstanding; then nothing changes."""
         known = self.out.get(number)
         if known is None or known.times != times:
             return False
@@ -147,15 +151,16 @@ class Acknowledging:
         return True
 
     def nak(self, number: int, times: int, again_at: datetime) -> bool:
-        """It comes again, not before the moment, nor that of another of its key that waits; what is out of its key and later is
-        void, and comes again after it.
+        """Redeliver the record, not before `again_at` and not before the delay of its key's queue ends. Later
+        outstanding records of its key are voided and redelivered after it. False if the delivery is no longer
+        outstanding.
         """
         if not self.is_out(number, times):
             return False
         key = self.out[number].key
         void = sorted(one for one in self._out_of[key] if one >= number)
         waiting = self._waiting.setdefault(key, Waiting(deque(), None))
-        for one in reversed(void):  # all of them before those that wait
+        for one in reversed(void):  # all of them go before those that wait
             out = self.out[one]
             self._tried[one] = Tried(out.times, out.attempt + (one == number))
             waiting.numbers.appendleft(one)
@@ -165,19 +170,23 @@ class Acknowledging:
         return True
 
     def in_progress(self, number: int, times: int, until: datetime) -> bool:
-        """It takes longer; `until` is not before that of any that is out."""
+        """Extend the deadline. `until` must not be earlier than that of any outstanding delivery."""
         if not self.is_out(number, times):
             return False
         known = self.out[number]
-        self._tried[number] = Tried(times, known.attempt)  # before it is nowhere for a moment: see mend
+        self._tried[number] = Tried(
+            times, known.attempt
+        )  # so that an interruption here leaves a trace: see mend
         del self.out[number]
         self.out[number] = Out(known.key, times, known.attempt, until)
         return True
 
     def look(self, now: datetime) -> list[int]:
-        """Have what is due come again. The numbers of those of which nothing was said in time, which do so at once."""
+        """Make due records ready for redelivery. Returns the numbers of those that timed out, which are redelivered at
+        once.
+        """
         forgotten = self._overdue(now)
-        for number in forgotten:  # of a key the first brings the others
+        for number in forgotten:  # redelivering the first of a key redelivers the rest
             if (out := self.out.get(number)) is not None:
                 self.nak(number, out.times, now)
         while self._due and self._due[0][0] <= now:
@@ -189,7 +198,9 @@ class Acknowledging:
         return forgotten
 
     def mend(self, upcoming: int, key_of: Callable[[int], str]) -> None:
-        """After a change that an exception has cut in two. What is before `upcoming`, and neither done nor out, comes again."""
+        """Repair the state after an exception interrupted a change: redeliver what is before `upcoming` and neither
+        done nor out.
+        """
         self._finish(self.finished, self.finished)
         self.out = {number: out for number, out in self.out.items() if not self.is_done(number)}
         known = {key: waiting.until for key, waiting in self._waiting.items()}
@@ -228,7 +239,6 @@ class Acknowledging:
         return waiting is not None and waiting.until == until
 
     def _leave(self, number: int, key: str) -> None:
-        """It is out no more."""
         del self.out[number]
         of_key = self._out_of[key]
         of_key.discard(number)
@@ -236,7 +246,7 @@ class Acknowledging:
             del self._out_of[key]
 
     def _finish(self, start: int, end: int) -> None:
-        """Those from `start` up to `end` are done."""
+        """Records from `start` up to, not including, `end` are done."""
         if start == self.finished and not self._beyond:  # in order, as nearly always
             self.finished = end
             return

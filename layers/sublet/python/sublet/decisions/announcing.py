@@ -1,10 +1,11 @@
-"""Joins and drains, announced: who hears of one looks each second for a while, instead of at its next tick.
+"""Announced joins and drains: a process that reads one polls the lease table each second for a while, not just at its
+next tick.
 
-A process looks a few times a minute, so that a lease which is given back waits for the next look of somebody else, and one that
-is to change hands has to be taken from its owner. Both are known beforehand to the process that causes them. It says so beside
-the sightings, where every tick reads anyway: while nothing is announced, nothing more is read. What is announced promises
-nothing and permits nothing: every write has its own condition as ever. So one that is missing costs the wait that there was
-without it, one that is stale costs looks, and each lapses by itself.
+A process scans the leases a few times a minute. So a released lease waits for the next scan of another process, and a
+lease that should move has to be stolen. The process that causes either knows beforehand, and announces it beside the
+sightings, which every tick reads anyway: without announcements there are no extra reads. An announcement promises and
+permits nothing, since every write keeps its own condition. A missing one costs the usual wait, a stale one costs scans,
+and each lapses by itself.
 """
 
 from __future__ import annotations
@@ -25,25 +26,29 @@ from sublet.settings import Settings
 
 LOOK_EVERY = timedelta(seconds=1)
 LOOKS_IN_A_TICK = 40
-"""At most: so many instead of one while something is announced, however long failover_time is."""
+"""The most scans within one tick interval while something is announced, however long failover_time is."""
 STANDS_FOR_TICKS = 3
-"""One until everybody has heard of it, and two in which to act on it: the next of a rolling deployment comes within those."""
+"""One tick until every process has read it, and two to act on it: a rolling deployment announces its next step within
+those.
+"""
 ROWS_A_SECOND = 20_000
-"""That all processes together scan at most while they look more often: some 1,000 of DynamoDB's read units."""
+"""The most rows that all processes together scan while they scan more often: about 1,000 DynamoDB read units a second."""
 LEAVES_WITHIN = timedelta(seconds=8)
-"""How long one that leaves waits to be heard at most: `docker stop` kills after ten seconds."""
+"""How long a leaving process waits at most until others have read its announcement: `docker stop` kills after ten
+seconds.
+"""
 ASKED_FOR = timedelta(seconds=5)
-"""How long an owner that looks each second is given to leave what it is asked for; then it is stolen."""
+"""How long an owner that scans each second has to release a requested lease before it is stolen."""
 
 
 JOINS_AGAIN_AFTER, JOINS_AGAIN_MAX = timedelta(seconds=1), timedelta(seconds=5)
-"""Doubled from the first to the second: Kinesis answers a whole account's questions about its streams twenty times a second."""
+"""Doubles from the first to the second: a whole account may describe its streams twenty times a second."""
 
 
 class What(StrEnum):
     JOINS = "joins"
     ASKS = "asks"
-    """It is to have leases of others, by their shares."""
+    """The process is about to take leases from others, for a fair share."""
     LEAVES = "leaves"
 
 
@@ -62,21 +67,24 @@ class NextLook(NamedTuple):
 
 
 def tick_interval(settings: Settings) -> timedelta:
-    """Between two looks of a process: an owner's death is seen by failover_time plus one of these, since the first look to find
-    an owner silent has another one follow as soon as that owner counts as lost (`next_look`)."""
+    """The time between two scans of a process. An owner's death is noticed after failover_time plus one interval at
+    most: the scan that first finds an owner silent schedules the next for when that owner counts as lost (`next_look`).
+    """
     return settings.failover_time * 2 / 3
 
 
 def standing(
     announced: Mapping[str, Announcement], now: datetime, settings: Settings
 ) -> Mapping[str, Announcement]:
-    """Those that have not lapsed. One by a clock that is far ahead has."""
+    """Announcements that have not lapsed. One from a clock that is far ahead counts as lapsed."""
     within = STANDS_FOR_TICKS * tick_interval(settings)
     return {who: said for who, said in announced.items() if is_recent(said.at, now, within)}
 
 
 def joining(announced: Mapping[str, Announcement], now: datetime) -> frozenset[str]:
-    """Who counts as a worker before it holds anything: for as long as it takes to come by its first leases, if it ever does."""
+    """Worker ids that count as workers before they hold a lease: for as long as it takes to acquire the first ones, if
+    they ever do.
+    """
     return frozenset(
         who
         for who, said in announced.items()
@@ -85,7 +93,7 @@ def joining(announced: Mapping[str, Announcement], now: datetime) -> frozenset[s
 
 
 def long_lapsed(announced: Mapping[str, Announcement], now: datetime, settings: Settings) -> frozenset[str]:
-    """What nobody needs any more: `is_heard` goes by what has lapsed, too."""
+    """Announcements to delete. They are kept for a while after they lapse, because `is_heard` uses lapsed ones too."""
     within = 10 * STANDS_FOR_TICKS * tick_interval(settings)
     return frozenset(who for who, said in announced.items() if not is_recent(said.at, now, within))
 
@@ -98,7 +106,7 @@ def next_look(
     settings: Settings,
     expiry: datetime | None = None,
 ) -> NextLook:
-    """`leases` and `workers`: how many there are, since each look of each worker scans all leases. `expiry`: `next_expiry`."""
+    """`leases` and `workers` are counts: each scan of each worker reads all leases. `expiry`: `next_expiry`."""
     interval = tick_interval(settings)
     paced = max(LOOK_EVERY, interval / LOOKS_IN_A_TICK, timedelta(seconds=leases * workers / ROWS_A_SECOND))
     heard = standing(announced, now, settings)
@@ -106,13 +114,13 @@ def next_look(
         newest = max(heard, key=lambda who: heard[who].at)
         return NextLook(min(interval, paced), f"{newest} {heard[newest].what}")
     if expiry is not None and (after := max(paced, expiry - now)) < interval:
-        return NextLook(after, "an owner that is silent counts as lost then")
+        return NextLook(after, "a silent owner counts as lost then")
     return NextLook(interval, "nothing is announced")
 
 
 def is_heard(announced: Mapping[str, Announcement], now: datetime, settings: Settings) -> bool:
-    """Whether everybody who is alive looks often by now, and for a while to come: since a tick ago something was announced, and
-    before that lapsed, perhaps, something else.
+    """Whether every live process scans often by now, and will for a while: an announcement is at least a tick old, and
+    each later one came before the previous one lapsed.
     """
     interval = tick_interval(settings)
     heard: tuple[datetime, datetime] | None = None
@@ -123,7 +131,7 @@ def is_heard(announced: Mapping[str, Announcement], now: datetime, settings: Set
 
 
 class Asking(NamedTuple):
-    """`choices`: what is to be acted on now; `announces`: whether it is to be said first that some of them are to be stolen."""
+    """`choices`: act on these now. `announces`: whether to announce first that some of them will be stolen."""
 
     choices: tuple[Choice, ...]
     announces: bool
@@ -132,9 +140,9 @@ class Asking(NamedTuple):
 def ask_first(
     choices: Sequence[Choice], announced: Mapping[str, Announcement], now: datetime, settings: Settings
 ) -> Asking:
-    """Nothing is stolen before everybody has heard that something will be: an owner that looks often leaves what it is asked for
-    with everything checkpointed, while a thief would repeat what its victim is handling. One that leaves is not stolen from:
-    it gives all back.
+    """Nothing is stolen before every process has read the announcement: an owner that scans often releases a requested
+    lease with everything checkpointed, while after a steal the thief repeats what its victim was handling. A leaving
+    process is not stolen from, since it releases all its leases.
     """
     if is_heard(announced, now, settings):
         heard = standing(announced, now, settings)
@@ -148,27 +156,29 @@ def ask_first(
 def heard_within(
     announced: Mapping[str, Announcement], now: datetime, is_alone: bool, settings: Settings
 ) -> timedelta:
-    """How long one that leaves goes on with its leases, so that others look often by the time that it gives them back."""
+    """How long a leaving process keeps its leases, so that others scan often by the time it releases them."""
     if is_alone or is_heard(announced, now, settings):
         return timedelta(0)
     return min(tick_interval(settings) + LOOK_EVERY, LEAVES_WITHIN)
 
 
 def asked_for(settings: Settings) -> timedelta:
-    """How long what is asked for is waited for. A steal is made for what was seen, and holds for a failover_time."""
+    """How long to wait for a requested lease. A steal is decided for the row as it was read, and is valid for a
+    failover_time.
+    """
     return min(ASKED_FOR, settings.failover_time / 2)
 
 
 def joins_again_after(failures: int) -> timedelta:
-    """What a program waits that could not join so often in a row, since AWS could not be reached."""
+    """The pause before the next attempt to join, after this many failures in a row to reach AWS."""
     return min(JOINS_AGAIN_AFTER * (1 << min(failures - 1, 30)), JOINS_AGAIN_MAX)
 
 
 class AmongOthers(Struct, frozen=True):
-    """What a process' look at the leases says of what it has to do with others.
+    """How a process stands to the others, by one scan of the leases.
 
-    gives      lease keys of its own that another is on its way to steal
-    is_alone   nobody else holds a lease, or has announced anything
+    gives     lease keys of its own that another worker is on its way to steal
+    is_alone  no other process holds a lease or has announced anything
     """
 
     gives: frozenset[str]

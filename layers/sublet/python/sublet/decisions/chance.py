@@ -1,4 +1,4 @@
-"""Chance as an argument: the part of `random.Random` that decisions use. Give a seeded one, and every plan can be repeated."""
+"""Chance as an argument: the part of `random.Random` that decisions use. With a seeded one every plan can be repeated."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Which leases to send workers for: KCL 2.x's lease taker (`fair_share`), or greedily whatever is free.
+"""Which leases to send workers for: by the rule of KCL 2.x's lease taker (`fair_share`), or greedily whatever is free.
 
-Both take what is free or expired, whatever is uneven, and steal only when there is nothing of the kind: from the busiest worker,
-or so that what `balance` names becomes even. Where a KCL 3.x leader shares the leases out (`fleet`), what it has given to us is
-taken whatever the share, and nothing is stolen.
-All sums are per worker id: our own are dealt with in turn, each seeing what the ones before it chose.
+Both take free and expired leases, however uneven that is, and steal only if there are none: from the busiest worker, or
+so that what `balance` names becomes even. Under a KCL 3.x leader (`fleet`), leases assigned to us are taken whatever
+the share, and nothing is stolen.
+
+All sums are per worker id. Our own worker ids choose in turn, each seeing what the ones before it chose.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from sublet.settings import Settings
 
 
 class ClaimReason(StrEnum):
-    """Why a lease is acquired. STEAL alone takes it from an owner that is alive."""
+    """Why a lease is acquired. Only STEAL takes it from a live owner."""
 
     ASSIGNED = "assigned"
-    """A KCL 3.x leader has named our worker id."""
+    """A KCL 3.x leader has assigned it to our worker id."""
     FREE = "free"
     EXPIRED = "expired"
     CHILD = "child"
@@ -48,11 +49,11 @@ class Choice(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True):
-    """By which figures leases are chosen: how the fleet stands before.
+    """The figures behind a choice: the fleet's state before it.
 
-    leases     in play: of somebody alive, or to be taken
-    available  of those: to be taken, without stealing
-    workers    that are alive, our own worker ids included
+    leases     in play: held by live owners, or available
+    available  the leases of those that may be taken without stealing
+    workers    live ones, our own worker ids included
     target     KCL's fair share: the most leases that a worker id should hold
     held       by our own worker ids
     """
@@ -71,14 +72,14 @@ class Chosen(Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Market:
-    """The working copy: the leases in play, which are neither ended, nor free and held back by a parent.
+    """The working copy: the leases in play, which are neither ended, nor free but waiting for a parent.
 
-    assigned     what a leader has given to us
-    available    what may be taken, children of what has just ended first, otherwise in an order by chance
-    urgent       lease keys of those that go before the fair share
-    stealable    by live owner outside our own worker ids: what may be stolen from it
-    held         how many live leases each worker id has, our own included; rises and falls as leases are chosen
-    live         those leases, by worker id
+    assigned   assigned to us by a leader
+    available  may be taken; children of shards that have just ended come first, the rest in random order
+    urgent     lease keys that are taken before the fair share is applied
+    stealable  by live owner outside our own worker ids: the leases that may be stolen from it
+    held       the number of live leases of each worker id, our own included; changes as leases are chosen
+    live       those leases, by worker id
     """
 
     assigned: tuple[Choice, ...]
@@ -103,12 +104,12 @@ def choose_leases(
 ) -> Chosen:
     """Choose leases for each of our own `worker_count`; a lease is chosen at most once.
 
-    A lease may be chosen once every parent has ended or has no lease (KCL's BlockOnParentShardTask); one
-    whose row is unreadable (`malformed`) has not ended. `recently_ended` are shard ids: their children go
-    first, before anybody else has noticed them. `under_way`: by lease key the worker id that an earlier tick has sent
-    for it, which counts as holding it from then on. `fleet`: whether a leader shares the leases out; its members count
-    as workers before they hold anything, unless they are losing all they have. With the same arguments and a `chance`
-    of the same seed, the choice is the same.
+    A lease may be chosen once every parent has ended or has no lease (KCL's BlockOnParentShardTask). A lease whose row
+    is unreadable (`malformed`) has not ended. `recently_ended` are shard ids: their children go first, before other
+    workers have noticed them. `under_way`: lease key to the worker id that an earlier tick has sent for it, which
+    counts as its holder. `fleet`: whether a leader assigns the leases; its members count as workers before they hold
+    anything, unless all their leases are expiring. The choice is the same for the same arguments and a `chance` of the
+    same seed.
     """
     market = _look(
         leases, sightings, now, chance, settings, worker_ids, recently_ended, malformed, under_way, fleet
@@ -192,11 +193,12 @@ def _look(
 def _is_urgent(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, settings: Settings, fleet: Fleet
 ) -> bool:
-    """Whether it goes before the fair share, and whatever that is. KCL 2.x: what is very old, and so what nobody has ever held;
-    but that is shared with who is just joining.
+    """Whether the lease is taken before the fair share is applied. KCL 2.x: if it is very old, which includes a lease
+    that was never held; but never-held leases are shared with workers that are joining.
 
-    Where a leader shares the leases out, whatever was held and is lost: nobody else takes it before the leader's next round, and
-    the leader may be what was lost. It evens out what that leaves uneven. What nobody has ever held is the leader's to give.
+    Under a leader: any lease that was held and is lost, because other workers do not take it before the leader's next
+    round, and the lost worker may be the leader. The leader evens out the result. Never-held leases are the leader's to
+    assign.
     """
     if lease.lease_key not in sightings and (fleet.is_led or fleet.joining):
         return False
@@ -210,7 +212,7 @@ def _has_rested(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, 
 
 
 def _patience(lease: Lease, sightings: Mapping[str, Sighting], settings: Settings) -> timedelta:
-    """How long an owner may not write before it counts as lost. One that a leader has only named has yet to find out."""
+    """How long an owner may be silent before it counts as lost. An owner that a leader has only just named gets longer."""
     sighting = sightings.get(lease.lease_key)
     is_starting = sighting is not None and sighting.is_unheard
     return settings.failover_time * (NOT_HEARD_OF_FOR if is_starting else 1)
@@ -223,12 +225,13 @@ def _why(lease: Lease, recently_ended: frozenset[str]) -> ClaimReason:
 
 
 def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tuple[Choice, ...]:
-    """What is urgent is shared out among our own worker ids whatever the fair share, then the rest within it.
+    """Share urgent leases among our own worker ids whatever the fair share, then the rest within it.
 
-    Evenly, since our own never steal from each other: four leases for three are 2, 1, 1, where each KCL worker
-    would take its fair share of 2 and leave the third with none.
-    KCL stops after the very old ones and takes the rest 20 s later. A tick may be minutes away, so we go on:
-    it is what two of KCL's passes would take. Greedy: everything is urgent.
+    They are shared evenly, since our own worker ids never steal from each other: four leases for three of them are 2,
+    1, 1, where each KCL worker would take its fair share of 2 and leave the third with none.
+
+    KCL stops after the very old ones and takes the rest 20 s later. A tick may be minutes away, so we take now what two
+    of KCL's passes would take. Without `fair_share` everything is urgent.
     """
     target = _target(market, settings)
     urgent: deque[tuple[Lease, ClaimReason]] = deque()
@@ -251,15 +254,15 @@ def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tup
 
 
 def _even_share(market: _Market, worker_ids: Sequence[str], available: int) -> int:
-    """How many leases the first of these worker ids ends up with, if they share evenly what is available."""
+    """How many leases the first of these worker ids ends up with if they share the available ones evenly."""
     return _ceil_divide(sum(market.held[worker_id] for worker_id in worker_ids) + available, len(worker_ids))
 
 
 def _target(market: _Market, settings: Settings) -> int:
     """KCL's fair share: the most leases that a worker id should hold.
 
-    KCL counts ended leases too, because its workers take those again to clean them up. Ours do not: only
-    leases in play count.
+    KCL counts ended leases too, because its workers take them again to clean them up. Ours do not, so only leases in
+    play count.
     """
     return fair_share(market.held.total() + len(market.available), len(market.held), settings)
 

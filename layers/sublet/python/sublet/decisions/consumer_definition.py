@@ -1,6 +1,7 @@
-"""What all programs of one consumer must go by, kept beside its leases: so that one with other options is told.
+"""The options that all programs of one consumer must share, stored beside its leases, so that a conflicting program is
+refused.
 
-A definition holds every option as text, by name, also those that nobody gave: a later version's defaults may be others.
+A definition holds every option as text, by name, including defaults, because a later version may have other defaults.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from sublet.settings.text import parse_setting, setting_text
 from sublet.settings.value import DEFINITIONS
 
 ACK_WAIT = timedelta(minutes=5)
-"""KCL has none."""
+"""KCL has no equivalent."""
 
 MAX_ACK_PENDING = 1_000
 MAX_ACK_PENDING_MOST = 1_000_000_000
-"""No bound at all; and a number that can be read where it was written."""
+"""In effect no bound, and still readable in an error message."""
 
 Options = Mapping[str, str]
-"""By name, as text; empty for none."""
+"""By name, as text; the empty text stands for None."""
 
 _OF_SETTINGS = (
     "start_position", "failover_time", "heartbeat_interval", "deaggregate", "hash_range_filter", "filter_criteria", "on_failure",
@@ -36,14 +37,15 @@ _KINDS: Mapping[str, Any] = MappingProxyType(
 )
 
 FIXED = ("start_position",)
-"""It says where a shard begins that has no lease; those that have one would not follow."""
+"""A new start position would apply only to shards without a lease."""
 
 
 class Terms(NamedTuple):
-    """What a program that pulls goes by.
+    """The settings of a pulling program.
 
-    ack_wait         a record of which nothing has been said for so long comes again
-    max_ack_pending  so many records of a shard may be beyond the last that is done without a gap
+    settings         the settings of the process
+    ack_wait         a record that is neither acked nor nak'd for this long is redelivered
+    max_ack_pending  how many records of a shard may be beyond the finished prefix
     """
 
     settings: Settings
@@ -52,20 +54,19 @@ class Terms(NamedTuple):
 
 
 def options_of(terms: Terms) -> Options:
-    """All that a definition says."""
+    """All options of a definition."""
     given = {name: getattr(terms.settings, name) for name in _OF_SETTINGS}
     return _texts(given | {"ack_wait": terms.ack_wait, "max_ack_pending": terms.max_ack_pending})
 
 
 def given_options(given: Mapping[str, Any]) -> Options:
-    """What of it a program was given: the rest is for the definition to say."""
+    """The options among a program's arguments. The definition decides the rest."""
     return _texts({name: value for name, value in given.items() if name in _KINDS and value is not None})
 
 
 def by_definition(terms: Terms, given: Options, defined: Options | None) -> Terms:
-    """The terms with what the definition says. None: there is none, as in a table of KCL's; then they stand.
-
-    Raises SettingsInConflict for an option that was given and is another there.
+    """The terms with the definition's options. None: there is no definition, as in a KCL table, and the terms stay as
+    they are. Raises SettingsInConflict if an option was given and the definition has another value.
     """
     if defined is None:
         return terms
@@ -85,7 +86,7 @@ def by_definition(terms: Terms, given: Options, defined: Options | None) -> Term
 
 
 def updated(defined: Options | None, terms: Terms, given: Options) -> Options:
-    """The definition with the given options, the others as they are there. Raises SettingsError for what stays as it is."""
+    """The definition with the given options changed. Raises SettingsError for an option that cannot be updated."""
     if defined is None:
         return options_of(terms)
     for name in FIXED:
@@ -94,7 +95,7 @@ def updated(defined: Options | None, terms: Terms, given: Options) -> Options:
                 name, given[name], f"{defined.get(name)}, as the consumer was made: it cannot be updated"
             )
     wanted = {**defined, **given}
-    by_definition(terms, {}, wanted)  # what contradicts itself is refused
+    by_definition(terms, {}, wanted)  # refuses contradictory options
     return wanted
 
 
@@ -113,7 +114,7 @@ def _value(name: str, text: str) -> Any:
 def checked_terms(
     settings: Settings, ack_wait: timedelta | float | None, max_ack_pending: int | None
 ) -> Terms:
-    """With the defaults. Raises SettingsError."""
+    """The terms with defaults filled in. Raises SettingsError."""
     wait = ACK_WAIT if ack_wait is None else as_duration("ack_wait", ack_wait)
     pending = MAX_ACK_PENDING if max_ack_pending is None else max_ack_pending
     if wait <= timedelta(0):

@@ -1,8 +1,8 @@
-"""What to do with a lease whose owners keep crashing before they get any further.
+"""How to retry a lease whose owners keep crashing before they checkpoint.
 
-A record that kills its process (out of memory, os._exit, a fault in C) takes down every lease of the worker along with its own.
-Which one was to blame nobody saw; but the innocent get further when they are tried with care, and that clears them. A handler
-call that hangs counts too.
+A record that kills its process (out of memory, os._exit, a fault in C) costs the worker all its leases, and it is not
+known which one was to blame. Tried with care, the innocent leases checkpoint, and that clears them. A hung handler call
+counts as a crash too.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Caution(IntEnum):
 
     NONE = 0
     CHECKPOINT_EACH_BATCH = 1
-    """A crash costs its neighbours one batch, not a window."""
+    """A crash costs the other leases one batch, not a window."""
     ALONE = 2
-    """In a worker item of its own: what it kills is its own worker."""
+    """In a worker item of its own, so that a crash ends only its own worker."""
     PAUSES = 3
-    """Only after a while, which doubles with each crash: something outside may be what has to mend."""
+    """After a pause that doubles with each crash: the cause may be outside and need time to recover."""
 
 
 def caution(lease: Lease) -> Caution:
@@ -33,23 +33,23 @@ def caution(lease: Lease) -> Caution:
 
 
 def careful_until(lease: Lease, now: datetime, settings: Settings) -> datetime:
-    """Until when what is finished is checkpointed at once, by a reading that begins now; `now` if no owner has crashed.
+    """Until when a session that begins now checkpoints each batch at once; `now` if no owner has crashed.
 
-    The first checkpoint clears the row of its crashes, but what kills may be further on: as far as the owner that died had got
-    since its last checkpoint, which was less than a checkpoint_interval before.
+    The first checkpoint clears the row's crashes, but the fatal record may be further on: up to where the dead owner
+    was, which had checkpointed less than a checkpoint_interval before.
     """
     return now + settings.checkpoint_interval if caution(lease) >= Caution.CHECKPOINT_EACH_BATCH else now
 
 
 def crashes_by_hanging(lease: Lease) -> int:
-    """What a hung handler call adds to the count. Whose call it was is known, so the lease is tried alone from then on: it has
-    had the slot that its neighbours waited for.
+    """What a hung handler call adds to the count. The lease that hung is known, so it is tried alone from then on: it
+    has taken up the slot that the other leases waited for.
     """
     return max(1, Caution.ALONE - lease.crashes)
 
 
 def pause_before(lease: Lease, settings: Settings) -> timedelta:
-    """How long it is left alone since its last owner was seen: a failover time at first, doubled by each further crash."""
+    """How long the lease is left alone after its last owner was seen: one failover time, doubled by each further crash."""
     if caution(lease) < Caution.PAUSES:
         return timedelta(0)
     return min(settings.failover_time * (1 << min(lease.crashes - Caution.PAUSES, 20)), LONGEST_PAUSE)

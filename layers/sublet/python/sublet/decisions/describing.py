@@ -1,7 +1,7 @@
-"""When a stream has to be described again: DescribeStreamSummary may be called 20 times a second by a whole account.
+"""When to describe a stream again: a whole account may call DescribeStreamSummary 20 times a second.
 
-So an application's processes share each answer for some minutes. Only a deletion makes it wrong. A new stream of the same name
-has other shards: where a listing shows that, the stream is asked at once.
+So an application's processes share each answer for some minutes. Only a deletion makes it wrong. A new stream of the
+same name has other shards: if a shard listing shows that, the stream is described at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sublet.protocol.stream_identity import StreamArn
 from sublet.protocol.stream_info import Placement
 
 PATIENCE = timedelta(seconds=10)
-"""How long a process that has set out to ask is waited for."""
+"""How long to wait for a process that has started to ask."""
 
 
 class Doubt(Enum):
@@ -29,11 +29,11 @@ _KNOWN_FOR = {
     Doubt.SUSPECTS: timedelta(0),
     Doubt.OTHER_NAME: timedelta(0),
 }
-"""How long a description is gone by."""
+"""How long a description is used."""
 
 
 def doubt_of(placement: Placement, stream: str, stream_arn: str | None, *, has_suspects: bool) -> Doubt:
-    """`stream`, `stream_arn`: what is read. Where nothing is remembered there is nothing to doubt."""
+    """`stream`, `stream_arn`: the stream being read. NONE if nothing is remembered."""
     if placement.last is None:
         return Doubt.NONE
     arn = placement.last.identity.arn
@@ -43,10 +43,10 @@ def doubt_of(placement: Placement, stream: str, stream_arn: str | None, *, has_s
 
 
 def is_known(placement: Placement, now: datetime, doubt: Doubt) -> bool:
-    """Whether what is remembered is recent enough. A moment of a clock that is ahead is as old as one that is behind."""
+    """Whether the remembered description is recent enough. A time in the future counts as equally old."""
     return placement.last is not None and abs(now - placement.last.at) < _KNOWN_FOR[doubt]
 
 
 def is_asked_for(asked_at: datetime | None, now: datetime) -> bool:
-    """Another process has set out, and has not had the time yet."""
+    """Whether another process has started to ask and may still get an answer."""
     return asked_at is not None and abs(now - asked_at) < PATIENCE

@@ -1,9 +1,9 @@
-"""Which leases have a worker on its way to them, and which ticks have to look at all.
+"""Which leases have a worker on its way, and which ticks have to scan at all.
 
-Between a dispatch and the worker's acquire nothing in the lease table tells that somebody has been sent: it takes a worker a
-second or several to start. And when an execution ends, up to forty windows prompt the lease manager within that second.
-Without a memory of both, forty ticks would each send workers for the same leases. All of it lapses by itself, so that whoever
-dies in between is only waited for.
+Between a dispatch and the worker's acquire the lease table does not show that a worker was sent, and a worker takes a
+second or several to start. When an execution ends, up to forty windows prompt the lease manager within that second.
+Without a memory of both, forty ticks would each send workers for the same leases. All entries lapse by themselves, so a
+worker that dies in between only causes a wait.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sublet.decisions.choose_leases import Choice, ClaimReason
 from sublet.protocol.lease import Lease, LeaseFence
 
 WORKER_STARTS_WITHIN = timedelta(seconds=10)
-"""What Lambda allows a function's init. One that takes longer finds its leases dispatched twice, and acquired once."""
+"""Lambda's limit for a function's init. If a worker takes longer, its leases are dispatched twice and acquired once."""
 
 PROMPTED_TICK_ENDS_WITHIN = timedelta(seconds=30)
-"""Several times what a tick takes over ten thousand shards. After that a prompt begins a tick of its own again."""
+"""Several times what a tick takes over ten thousand shards. After that a prompt starts a tick of its own again."""
 
 
 class Dispatched(Struct, frozen=True):
-    """A worker with this id was sent for a lease that was then as in `seen`."""
+    """A worker with this id was sent for a lease whose row was then as in `seen`."""
 
     seen: LeaseFence
     worker_id: str
@@ -39,7 +39,9 @@ NOTHING: Mapping[str, Dispatched] = MappingProxyType({})
 def under_way(
     dispatched: Mapping[str, Dispatched], leases: Iterable[Lease], now: datetime
 ) -> Mapping[str, Dispatched]:
-    """By lease key, those whose worker may still come: it has not acquired the lease, and its time to start is not over."""
+    """By lease key: the dispatches whose worker may still come. It has not acquired the lease, and its time to start is
+    not over.
+    """
     return {
         lease.lease_key: sent
         for lease in leases
@@ -52,7 +54,9 @@ def under_way(
 def after_choices(
     dispatched: Mapping[str, Dispatched], choices: Iterable[Choice], now: datetime
 ) -> Mapping[str, Dispatched]:
-    """What is kept: also of a lease that its worker has acquired by now, since the next tick's scan may be older than that."""
+    """The dispatches to remember, including leases acquired by now, since the next tick's scan may be older than the
+    acquire.
+    """
     recent = {key: sent for key, sent in dispatched.items() if is_recent(sent.at, now, WORKER_STARTS_WITHIN)}
     return {
         **recent,
@@ -68,11 +72,11 @@ def after_choices(
 def may_steal_as_it_stands(
     seen: LeaseFence, row: Lease, dispatched_at: datetime | None, now: datetime, failover_time: timedelta
 ) -> bool:
-    """Whether a lease to be stolen may be taken although its owner has heartbeat it since: a worker may take longer to start than
-    an owner waits between two heartbeats, and a steal bound to the counter would hardly ever come true.
+    """Whether a lease may be stolen although its owner has heartbeat it since: a worker may take longer to start than
+    the interval between two heartbeats, and a steal bound to the counter would hardly ever succeed.
 
-    Or if that owner has given it back since: it may have seen that it is asked for it. For a steal alone, which takes from the
-    living: of a free or an expired lease the counter is the evidence.
+    Also true if the owner has released it since, perhaps because it was asked to. This is for steals alone, which take
+    from live owners: for a free or expired lease the counter is the evidence.
     """
     may_be_had = row.lease_owner in (seen.lease_owner, None) and row.checkpoint_owner is None
     return may_be_had and dispatched_at is not None and is_recent(dispatched_at, now, failover_time)
@@ -81,7 +85,7 @@ def may_steal_as_it_stands(
 def asked_of(
     worker_ids: Collection[str], dispatched: Mapping[str, Dispatched], leases: Iterable[Lease], now: datetime
 ) -> frozenset[str]:
-    """Lease keys that these worker ids hold and that another is on its way to steal."""
+    """Lease keys that these worker ids hold and that another worker is on its way to steal."""
     return frozenset(
         lease.lease_key
         for lease in leases
@@ -95,12 +99,12 @@ def asked_of(
 
 
 def is_recent(at: datetime, now: datetime, within: timedelta) -> bool:
-    """A clock that is far ahead must not hold anything up either: then it counts as long ago."""
+    """A time far in the future counts as long ago, so that a clock far ahead cannot block anything."""
     return abs(now - at) < within
 
 
 def _stands(sent: Dispatched, lease: Lease) -> bool:
-    """What is to be stolen is heartbeaten until the thief comes, or given back for it."""
+    """A lease to be stolen is heartbeat until the thief comes, or released for it."""
     if sent.is_steal:
         return lease.lease_owner in (sent.seen.lease_owner, None)
     return lease.fence == sent.seen

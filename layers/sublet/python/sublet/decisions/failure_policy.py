@@ -1,10 +1,10 @@
-"""What becomes of a batch while its handler fails: called again, split, set aside, waited for, or left to a later window.
+"""What happens to a batch while its handler fails: retry, split, set aside, wait, or leave it to a later window.
 
-The rules and their names are those of Lambda's event source mapping. One differs: records that the destination has not taken are
-never gone past.
+The rules and names are those of Lambda's event source mapping, with one difference: records are never skipped before
+the failure destination has accepted them.
 
-A batch's `Course` is a value. Whoever carries it out asks `next_step`, does what it says, and tells what came of it
-(`after_call`, `after_setting_aside`, `after_refusal`, `after_waiting`), which makes the course that follows.
+A batch's `Course` is a value. The caller asks for the `next_step`, carries it out, and reports the result with
+`after_call`, `after_setting_aside`, `after_refusal` or `after_waiting`, each of which returns the next course.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from sublet.decisions.window import handler_backoff
 from sublet.settings import Settings
 
 FOR_EVER = -1
-"""Of maximum_retry_attempts, as ESM has it."""
+"""As a value of maximum_retry_attempts, as in ESM."""
 
 NARROWED_BY = 4
-"""With bisect, each crash divides by 2 to the power of this what is called next: a process that died cannot say which half it
-was in, and each crash costs a failover."""
+"""With bisect, each crash divides the size of the next call by 2 to the power of this: a process that died cannot say
+which half failed, and each crash costs a failover.
+"""
 
 
 class Condition(StrEnum):
@@ -33,13 +34,14 @@ class Condition(StrEnum):
     RETRY_ATTEMPTS_EXHAUSTED = "RetryAttemptsExhausted"
     RECORD_AGE_EXCEEDED = "RecordAgeExceeded"
     TERMINATED = "Terminated"
-    """Ours: whoever pulled the record said so (`record.term`)."""
+    """Not in ESM: the program that pulled the record called `record.term`."""
 
 
 class Run(NamedTuple):
-    """Records of a batch that are handed over together, by their places in it.
+    """Consecutive records of a batch that are passed to the handler together, by their indexes in the batch.
 
-    attempts   how often this run has been tried in vain, in windows before this one too
+    start, end  the range [start, end)
+    attempts    failed attempts of this run, earlier windows included
     """
 
     start: int
@@ -52,11 +54,11 @@ class Run(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the handler made of a run.
+    """The handler's answer to a run.
 
-    done       records, from the run's first, that are finished: all of them when it succeeded
-    has_raised it raised, or was cut off. Otherwise it returned, and named what it could not do
-    failure    what it raised, for whoever is told of the records
+    done        how many records are finished, from the run's first on; all of them on success
+    has_raised  whether the handler raised or was cut off; otherwise it returned, perhaps with item failures
+    failure     the exception, for the failure record
     """
 
     done: int
@@ -71,7 +73,7 @@ class Call(NamedTuple):
 
 
 class SetAside(NamedTuple):
-    """Give these records to the destination; then, and only then, go past them."""
+    """Give these records to the failure destination, and skip them only once it has accepted them."""
 
     run: Run
     condition: Condition
@@ -79,35 +81,36 @@ class SetAside(NamedTuple):
 
 
 class Called(NamedTuple):
-    """A call that did not do all of its run."""
+    """A call that did not finish all of its run."""
 
     run: Run
     answer: Answer
 
 
 def after_answer(called: Sequence[Called], run: Run, answer: Answer) -> tuple[Called, ...]:
-    """Of the calls so far the one that each of the records left was in last: a run is called whole, and split into runs of its
-    own, so the last of those that it lies in."""
+    """For each record left, the last failed call that included it. A run is called whole and then split, so that is the
+    last call whose run contains the record.
+    """
     around = (each for each in called if each.run.end > run.end)
     return (*around, Called(run, answer)) if answer.done < run.size else tuple(around)
 
 
 def last_answer(called: Sequence[Called], run: Run) -> Answer | None:
-    """None: these records have been in no call in this window."""
+    """None: these records have not been in a call in this window."""
     return next(
         (each.answer for each in reversed(called) if each.run.start <= run.start < each.run.end), None
     )
 
 
 class Wait(NamedTuple):
-    """Then ask again."""
+    """Wait this long, then ask for the next step again."""
 
     lasts: timedelta
     why: str
 
 
 class GiveUp(NamedTuple):
-    """Leave what is not finished to a later window, with the attempts so far."""
+    """Leave the unfinished records to a later window, with the attempts so far."""
 
     why: str
 
@@ -117,20 +120,20 @@ class Done(NamedTuple):
 
 
 ArrivedAt = Callable[[int], datetime]
-"""When a record of the batch, by its place, arrived in the stream."""
+"""From a record's index in the batch to its arrival time in the stream."""
 
 Step = Call | SetAside | Wait | GiveUp | Done
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One batch under way.
+    """The state of one batch.
 
-    runs       what is left, in order. Together they are the batch's end, without a gap
-    in_a_row   failed calls and refusals of the destination in this window since anything was finished
-    is_tired   the last call failed, or the last refusal came, and nobody has waited since
-    is_refused the destination has refused what is to be set aside first
-    is_narrowed a call with more than what is left to be called first has failed, and been split
+    runs         the unfinished records, in order: the batch's tail, without gaps
+    in_a_row     failed calls and refusals by the destination in this window since the last progress
+    is_tired     the last call failed or the destination refused, and there was no wait since
+    is_refused   the destination has refused the records that have to be set aside first
+    is_narrowed  a failed call that held more than the first run has been split
     """
 
     runs: tuple[Run, ...]
@@ -146,11 +149,12 @@ class Course:
 
 
 def begin(count: int, settings: Settings, attempts: int = 0, crashes: int = 0, tried: int = 0) -> Course:
-    """A batch of `count` records. `attempts` and `crashes` are what is known of its first record from before, and `attempts` of
-    the first `tried` (0: nobody knows of more than the first): what has joined them since is called after them, with all its own.
-    With bisect, and no attempt yet, `tried` is how far a window before this one had narrowed the batch down.
+    """A batch of `count` records. `attempts` and `crashes` are known of its first record from earlier windows, and
+    `attempts` holds for the first `tried` records (0: only for the first). Records that came later are called after
+    those, with attempts of their own.
 
-    Crashes may have been a neighbour's, so they are no attempts by themselves: see `is_noted_before`.
+    With bisect and no attempts yet, `tried` is how far an earlier window had narrowed the batch down. A crash may have
+    been caused by another lease, so crashes are not attempts by themselves: see `is_noted_before`.
     """
     if not settings.bisect_batch_on_function_error:
         known = min(max(tried, 1), count) if attempts else count
@@ -164,16 +168,17 @@ def begin(count: int, settings: Settings, attempts: int = 0, crashes: int = 0, t
 
 
 def is_noted_before(run: Run, crashes: int, settings: Settings) -> bool:
-    """Whether the attempt is to stand in the lease's row before the call that may end the process: the lease is tried in a worker
-    of its own by now, so that a crash is this call's; and it would be an attempt, and not a step of narrowing down.
+    """Whether to write the attempt to the lease's row before the call, because the call may end the process. True if
+    the lease is tried in a worker of its own, so that a crash is this call's, and if the call is an attempt rather than
+    a step of narrowing down.
     """
     may_count = run.size == 1 or not settings.bisect_batch_on_function_error
     return settings.maximum_retry_attempts != FOR_EVER and crashes >= Caution.ALONE and may_count
 
 
 def _from_first(count: int, size: int, attempts: int) -> tuple[Run, ...]:
-    """The first run of this size. After one that is known to fail comes the rest; where all that is known is that something near
-    kills, the following ones are ever larger.
+    """The first run has this size. If it is known to fail, the rest is the second run. If only a crash nearby is known,
+    the following runs double in size.
     """
     runs, start = [Run(0, min(size, count), attempts)], min(size, count)
     while start < count:
@@ -186,7 +191,7 @@ def _from_first(count: int, size: int, attempts: int) -> tuple[Run, ...]:
 def next_step(
     course: Course, arrived: ArrivedAt, now: datetime, time_left: timedelta, settings: Settings
 ) -> Step:
-    """What to do now. `now` is a wall clock's moment; `time_left` is how long handler calls may still begin."""
+    """What to do now. `now` is a wall clock's time; `time_left` is how long handler calls may still begin."""
     if not course.runs:
         return Done()
     first = course.runs[0]
@@ -225,10 +230,10 @@ def _rest(course: Course, time_left: timedelta, settings: Settings) -> Wait | Gi
 
 
 def after_call(course: Course, answer: Answer, settings: Settings) -> Course:
-    """What is left of the first run, after the handler's answer to it.
+    """What is left after the handler's answer to the first run.
 
-    Splitting is no attempt and waits for nothing: it comes to an end by itself. What follows on progress has all its retries
-    again. Both are ESM's rules.
+    A split is not an attempt and needs no wait, since splitting ends by itself. After progress, the records that are
+    left have all their retries again. Both are ESM's rules.
     """
     first, following = course.runs[0], course.runs[1:]
     narrowed = course.is_narrowed
@@ -246,7 +251,7 @@ def after_call(course: Course, answer: Answer, settings: Settings) -> Course:
 
 
 def after_setting_aside(course: Course, run: Run) -> Course:
-    """The destination has them. `run` is the first one left, or its beginning."""
+    """The destination has accepted `run`, which is the first run or its beginning."""
     first, following = course.runs[0], course.runs[1:]
     rest = (first._replace(start=run.end),) if run.end < first.end else ()
     return Course((*rest, *following), is_narrowed=course.is_narrowed)

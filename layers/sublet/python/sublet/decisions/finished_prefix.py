@@ -1,7 +1,7 @@
-"""What is finished of a row of things that are finished out of order: its longest finished beginning, and the pieces beyond it.
+"""Progress of items that finish out of order: the finished prefix, and the finished ranges beyond it.
 
-Only the beginning can be checkpointed. A piece beyond it counts when the gap before it is closed; until then whoever goes on with
-the shard after us knows of it by what is noted beside the checkpoint (`protocol.finished_ahead`), or handles it again.
+Only the prefix can be checkpointed. A range beyond it counts once the gap before it is closed. Until then the next
+owner of the shard learns of it from the note beside the checkpoint (`protocol.finished_ahead`), or handles it again.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from msgspec import Struct
 
 
 class FinishedPrefix(Struct, frozen=True):
-    """Of things numbered from 0 on, without gaps, in their order.
+    """Items are numbered from 0, without gaps.
 
-    length   the first so many are finished, and the one after them is not
-    beyond   what else is finished: ranges [start, end), in order, no two of which touch, none of which touches the beginning
+    length  the length of the finished prefix
+    beyond  other finished items: sorted ranges [start, end) that touch neither each other nor the prefix
 
-    `beyond` holds at most one range for two things under way: whoever hands things out bounds it, by handing out none that is
-    further than so many beyond `length`.
+    `beyond` holds at most one range for two items under way. The caller bounds it by starting none further than a limit
+    beyond `length`.
     """
 
     length: int = 0
     beyond: tuple[tuple[int, int], ...] = ()
 
     def finish(self, start: int, end: int) -> FinishedPrefix:
-        """With start, start + 1, ... end - 1 finished too. What is finished already may be finished again."""
+        """Marks start, start + 1, ... end - 1 as finished. Items may be finished twice."""
         start = max(start, self.length)
         if start >= end:
             return self
@@ -42,7 +42,6 @@ class FinishedPrefix(Struct, frozen=True):
         return FinishedPrefix(self.length, (*self.beyond[:first], (start, end), *self.beyond[last:]))
 
     def __contains__(self, number: int) -> bool:
-        """Whether it is finished."""
         if number < self.length:
             return True
         at = bisect_left(self.beyond, number + 1, key=lambda known: known[1])
@@ -50,5 +49,5 @@ class FinishedPrefix(Struct, frozen=True):
 
     @property
     def finished(self) -> int:
-        """How many are."""
+        """How many items are finished."""
         return self.length + sum(end - start for start, end in self.beyond)

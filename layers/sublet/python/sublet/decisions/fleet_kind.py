@@ -1,8 +1,8 @@
-"""Whether a KCL 3.x leader shares out the leases, and what we tell it of ourselves.
+"""Whether a KCL 3.x leader assigns the leases, and what we report to it.
 
-Workers of KCL 2.x, kcl-rs and sublet take leases each for itself, and steal. In a KCL 3.x fleet one worker assigns all leases,
-and Java's workers take none: who steals there takes from those who will never take back. So the fleet's own reports decide, of
-which each worker makes one every 30 s; a fleet that has been stopped is none after a minute.
+Workers of KCL 2.x, kcl-rs and sublet take leases for themselves, and steal. In a KCL 3.x fleet one worker assigns all
+leases and Java's workers take none: a thief there takes from workers that never take back. So we decide by the reports
+that each worker of such a fleet writes every 30 s. A stopped fleet stops counting after a minute.
 """
 
 from __future__ import annotations
@@ -21,33 +21,38 @@ REPORTED_EVERY = timedelta(seconds=30)
 """KCL's `workerMetricsReporterFreqInMillis`."""
 
 FORGOTTEN_AFTER = 2 * REPORTED_EVERY
-"""KCL: exactly that long ago is alive."""
+"""In KCL a report of exactly this age is alive."""
 
 DUE_AFTER = REPORTED_EVERY - timedelta(seconds=5)
-"""A report this old is made anew by whoever looks, so that it is not late because two of our clocks beat out of step."""
+"""A report of this age is renewed by the next tick, so that it is not late because two of our intervals are out of
+step.
+"""
 
 NOT_HEARD_OF_FOR = 2
-"""Failover times until a worker of a KCL 3.x fleet that has been named owner counts as lost if it does not write: it asks for new
-leases of its own once a failover time, and its leader looks again after two."""
+"""How many failover times a silent worker that a KCL 3.x leader has named as owner has before it counts as lost: it
+looks for newly assigned leases once per failover time, and its leader checks again after two.
+"""
 
 
 class FleetKind(StrEnum):
-    """Who decides which worker gets which lease."""
+    """Which side decides which worker gets which lease."""
 
     EACH_FOR_ITSELF = "each_for_itself"
-    """We alone, or beside KCL 2.x: free and expired leases are taken, and others stolen for the fair share."""
+    """We alone, or beside KCL 2.x: workers take free and expired leases, and steal for the fair share."""
     LED = "led"
-    """A KCL 3.x leader assigns them, to the workers that report."""
+    """A KCL 3.x leader assigns them to the workers that report."""
 
 
 class Fleet(Struct, frozen=True):
-    """`members`: worker ids besides ours that its leader assigns leases to. `place`: where ours are to report; None: nowhere."""
+    """`members`: worker ids other than ours that the leader assigns leases to. `place`: where our worker ids report;
+    None: nowhere.
+    """
 
     kind: FleetKind = FleetKind.EACH_FOR_ITSELF
     members: frozenset[str] = frozenset()
     place: Place | None = None
     joining: frozenset[str] = frozenset()
-    """Worker ids of others that have just said that they join: they count as workers before they hold anything."""
+    """Other worker ids that have just announced that they join: they count as workers before they hold anything."""
 
     @property
     def is_led(self) -> bool:
@@ -58,7 +63,7 @@ NO_LEADER = Fleet()
 
 
 class ReportPlan(Struct, frozen=True):
-    """Reports of our own worker ids: to be made, and to be taken away."""
+    """Reports of our own worker ids to write and to delete."""
 
     make: tuple[WorkerReport, ...] = ()
     remove: tuple[WorkerReport, ...] = ()
@@ -71,11 +76,12 @@ def fleet_of(
     now: datetime,
     settings: Settings,
 ) -> Fleet:
-    """Where one reports in the lease table all will: the application migrates to KCL 3.5's single table. Where nobody else does
-    we do not either: in the lease table a row that is no lease stops every KCL before 3.5.
+    """The fleet's kind, by its reports. If any worker reports in the lease table, all do: the application migrates to
+    KCL 3.5's single table. If no other worker reports we do not either: a row that is no lease stops every KCL before
+    3.5.
 
-    A fleet that goes from 2.x to 3.x reports for some time before a leader assigns: it waits for all who hold leases to report.
-    So we do, and take and steal as before.
+    While a fleet migrates from 2.x to 3.x, workers report for some time before a leader assigns: it waits until all
+    lease holders report. We then report too, and take and steal as before.
     """
     others = [
         report for report in reports if report.worker_id not in own_worker_ids and is_alive(report, now)
@@ -91,7 +97,9 @@ def fleet_of(
 
 
 def is_alive(report: WorkerReport, now: datetime) -> bool:
-    """One from the far future, by a clock that was ahead, would hold its share for nobody until then."""
+    """A report from the far future, by a clock that was ahead, is not alive: it would keep a share of the leases
+    unassigned.
+    """
     return abs(now - report.reported_at) <= FORGOTTEN_AFTER
 
 
@@ -103,8 +111,8 @@ def is_due(report: WorkerReport | None, now: datetime) -> bool:
 def plan_reports(
     fleet: Fleet, reports: Iterable[WorkerReport], now: datetime, settings: Settings
 ) -> ReportPlan:
-    """By a tick. Where leases are not kept from window to window nothing is reported: what a leader assigned between two windows
-    would lie idle.
+    """The reports of one tick. If leases are not kept from window to window, nothing is reported: leases assigned
+    between two windows would lie idle.
     """
     ours = [report for report in reports if report.worker_id in settings.own_worker_ids]
     reporting = fleet.place if settings.mode is Mode.CONTINUOUS else None
@@ -118,7 +126,7 @@ def plan_reports(
 
 
 def given_to(lease: Lease, own_worker_ids: Collection[str], fleet: Fleet) -> str | None:
-    """Which of ours a leader has named for it, if no window of ours has written since."""
+    """The worker id of ours that a leader has assigned the lease to, if none of our windows has written to it since."""
     if not fleet.is_led or lease.lease_owner not in own_worker_ids:
         return None
     is_taken_up = lease.checkpoint_owner is not None or lease.held_by is not None

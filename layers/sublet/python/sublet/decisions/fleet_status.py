@@ -1,4 +1,4 @@
-"""How an application stands, as its lease table and the sightings tell it, and its shards where they are asked."""
+"""The state of an application: of its leases, by the lease table and the sightings, and optionally of its shards."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from sublet.protocol.records import Page
 
 
 class ShardState(StrEnum):
-    """Of a shard that has a lease."""
+    """The state of a shard that has a lease."""
 
     HELD = "held"
     MOVING = "moving"
-    """Its owner drains it for another (KCL 3.x)."""
+    """Its owner drains it for another worker (KCL 3.x)."""
     UNOWNED = "unowned"
-    """Released or never had: the next tick sends somebody, where somebody is wanted."""
+    """Released or never held: the next tick sends a worker if one is wanted."""
     EXPIRED = "expired"
-    """Its owner is gone, and did not release it."""
+    """Its owner is gone and did not release it."""
     ENDED = "ended"
 
 
 class Position(NamedTuple):
-    """handled_to  when the last handled record arrived; None where none is handled, or that one is past retention
-    lag         how far behind the shard's newest record the handled ones end; zero where all is handled
+    """How far a shard is handled, in time.
+
+    handled_to  when the last handled record arrived; None if none is handled, or it is past retention
+    lag         how far the handled records are behind the shard's newest; zero if all are handled
     """
 
     handled_to: datetime | None
@@ -39,7 +41,7 @@ class Position(NamedTuple):
 
 
 def position_of(lease: Lease, page: Page, now: datetime) -> Position:
-    """By a page of one record, read from where the lease would be read on. That is the checkpointed record, where one is."""
+    """From a page of one record, read from the lease's position. That is the checkpointed record, if there is one."""
     behind = timedelta(milliseconds=page.millis_behind_latest)
     if not page.records:
         return Position(None, behind)
@@ -52,14 +54,16 @@ def position_of(lease: Lease, page: Page, now: datetime) -> Position:
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """owner         who consumes it; None if nobody does
-    checkpoint    what is handled
-    caught_up_at  a moment at which nothing after the checkpoint was in the shard; None where that is not known
-    idle          how long nobody is known to have written to its lease; None where nobody ever has
-    crashes       owners that have gone since the last checkpoint
-    kbps          how fast it is read, KB a second, as its owner told last (KCL 3.x); None where none did
-    moved_at      when it was first seen with another owner than the one before; None where that was not lately
-    position      where it stands as a moment; None where the shard was not asked, did not answer, or has ended
+    """One shard and its lease.
+
+    owner         the worker id that consumes it; None if there is none
+    checkpoint    how far it is handled
+    caught_up_at  a time at which the shard held nothing after the checkpoint; None if not known
+    idle          for how long no write to the lease was seen; None if none ever was
+    crashes       owners that have died since the last checkpoint
+    kbps          how fast it is read, in KB a second, by its owner's last report (KCL 3.x); None without a report
+    moved_at      when it was first seen with another owner; None if that was not lately
+    position      its position in time; None if the shard was not asked, did not answer, or has ended
     """
 
     shard_id: str
@@ -75,13 +79,15 @@ class ShardStatus:
 
     @property
     def consumer(self) -> str | None:
-        """Its owner, if that one lives."""
+        """Its owner, if that worker is alive."""
         return self.owner if self.state in (ShardState.HELD, ShardState.MOVING) else None
 
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """`at`: when it was looked. `shards`: by shard id. `malformed`: rows that are no leases, which wait for a hand."""
+    """`at`: the time of the scan. `shards`: in order of shard id. `malformed`: rows that are no leases and need an
+    operator.
+    """
 
     at: datetime
     shards: tuple[ShardStatus, ...]
@@ -89,17 +95,17 @@ class FleetStatus:
 
     @property
     def workers(self) -> Mapping[str, int]:
-        """How many shards each living worker has."""
+        """How many shards each live worker has."""
         return Counter(shard.consumer for shard in self.shards if shard.consumer is not None)
 
     @property
     def lag(self) -> timedelta | None:
-        """Of the shard that is furthest behind; None where none was asked."""
+        """The largest lag of any shard; None if no shard was asked."""
         return max((shard.position.lag for shard in self.shards if shard.position is not None), default=None)
 
     @property
     def states(self) -> Mapping[ShardState, int]:
-        """How many shards are in each state that any is in."""
+        """The number of shards in each state; only states that occur."""
         return Counter(shard.state for shard in self.shards)
 
 
@@ -112,7 +118,7 @@ def fleet_status(
 ) -> FleetStatus:
     """`positions`: by lease key.
 
-    Liveness is judged by stored sightings, as a lease manager judges it: an owner whom nobody has watched yet is alive.
+    Liveness is judged by stored sightings, as a lease manager does it: an owner without a sighting counts as alive.
     """
     leases = sorted(scan.leases, key=lambda lease: lease.shard_id)
     shards = tuple(

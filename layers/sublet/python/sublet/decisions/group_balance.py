@@ -1,13 +1,13 @@
-"""Evening out leases between groups of workers: the clusters, zones or deployments that share a stream.
+"""Balances leases between groups of workers: the clusters, zones or deployments that share a stream.
 
-KCL's fair share is rounded up for each worker, and a worker that is one short of it may not steal from one that has it. So 500
-leases on a cluster of 100 workers and a second one that came later stay at 300 and 200 for ever: no two workers are more than one
-apart, and one cluster does one and a half times the other's work.
+KCL's fair share is rounded up for each worker, and a worker that is one short of it may not steal from one that has it.
+So 500 leases on a cluster of 100 workers, joined later by a second such cluster, stay at 300 and 200 for ever: no two
+workers are more than one apart, and one cluster does one and a half times the other's work.
 
-A group's share is by its number of workers. A lease moves from a group that is beyond its share to one that is short of it, if
-they are more than one lease apart; and only from a worker that has KCL's fair share to one that has less: then the one does not
-become two short of it, nor does the other get more, and a KCL 2.x worker finds nothing to take back. So each move lessens the
-spread, and there is a last one.
+A group's share is proportional to its number of workers. A lease moves from a group above its share to one below it if
+they are more than one lease apart, and only from a worker that has KCL's fair share to one that has less. Then the
+victim does not become two short of the share and the thief does not exceed it, so a KCL 2.x worker finds nothing to
+take back. Each move lessens the spread, so the moves end.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from typing import NamedTuple
 from sublet.settings import Settings
 
 Rank = Callable[[str], bytes]
-"""A worker's place among its equals."""
+"""A worker's place among workers with equal counts."""
 
 
 class Move(NamedTuple):
-    """One lease of the victim's goes to the thief."""
+    """One lease moves from the victim to the thief."""
 
     victim: str
     thief: str
 
 
 class _Unit(NamedTuple):
-    """One lease that a worker may lose or come by: how many it has just before, by the plan."""
+    """One lease that a worker may give or take. `held`: how many the worker has just before, by the plan."""
 
     held: int
     rank: bytes
@@ -40,15 +40,18 @@ class _Unit(NamedTuple):
 
 
 def group_of(worker_id: str, settings: Settings) -> str:
-    """The worker id up to the first `group_separator`, or all of it. The worker ids of a Lambda deployment are one group."""
+    """The worker id up to the first `group_separator`, or all of it. The worker ids of a Lambda deployment are one
+    group.
+    """
     if worker_id.startswith(f"{settings.lambda_group}-"):
         return settings.lambda_group
     return worker_id.partition(settings.group_separator)[0]
 
 
 def ranked_at(now: datetime, every: timedelta, looker: str = "") -> Rank:
-    """The same order for all who decide in the same while, and another in the next: whoever has a place in it and does not take
-    part (a worker that is set to another balance) does not keep the others from theirs for ever. `looker`: an order of its own.
+    """The same order for all workers that decide within `every`, and another in the next interval. So a worker that
+    does not take part (with another `balance` setting) does not block the others for ever. `looker`: gives this worker
+    an order of its own.
     """
     turn = int(now.timestamp() / every.total_seconds())
     return lambda worker_id: blake2b(f"{turn}/{looker}/{worker_id}".encode(), digest_size=8).digest()
@@ -63,14 +66,16 @@ def moves_between_groups(
     most: int,
     rank: Rank,
 ) -> tuple[Move, ...]:
-    """The moves of one tick, by all `thieves` (those that take part), at most so many for each: together what is short.
+    """The moves of one tick by all `thieves` (the workers that take part), at most `most` for each: together what is
+    short.
 
-    Each worker decides apart. So each plans for all, and makes only those moves that are its own; who looks at the same moment
-    plans the same. `held`: live leases of every live worker; `stealable`: how many of them may be; `target`: KCL's fair share.
+    Each worker decides on its own. So each plans for all and makes only its own moves; workers that scan at the same
+    moment make the same plan. `held`: live leases of every live worker; `stealable`: how many of those may be stolen;
+    `target`: KCL's fair share.
     """
     workers, leases = len(held), sum(held.values())
     over: Counter[str] = Counter()
-    """Leases beyond a group's share, times the number of workers, which makes whole numbers of them."""
+    """Leases above a group's share, times the number of workers, so that they are whole numbers."""
     for worker_id, count in held.items():
         over[groups[worker_id]] += count * workers - leases
     givers = _next_last(groups, _to_give(held, stealable, target, rank))
@@ -109,7 +114,7 @@ def _to_take(
 def _next_last(
     groups: Mapping[str, str], units: Iterable[_Unit], *, is_descending: bool = False
 ) -> dict[str, list[_Unit]]:
-    """By group, sorted so that the next one is popped: the most leases first, or with `is_descending` the fewest."""
+    """By group, sorted so that the next one can be popped: the most leases first, or the fewest if `is_descending`."""
     queues: dict[str, list[_Unit]] = {}
     for unit in units:
         queues.setdefault(groups[unit.worker_id], []).append(unit)

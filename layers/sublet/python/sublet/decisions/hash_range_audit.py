@@ -1,7 +1,6 @@
-"""Whether every partition key has a lease that will deliver it: the leases' hash key ranges must be complete.
+"""Whether every partition key has a lease that delivers it: the leases' hash key ranges must be complete.
 
-KCL's audit (PeriodicShardSyncManager). A hole is what a lost child lease looks like, long before anybody
-misses records.
+This is KCL's audit (PeriodicShardSyncManager). A lost child lease shows as a hole here long before records are missed.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 
 
 def holes(leases: Iterable[Lease], shards: Iterable[Shard] = ()) -> tuple[HashKeyRange, ...]:
-    """The hash keys that no lease which has not ended covers, in ascending order.
+    """The hash keys that no unfinished lease covers, in ascending order.
 
-    Overlaps are normal: a parent and its children have leases at the same time. A row without a hash key
-    range (by a KCL before 2.3) is looked up among `shards`; one that is not listed there either covers
-    nothing.
+    Overlaps are normal: a parent and its children have leases at the same time. A row without a hash key range (written
+    by a KCL before 2.3) is looked up among `shards`; if it is not listed there either, it covers nothing.
     """
     listed = {shard.shard_id: shard.hash_key_range for shard in shards}
     ranges = (lease.hash_key_range or listed.get(lease.shard_id) for lease in leases if not lease.is_ended)

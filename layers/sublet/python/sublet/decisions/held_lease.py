@@ -1,10 +1,10 @@
-"""A lease that this process holds, and what becomes of it with each write: one state machine for every runtime.
+"""A lease that this process holds, and its state after each write: one state machine for every runtime.
 
-HELD ──asked to leave (KCL 3.x graceful handoff)──> DRAINING ──handed over──> LOST
-HELD, DRAINING ──released, or its shard ended──> RELEASED
-HELD, DRAINING ──another's write, no such row, too long without a write of ours──> LOST
+  HELD ──asked to leave (KCL 3.x graceful handoff)──> DRAINING ──handed over──> LOST
+  HELD, DRAINING ──released, or its shard ended──> RELEASED
+  HELD, DRAINING ──another's write, no such row, too long without a write of ours──> LOST
 
-What a reply means is a table, TRANSITIONS. Time is an argument: nothing here waits or writes.
+The table TRANSITIONS says what a reply means. Time is an argument: nothing here waits or writes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Tenure(StrEnum):
 
     HELD = "held"
     DRAINING = "draining"
-    """Asked to leave by a KCL 3.x leader: still ours to checkpoint, then to hand over."""
+    """A KCL 3.x leader has asked for it: we may still checkpoint it, and then hand it over."""
     RELEASED = "released"
-    """Given back by us. The next owner's fence is the counter: not even a heartbeat may follow."""
+    """We have released it. The counter is the next owner's fence, so not even a heartbeat may follow."""
     LOST = "lost"
 
 
@@ -41,7 +41,7 @@ MAY_WRITE = frozenset({Tenure.HELD, Tenure.DRAINING})
 TENURE_AFTER: Mapping[WriteKind, Tenure] = MappingProxyType(
     {WriteKind.RELEASE: Tenure.RELEASED, WriteKind.END: Tenure.RELEASED, WriteKind.HAND_OVER: Tenure.LOST}
 )
-"""What we are after these writes; a lease handed over is another's. After any other write nothing has changed."""
+"""The tenure after these writes; a lease handed over belongs to another worker. Other writes do not change it."""
 
 
 class Then(StrEnum):
@@ -49,15 +49,18 @@ class Then(StrEnum):
 
     NOTHING = "nothing"
     WRITE_AGAIN = "write_again"
-    """Make the same write for the row that refused it."""
+    """Repeat the write for the row that refused it."""
     HAND_OVER = "hand_over"
-    """A lease that we are asked for is not released: its next owner is named already."""
+    """A requested lease is not released, since its next owner is named already."""
 
 
 class Transition(NamedTuple):
-    """tenure      what we become; None: what the write makes of it (TENURE_AFTER), if anything
-    is_ours        the row that stands there is ours to go on from
-    is_done        it says at least what was to be written
+    """The effect of one verdict.
+
+    tenure   the new tenure; None: as the write says (TENURE_AFTER), if it does
+    is_ours  whether we go on from the row as it is now
+    is_done  whether the row holds at least what was to be written
+    then     what to do next
     """
 
     tenure: Tenure | None
@@ -78,17 +81,17 @@ TRANSITIONS: Mapping[Verdict, Transition] = MappingProxyType(
 )
 
 _WRITTEN = frozenset({Verdict.APPLIED, Verdict.DONE_BEFORE})
-"""The row is as this very write left it, and so it is a heartbeat."""
+"""The row is as this very write left it, so it counts as a heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """`lease`: as our last write left its row; `written_at`: when we sent that.
+    """`lease`: as our last write left its row; `written_at`: when we sent that write.
 
-    unanswered   positions that we sent since then, and of which nobody has told whether they were written
-    moves        how often another has moved the row's position meanwhile: what that means is a matter of how far the lease
-                 has been handled
-    moved_from   before the last of these it stood here at most
+    unanswered  positions that we have sent since then without a reply
+    moves       how often another writer has moved the row's position; how far the lease is handled decides what that
+                means
+    moved_from  the highest position that the row can have had before the last such move
     """
 
     lease: Lease
@@ -103,11 +106,13 @@ class Holding:
         return self.tenure in MAY_WRITE
 
     def is_asked_for(self, write: LeaseWrite) -> bool:
-        """It is not to be released like that: its next owner is named already."""
+        """Whether this write would release a lease whose next owner is named already."""
         return self.tenure is Tenure.DRAINING and write.kind is WriteKind.RELEASE
 
     def is_unconfirmed(self, now: Instant, failover_time: timedelta) -> bool:
-        """So long without a write of ours that another may have taken it by now: not to be acted on until one succeeds."""
+        """Whether our last write is so long ago that another worker may have taken it: do not act on it until a write
+        succeeds.
+        """
         return now.at_most_since(self.written_at) > failover_time
 
     def is_heartbeat_due(self, now: Instant, after: timedelta) -> bool:
@@ -116,7 +121,7 @@ class Holding:
 
 
 class AfterWrite(NamedTuple):
-    """What a write came to: `verdict` says why."""
+    """The result of a write: `verdict` says why."""
 
     holding: Holding
     verdict: Verdict
@@ -127,7 +132,7 @@ class AfterWrite(NamedTuple):
 def after_write(
     holding: Holding, write: LeaseWrite, row: _Row, applied: bool, sent_at: Instant
 ) -> AfterWrite:
-    """`row`: what stands there now, as our write left it if it was `applied`, and otherwise what refused it."""
+    """`row`: the row as it is now. If the write was `applied`, as it left it; otherwise the row that refused it."""
     verdict = Verdict.APPLIED if applied else judge_refusal(holding.lease, write, row)
     to = TRANSITIONS[verdict]
     if not to.is_ours or not isinstance(row, Lease):
@@ -145,8 +150,9 @@ def after_write(
 
 
 def _at(holding: Holding, write: LeaseWrite, row: Lease, applied: bool) -> Holding:
-    """With the row, and whether it stands where we put it. Whatever was not answered has come through by now, if the counter
-    says so, or never will."""
+    """With the new row, and whether its position is one of ours. An unanswered write has been applied by now, if the
+    counter says so, or never will be.
+    """
     lease, is_ours = holding.lease, row.lease_counter == holding.lease.lease_counter + 1
     ours = {lease.position}
     if is_ours and write.moves_to:
@@ -163,8 +169,8 @@ def _at(holding: Holding, write: LeaseWrite, row: Lease, applied: bool) -> Holdi
 def after_failure(
     holding: Holding, write: LeaseWrite, is_transient: bool, now: Instant, failover_time: timedelta
 ) -> Holding:
-    """The table could not be reached, or refused for good. Out of reach for a while is no loss; for longer than
-    failover_time the lease may be another's by now.
+    """The table was out of reach, or refused for good. A short outage is no loss; after more than failover_time another
+    worker may have the lease.
     """
     if is_transient and not holding.is_unconfirmed(now, failover_time):
         sent = {write.moves_to} if write.moves_to else set()
@@ -173,10 +179,10 @@ def after_failure(
 
 
 def after_reading(holding: Holding, row: _Row) -> Holding:
-    """The row was read again: what it says is where we stand, unless it is another's.
+    """The row was read again: it is our new state, unless it belongs to another worker.
 
-    A Java worker that takes a lease leaves our holder on the row, so the owner counts too. One that is to be handed over
-    stays as it is: the next write is refused, and begins to drain.
+    A Java worker that takes a lease leaves our holder on the row, so the owner counts too. If the lease is to be handed
+    over, the state stays as it is: the next write is refused, and that begins the drain.
     """
     ours = holding.lease
     if isinstance(row, Lease) and row.held_by == ours.holder:
@@ -188,7 +194,7 @@ def after_reading(holding: Holding, row: _Row) -> Holding:
 
 
 def is_true_too(row: Checkpoint, known: Checkpoint, finished: Checkpoint) -> bool:
-    """Whether a row that another has moved tells nothing but what we know as well: forward of where it stood, and not beyond
-    what is finished. The owner before us has checkpointed late, or an operator wants to skip what is long done.
+    """Whether a position that another writer has set holds nothing new: it is ahead of `known` and not beyond
+    `finished`. Either the previous owner has checkpointed late, or an operator skips what is long done.
     """
     return row.is_sequence_number and known <= row <= finished

@@ -1,4 +1,4 @@
-"""One moment by both clocks, for what has to hold whichever of them is wrong."""
+"""One moment by both clocks, for rules that must hold even if one of them is wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Instant(NamedTuple):
-    """`wall` jumps when somebody sets the clock; `steady` stands still while the machine is suspended."""
+    """`wall` jumps when the clock is set; `steady` stands still while the machine is suspended."""
 
     wall: datetime
     steady: datetime
@@ -17,5 +17,5 @@ class Instant(NamedTuple):
         return self.steady - earlier.steady
 
     def at_most_since(self, earlier: Instant) -> timedelta:
-        """How long it may have been for others, by whichever clock says more."""
+        """The most time that may have passed for other machines: the larger difference of the two clocks."""
         return max(self.steady - earlier.steady, self.wall - earlier.wall)

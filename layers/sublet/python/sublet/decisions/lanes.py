@@ -1,4 +1,4 @@
-"""Which records of a shard may be handled side by side: those of different partition keys."""
+"""Splits the records of a shard into lanes that may be handled in parallel: records of different partition keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sublet.protocol.records import UserRecord
 
 
 def lanes_of(records: Sequence[UserRecord], count: int) -> list[list[int]]:
-    """At most `count` lanes of records by their places, each in order; a partition key is in one of them."""
+    """At most `count` lanes of indexes into `records`, each in order. All records of a partition key share a lane."""
     lanes: list[list[int]] = [[] for _ in range(count)]
     for place, record in enumerate(records):
         lanes[lane_of(record.order_key, count)].append(place)

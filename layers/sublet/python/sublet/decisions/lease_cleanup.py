@@ -1,7 +1,7 @@
-"""Which leases to delete: KCL's rule (LeaseCleanupManager), decided on the rows as one scan saw them.
+"""Which leases to delete: KCL's rule (LeaseCleanupManager), applied to the rows of one scan.
 
-A shard that has ended keeps its row until its children are under way: as long as it stands, it tells
-everybody that the children follow on it, and from where.
+A shard that has ended keeps its row until its children are under way: the row shows that the children follow it, and
+from where they start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class DeleteReason(StrEnum):
     COMPLETED = "completed"
     """Its shard has ended, all its children are under way, and its parents' leases are gone."""
     GARBAGE = "garbage"
-    """Its shard is not listed. A candidate only: ask the stream for the shard itself before deleting."""
+    """Its shard is not listed. Only a candidate: ask the stream for that shard before deleting."""
 
 
 class Deletion(Struct, frozen=True):
@@ -41,10 +41,10 @@ def plan_lease_cleanup(
 ) -> tuple[Deletion, ...]:
     """The leases to delete, in the order of `leases`.
 
-    A chain of completed leases goes one generation a tick, oldest first: each waits until its parent's row is
-    really gone. `shards` is the full listing. If it is empty or its open shards leave hash keys out, it is no
-    evidence that a shard is gone, and nothing is garbage. `malformed` are the shard ids of unreadable rows:
-    they stand, and are not under way.
+    A chain of completed leases goes one generation per tick, oldest first: each waits until its parent's row is gone.
+    `shards` is the full listing. If it is empty, or its open shards leave hash keys uncovered, it does not prove that a
+    shard is gone, and nothing is garbage. `malformed` are the shard ids of unreadable rows: they exist, and are not
+    under way.
     """
     by_shard = {lease.shard_id: lease for lease in leases}
     standing = by_shard.keys() | frozenset(malformed)
@@ -66,11 +66,11 @@ def _is_completed(
     standing: AbstractSet[str],
     children: Mapping[str, frozenset[str]],
 ) -> bool:
-    """KCL goes by the children on the row, written at the shard's end, and else by those the service knows.
+    """KCL uses the children that the shard's end wrote to the row, or else those that the service lists.
 
-    Without any known child the row stays: an ended shard always has children, so we have not seen them yet. And so it does, not
-    in KCL, while the other parent of a merge is at work: that one, made anew, would have this one made anew too (`shard_sync`),
-    and then this one that, without end.
+    Without any known child the row stays: an ended shard always has children, so they have not been seen yet. Unlike in
+    KCL, the row also stays while the other parent of a merge is unfinished: if that one were created again, it would
+    cause this one to be created again too (`shard_sync`), and so on without end.
     """
     if not lease.is_ended or not standing.isdisjoint(lease.parent_shard_ids):
         return False
@@ -82,7 +82,7 @@ def _is_completed(
 
 
 def _is_under_way(child: Lease | None) -> bool:
-    """A child at LATEST that nobody has opened yet still goes by its parent's row (`needs_pin`), though not in KCL."""
+    """A child at LATEST that was never opened still needs its parent's row (`needs_pin`), unlike in KCL."""
     if child is None or (child.checkpoint == LATEST and child.start_at is None):
         return False
     return child.checkpoint.sequence_number not in _NOT_UNDER_WAY

@@ -1,8 +1,8 @@
-"""Which leases have lost their owner, judged from counters alone: the lease table holds no time (KCL).
+"""Which leases have lost their owner, judged by counters alone: the lease table holds no time (KCL).
 
-A sighting remembers when a lease manager first saw a counter value. Whoever later finds the same value still
-there knows that it has not moved in between, since a counter only ever rises. So sightings stay true when
-ticks overlap and the last writer wins: a lost update can only delay an expiry.
+A sighting records when a lease manager first saw a counter value. If that value is still there later, the counter has
+not moved in between, since counters only rise. So sightings stay true when ticks overlap and the last writer wins: a
+lost update can only delay an expiry.
 """
 
 from __future__ import annotations
@@ -16,32 +16,31 @@ from msgspec.structs import replace
 from sublet.protocol.lease import Lease
 
 LATELY = timedelta(hours=1)
-"""How long it is remembered that a lease has moved."""
+"""How long a lease's last move is remembered."""
 
 CLOCK_RIGHT_WITHIN = timedelta(seconds=2)
-"""The service tells whole seconds, and its answer takes a moment."""
+"""The service answers in whole seconds, and its answer takes a moment."""
 
 VERY_OLD = 3
-"""KCL: a lease that has been idle for more than this many failover times goes before the fair share."""
+"""KCL: a lease that has been idle for more than this many failover times is taken before the fair share is applied."""
 
 
 class Sighting(Struct, frozen=True):
-    """This lease, with this owner and counter, was first seen at `seen_at`."""
+    """The lease, with this owner and counter, was first seen at `seen_at`."""
 
     lease_counter: int
     lease_owner: str | None
     seen_at: datetime
     is_unheard: bool = False
-    """The owner has not been seen to write yet: it has just taken the lease, or has only been named by a KCL 3.x leader."""
+    """The owner has not been seen to write yet: it has just taken the lease, or a KCL 3.x leader has only named it."""
     moved_at: datetime | None = None
-    """When the lease was first seen with another owner than the one before; None if that is longer ago than LATELY."""
+    """When the lease was first seen with another owner; None if that is longer ago than LATELY."""
 
 
 def ahead_by(by_us: datetime, by_the_service: datetime | None) -> timedelta:
-    """How wrong our clock is, as the service's shows; none if it cannot be told. What one process has seen another one reads.
-
-    Two whose clocks differ by a failover time would otherwise take each other's sightings for that old, and rob each other of
-    leases that are heartbeaten.
+    """How far our clock is ahead of the service's; zero if that is not known. One process reads what another has seen:
+    two processes whose clocks differ by a failover time would otherwise take each other's sightings for that old, and
+    steal leases from live owners.
     """
     if by_the_service is None or abs(by_us - by_the_service) <= CLOCK_RIGHT_WITHIN:
         return timedelta(0)
@@ -51,12 +50,12 @@ def ahead_by(by_us: datetime, by_the_service: datetime | None) -> timedelta:
 def observe(
     sightings: Mapping[str, Sighting], leases: Iterable[Lease], now: datetime
 ) -> Mapping[str, Sighting]:
-    """The sightings after this scan, by lease key; those of leases that are gone are forgotten.
+    """The sightings after this scan, by lease key. Sightings of deleted leases are dropped.
 
-    As KCL's lease taker does it. A lease that has had no owner since it was first seen gets no sighting:
-    nobody ever heartbeat it, and `idle_time` has it idle for ever. A lease that is released while we watch
-    does get one, and so does one whose owners crash: it may have to be left alone for a while. What somebody whose clock was
-    ahead saw in the future is seen now, or its owner's death would not be noticed until then.
+    As in KCL's lease taker. A lease that has had no owner since it was first seen gets no sighting: it was never
+    heartbeat, and `idle_time` makes it idle for ever. A lease that is released while we watch does get one, and so does
+    one whose owners crash, since it may need a pause. A sighting in the future, by a clock that was ahead, becomes one
+    of now; otherwise its owner's death would not be noticed until then.
     """
     seen: dict[str, Sighting] = {}
     for lease in leases:
@@ -72,7 +71,9 @@ def observe(
 
 
 def _lately(before: Sighting | None, now: datetime) -> datetime | None:
-    """When it moved, unless that is long ago. What was released and taken has not moved: it was free in between."""
+    """When the lease moved, unless that is long ago. A lease that was released and then taken has not moved: it was
+    free in between.
+    """
     if before is None or before.moved_at is None:
         return None
     return before.moved_at if now - before.moved_at < LATELY else None
@@ -81,8 +82,8 @@ def _lately(before: Sighting | None, now: datetime) -> datetime | None:
 def idle_time(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) -> timedelta:
     """How long the counter is known to have stood still.
 
-    Never seen before: zero with an owner, who may be alive, and timedelta.max without one (KCL: never
-    renewed, at once very old). Never negative, whatever another lease manager's clock said.
+    Without a sighting: zero if the lease has an owner, who may be alive, and timedelta.max if it has none (KCL: never
+    renewed, at once very old). Never negative, even if another lease manager's clock was ahead.
     """
     sighting = sightings.get(lease.lease_key)
     if sighting is None:
@@ -93,9 +94,10 @@ def idle_time(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) ->
 def is_expired(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
 ) -> bool:
-    """Whether somebody holds the lease and has not heartbeat it for more than `failover_time`.
+    """Whether the lease has a holder that has not heartbeat it for more than `failover_time`.
 
-    KCL: exactly that long is alive. In a KCL 3.x handoff the holder is the old owner, until it has drained.
+    KCL: at exactly that time the holder is alive. In a KCL 3.x handoff the holder is the old owner until it has
+    drained.
     """
     return lease.actual_owner is not None and idle_time(lease, sightings, now) > failover_time
 
@@ -103,7 +105,7 @@ def is_expired(
 def next_expiry(
     leases: Iterable[Lease], sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
 ) -> datetime | None:
-    """When the first of those who have not written since an earlier look counts as lost, unless it writes until then."""
+    """When the first silent owner counts as lost, unless it writes before then."""
     seen = (
         sightings[lease.lease_key].seen_at
         for lease in leases
@@ -116,7 +118,7 @@ def next_expiry(
 def is_very_old(
     lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta
 ) -> bool:
-    """Whether the lease, owned or not, has been idle for over (KCL: not exactly) three failover times."""
+    """Whether the lease, owned or not, has been idle for more than (KCL: not exactly) three failover times."""
     return idle_time(lease, sightings, now) > VERY_OLD * failover_time
 
 

@@ -1,9 +1,11 @@
-"""Whether an aggregate out of its shard's hash key range may be dropped, as KCL does: nothing that is dropped can be had again.
+"""Whether an aggregate outside its shard's hash key range may be dropped, as KCL does. A dropped record is lost for
+good.
 
-KCL takes such an aggregate for one that the KPL put into the wrong shard just after a reshard, and sends again. On a stream that
-distributes records itself (`RecordDistribution.AUTO`) every aggregate may be out of range, none is sent again, and KCL loses them
-(docs.aws.amazon.com/streams/latest/dev/service-managed-pk-kpl-aggregation.html). So one is dropped only where the stream is known
-not to have placed it; what is kept for want of knowledge may be a repeat, and never a loss.
+KCL assumes that the KPL put such an aggregate into the wrong shard just after a reshard and will send it again. On a
+stream that distributes records itself (`RecordDistribution.AUTO`) every aggregate may be out of range, none is sent
+again, and KCL loses them (docs.aws.amazon.com/streams/latest/dev/service-managed-pk-kpl-aggregation.html). So we drop
+one only if the stream is known not to have placed it. If that is not known the aggregate is kept: at worst it is a
+repeat, never a loss.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from enum import StrEnum
 from sublet.protocol.stream_info import Placement, RecordDistribution
 
 ASK_SOONEST, ASK_LATEST = timedelta(seconds=1), timedelta(minutes=5)
-"""Between two descriptions that one process asks for. A reshard's strays come within seconds, and are worth some calls; not so a
-producer all of whose aggregates are out of range."""
+"""The pause between two descriptions that one process asks for. After a reshard strays come within seconds and justify
+some calls; a producer whose aggregates are all out of range does not.
+"""
 
 
 class Kept(StrEnum):
@@ -28,10 +31,10 @@ class Kept(StrEnum):
 
 
 def why_kept(arrived: datetime, known: Placement) -> Kept | None:
-    """None: an aggregate that arrived then and is out of range was put into the wrong shard, and is sent again.
+    """None: an aggregate out of range that arrived at that time was put into the wrong shard, and is sent again.
 
-    Only a description that is younger than the record speaks of it. One that says AUTO, or said so within the stream's retention,
-    speaks for all that are there.
+    Only a description younger than the record applies to it. A description with AUTO, now or within the stream's
+    retention, applies to all records in the stream.
     """
     last = known.last
     if last is None or last.at < arrived:
@@ -46,5 +49,5 @@ def why_kept(arrived: datetime, known: Placement) -> Kept | None:
 
 
 def ask_again_after(pause: timedelta | None) -> timedelta:
-    """The pause before the next question, after one of `pause`: None for the first."""
+    """The pause before the next description. `pause` is the previous pause; None for the first."""
     return ASK_SOONEST if pause is None else min(2 * pause, ASK_LATEST)

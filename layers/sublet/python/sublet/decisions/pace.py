@@ -1,8 +1,8 @@
-"""How often a shard is polled: as fast as Kinesis and the shard's other readers allow while records have come lately, slower
-step by step to `idle_poll_interval` when they have not.
+"""How often to poll a shard: as fast as Kinesis and the shard's other readers allow while records come in, and
+gradually slower, down to `idle_poll_interval`, while they do not.
 
-An empty poll says little of a shard that gets ten records a second: had it made us wait for two seconds, half of its records
-would come a second late.
+An empty poll says little about a shard that gets ten records a second: after a wait of two seconds half of its records
+would be a second late.
 """
 
 from __future__ import annotations
@@ -15,44 +15,45 @@ from sublet.protocol.records import Page
 from sublet.settings import READ_BYTES_PER_SECOND, Mode, Settings
 
 SLOWS_DOWN = 10
-"""A shard that has been quiet for so many seconds is polled each second: who waits for a record waits for a twentieth of the
-time that there was none."""
+"""A shard that has been quiet for this many seconds is polled once a second, so a record waits at most a tenth, on
+average a twentieth, of the time that there was none.
+"""
 
 RECOVERS = 0.99
-"""By so much, with each poll at the tip, the pace returns to what it was before others were found to read the shard too: to
-half in some minute."""
+"""Each poll at the tip multiplies the slow-down that other readers caused by this: it halves in about a minute."""
 
 KPL_BYTES = 51_200
-"""An aggregate of the KPL, unless it is told otherwise: what a record is taken to be before the shard has brought any."""
+"""The KPL's default size of an aggregate: the assumed record size before the shard has delivered any."""
 
 ASKED_FOR_AGAIN = timedelta(seconds=1)
-"""A quiet shard is polled so soon after the last time, if somebody begins to ask for records meanwhile: a fetch that lasts no
-longer than that gets what is there. A fifth of the calls that Kinesis allows a shard."""
+"""How soon after the last poll a quiet shard is polled if a program begins to ask for records: a fetch that lasts no
+longer gets what is there. A fifth of the calls that Kinesis allows per shard.
+"""
 
 SPREAD_BITS = 10
 SPREAD = 0.1
-"""A poll comes up to a tenth later than it could, never sooner, so that the readers of a shard do not poll in step."""
+"""Each poll comes up to a tenth late, never early, so that a shard's readers do not poll in step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Of one shard's reader. Moments are of the steady clock."""
+    """The pace of one shard's reader. Times are of the steady clock."""
 
     records_at: datetime | None = None
-    """The last poll that brought records; None: none has."""
+    """The last poll that returned records; None if none has."""
     shared: timedelta = timedelta(0)
-    """Not faster than this: polls were throttled, so the shard has other readers."""
+    """The shortest interval allowed: polls were throttled, so the shard has other readers."""
     is_at_tip: bool = False
-    """With the last page."""
+    """As of the last page."""
     refusals: int = 0
     """In a row."""
     page_bytes: int = 0
     """Of the last page."""
     record_bytes: int = KPL_BYTES
-    """Of a stream record, on average, in the last page that brought any."""
+    """The average size of a stream record in the last page that held any."""
 
     def polled(self, page: Page, at: datetime, settings: Settings) -> Pace:
-        """Answered: with this page."""
+        """After a poll that returned this page."""
         is_at_tip = page.millis_behind_latest == 0
         shared = self.shared * RECOVERS if is_at_tip else self.shared
         return Pace(
@@ -64,14 +65,15 @@ class Pace:
         )
 
     def throttled(self, settings: Settings) -> Pace:
-        """Refused: Kinesis allows a shard five calls and 2 MB a second, over all who read it. Behind the tip our own pages use up
-        the second, so that it says nothing of others."""
+        """After a throttled poll. Kinesis allows a shard five calls and 2 MB a second over all its readers. Behind the
+        tip our own pages use that up, so throttling there says nothing about other readers.
+        """
         slower = min(2 * max(self.shared, settings.poll_interval), settings.idle_poll_interval)
         return replace(self, shared=slower if self.is_at_tip else self.shared, refusals=self.refusals + 1)
 
 
 def next_poll_at(pace: Pace, polled_at: datetime, chance: Chance, settings: Settings) -> datetime:
-    """After a poll that was answered: `poll_interval` while behind, or as `poll_bytes` says; at the tip as the pace is."""
+    """After a successful poll: `poll_interval` while behind, or as `poll_bytes` says; at the tip, as the pace says."""
     if not pace.is_at_tip:
         paid_for = timedelta(seconds=pace.page_bytes / READ_BYTES_PER_SECOND)
         return polled_at + (
@@ -82,8 +84,8 @@ def next_poll_at(pace: Pace, polled_at: datetime, chance: Chance, settings: Sett
 
 
 def asked_for_at(pace: Pace, poll_at: datetime, polled_at: datetime, asked_at: datetime | None) -> datetime:
-    """When to poll next, where that is due at `poll_at`: sooner at the tip, if somebody has begun to ask for records since the
-    last poll. Not where polls were refused: others read the shard too.
+    """When to poll next, if a poll is due at `poll_at`: sooner at the tip, if a program has begun to ask for records
+    since the last poll. Not if polls were throttled, since other readers share the shard.
     """
     is_asked = asked_at is not None and asked_at > polled_at
     if not is_asked or not pace.is_at_tip or pace.refusals or pace.shared:
@@ -100,8 +102,8 @@ def _interval_at_tip(pace: Pace, now: datetime, settings: Settings) -> timedelta
 
 
 def records_to_ask_for(pace: Pace, settings: Settings) -> int:
-    """In the next poll: half of what may be in flight at most, so that a shard whose few records are being handled leaves room
-    for the others' polls.
+    """For the next poll: at most half of what may be in flight, so that a shard whose few records are being handled
+    leaves room for other shards' polls.
     """
     most = min(settings.poll_limit, settings.max_records_in_flight // 2)
     if settings.poll_bytes is None:
@@ -110,5 +112,7 @@ def records_to_ask_for(pace: Pace, settings: Settings) -> int:
 
 
 def throttled_until(now: datetime, refusals: int) -> datetime:
-    """After the n-th refusal in a row: 1, 2, 4 and then 5 s, for which one reply of 10 MB uses up a shard's 2 MB a second."""
+    """After the n-th refusal in a row: 1, 2, 4, then 5 s, since one reply of 10 MB uses up a shard's 2 MB a second for
+    five seconds.
+    """
     return now + min(timedelta(seconds=1 << min(refusals - 1, 3)), timedelta(seconds=5))

@@ -1,4 +1,4 @@
-"""Packing chosen leases into worker items: what one lease worker Lambda is started with."""
+"""Packs chosen leases into worker items: the input of one lease worker Lambda."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sublet.decisions.crash_caution import Caution, caution
 from sublet.settings import Settings
 
 MAP_ITEMS_MAX = 40
-"""Step Functions: an inline Map runs at most 40 at a time. A 41st item would wait for a whole window."""
+"""Step Functions runs at most 40 items of an inline Map at a time. A 41st item would wait for a whole window."""
 
 _ITEM_ID_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One lease a worker is sent for. The acquire succeeds only if owner and counter are still as seen."""
+    """One lease that a worker is sent for. The acquire succeeds only if owner and counter are still as seen."""
 
     lease_key: str
     lease_owner: str | None
@@ -32,13 +32,12 @@ class Claim:
 class WorkerItem:
     """One element of the state machine's Map.
 
-    item_id        unique to this item; a second attempt at it (after a crash) may take over what the first
-                   one held
-    worker_id      what `leaseOwner` becomes
+    item_id        unique to this item; its second attempt (after a crash) may take over what the first one held
+    worker_id      the future `leaseOwner`
     windows_left   continuous mode: windows that this execution may still run, this one included
     dispatched_at  when it was packed; None in an item of version 0.1
-    leases_max     leases that its worker may hold at once, where `max_leases_for_worker` could be exceeded by the
-                   children of what it ends; None: only `leases_per_worker` binds it
+    leases_max     leases that its worker may hold at once, if children of ended shards could exceed
+                   `max_leases_for_worker`; None: only `leases_per_worker` limits it
     auto_seen_at   when the stream was last seen to distribute records itself, by Kinesis' clock
     """
 
@@ -60,11 +59,11 @@ def pack(
     may_grow: bool = True,
     auto_seen_at: datetime | None = None,
 ) -> tuple[WorkerItem, ...]:
-    """As few worker items as `leases_per_worker` allows, equally full: 11 leases are 6 and 5, not 10 and 1.
+    """As few worker items as `leases_per_worker` allows, equally full: 11 leases become 6 and 5, not 10 and 1.
 
-    Choices keep their order, which is that of their urgency; worker ids come in the order of their first
-    choice. Unless an item `may_grow`, it holds no more leases at once than it was sent for: nobody counts what
-    its worker id holds elsewhere by the time that a shard ends.
+    Choices keep their order of urgency; worker ids come in the order of their first choice. Unless an item `may_grow`,
+    its worker never holds more leases at once than it was sent for: when a shard ends, the other leases of its worker
+    id are not counted.
     """
     by_worker: dict[str, list[Choice]] = {}
     for choice in choices:
@@ -94,7 +93,7 @@ def _claim(choice: Choice) -> Claim:
 
 
 def _groups(choices: Sequence[Choice], at_most: int) -> list[tuple[Choice, ...]]:
-    """Leases that have to be tried alone are; the others share as few items as can be."""
+    """Leases that have to be tried alone get an item each; the others share as few items as possible."""
     alone = [choice for choice in choices if caution(choice.lease) >= Caution.ALONE]
     together = [choice for choice in choices if caution(choice.lease) < Caution.ALONE]
     return [*(_evenly(together, at_most) if together else ()), *((choice,) for choice in alone)]

@@ -1,7 +1,7 @@
-"""When a process should make way for a new one: what has befallen it is its own, and would not befall the next.
+"""When to restart the process: faults that a fresh one would not have.
 
-A Python thread cannot be ended from outside, and what a handler leaks stays leaked. Records are no ground to end a process for:
-they come to the next one too.
+A Python thread cannot be ended from outside, and what a handler leaks stays leaked. Records are no reason to restart,
+since the next process gets the same ones.
 """
 
 from __future__ import annotations
@@ -16,27 +16,29 @@ from sublet.decisions.window import LeaseReport, Outcome
 
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 _NO_THREAD = "can't start new thread"
-"""Python's own words, in a RuntimeError of no type of its own."""
+"""Python's own text; it raises a plain RuntimeError."""
 
 
 class Ending(StrEnum):
-    """Why, as a sentence goes on."""
+    """Why the process should be replaced."""
 
     CALL_HANGS = "a call of the handler hangs, and a thread cannot be ended"
     ALL_SLOTS_HANG = "calls of the handler hang in all of its slots"
-    ALL_LEASES_HANG = "calls of the handler hang for every lease that it could work on"
-    NO_DESCRIPTORS = "it can have no more file descriptors"
-    NO_THREADS = "it can have no more threads"
-    NOTHING_WORKS = "the handler fails wherever it is called, where it has worked before"
+    ALL_LEASES_HANG = "calls of the handler hang for every lease that the process could work on"
+    NO_DESCRIPTORS = "the process has run out of file descriptors"
+    NO_THREADS = "the process cannot start any more threads"
+    NOTHING_WORKS = "the handler fails for every shard, though it has worked before"
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """slots          handler calls that the process may make at once; each that hangs is replaced once
-    hung           calls that hang now
-    lacking        what the system would not give it
-    is_exclusive   no call may overlap with another, not with one that hangs either: none is replaced
-    is_stuck       a look has found nothing for it but what hangs here: see `is_stuck`
+    """The faults of this process so far.
+
+    slots         handler calls that the process may make at once; a slot whose call hangs is replaced once
+    hung          calls that hang now
+    lacking       the resource that the system refused
+    is_exclusive  calls must not overlap, not even with one that hangs, so no slot is replaced
+    is_stuck      all the leases that the last scan chose have a hung call here: see `is_stuck`
     """
 
     slots: int
@@ -47,7 +49,7 @@ class Health:
 
     @property
     def ends_now(self) -> Ending | None:
-        """Nothing more can be done here: whatever is held is to be given back at once."""
+        """The process cannot do anything more, so it has to release all leases at once."""
         if self.lacking is not None:
             return self.lacking
         if self.hung >= self._most:
@@ -60,22 +62,24 @@ class Health:
 
     @property
     def ends_soon(self) -> Ending | None:
-        """The other leases can go on, and the next process need not have this one's thread and memory."""
+        """The other leases can go on; the next process will not have the hung thread and its memory."""
         return self.ends_now or (Ending.CALL_HANGS if self.hung else None)
 
 
 def is_stuck(chosen: Collection[str], hung: Collection[str], *, is_at_work: bool) -> bool:
-    """Whether a process that is at work on no other lease has chosen none but such as a call hangs for here (by lease key): it
-    may not begin with them, and with fewer leases than slots these never hang in all.
+    """Whether the process works on no lease, and each lease it chose (by lease key) has a hung call here: it must not
+    begin with those, and if there are fewer of them than slots, not all slots ever hang.
 
-    One that has healthy leases goes on with them. One that has chosen nothing has nothing to do, which is no reason either:
-    others have it all, or what kept hanging is left alone for a while.
+    A process with healthy leases goes on. One that chose nothing has nothing to do, which is no reason to end it: other
+    workers have all the leases, or the hung ones are in their pause.
     """
     return bool(chosen) and not is_at_work and set(chosen) <= set(hung)
 
 
 def lacking(failure: BaseException) -> Ending | None:
-    """What the system had no more of, by an exception or by any that it comes from: clients of AWS raise their own instead."""
+    """Which resource has run out, by the exception or one that caused it: AWS clients raise their own exception
+    instead.
+    """
     for cause in _causes(failure):
         if isinstance(cause, OSError) and cause.errno in _NO_DESCRIPTOR:
             return Ending.NO_DESCRIPTORS
@@ -96,11 +100,11 @@ def _causes(failure: BaseException) -> Iterator[BaseException]:
 def nothing_works(
     reports: Sequence[LeaseReport], began_at: datetime, finished_at: Mapping[str, datetime]
 ) -> bool:
-    """The handler failed wherever it was called in the window that began then, though this process has finished records of one
-    of these leases before. `finished_at`: by lease key, when it last finished any.
+    """The handler failed for every lease in the window that began then, although this process has finished records of
+    one of those leases before. `finished_at`: by lease key, when it last finished any.
 
-    Without those before, it is a record, the code, or what that depends on: a new process would fail in the same way. So a bad
-    deployment ends no process, and a poison record or an outage ends each one at most once.
+    Without earlier success the cause is a record, the code or what that depends on, and a new process would fail in the
+    same way. So a bad deployment ends no process, and a poison record or an outage ends each process at most once.
     """
     failed = [report.lease_key for report in reports if report.outcome is Outcome.HANDLER_FAILED]
     worked_before = any(lease_key in finished_at for lease_key in failed)

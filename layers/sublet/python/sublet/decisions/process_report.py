@@ -1,4 +1,4 @@
-"""How a process is, for whoever may replace it or send it away: judged from what it tells of itself."""
+"""Whether a process is live and ready, judged from its own state."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from sublet.decisions.process_end import Ending
 from sublet.settings import Settings
 
 LOOP_HANGS_AFTER = timedelta(minutes=5)
-"""And not before three ticks were due: a look that AWS does not answer is given up much sooner, by its client."""
+"""And not before three ticks were due. A scan that AWS does not answer is given up much sooner, by its client."""
 
 STALLS_AFTER = timedelta(minutes=5)
-"""A shard with records to come that stands still for so long, or a call of the handler that lasts so long."""
+"""How long a shard with records to come may stand still, or a handler call may last."""
 
 
 class ShardState(NamedTuple):
-    """stands_still   how long its handler has finished nothing though there was something
-    call           the handler's function that is being called, and for how long
+    """What a process knows about one shard.
+
+    stands_still          for how long its handler has finished nothing although records were there
+    call                  the handler function that is being called
+    call_lasts            for how long
+    millis_behind_latest  of the last page; None before it
     """
 
     shard_id: str
@@ -34,8 +38,8 @@ class ShardState(NamedTuple):
 
 
 class ProcessState(NamedTuple):
-    """Moments by the steady clock. `tried_at`: when it began, or last ended a look, whatever came of it; `looked_at`: when one
-    last succeeded.
+    """Times are by the steady clock. `tried_at`: the start, or the end of the last scan, successful or not;
+    `looked_at`: the end of the last successful scan.
     """
 
     tried_at: datetime
@@ -43,14 +47,19 @@ class ProcessState(NamedTuple):
     is_leaving: bool
     ending: Ending | None
     shards: Sequence[ShardState]
-    """Whose leases it holds."""
+    """Of the leases that it holds."""
     hung: Sequence[ShardState] = ()
-    """Calls that were given up, whose leases it holds no more, and that have not come back."""
+    """Abandoned calls that have not returned, whose leases it no longer holds."""
 
 
 class ProcessReport(NamedTuple):
-    """is_live    it need not be replaced: it goes on by itself, whatever AWS or its handler do to it
-    is_ready   it takes its share of the shards; another may go
+    """The answer to a health check.
+
+    is_live   need not be replaced: it goes on by itself, whatever AWS or its handler do
+    is_ready  takes its share of the shards, so another process may stop
+    because   the reason
+    shards    how many leases it holds
+    stalls    shards that stand still and calls that last too long
     """
 
     is_live: bool
@@ -77,7 +86,7 @@ def _because(state: ProcessState, is_hung: bool) -> str:
     if state.ending is not None:
         return state.ending.value
     if is_hung:
-        return "its look at the leases does not come back"
+        return "its scan of the leases hangs"
     if state.is_leaving:
-        return "it was told to end, and gives its leases back"
-    return "it has not looked at the leases yet" if state.looked_at is None else "it looks at the leases"
+        return "it is ending and releases its leases"
+    return "it has not scanned the leases yet" if state.looked_at is None else "it scans the leases"

@@ -1,4 +1,4 @@
-"""What a pull consumer is told of and goes on after, and how it is known that it lives."""
+"""Events that a pull consumer reports while it goes on, and how it detects a missed heartbeat."""
 
 from __future__ import annotations
 
@@ -9,38 +9,40 @@ from enum import StrEnum
 from typing import NamedTuple
 
 SILENCE = timedelta(seconds=2)
-"""A service that has answered nothing for so long, and fails a question that is asked once, cannot be reached."""
+"""A service that has answered nothing for this long and fails a single request counts as unreachable."""
 
 
 class EventKind(StrEnum):
-    """What happened. None of them ends anything."""
+    """What happened. No event ends the consumer."""
 
     MISSED_HEARTBEAT = "missed heartbeat"
-    """Twice idle_heartbeat without a sign of life: AWS answered nothing, or one service nothing of what it was asked."""
+    """Twice idle_heartbeat without a sign of life: AWS answered nothing, or one service answered none of its requests."""
     DISCONNECTED = "disconnected"
-    """Kinesis or DynamoDB cannot be reached, or fails. Timers and polls pause; on return each write's fence checks positions."""
+    """Kinesis or DynamoDB is unreachable or fails. Timers and polls pause; afterwards each write's fence checks
+    positions.
+    """
     RECONNECTED = "reconnected"
     THROTTLED = "throttled"
     """A shard's five calls or 2 MB a second are used up: by us behind the tip, by other readers at it."""
     LEASE_ACQUIRED = "lease acquired"
     LEASE_RELEASED = "lease released"
-    """What of its shard was buffered or out comes again, to whoever has the lease next."""
+    """Its shard's buffered and outstanding records are delivered again by the lease's next owner."""
     LEASE_LOST = "lease lost"
     SHARD_ENDED = "shard ended"
-    """All of it is acknowledged; its children follow."""
+    """All its records are acknowledged; its children follow."""
     ACK_WAIT_OVER = "ack wait over"
-    """Nothing was said of a record in time: it comes again."""
+    """A record was not acknowledged in time, so it is delivered again."""
     DEFINITION_CHANGED = "definition changed"
-    """The consumer was updated, in nothing that this program was given: it goes by it when it joins again."""
+    """The consumer was updated, in options that this program did not give: they apply when it joins again."""
     CALLBACK_FAILED = "callback failed"
-    """A consume's callback raised: its record comes again after a while."""
+    """A consume's callback raised: its record is delivered again after a delay."""
     SLOW_LISTENER = "slow listener"
-    """`on_event` was busy for so long that events were left out."""
+    """`on_event` was busy for so long that events were dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`shard_id`: where it is of one shard. `detail`: for a reader; never a record's data."""
+    """`shard_id`: if the event concerns one shard. `detail`: for people; never a record's data."""
 
     kind: EventKind
     shard_id: str | None = None
@@ -48,14 +50,14 @@ class Event:
 
 
 class Service(StrEnum):
-    """Whom a consumer asks. One may be there while the other is not."""
+    """A service that a consumer calls. One may be reachable while the other is not."""
 
     KINESIS = "Kinesis"
     DYNAMODB = "DynamoDB"
 
 
 class Owed(NamedTuple):
-    """Questions of one service that are not answered yet, and since when it has answered none."""
+    """Unanswered requests to one service, and since when it has not answered any."""
 
     questions: int
     since: datetime
@@ -63,10 +65,12 @@ class Owed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SignsOfLife:
-    """last_at      when AWS last answered, or the timer was set anew
-    unreachable  the services that could not be reached when they were asked last
-    owed         what is under way of each
-    answered_at  by each, for the last time
+    """When AWS last answered, for missed heartbeats and outages.
+
+    last_at      when AWS last answered, or the timer was reset
+    unreachable  the services whose last requests failed
+    owed         unanswered requests by service
+    answered_at  each service's last answer
     """
 
     last_at: datetime
@@ -79,34 +83,35 @@ class SignsOfLife:
         return replace(self, owed={**self.owed, service: known._replace(questions=known.questions + 1)})
 
     def answered(self, service: Service, now: datetime) -> tuple[SignsOfLife, EventKind | None]:
-        """It answered something. The end of an outage is told."""
+        """The service answered. RECONNECTED if that ends an outage."""
         left = self.unreachable - {service}
         after = SignsOfLife(now, left, self._less(service, now), {**self.answered_at, service: now})
         return after, EventKind.RECONNECTED if self.unreachable and not left else None
 
     def withdrawn(self, service: Service, now: datetime) -> SignsOfLife:
-        """A question tells nothing."""
+        """A request ended without telling whether the service is reachable."""
         return replace(self, owed=self._less(service, self.owed.get(service, Owed(0, now)).since))
 
     def unanswered(
         self, service: Service, now: datetime, *, is_last_word: bool
     ) -> tuple[SignsOfLife, EventKind | None]:
-        """A question came to nothing. `is_last_word`: it was asked again and again; one that is asked once tells little while
-        others are answered.
+        """A request failed. `is_last_word`: after retries. A failure without retries means little while other requests
+        are answered.
         """
         after = self.withdrawn(service, now)
         is_silent = now - self.answered_at.get(service, self.last_at) >= SILENCE
         return after.failed(service) if is_last_word or is_silent else (after, None)
 
     def failed(self, service: Service) -> tuple[SignsOfLife, EventKind | None]:
-        """It could not be reached. The timer pauses; told once."""
+        """The service is unreachable. The timer pauses; DISCONNECTED is reported once per outage."""
         is_first = not self.unreachable
         after = replace(self, unreachable=self.unreachable | {service})
         return after, EventKind.DISCONNECTED if is_first else None
 
     def look(self, now: datetime, idle_heartbeat: timedelta) -> tuple[SignsOfLife, EventKind | None]:
-        """Whether a heartbeat is missed: AWS answers nothing, or one service nothing that it was asked. If so, the timer begins
-        anew."""
+        """Whether a heartbeat is missed: AWS answers nothing, or one service answers none of its requests. If so,
+        restart the timer.
+        """
         since = min([self.last_at, *(owed.since for owed in self.owed.values())])
         if self.unreachable or now - since < 2 * idle_heartbeat:
             return self, None
@@ -114,7 +119,7 @@ class SignsOfLife:
         return replace(self, last_at=now, owed=owed), EventKind.MISSED_HEARTBEAT
 
     def _less(self, service: Service, since: datetime) -> Mapping[Service, Owed]:
-        """One question less."""
+        """With one request less."""
         left = self.owed.get(service, Owed(0, since)).questions - 1
         others = {one: owed for one, owed in self.owed.items() if one is not service}
         return {**others, service: Owed(left, since)} if left > 0 else others

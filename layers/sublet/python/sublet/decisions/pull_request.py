@@ -1,6 +1,6 @@
-"""What whoever pulls asks for, by ADR-37 of NATS ("JetStream Simplification"): its limits, and how much may be buffered for it.
+"""The limits of a pull, by NATS' ADR-37 ("JetStream Simplification"), and how much to buffer for it.
 
-A fetch wants so many and no more; a consume keeps a buffer, which is filled up again when it is down to a threshold.
+A fetch wants a number of records and no more; a consume keeps a buffer that is refilled once it is down to a threshold.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sublet.decisions.read_position import LONGEST_RETENTION
 from sublet.errors import SettingsError
 
 MAX_RECORDS = 500
-"""The buffer of a consume that says nothing."""
+"""The default buffer of a consume."""
 
 EXPIRES = timedelta(seconds=30)
 EXPIRES_MIN = timedelta(seconds=1)
@@ -23,12 +23,12 @@ IDLE_HEARTBEAT_MIN = timedelta(milliseconds=500)
 IDLE_HEARTBEAT_MAX = timedelta(seconds=30)
 
 ANY_NUMBER = 1_000_000
-"""Records, where only bytes are bounded."""
+"""In effect no limit on records, if only bytes are limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Of records: how many, and the bytes of their data and partition keys, as Kinesis counts them."""
+    """A number of records, and the bytes of their data and partition keys, as Kinesis counts them."""
 
     records: int = 0
     bytes: int = 0
@@ -41,16 +41,16 @@ NOTHING = Size()
 
 
 Ends = Sequence[int]
-"""Of records in a row: the bytes of the first none, one, two ... of them together."""
+"""Cumulative bytes of consecutive records: of the first none, one, two ... of them."""
 
 
 def fitting(ends: Ends, at: int, room: int) -> int:
-    """How many records from `at` on have no more than so many bytes together."""
+    """How many records from `at` on have at most `room` bytes together."""
     return max(bisect_right(ends, ends[at] + room) - 1 - at, 0)
 
 
 class Buffered(Protocol):
-    """A size, or what keeps count of one."""
+    """A size, or a running count of one."""
 
     @property
     def records(self) -> int: ...
@@ -61,7 +61,7 @@ class Buffered(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What may be buffered, and at what it is filled up again. `max_bytes` None: any."""
+    """How much may be buffered, and when to refill. `max_bytes` None: unlimited."""
 
     max_records: int = 0
     max_bytes: int | None = None
@@ -69,8 +69,9 @@ class Demand:
     threshold_bytes: int = 0
 
     def takes(self, ends: Ends, at: int, buffered: Buffered) -> int:
-        """How many more records may be buffered, if they are those from `at` on. Where nothing is, one always may, else one that
-        is larger than all would stick."""
+        """How many more records may be buffered, if they are those from `at` on. At least one if the buffer is empty,
+        or a record larger than the buffer would block it for ever.
+        """
         records = self.max_records - buffered.records
         if self.max_bytes is not None:
             records = min(records, fitting(ends, at, self.max_bytes - buffered.bytes))
@@ -78,7 +79,7 @@ class Demand:
         return max(records, 1 if is_at_least_one else 0)
 
     def is_low(self, buffered: Buffered) -> bool:
-        """Down to the threshold of records or, where bytes are bounded, of bytes."""
+        """Whether the buffer is down to the threshold of records or, if bytes are limited, of bytes."""
         if self.max_bytes is not None and buffered.bytes <= self.threshold_bytes:
             return True
         return buffered.records <= self.threshold_records
@@ -95,7 +96,7 @@ NO_DEMAND = Demand()
 
 
 def together(demands: Iterable[Demand]) -> Demand:
-    """Of several who pull at once. Bytes are bounded if they are for each."""
+    """The sum of concurrent pulls. Bytes are limited only if every pull limits them."""
     all_of_them = list(demands)
     if len(all_of_them) == 1:
         return all_of_them[0]
@@ -110,7 +111,7 @@ def together(demands: Iterable[Demand]) -> Demand:
 
 @dataclass(frozen=True, slots=True)
 class FetchProgress:
-    """A fetch: what it may have, what it was given. `is_full`: the next record does not fit any more."""
+    """A fetch's limits and what it has received. `is_full`: the next record would not fit."""
 
     max_records: int
     max_bytes: int | None
@@ -122,13 +123,15 @@ class FetchProgress:
         return self.is_full or self.given.records >= self.max_records
 
     def demand(self) -> Demand:
-        """What is still wanted: fill up at any time."""
+        """What is still wanted, with the threshold at the same size, so that it is refilled at any time."""
         records = 0 if self.is_over else self.max_records - self.given.records
         left = None if self.max_bytes is None else max(self.max_bytes - self.given.bytes, 1)
         return Demand(records, left, records, left or 0)
 
     def give(self, record_bytes: int) -> FetchProgress | None:
-        """With one more record. None: it would be beyond max_bytes, and the fetch is over. One alone is given however large."""
+        """With one more record. None: it would exceed max_bytes, and the fetch is over. A first record is given
+        whatever its size.
+        """
         is_too_much = self.max_bytes is not None and self.given.bytes + record_bytes > self.max_bytes
         if is_too_much and self.given.records > 0:
             return None
@@ -139,7 +142,7 @@ class FetchProgress:
 
 
 def fetch_of(max_records: int | None, max_bytes: int | None) -> FetchProgress:
-    """Raises SettingsError: one of the two is required."""
+    """Raises SettingsError if neither is given."""
     if max_records is None and max_bytes is None:
         raise SettingsError("max_records", None, "given, or max_bytes: a fetch needs one of them")
     _check_positive(max_records=max_records, max_bytes=max_bytes)
@@ -152,7 +155,7 @@ def consume_of(
     threshold_records: int | None = None,
     threshold_bytes: int | None = None,
 ) -> Demand:
-    """A consume's buffer: bounded in records or in bytes, not in both, and filled up again at half unless told otherwise."""
+    """A consume's buffer, limited either in records or in bytes, and refilled at half by default. Raises SettingsError."""
     if max_records is not None and max_bytes is not None:
         raise SettingsError(
             "max_bytes", max_bytes, "given without max_records: a buffer is bounded in one of them"
@@ -171,7 +174,9 @@ def consume_of(
 
 
 class Buffering(TypedDict, total=False):
-    """What `messages` and `consume` take: a maximum of records or of bytes, its threshold, and their patience."""
+    """The arguments of `messages` and `consume`: the buffer's limit in records or bytes, its threshold, and the
+    durations.
+    """
 
     max_records: int | None
     max_bytes: int | None
@@ -187,7 +192,7 @@ def buffering_of(
     idle_heartbeat: timedelta | float | None = None,
     **maxima: int | None,
 ) -> tuple[Demand, Patience]:
-    """Of `Buffering`. Raises TypeError for what is none of it."""
+    """From the arguments in `Buffering`. Raises TypeError for any other."""
     unknown = maxima.keys() - Buffering.__annotations__.keys()
     if unknown:
         known = ", ".join(Buffering.__annotations__)
@@ -196,7 +201,7 @@ def buffering_of(
 
 
 def lanes_of(partition_by_key: int) -> int:
-    """So many calls side by side. Raises SettingsError."""
+    """The number of parallel calls. Raises SettingsError."""
     _check_positive(partition_by_key=partition_by_key)
     return partition_by_key
 
@@ -216,14 +221,16 @@ def _check_positive(**given: int | None) -> None:
 
 
 def is_whole(given: object) -> bool:
-    """A number that counts something. To Python, True and False are numbers too."""
+    """Whether it is an int other than True and False."""
     return isinstance(given, int) and not isinstance(given, bool)
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """expires         how long one pull waits for records
-    idle_heartbeat  twice as long without a sign of life is told as an event
+    """The durations of a pull.
+
+    expires         how long one pull waits for records
+    idle_heartbeat  twice as long without a sign of life is reported as an event
     """
 
     expires: timedelta
@@ -233,7 +240,7 @@ class Patience:
 def patience_of(
     expires: timedelta | float = EXPIRES, idle_heartbeat: timedelta | float | None = None
 ) -> Patience:
-    """In seconds, or as timedeltas. Unless told otherwise the heartbeat is half of expires, within its limits."""
+    """In seconds, or as timedeltas. The default heartbeat is half of expires, within its limits. Raises SettingsError."""
     whole = as_duration("expires", expires)
     if whole < EXPIRES_MIN:
         raise SettingsError("expires", str(whole), f"at least {EXPIRES_MIN}")
@@ -246,10 +253,12 @@ def patience_of(
 
 
 def as_duration(name: str, given: timedelta | float) -> timedelta:
-    """Seconds, or a timedelta as it is. Raises SettingsError for what is neither, or longer than Kinesis keeps any record."""
+    """Seconds, or a timedelta as it is. Raises SettingsError for another type, a negative duration, or one longer than
+    Kinesis keeps records.
+    """
     try:
         lasts = given if isinstance(given, timedelta) else timedelta(seconds=_number(given))
-    except (TypeError, ValueError, OverflowError):  # text; no number; and more than there is time
+    except (TypeError, ValueError, OverflowError):  # text, no number, or out of range for timedelta
         raise SettingsError(name, given, "a number of seconds, or a timedelta") from None
     if lasts < timedelta(0):
         raise SettingsError(name, given, "not negative")

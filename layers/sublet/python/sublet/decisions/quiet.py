@@ -1,8 +1,8 @@
-"""How far an idle shard has been walked: what a page without records proves, and where the next reader opens the shard.
+"""How far an idle shard has been walked: what an empty page proves, and where the next reader opens the shard.
 
-MillisBehindLatest says how far a page is from the tip in time, not that records wait. Opened at an old checkpoint, an idle shard
-answers empty pages that lag, for as many calls as it takes to walk up to now. What they prove is kept in the lease's row, so that
-no reader walks the same stretch twice: no record after this checkpoint arrived before this moment.
+MillisBehindLatest says how far a page is from the tip in time, not that records wait. Opened at an old checkpoint, an
+idle shard returns empty pages that lag, for as many calls as it takes to walk up to now. Their proof is kept in the
+lease's row, so that no reader walks the same stretch twice: no record after this checkpoint arrived before this moment.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from sublet.protocol.lease_row import whole_milliseconds
 from sublet.protocol.records import Page
 
 ARRIVALS_DIFFER_BY = timedelta(minutes=2)
-"""Kinesis promises neither that arrival times are accurate nor that they rise with sequence numbers (API, Record). A record that
-is put after an empty page may bear an earlier moment than the page; not by this much."""
+"""Kinesis promises neither that arrival times are accurate nor that they rise with sequence numbers (API, Record). A
+record that is put after an empty page may have an earlier arrival time than the page, but not by this much.
+"""
 
 MILLISECOND = timedelta(milliseconds=1)
 
 
 def reached_by(page: Page) -> datetime | None:
-    """Up to which moment of the shard's time the page has come, by the service's clock. Nothing that follows it arrived before.
+    """How far the page has come in the shard's time, by the service's clock: no later record arrived before.
 
-    None where the service does not tell the time: our own clock proves nothing, it may be ahead.
+    None if the service did not send its time: our own clock proves nothing, since it may be ahead.
     """
     if page.answered_at is None:
         return None
@@ -34,19 +35,21 @@ def reached_by(page: Page) -> datetime | None:
 
 
 class Walked(Struct, frozen=True):
-    """How far a reader has come beyond the last record that it was given, or behind which it was opened.
+    """How far a reader has come beyond its last record, or beyond the record it was opened behind.
 
-    last_arrival   when that record arrived, at the latest; None before the first page
-    until          nothing after that record arrived before; None where no page has proved anything yet
+    last_arrival  when that record arrived at the latest; None before the first page
+    until         no later record arrived before this; None if no page has proved anything yet
     """
 
     last_arrival: datetime | None = None
     until: datetime | None = None
 
     def after(self, page: Page) -> Walked:
-        """Only an empty page proves anything: what is just behind the last record of another may be of the same moment.
+        """Only an empty page proves anything: a record just after the last record of a page may have the same arrival
+        time.
 
-        Where the first page is empty, all that is known of the record that it was opened behind is that it arrived before.
+        If the first page is empty, all that is known of the record that the reader was opened behind is that it arrived
+        before.
         """
         if page.records:
             return Walked(page.records[-1].approximate_arrival_timestamp)
@@ -56,8 +59,8 @@ class Walked(Struct, frozen=True):
         return Walked(self.last_arrival or reached, reached)
 
     def quiet(self, read_to: Position) -> Quiet | None:
-        """What is proved for a reader that begins at `read_to`, behind all that this one was given. None where that saves
-        nothing: so soon after a record, its checkpoint is the nearer place to begin at.
+        """What is proved for a reader that begins at `read_to`, after all records that this one has read. None if that
+        saves nothing: soon after a record, its checkpoint is the better place to begin.
         """
         if self.until is None or self.last_arrival is None:
             return None
@@ -70,13 +73,13 @@ NOTHING_WALKED = Walked()
 
 
 def begun(position: ReadPosition | None) -> Walked:
-    """Of a reader that opens there, before its first page."""
+    """For a reader that opens there, before its first page."""
     return NOTHING_WALKED if position is None else Walked(position.at)
 
 
 def opening(lease: Lease) -> ReadPosition | None:
-    """Where to open the lease's shard, so that nothing is missed that `read_position` would bring, and no quiet stretch is walked
-    again. What comes and is not beyond the checkpoint is to be dropped. None: it has ended.
+    """Where to open the lease's shard, so that it misses nothing that `read_position` would bring and walks no quiet
+    stretch again. The caller drops records at or before the checkpoint. None: the shard has ended.
     """
     position, until = read_position(lease), lease.quiet_until
     if position is None or until is None:
@@ -85,7 +88,7 @@ def opening(lease: Lease) -> ReadPosition | None:
 
 
 def opened_at(until: datetime, position: ReadPosition) -> ReadPosition:
-    """Behind this position nothing arrived before that moment."""
+    """The later of `position` and the moment `until`, before which nothing after `position` arrived."""
     at = until - ARRIVALS_DIFFER_BY
     if position.at is not None and at <= position.at:
         return position

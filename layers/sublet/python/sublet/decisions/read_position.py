@@ -1,7 +1,7 @@
-"""Where to read a shard from, given its lease, and what to skip of what was handled before.
+"""Where to read a shard from, given its lease, and which records to skip as handled before.
 
-KCL opens a numeric checkpoint AT_SEQUENCE_NUMBER and drops what is not after (sequence number, sub-sequence number), so that
-the rest of a half-handled aggregate is not lost. We do the same, and only then: a checkpoint is the whole truth.
+KCL opens a numeric checkpoint AT_SEQUENCE_NUMBER and drops what is not after (sequence number, sub-sequence number), so
+that the rest of a half-handled aggregate is not lost. We do exactly the same: nothing but the checkpoint decides.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MILLISECOND = timedelta(milliseconds=1)
 ASKED_EVERY = timedelta(minutes=1)
 
 CLOCKS_DIFFER_BY = timedelta(hours=1)
-"""At most, between the worker that wrote a moment down and the one that reads it."""
+"""At most, between the worker that wrote a time and the one that reads it."""
 
 LONGEST_RETENTION = timedelta(days=365)
-"""Nor is anything older ever there: a moment so long ago is any shard's beginning."""
+"""Nothing older is ever kept, so a time this long ago is the beginning of any shard."""
 
 
 class IteratorType(StrEnum):
@@ -43,9 +43,11 @@ class IteratorType(StrEnum):
 
 
 class ReadPosition(Struct, frozen=True):
-    """The arguments of GetShardIterator. `sequence_number` goes with the last two types, `at` (UTC-aware) with AT_TIMESTAMP.
+    """The arguments of GetShardIterator. `sequence_number` belongs to the last two types, `at` (UTC-aware) to
+    AT_TIMESTAMP.
 
-    A `sequence_number` beside `at`: one that the shard must have given, as for the other types. A moment alone fits any stream.
+    A `sequence_number` beside `at` is one that this shard must have assigned, as for the other types. A time alone fits
+    any stream.
     """
 
     type: IteratorType
@@ -54,10 +56,10 @@ class ReadPosition(Struct, frozen=True):
 
 
 class Pin(Struct, frozen=True):
-    """The lease starts at a moment that its row does not name yet: store `at` first, then open AT_TIMESTAMP from there.
+    """The lease starts at a moment that its row does not hold yet: store `at` first, then open AT_TIMESTAMP from there.
 
-    Without this a window that ends before the first record, and the next one opening LATEST again, lose what arrived in
-    between (not in KCL: its workers never leave).
+    Without the pin, records are lost if a window ends before the first record and the next one opens LATEST again (not
+    in KCL, whose workers never leave).
     """
 
     at: datetime
@@ -69,12 +71,13 @@ def needs_pin(
     start_position: StartPosition,
     service_time: datetime,
 ) -> Pin | None:
-    """The pin to store before the first open, or None. `parents`: the rows of the lease's parents, None for one without.
+    """The pin to store before the shard is first opened, or None. `parents`: the rows of the lease's parents, None for
+    a parent without a row.
 
-    A LATEST lease is pinned at `service_time`, a moment by the service's clock (our own may be ahead of it, and would lose what
-    arrives meanwhile); when a parent has a lease, at its shard's beginning, since what follows on a shard
-    that is consumed is consumed whole. An AT_TIMESTAMP lease by a Java worker has its moment in Java's configuration alone:
-    it is pinned at our own start position's moment, and left to `read_position` when we have none.
+    A LATEST lease is pinned at `service_time`, by the service's clock (our own may be ahead, and would skip what
+    arrives meanwhile). If a parent has a lease, it is pinned at its shard's beginning, since the children of a consumed
+    shard are consumed whole. An AT_TIMESTAMP lease by a Java worker has its time only in Java's configuration: it is
+    pinned at our own start position's time, and left to `read_position` if we have none.
     """
     if lease.start_at is not None:
         return None
@@ -88,9 +91,9 @@ def needs_pin(
 
 
 def read_position(lease: Lease) -> ReadPosition | None:
-    """Where to open the lease's shard. None: nothing to open, since it has ended.
+    """Where to open the lease's shard. None: it has ended.
 
-    An AT_TIMESTAMP or LATEST lease without a moment opens at TRIM_HORIZON: too much is better than a gap.
+    An AT_TIMESTAMP or LATEST lease without a stored time opens at TRIM_HORIZON: too much is better than a gap.
     """
     match lease.checkpoint.sentinel:
         case Sentinel.SHARD_END:
@@ -111,12 +114,13 @@ def after(sequence_number: str) -> ReadPosition:
 
 
 def may_have_lost(lease: Lease, first: StreamRecord | None, now: datetime) -> bool:
-    """Whether records after the checkpoint may have been trimmed unread. `first`: the first stream record read; None where there
-    was none up to the tip, or to the shard's end.
+    """Whether records after the checkpoint may have been trimmed unread. `first`: the first stream record read; None if
+    there was none up to the tip or the shard's end.
 
-    Opened AT_SEQUENCE_NUMBER, Kinesis gives the checkpointed record again; if it does not, that one has been trimmed. Opened at a
-    moment since which alone there may be any, it need not give it: then the record is to be asked for.
-    Only on a shard in which nothing was left to be read less than the shortest retention ago is nothing lost in any case.
+    Opened AT_SEQUENCE_NUMBER, Kinesis returns the checkpointed record again; if it does not, that record has been
+    trimmed. Opened at a time before which nothing new arrived, it need not return it: then ask for the record itself.
+
+    Nothing can be lost if the shard was read to its tip less than the shortest retention ago.
     """
     if not lease.checkpoint.is_sequence_number:
         return False
@@ -127,16 +131,18 @@ def may_have_lost(lease: Lease, first: StreamRecord | None, now: datetime) -> bo
 
 
 def shows_what_follows(page: Page) -> bool:
-    """Whether what comes next in the shard is in it, or that nothing does. An empty page far behind the tip says neither."""
+    """Whether the page shows what comes next in the shard, or that nothing does. An empty page far behind the tip shows
+    neither.
+    """
     return bool(page.records) or page.is_shard_end or page.millis_behind_latest == 0
 
 
 class Kept(Struct, frozen=True):
-    """What a reader knows of retention, whose length it is not told.
+    """What a reader knows about retention, whose length it does not know.
 
-    last        the last stream record that it was given
-    unread_since   nothing is unread that arrived before
-    asked_at    when the record that was read last was found to be there
+    last          sequence number of the last stream record it has read
+    unread_since  all records that arrived before this have been read
+    asked_at      when its last record was last found to be still there
     """
 
     last: str | None = None
@@ -144,9 +150,9 @@ class Kept(Struct, frozen=True):
     asked_at: datetime | None = None
 
     def in_doubt(self, polled_at: datetime) -> str | None:
-        """The record to ask for before the page of this poll is believed to follow it: what was unread may have become older
-        than what is kept for certain. A page that was held for a day, or a reader that is as slow as retention; a replay of a
-        week asks once a minute, and what retention takes within that minute is told with what it takes later.
+        """The record to ask for before this poll's page is trusted to follow it, because unread records may have passed
+        the shortest retention: after a page was held for a day, or with a reader as slow as retention. A replay of a
+        week asks once a minute; what is trimmed within that minute is reported with what is trimmed later.
         """
         if (
             self.unread_since is None
@@ -157,7 +163,9 @@ class Kept(Struct, frozen=True):
         return None if is_believed else self.last
 
     def with_proof(self, polled_at: datetime) -> Kept:
-        """The record in doubt is there, so nothing is missing yet. Retention may be late: what is younger may go before long."""
+        """The record in doubt is still there, so nothing is missing yet. Trimming may be late, and younger records may
+        go soon.
+        """
         return replace(self, asked_at=polled_at)
 
 
@@ -165,14 +173,14 @@ NOTHING_READ = Kept()
 
 
 def after_page(kept: Kept, page: Page, polled_at: datetime) -> Kept:
-    """With a page that `shows_what_follows`, polled at this moment; by the service's clock where it tells."""
+    """After a page that `shows_what_follows`, polled at this time; by the service's clock if the page has its time."""
     last = page.records[-1].sequence_number if page.records else kept.last
     at = page.answered_at or polled_at
     return Kept(last, at - page.millis_behind_latest * MILLISECOND, kept.asked_at)
 
 
 def not_yet_handled(records: list[UserRecord], checkpoint: Checkpoint) -> list[UserRecord]:
-    """Drop the records at or before the checkpoint, which AT_SEQUENCE_NUMBER brings again. Records are in order."""
+    """Drop the records at or before the checkpoint, which AT_SEQUENCE_NUMBER returns again. Records are in order."""
     if not checkpoint.is_sequence_number:
         return records
     handled = int(checkpoint.sequence_number)

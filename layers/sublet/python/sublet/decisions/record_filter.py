@@ -1,7 +1,7 @@
-"""Which records the handler wants: `filter_criteria`, on their data and on what the stream says of them. The others are done.
+"""Which records the handler wants, by `filter_criteria` on their data and metadata. The others count as finished.
 
-A record whose content makes filtering raise (JSON that is nested too deep to be read) is neither: it is handed over by itself, in
-a call that fails, so that the failure policy decides.
+A record whose content makes filtering raise (JSON nested too deep to parse) is neither: it is handed over alone, in a
+call that fails, so that the failure policy decides.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from sublet.settings.filter_criteria import DATA, Pattern, any_matches, patterns
 
 
 class Fault(NamedTuple):
-    """What a record's content raised on its way to the handler, and while doing what."""
+    """An exception that a record's content raised on its way to the handler, and in which step."""
 
     doing: str
     failure: Exception
 
     def error(self, record: UserRecord) -> RecordUnreadable:
-        """A new one for each call that fails by it: raised time after time, one alone would grow a traceback without end."""
+        """A new error for each call that fails by it: the traceback of a single one would grow each time it is raised."""
         error = RecordUnreadable(
             f"record {record.checkpoint}: {self.doing} raised {type(self.failure).__name__}"
         )
@@ -37,14 +37,16 @@ Faults = Mapping[Checkpoint, Fault]
 
 
 class Filtered(NamedTuple):
-    """In order: the records that are wanted, and those that raised what is in `faults`."""
+    """In order: the records that are wanted, and those in `faults`."""
 
     records: list[UserRecord]
     faults: Faults
 
 
 class RecordFilter:
-    """As ESM filters: on `data`, as JSON where it is some and a pattern asks for its fields, and on the metadata of the event."""
+    """Filters like ESM: on `data`, parsed as JSON if a pattern asks for its fields and it is JSON, and on the event's
+    metadata.
+    """
 
     def __init__(self, settings: Settings) -> None:
         text = settings.filter_criteria
@@ -52,13 +54,13 @@ class RecordFilter:
         self._stream_arn = settings.stream_arn
 
     def wanted(self, records: Iterable[UserRecord], faults: Faults) -> Filtered:
-        """`faults`: what is known already; such a record is kept without a look at what it holds."""
+        """`faults`: known already; a record with a fault is kept without looking at its content."""
         kept, found = [], dict(faults)
         for record in records:
             try:
                 if (faults and record.checkpoint in faults) or self._wants(record):
                     kept.append(record)
-            except Exception as failure:  # noqa: BLE001 - whatever the content of a record makes of JSON
+            except Exception as failure:  # noqa: BLE001 - the content of a record can make JSON raise anything
                 kept.append(record)
                 found.setdefault(record.checkpoint, Fault("applying filter_criteria", failure))
         return Filtered(kept, found)
@@ -67,7 +69,7 @@ class RecordFilter:
         return any_matches(self._patterns, self._event(record))
 
     def __bool__(self) -> bool:
-        """Whether there is anything to filter by."""
+        """Whether there is a filter."""
         return bool(self._patterns)
 
     def _event(self, record: UserRecord) -> dict[str, Any]:
@@ -84,7 +86,9 @@ class RecordFilter:
 
 
 def apart(records: Sequence[UserRecord], faults: Faults) -> Iterator[Sequence[UserRecord]]:
-    """The records as batches, in order: one with a fault is a batch of its own, since its neighbours can be handed over."""
+    """The records as batches, in order: a record with a fault is a batch of its own, so that its neighbours can be
+    handled.
+    """
     start = 0
     for place, record in enumerate(records) if faults else ():
         if record.checkpoint in faults:
@@ -97,7 +101,7 @@ def apart(records: Sequence[UserRecord], faults: Faults) -> Iterator[Sequence[Us
 
 
 def _data(data: bytes) -> Any:
-    """An object of JSON as that, any other text as text. What is neither matches no pattern on `data`."""
+    """A JSON object as a dict, any other text as text, None for other bytes. None matches no pattern on `data`."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -114,5 +118,5 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError:
         raise
-    except ValueError:  # a whole number of more digits than Python reads: JSON has no such limit
+    except ValueError:  # an integer of more digits than Python parses: JSON has no such limit
         return json.loads(text, parse_int=float)

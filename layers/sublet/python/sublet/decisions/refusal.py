@@ -1,7 +1,8 @@
-"""What a refused write means to the worker that made it, judged from the row that stands there instead.
+"""What a refused write means to the worker that made it, judged by the row that refused it.
 
-A refusal is not yet a loss: botocore repeats a write whose response got lost, and the second one is refused by the first. KCL
-calls this a spurious failure. The holder tells our own write from another's, since a worker id is shared by many invocations.
+A refusal is not always a loss: botocore repeats a write whose response got lost, and the first write then refuses the
+second. KCL calls this a spurious failure. The row's holder tells our own write from another's, since many invocations
+share a worker id.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
 
 class Verdict(StrEnum):
-    """What a reply to a write means. The first is no refusal; held_lease says what follows from each."""
+    """What a reply to a write means. APPLIED is no refusal; held_lease says what follows from each."""
 
     APPLIED = "applied"
     DONE_BEFORE = "done_before"
-    """It was our own write, the response of which was lost: the row is what we wanted."""
+    """Our own write was applied and its response lost: the row is as we wanted it."""
     WRITE_AGAIN = "write_again"
-    """Ours, but one write of ours further on than we knew (it seemed to fail, and did not): make this one for that row."""
+    """Our own earlier write, which seemed to fail, was applied: repeat this one for the new row."""
     MOVED = "moved"
-    """We still hold the lease, and another has put its position elsewhere: an operator, or the owner before us, late."""
+    """We still hold the lease, and another writer has changed its position: an operator, or the previous owner, late."""
     DRAIN = "drain"
-    """We are asked to leave, KCL 3.x's graceful handoff: finish, checkpoint, hand over."""
+    """A KCL 3.x leader asks for the lease (graceful handoff): finish, checkpoint, hand over."""
     LOST = "lost"
-    """Another owner has it, or nobody, or the row is gone or no longer readable."""
+    """Another owner has it, or none, or the row is gone or unreadable."""
 
 
 def judge_refusal(held: Lease, write: LeaseWrite, row: Lease | MalformedRow | None) -> Verdict:
-    """`held`: the lease as our last write left it; `row`: what refused this one."""
+    """`held`: the lease as our last write left it; `row`: the row that refused this one."""
     if not isinstance(row, Lease):
         return Verdict.LOST
     if write.kind is WriteKind.RELEASE and row.lease_owner is None:
@@ -54,7 +55,7 @@ def judge_refusal(held: Lease, write: LeaseWrite, row: Lease | MalformedRow | No
 
 
 def _says(row: Lease, write: LeaseWrite) -> bool:
-    """Whether the row says all that the write would have made it say."""
+    """Whether the row has every value that the write would have set."""
     stands = encode_row(row)
     return all(stands.get(name) == value for name, value in write.sets.items()) and stands.keys().isdisjoint(
         write.removes

@@ -1,7 +1,7 @@
 """What to write when the last record of a closed shard has been handled, in KCL's order (its ShutdownTask).
 
-First the children's leases, then the children's names on the parent's row, then SHARD_END. A crash in between leaves a parent
-that is not ended, and whoever takes it next does it again; never an ended parent without its children's leases.
+First the children's leases, then the children's names on the parent's row, then SHARD_END. A crash in between leaves an
+unfinished parent, and its next owner repeats the steps; there is never an ended parent whose children have no leases.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ class EndShard(Struct, frozen=True):
 
 
 class Blocked(Struct, frozen=True):
-    """A merge's other parent has no lease but still has records: ending now would let the child begin without them (KCL)."""
+    """A merge's other parent has no lease but still has records: ending now would let the child begin without them
+    (KCL).
+    """
 
     missing_parents: frozenset[str]
 
 
 def other_parents(lease: Lease, children: Sequence[ChildShard]) -> frozenset[str]:
-    """The parents that the children have beside this shard."""
+    """The children's parents other than this shard."""
     return frozenset(parent for child in children for parent in child.parent_shard_ids) - {lease.shard_id}
 
 
 def plan_shard_end(
     lease: Lease, children: Sequence[ChildShard], missing_parents: Collection[str]
 ) -> EndShard | Blocked:
-    """`missing_parents`: those of `other_parents` that have no lease row though the service still knows the shard."""
+    """`missing_parents`: those of `other_parents` that have no lease row although the service still lists the shard."""
     if missing_parents:
         return Blocked(frozenset(missing_parents))
     return EndShard(
@@ -46,7 +48,7 @@ def plan_shard_end(
 
 
 def _child_lease(parent: Lease, child: ChildShard) -> Lease:
-    """At TRIM_HORIZON, as KCL. Only a parent that ended before its AT_TIMESTAMP moment was reached passes that moment on."""
+    """At TRIM_HORIZON, as in KCL. Only a parent that ended before its AT_TIMESTAMP moment passes that moment on."""
     waits_for_moment = parent.checkpoint == AT_TIMESTAMP and parent.start_at is not None
     return Lease(
         lease_key=lease_key_of(child.shard_id),
@@ -60,7 +62,7 @@ def _child_lease(parent: Lease, child: ChildShard) -> Lease:
 def may_begin(child: Lease, parents: Collection[Lease | MalformedRow | None]) -> bool:
     """A child begins when each of its parents has ended or has no lease (KCL's BlockOnParentShardTask).
 
-    An unreadable parent has not ended. A child that has a real checkpoint has begun.
+    An unreadable parent has not ended. A child with a sequence number as checkpoint has begun.
     """
     if child.is_ended:
         return False

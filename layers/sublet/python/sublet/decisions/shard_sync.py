@@ -1,13 +1,13 @@
-"""Which leases to create: KCL's rule (HierarchicalShardSyncer), and a repair of what its workers may leave.
+"""Which leases to create: KCL's rule (HierarchicalShardSyncer), and a repair of gaps that its workers may leave.
 
-KCL's rule in short. An empty table gets the shards that were open at the start position. After that the table
-itself says what has been handled, and a shard needs a lease only where no lease of its own or of an ancestor
-leads to it: a worker that ends a shard creates the children's leases itself. kcl-rust's rule (a lease for
-every shard without leased relatives) re-reads the retention period beside a Java fleet that has cleaned up,
-and loses records after a split; where they differ, KCL's wins.
+KCL's rule in short: an empty table gets the shards that were open at the start position. After that the table itself
+shows what has been handled, and a shard needs a lease only if neither it nor an ancestor has one: a worker that ends a
+shard creates the children's leases itself. kcl-rust's rule (a lease for every shard without leased relatives) re-reads
+the retention period beside a Java fleet that has cleaned up, and loses records after a split; where they differ, we
+follow KCL.
 
-The repair: KCL never creates the children of parents that have ended without them, so a worker that failed to
-leaves a hole for ever. We create them.
+The repair: KCL never creates the children of parents that ended without them, so a worker that failed to do so leaves a
+hole for ever. We create them.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ class CreateReason(StrEnum):
     START = "start"
     """No lease leads to this shard: it is read from the start position."""
     ANCESTOR = "ancestor"
-    """A shard that comes after it will be led to by leases, and its records come before that one's."""
+    """A lease will lead from it to a later shard, and its records come before that shard's."""
     REPAIR = "repair"
-    """Its parents have ended, and whoever ended them did not create it; or all that led to it is past retention, but for a lease.
-    It is read from its beginning."""
+    """Its parents have ended without creating it, or they are past retention and only a lease is left of them. It is
+    read from its beginning.
+    """
 
 
 class NewLease(Struct, frozen=True):
-    """A lease to put into the table unless somebody else has."""
+    """A lease to create unless it exists."""
 
     lease: Lease
     why: CreateReason
 
 
 class ShardSyncPlan(Struct, frozen=True):
-    """What a shard sync should do, and what it found odd.
+    """What a shard sync should do, and what looks odd.
 
-    create         in KCL's order: if only the first few get created, the next sync creates the rest
-    inconsistent   children of a parent that is still open: a listing caught in mid-reshard; none gets a lease
-                   this time
-    holes          hash keys that no lease which has not ended covers: KCL's audit. What is created closes them,
-                   but for an unreadable row's. In an empty table those that the listing leaves out; then
-                   nothing is created (KCL): the shards it lacks would start wherever a later sync finds
-                   them, and LATEST is later by then. List again
+    create        in KCL's order: if only the first few get created, the next sync creates the rest
+    inconsistent  children of a parent that is still open, from a listing during a reshard; none gets a lease this time
+    holes         hash keys that no unfinished lease covers: KCL's audit. `create` closes them, except for an unreadable
+                  row's. For an empty table, those that the listing leaves out; then nothing is created (KCL), since a
+                  later sync would start the missing shards wherever it finds them, and LATEST is later by then. List
+                  again
     """
 
     create: tuple[NewLease, ...] = ()
@@ -69,10 +69,10 @@ def plan_shard_sync(
 ) -> ShardSyncPlan:
     """Plan one shard sync.
 
-    shards      the full listing; for an empty table those that were open at the start position (ListShards'
-                ShardFilter)
-    malformed   shard ids of unreadable rows. Each counts as a lease that has not ended: it is not created
-                again, and its descendants wait for it
+    leases     all readable leases
+    malformed  shard ids of unreadable rows. Each counts as an unfinished lease: it is not created again, and its
+               descendants wait for it
+    shards     the full listing; for an empty table, those open at the start position (ListShards' ShardFilter)
     """
     inconsistent = _inconsistent(shards)
     if not leases and not malformed:
@@ -100,8 +100,8 @@ def _plan_first_leases(
 ) -> ShardSyncPlan:
     """Leases for the shards that were open at the start position, each read from there.
 
-    Some emulators ignore the ShardFilter and list the shards' descendants too. Those are left out (a no-op on
-    AWS): the worker that ends their parents creates them.
+    Some emulators ignore the ShardFilter and list the shards' descendants too. Those are left out (which changes
+    nothing on AWS): the worker that ends their parents creates them.
     """
     at_start = [shard for shard in shards if shard.is_open or start_position.kind is not StartKind.LATEST]
     missing = gaps(shard.hash_key_range for shard in at_start)
@@ -123,17 +123,17 @@ def _inconsistent(shards: Iterable[Shard]) -> tuple[str, ...]:
 
 
 def _outlived(shards: Iterable[Shard], leases: Iterable[Lease]) -> frozenset[str]:
-    """Shards that the listing has as open, though a child of theirs has a lease: it is older than the reshard. Such a shard has
-    been read to its end, and what is left of it would be read anew.
+    """Shards that are open in the listing although a child of theirs has a lease: the listing is older than the
+    reshard. Such a shard has been read to its end, and would be read again.
     """
     parents = {parent for lease in leases for parent in lease.parent_shard_ids}
     return frozenset(shard.shard_id for shard in shards if shard.is_open and shard.shard_id in parents)
 
 
 def _outliving(shards: Iterable[Shard], leases: Iterable[Lease]) -> set[str]:
-    """Shards that follow on a lease's one, of which the listing knows nothing any more, nor of what came in between: those made
-    later that have hash keys of it, since these pass from shard to shard and to no other. One that was made earlier shows
-    that the listing is old.
+    """Shards that descend from a leased shard that is no longer listed, nor are the shards in between. They were
+    created later and share hash keys with it, since hash keys only pass from a shard to its children. A shard that was
+    created earlier means that the listing is old.
     """
     listed = list(shards)
     ids = {shard.shard_id for shard in listed}
@@ -142,7 +142,7 @@ def _outliving(shards: Iterable[Shard], leases: Iterable[Lease]) -> set[str]:
 
 
 def _follows_on(shard: Shard, lease: Lease) -> bool:
-    """Kinesis numbers a stream's shards as it makes them, in ids of one length."""
+    """Kinesis numbers a stream's shards in the order of their creation, in ids of one length."""
     if lease.hash_key_range is None or shard.shard_id <= lease.shard_id:
         return False
     (starting, ending), of_lease = shard.hash_key_range, lease.hash_key_range
@@ -152,7 +152,9 @@ def _follows_on(shard: Shard, lease: Lease) -> bool:
 def _why_at_latest(
     shard_id: str, why: CreateReason, whole: AbstractSet[str], start_position: StartPosition
 ) -> CreateReason:
-    """Not from LATEST what follows on a shard that is consumed: KCL does, and skips what came while nobody read."""
+    """A descendant of a consumed shard does not start at LATEST. In KCL it does, and skips what came while it was
+    unread.
+    """
     is_skipped = start_position.kind is StartKind.LATEST and shard_id in whole
     return CreateReason.REPAIR if is_skipped else why
 
@@ -160,11 +162,10 @@ def _why_at_latest(
 def _to_repair(
     listed: Mapping[str, Shard], leased: AbstractSet[str], ended: AbstractSet[str], skipped: AbstractSet[str]
 ) -> list[str]:
-    """Shards without a lease, but with leased parents, each of which has ended or is past retention.
+    """Shards without a lease whose parents have leases, each ended or past retention.
 
-    A parent past retention that has not ended still holds its children back until its lease is cleaned up.
-    But they must get theirs while it is there: later, nothing would tell them from shards that were never led
-    to.
+    An unfinished parent past retention still holds its children back until its lease is cleaned up. But the children
+    must get leases while it is there: afterwards they look like shards that no lease ever led to.
     """
     return [
         shard.shard_id
@@ -182,11 +183,11 @@ def _waited_for(
     unfinished: AbstractSet[str],
     skipped: AbstractSet[str],
 ) -> list[str]:
-    """Parents without a lease, of merges of which the other parent has one that has not ended.
+    """Parents without a lease whose merge has another parent with an unfinished lease.
 
-    That one cannot be ended before they have theirs (`shard_end.Blocked`). KCL finds them only if no lease leads
-    to what follows on the merge; after a row was deleted by hand some may, and then KCL's worker waits for ever.
-    An unreadable row proves nothing: it may well have ended, and its other parent's have been cleaned up since.
+    That other lease cannot end before they have theirs (`shard_end.Blocked`). KCL finds them only if no lease leads to
+    a descendant of the merge; after a row was deleted by hand one may, and then KCL's worker waits for ever. An
+    unreadable row proves nothing: it may well have ended, and the other parent's lease may have been cleaned up since.
     """
     waiting = (
         shard.parent_shard_ids
@@ -207,11 +208,12 @@ def _leading_nowhere(
 ) -> dict[str, CreateReason]:
     """KCL's rule: which shards without a lease need one, so that leases lead to every open shard.
 
-    A shard is led to if it has a lease or one of its listed parents is led to. Every open shard that is not
-    gets a lease; of the shards that are, so does each listed parent that is not: the other side of a merge.
-    So does each that an end waits for, unless it is led to itself.
-    whole   shards of which all that is listed is wanted, which are all of them unless we start at LATEST. So such a
-            shard with listed parents is always led to, and its oldest ancestors get the leases
+    A lease leads to a shard if the shard has one or a lease leads to one of its listed parents. Every other open shard
+    gets a lease. So does each listed parent that no lease leads to, if one leads to its child: the other side of a
+    merge. So does each of `waited_for`, unless a lease leads to it.
+
+    `whole`: shards that are wanted from their beginning, which are all of them unless we start at LATEST. A lease
+    always leads to such a shard if it has listed parents, and its oldest ancestors get the leases.
     """
     unleased = [
         s.shard_id
@@ -236,7 +238,7 @@ def _ancestors_first(
 ) -> Iterable[str]:
     """The shards and their listed ancestors up to the first with a lease, each once, after all its parents.
 
-    A walk with a stack of its own: a stream that is resharded every hour has thousands of generations.
+    It uses a stack instead of recursion: a stream that is resharded every hour has thousands of generations.
     """
     entered: set[str] = set()
     done: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Which leases to take from workers that are alive, so that what `balance` names becomes even: leases between workers (KCL 2.x),
+"""Which leases to take from live workers, so that what `balance` names becomes even: leases between workers (KCL 2.x),
 leases between groups of workers, or bytes a second.
 """
 
@@ -18,11 +18,11 @@ from sublet.settings import Balance, Settings
 
 @dataclass(slots=True)
 class Holdings:
-    """Who has what. A working copy: `held` and `stealable` follow what is chosen.
+    """Which worker has which leases. A working copy: `held` and `stealable` change as leases are chosen.
 
-    held       how many live leases each worker has, our own included
+    held       the number of live leases of each worker, our own included
     live       those leases, by worker
-    stealable  those of them that may be stolen, by worker; none of our own
+    stealable  the ones that may be stolen, by worker; none of our own
     """
 
     held: Counter[str]
@@ -31,7 +31,7 @@ class Holdings:
 
     @property
     def marked(self) -> Collection[str]:
-        """Who may balance as we do: of a lease of theirs it is written who holds it, as sublet does."""
+        """Workers that may balance by our rules: their leases name the holder, as sublet writes it."""
         return {
             worker_id
             for worker_id, leases in self.live.items()
@@ -40,17 +40,17 @@ class Holdings:
 
 
 def fair_share(leases: int, workers: int, settings: Settings) -> int:
-    """KCL's: the most leases that a worker should hold."""
+    """KCL's fair share: the most leases that a worker should hold."""
     return min(-(-leases // workers), settings.max_leases_for_worker)
 
 
 def steal(
     holdings: Holdings, now: datetime, chance: Chance, settings: Settings, worker_ids: Sequence[str]
 ) -> tuple[LeaseMove, ...]:
-    """For each of our own `worker_ids`, which do not steal from each other.
+    """Steals for each of our own `worker_ids`, which do not steal from each other.
 
-    By throughput only where all go by it: beside a worker of KCL 2.x, which counts leases, the two rules would steal the same
-    leases to and fro, or come to rest where neither would.
+    By throughput only if all workers use it: a worker of KCL 2.x counts leases, and the two rules would steal the same
+    leases back and forth, or settle where neither is satisfied.
     """
     someone_counts = not holdings.held.keys() <= {*holdings.marked, *worker_ids}
     if settings.balance is Balance.LEASE or (settings.balance is Balance.THROUGHPUT and someone_counts):
@@ -65,7 +65,9 @@ def steal(
 def _by_counts(
     holdings: Holdings, chance: Chance, settings: Settings, worker_ids: Sequence[str]
 ) -> tuple[LeaseMove, ...]:
-    """Per worker id up to `max_leases_to_steal_at_one_time` of the busiest worker that is not ours (a tie: first by name)."""
+    """Each worker id steals up to `max_leases_to_steal_at_one_time` from the busiest worker that is not ours (a tie:
+    first by name).
+    """
     moves: list[LeaseMove] = []
     target = fair_share(holdings.held.total(), len(holdings.held), settings)
     for worker_id in worker_ids:
@@ -82,10 +84,10 @@ def _by_counts(
 
 
 def _how_many(mine: int, theirs: int, target: int, settings: Settings) -> int:
-    """Never so many that the victim has fewer than the thief: the spread narrows to one, and stays.
+    """Never so many that the victim has fewer than the thief: the spread narrows to one and stays there.
 
-    KCL takes the victim down to its target, or one from a victim at its target if the thief is two or more
-    short of it.
+    KCL takes the victim down to its target, or one lease from a victim at its target if the thief is two or more short
+    of it.
     """
     room = min(_most(settings), settings.max_leases_for_worker - mine, (theirs - mine) // 2)
     if settings.fair_share:
@@ -97,7 +99,7 @@ def _how_many(mine: int, theirs: int, target: int, settings: Settings) -> int:
 def _by_groups(
     holdings: Holdings, rank: Rank, chance: Chance, settings: Settings, worker_ids: Sequence[str]
 ) -> tuple[LeaseMove, ...]:
-    """From other groups what falls to us of that; a worker id to which nothing does, from its own group by KCL's rule."""
+    """Our share of the moves between groups. A worker id without any steals within its own group by KCL's rule."""
     groups = {worker_id: group_of(worker_id, settings) for worker_id in holdings.held}
     planned = moves_between_groups(
         holdings.held,
@@ -121,7 +123,7 @@ def _by_groups(
 
 
 def _of_group(holdings: Holdings, groups: Mapping[str, str], group: str) -> Holdings:
-    """As if there were no other workers than this group's."""
+    """As if this group's workers were the only ones."""
     return Holdings(
         Counter({one: held for one, held in holdings.held.items() if groups[one] == group}),
         holdings.live,
@@ -143,7 +145,7 @@ def _by_throughput(
 
 
 def _most(settings: Settings) -> int:
-    """By one worker id in one tick."""
+    """The most leases that one worker id steals in one tick."""
     return min(settings.max_leases_to_steal_at_one_time, settings.leases_to_acquire)
 
 

@@ -1,7 +1,8 @@
-"""Whether an application's leases are of the stream that it reads.
+"""Whether an application's leases belong to the stream that it reads.
 
-To a lease table every stream is alike: shard ids repeat from stream to stream. On another stream's listing all leases look
-orphaned and are deleted; in one that was created anew, a checkpoint of the old one may hide every record.
+A lease table does not tell streams apart: shard ids repeat from stream to stream. Against another stream's listing all
+leases look orphaned and are deleted; on a stream that was deleted and created again, an old checkpoint may hide every
+record.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ class Evidence(StrEnum):
     """What makes a lease look like another stream's."""
 
     NOT_LISTED = "not_listed"
-    """Its shard is not. A suspicion only: ask the stream for the shard itself."""
+    """Its shard is not listed. Only a suspicion: ask the stream for the shard itself."""
     BEFORE_ITS_SHARD = "before_its_shard"
-    """It is checkpointed at a sequence number below its shard's first: Kinesis' numbers rise with time."""
+    """Its checkpoint is below its shard's first sequence number: Kinesis' numbers rise with time."""
 
 
 class Suspect(Struct, frozen=True):
@@ -32,9 +33,10 @@ class Suspect(Struct, frozen=True):
 
 
 def suspects(leases: Iterable[Lease], shards: Sequence[Shard]) -> tuple[Suspect, ...]:
-    """Leases that may be another stream's, in a table that has not said yet whose they are: KCL's does not.
+    """Leases that may belong to another stream, in a table that does not record its stream yet: KCL's does not.
 
-    `shards` is the full listing. An ended lease tells nothing: Kinesis forgets a closed shard before KCL its lease.
+    `shards` is the full listing. An ended lease proves nothing: Kinesis forgets a closed shard before KCL deletes its
+    lease.
     """
     starts = {shard.shard_id: int(shard.starting_sequence_number) for shard in shards}
     found = []
@@ -52,8 +54,9 @@ def suspects(leases: Iterable[Lease], shards: Sequence[Shard]) -> tuple[Suspect,
 
 
 def has_strange_shards(leases: Collection[Lease], shards: Iterable[Shard]) -> bool:
-    """Whether an open shard has neither a lease nor a parent with one, though others have: a stream that was created again begins
-    with such shards. One of the same stream may have them too, when its parents' leases are gone, or are not there yet.
+    """Whether an open shard has neither a lease nor a parent with one, though other shards have: a stream that was
+    created again begins with such shards. The same stream may have them too, if its parents' leases are deleted or not
+    created yet.
     """
     leased = {lease.shard_id for lease in leases}
     return bool(leased) and any(

@@ -1,4 +1,4 @@
-"""From a stream as it is to a stream as it is wanted: the calls to Kinesis, in the order that it takes them in."""
+"""The calls to Kinesis that change a stream to what is wanted, in the order in which it accepts them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SetShards(Struct, frozen=True):
 
 
 class SetRetention(Struct, frozen=True):
-    """Kinesis has one call for longer and one for shorter."""
+    """Kinesis has one call for a longer and one for a shorter retention."""
 
     retention: timedelta
     is_longer: bool
@@ -40,7 +40,7 @@ class SetMaxRecordKib(Struct, frozen=True):
 
 
 class SetKey(Struct, frozen=True):
-    """Encrypt what comes from now on."""
+    """Encrypt records from now on."""
 
     key: str
 
@@ -53,7 +53,7 @@ Change = SetMode | SetShards | SetRetention | SetMaxRecordKib | SetKey | RemoveK
 
 
 class StreamOptions(TypedDict, total=False):
-    """As `Wanted`."""
+    """The fields of `Wanted`."""
 
     shards: int | None
     mode: StreamMode | None
@@ -63,8 +63,8 @@ class StreamOptions(TypedDict, total=False):
 
 
 class Wanted(Struct, frozen=True):
-    """None: as it is. `retention`: whole hours, a day to a year. `key`: a KMS key's id, ARN or alias; empty for no encryption.
-    `max_record_kib`: 1,024 to 10,240.
+    """None: unchanged. `retention`: whole hours, a day to a year. `key`: a KMS key's id, ARN or alias; empty for no
+    encryption. `max_record_kib`: 1,024 to 10,240.
     """
 
     shards: int | None = None
@@ -92,7 +92,7 @@ _OPTIONS = tuple(
 
 
 def check_wanted(wanted: Wanted) -> None:
-    """What no stream can be. Raises SettingsError."""
+    """Raises SettingsError for options that no stream can have."""
     for option in _OPTIONS:
         option.check(getattr(wanted, option.name))
     if wanted.shards is not None and wanted.mode is StreamMode.ON_DEMAND:
@@ -100,7 +100,7 @@ def check_wanted(wanted: Wanted) -> None:
 
 
 def changes(now: StreamInfo, wanted: Wanted) -> tuple[Change, ...]:
-    """Nothing where it is as wanted already. Raises SettingsError for what cannot be.
+    """The calls needed; none for what is as wanted already. Raises SettingsError for what no stream can have.
 
     The mode is first, since only a provisioned stream's shards can be set.
     """
@@ -121,7 +121,7 @@ def changes(now: StreamInfo, wanted: Wanted) -> tuple[Change, ...]:
 
 
 def _shard_counts(count: int, wanted: int) -> Iterator[int]:
-    """Kinesis: no more than twice, and no less than half as many, in one call."""
+    """Kinesis at most doubles or halves the count in one call."""
     while count != wanted:
         count = min(wanted, 2 * count) if wanted > count else max(wanted, -(-count // 2))
         yield count

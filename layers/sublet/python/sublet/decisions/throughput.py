@@ -1,4 +1,4 @@
-"""How much a lease brings, as a KCL 3.x leader reads it in the lease's row: KCL's moving average (its LeaseStatsRecorder)."""
+"""A lease's throughput, as a KCL 3.x leader reads it in the lease's row: KCL's moving average (its LeaseStatsRecorder)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 ALPHA = 0.5
-"""KCL's: how much the last interval weighs against all before it."""
+"""KCL's weight of the last interval against all before it."""
 
 _KIB = 1024
 
 
 class Throughput(Struct, frozen=True):
-    """Since `at` nothing has been added to `kib_per_second`; `total` bytes had been handled by then.
+    """The average as of `at`, by when `total` bytes had been handled.
 
-    A lease that has never had one is None until its first interval is over: the leader then takes it for an average one.
+    `kib_per_second` is None until a lease's first interval is over: the leader then assumes an average lease.
     """
 
     kib_per_second: float | None
@@ -23,7 +23,7 @@ class Throughput(Struct, frozen=True):
     at: datetime
 
     def after(self, total: int, now: datetime, interval: timedelta) -> Throughput:
-        """Once an interval, however often it is asked."""
+        """Updates once per interval, however often it is called."""
         since = now - self.at
         if since < interval:
             return self

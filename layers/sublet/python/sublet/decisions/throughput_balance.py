@@ -1,8 +1,8 @@
-"""Evening out bytes a second between workers, by the throughput that stands in the lease rows (KCL 3's `throughputKBps`).
+"""Balances bytes a second between workers, by the throughput in the lease rows (KCL 3's `throughputKBps`).
 
-As KCL 3's leader does it, without one: nothing moves while every worker is within a tenth of the mean, and of what a worker has
-beyond the mean, three fifths go at a time. Throughput is measured late and never stands still; without the one, leases would
-follow each gust, and without the other, overshoot.
+The rule of KCL 3's leader, without a leader: nothing moves while every worker is within a tenth of the mean, and of
+what a worker has beyond the mean, three fifths move at a time. Throughput is measured late and never stands still:
+without the threshold leases would follow each gust, and without the dampening they would overshoot.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sublet.decisions.group_balance import Rank
 from sublet.protocol.lease import Lease
 
 THRESHOLD = 0.1
-"""KCL's reBalanceThresholdPercentage: how far from the mean is no trouble."""
+"""KCL's reBalanceThresholdPercentage: the tolerated distance from the mean."""
 
 DAMPENING = 0.6
-"""KCL's dampeningPercentage: of what is too much, the part that is moved at a time."""
+"""KCL's dampeningPercentage: the part of an excess that moves at a time."""
 
 
 class LeaseMove(NamedTuple):
-    """This lease goes to the thief."""
+    """The lease moves to the thief."""
 
     lease: Lease
     thief: str
@@ -38,10 +38,10 @@ class _Weighed(NamedTuple):
 
 @dataclass(slots=True)
 class _Worker:
-    """What a worker would have after the moves so far. `place`: among its equals, as `Rank` has it.
+    """A worker's load after the moves so far. `place`: among workers with equal loads, by `Rank`.
 
-    spare     KB a second that it may still lose in this tick
-    leases    what may be stolen of it and is not idle, the lightest first
+    spare   KB a second that it may still lose in this tick
+    leases  the stealable ones that are not idle, the lightest first
     """
 
     worker_id: str
@@ -59,10 +59,10 @@ def moves_by_throughput(
     most: int,
     rank: Rank,
 ) -> tuple[LeaseMove, ...]:
-    """The moves of one tick, by all `thieves` (those that take part), at most so many for each; each worker plans for all, as in
-    `moves_between_groups`.
+    """The moves of one tick by all `thieves` (the workers that take part), at most `most` for each; each worker plans
+    for all, as in `moves_between_groups`.
 
-    `live`: the leases of every live worker, of one that has none too; `stealable`: those that may be.
+    `live`: the leases of every live worker, including workers without any; `stealable`: those that may be stolen.
     """
     weighed = _weighed(live)
     loads = {owner: sum(weighed[lease.lease_key].kbps for lease in leases) for owner, leases in live.items()}
@@ -90,7 +90,7 @@ def moves_by_throughput(
 
 
 def _weighed(live: Mapping[str, Sequence[Lease]]) -> Mapping[str, _Weighed]:
-    """By lease key. A lease that nobody has measured yet counts as the mean of the others."""
+    """By lease key. A lease without a measurement counts as the mean of the others."""
     rates = {
         lease.lease_key: lease.throughput_kbps
         for lease in _all_of(live)
@@ -118,7 +118,7 @@ class _Plan:
     rank: Rank
 
     def next_for(self, taker: _Worker) -> Lease | None:
-        """From the busiest worker that has something for it."""
+        """The next lease for this taker, from the busiest worker that has a suitable one."""
         if taker.kbps >= self.mean:
             return None
         for victim in sorted(self.victims, key=lambda one: (-one.kbps, one.place)):
@@ -130,13 +130,15 @@ class _Plan:
         return None
 
     def _is_worth_it(self, victim: _Worker, taker: _Worker) -> bool:
-        """Elsewhere someone may be out of bounds who cannot be helped: a single hot lease. That is no reason to move others."""
+        """Whether one of the two is out of bounds. Another worker may be so without a remedy (a single hot lease),
+        which is no reason to move other leases.
+        """
         band = THRESHOLD * self.mean
         return victim.kbps > self.mean + band or taker.kbps < self.mean - band
 
     def _fitting(self, victim: _Worker, taker: _Worker) -> _Weighed | None:
-        """One that takes neither of them across the mean, nor more from the victim than is to go at a time. Of these one of the
-        heavier half, since a few moves are better than many.
+        """A lease that takes neither of them across the mean, and not more from the victim than may move at a time. It
+        is one of the heavier half, since a few moves are better than many.
         """
         room = min(victim.spare, self.mean - taker.kbps)
         fitting = victim.leases[: bisect_right(victim.leases, room, key=lambda one: one.kbps)]
@@ -144,8 +146,8 @@ class _Plan:
         return min(heavier, key=lambda one: self.rank(one.lease.lease_key), default=None)
 
     def _overshooting(self, victim: _Worker, taker: _Worker) -> _Weighed | None:
-        """KCL's allowThroughputOvershoot: where all are too heavy, the lightest. Only if the taker then has clearly less than the
-        victim had: else the lease would come back with the next gust.
+        """KCL's allowThroughputOvershoot: the lightest, if all are too heavy. Only if the taker then has clearly less
+        than the victim had: otherwise the lease would come back with the next gust.
         """
         if victim.has_given or not victim.leases:
             return None

@@ -1,4 +1,4 @@
-"""One tick's plan: everything a lease manager decides from one look at the leases, the shards and the sightings."""
+"""One tick's plan: all decisions of a lease manager, from one snapshot of leases, shards and sightings."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ from sublet.settings import Settings
 
 
 class Look(Struct, frozen=True):
-    """What one tick saw. The leases were scanned before the shards were listed: the other way round a new shard looks orphaned.
+    """What one tick read. The leases were scanned before the shards were listed: otherwise a new shard's lease looks
+    orphaned.
 
-    `shards` is the full listing, unless the table is empty: then it holds those open at the start position (KCL). `at`: when
-    that was, by the lease table's clock where it tells its: what one manager remembers another one reads, and theirs may differ.
+    `shards` is the full listing, or for an empty table the shards open at the start position (KCL). `at`: the time of
+    the scan, by the lease table's clock if it sends one, since managers read each other's records and their clocks may
+    differ.
     """
 
     scan: LeaseScan
@@ -52,21 +54,21 @@ class Look(Struct, frozen=True):
     """Of the dispatches: see `SightingStore.keep_dispatched`."""
     announced: Mapping[str, Announcement] = NOTHING_ANNOUNCED
     reports: tuple[WorkerReport, ...] = ()
-    """By which workers of a KCL 3.x tell that they live, wherever they stand."""
+    """The reports by which workers of a KCL 3.x fleet show that they are alive, in whichever table."""
     client_version: str | None = None
-    """By whose rules these workers work; None: it is not known."""
+    """The KCL version that these workers work by; None if not known."""
     placement: Placement = Placement()
-    """How the stream is described, and was by others of the application."""
+    """The stream's description, and earlier ones by other processes of the application."""
 
 
 class TickPlan(Struct, frozen=True):
-    """What to write, in this order: creations, deletions, sightings, what is dispatched; then dispatch."""
+    """What to write, in this order: creations, deletions, sightings, dispatches; then dispatch."""
 
     sync: ShardSyncPlan
     deletions: tuple[Deletion, ...]
     sightings: Mapping[str, Sighting]
     dispatched: Mapping[str, Dispatched]
-    """Of this tick and of those before it, as far as a worker may still be on its way."""
+    """Of this and earlier ticks, while the worker may still be on its way."""
     choices: tuple[Choice, ...]
     items: tuple[WorkerItem, ...]
     standing: Standing
@@ -74,26 +76,28 @@ class TickPlan(Struct, frozen=True):
     reports: ReportPlan
     """Of our own worker ids."""
     probes: Chosen
-    """Whose shards are to be asked about, when all else is done: nobody else tells of them."""
+    """Leases whose shards to ask Kinesis about after everything else: no worker reports on them."""
     unclaimed_leases: int
-    """Leases not ended that nobody alive holds and that nobody is sent for: a catch-up between two ticks is no trouble."""
+    """Unfinished leases without a live owner that no worker is sent for: leases between two ticks of a catch-up do not
+    count.
+    """
     total_shards: int
-    """Shards with records to come: open, or closed with a lease that has not ended."""
+    """Shards with records to come: open, or closed with an unfinished lease."""
     total_leases: int
-    """How many of those are cared for: by a lease of their own, or of an ancestor that comes first."""
+    """How many of those are covered: by a lease of their own, or of an ancestor that comes first."""
     announces: bool
-    """It is to be said that others' leases are wanted, before any is stolen."""
+    """Whether to announce that leases of others are wanted, before any is stolen."""
     others: AmongOthers
-    """For a process, which looks by itself, and holds on to what it has."""
+    """For a process, which schedules its own scans and keeps its leases."""
 
 
 def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = False) -> TickPlan:
-    """`asks`: what is to be stolen is asked for, once everybody has heard of it.
+    """`asks`: request leases before stealing them, once every process has read the announcement.
 
-    Leases created by this tick are chosen by this tick: another manager that creates them first creates the same.
+    Leases that this tick creates are chosen by this tick: if another manager creates them first, they are the same.
 
-    Raises SettingsError for a lease that would start at a moment that has not come: Kinesis opens such a one nowhere. Every
-    tick says so until the moment has come, and the next one creates it; to wait without a word would look like a stall.
+    Raises SettingsError for a lease that would start in the future, since Kinesis cannot open a shard there. Each tick
+    raises until that time has come, and the next one creates the lease; waiting silently would look like a stall.
     """
     now = look.at
     malformed = frozenset(shard_id_of(row.lease_key) for row in look.scan.malformed)
@@ -109,7 +113,7 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
     ]
     sightings = observe(look.sightings, look.scan.leases, now)
     ended = frozenset(lease.shard_id for lease in leases if lease.is_ended)
-    # A suspect may yet prove to exist: until the tick has asked, its children wait for it as for an unreadable row.
+    # A suspect may still exist: until the tick has asked for it, its children wait for it as for an unreadable row.
     waits = malformed | suspected
     standing = under_way(look.dispatched, leases, now)
     sent = {lease_key: dispatched.worker_id for lease_key, dispatched in standing.items()}
@@ -150,7 +154,9 @@ def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = Fa
 
 
 def _has_just_joined(look: Look, settings: Settings) -> bool:
-    """And said so, so that it looks again in a second: those who start together share out an application's first leases."""
+    """If it has announced that it joins, it scans again in a second: processes that start together share an
+    application's first leases.
+    """
     return any(worker_id in look.announced for worker_id in settings.own_worker_ids)
 
 

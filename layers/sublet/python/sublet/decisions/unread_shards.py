@@ -1,10 +1,12 @@
-"""Shards that stand still, as the lease manager can see it: is there a record after the checkpoint, and for how long?
+"""Shards that stand still, as the lease manager sees it: whether a record follows the checkpoint, and for how long it
+has waited.
 
-A worker tells of the shards that it reads. Nobody tells of one whose lease nobody holds, or whose holders all fail before their
-first page; and what another fleet's worker tells, or a process whose log nobody reads, reaches no alarm. So in each tick the
-lease manager asks Kinesis about some of those whose rows do not show that they were read to the tip lately, held or not.
+A worker reports on the shards that it reads. There is no report on a shard without an owner, or whose owners all fail
+before their first page; and reports of another fleet's worker, or in an unread log, reach no alarm. So each tick asks
+Kinesis about some of the shards, held or not, whose rows do not show that they were read to the tip lately.
 
-There are three answers: records wait; nothing follows the checkpoint; or not known, since an empty page that lags proves nothing.
+There are three answers: records wait; nothing follows the checkpoint; or unknown, since an empty page that lags proves
+nothing.
 """
 
 from __future__ import annotations
@@ -28,18 +30,20 @@ from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import Settings
 
 PROBES_MAX = 10
-"""In one tick, of shards that nobody reads. An alarm is on the worst: of many that stand still it is enough to know some."""
+"""Unowned shards per tick. The alarm is on the worst shard, so of many that stand still a few are enough."""
 
 HELD_PROBES_MAX = 40
-"""Of those that somebody holds: they may all be well, so that one that is not is to be found among them."""
+"""Owned shards per tick. They may all be well, so one that is not has to be found among them."""
 
 CAUGHT_UP_LATELY = timedelta(minutes=5)
 
 HELD_CAUGHT_UP_LATELY = timedelta(minutes=2)
-"""Whoever holds a lease says so with its heartbeats and checkpoints, if it is one of ours and all is well."""
+"""One of our owners writes this with its heartbeats and checkpoints, if all is well."""
 
 REMEMBERED_EVERY = timedelta(minutes=10)
-"""How far the shard has been walked. An idle fleet writes nothing, and one that somebody else holds not in each tick."""
+"""How often to store how far a shard has been walked, so that an idle fleet writes nothing, and a shard with a foreign
+owner is not written in each tick.
+"""
 
 
 class Answer(StrEnum):
@@ -49,10 +53,10 @@ class Answer(StrEnum):
 
 
 class Unread(Struct, frozen=True):
-    """What is known from the ticks before of what follows this checkpoint.
+    """What earlier ticks have found after this checkpoint.
 
-    since        a record has waited there since then at least; None: none is known
-    quiet_until  nothing arrived there before; None: no more is known than the row says
+    since        a record has waited there at least since then; None if none is known
+    quiet_until  nothing arrived there before; None if no more is known than the row says
     """
 
     checkpoint: str
@@ -63,11 +67,11 @@ class Unread(Struct, frozen=True):
 class Probe(Struct, frozen=True):
     """A look into a shard, as far as it has come.
 
-    at       where it began
-    is_held  by an owner that lives
-    waiting  for how long the first record after the checkpoint has been there; None: none has come yet
-    is_quiet nothing follows the checkpoint
-    walked   what its empty pages have proved
+    at        where it began
+    is_held   by a live owner
+    waiting   for how long the first record after the checkpoint has been there; None if none has come yet
+    is_quiet  nothing follows the checkpoint
+    walked    what its empty pages have proved
     """
 
     lease: Lease
@@ -94,13 +98,15 @@ class Probe(Struct, frozen=True):
 
     @property
     def quiet_until(self) -> datetime | None:
-        """Worth beginning at."""
+        """Where the next probe should begin, if that saves anything."""
         quiet = self.walked.quiet(self.lease.position)
         return None if quiet is None else quiet.until
 
 
 class StandsStill(Struct, frozen=True):
-    """A shard with records to come, unmoved for so long as is known for certain. `is_held`: by an owner that lives."""
+    """A shard with records to come that is known to have stood still for `age`. `waiting`: how long its first record
+    has waited; `is_held`: by a live owner.
+    """
 
     lease: Lease
     waiting: timedelta
@@ -112,7 +118,7 @@ NONE_UNREAD: Mapping[str, Unread] = MappingProxyType({})
 
 
 class Chosen(NamedTuple):
-    """What to ask about: shards whose leases a living owner holds, and the others."""
+    """Leases whose shards to ask about, without and with a live owner."""
 
     unheld: tuple[Lease, ...] = ()
     held: tuple[Lease, ...] = ()
@@ -127,8 +133,8 @@ def choose_probes(
     settings: Settings,
     waits_for: Iterable[str] = (),
 ) -> Chosen:
-    """Those known to stand still first, then those not heard of for longest. None that was read to its tip a moment ago, or that
-    waits for a parent. `waits_for`: shards whose rows are unreadable.
+    """First the shards known to stand still, then those without news for longest. None that was read to its tip a
+    moment ago, or that waits for a parent. `waits_for`: shards whose rows are unreadable.
     """
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(waits_for)
     candidates: dict[bool, list[Lease]] = {False: [], True: []}
@@ -165,17 +171,19 @@ def _is_held(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, set
 
 
 def _heard_of(lease: Lease) -> datetime | None:
-    """When it is known to have been read to its tip, by its row."""
+    """When its row last showed that it was read to its tip."""
     return max((at for at in (lease.caught_up_at, lease.quiet_until) if at is not None), default=None)
 
 
 def _may_be_read(lease: Lease, unfinished: set[str]) -> bool:
-    is_pinned = lease.checkpoint != LATEST or lease.start_at is not None  # before that nothing is to come yet
+    is_pinned = (
+        lease.checkpoint != LATEST or lease.start_at is not None
+    )  # an unpinned LATEST has no records to come
     return not lease.is_ended and is_pinned and unfinished.isdisjoint(lease.parent_shard_ids)
 
 
 def _is_beyond(record: StreamRecord, lease: Lease) -> bool:
-    """The rest of an aggregate that is half handled is not seen, only what follows it."""
+    """The rest of a half-handled aggregate is not seen, only what follows it."""
     checkpoint = lease.checkpoint
     return not checkpoint.is_sequence_number or int(record.sequence_number) > int(checkpoint.sequence_number)
 
@@ -191,7 +199,7 @@ def first_probes(chosen: Chosen, unread: Mapping[str, Unread]) -> Mapping[str, P
 
 
 def _probe_of(lease: Lease, unread: Mapping[str, Unread], *, is_held: bool) -> Probe | None:
-    """From where the shard is known to be quiet up to, or behind what is handled. None: it has ended."""
+    """From where the shard is known to be quiet, or behind what is handled. None: it has ended."""
     position = read_position(lease)
     if position is None:
         return None
@@ -208,8 +216,8 @@ def _probe_of(lease: Lease, unread: Mapping[str, Unread], *, is_held: bool) -> P
 def stand_still(
     probes: Iterable[Probe], unread: Mapping[str, Unread], now: datetime, checkpoint_interval: timedelta
 ) -> tuple[StandsStill, ...]:
-    """Of a shard that moved since the last look, or had no records then, nothing is known but that it has some now. An owner of
-    ours checkpoints after an interval, and is not late before.
+    """If a shard moved since the last look, or had no records then, all that is known is that it has some now. An owner
+    of ours checkpoints after an interval and is not late before.
     """
     found = []
     for probe in probes:
@@ -230,7 +238,9 @@ def remembered(
     unread: Mapping[str, Unread],
     now: datetime,
 ) -> Mapping[str, Unread]:
-    """For the next tick. What was known stays true as long as the checkpoint stands, whether anybody was asked or not."""
+    """For the next tick. Earlier findings stay true while the checkpoint stays the same, whether the shard was asked or
+    not.
+    """
     asked = {probe.lease.lease_key: probe for probe in probes}
     kept = {}
     for lease in leases:
@@ -245,14 +255,14 @@ def remembered(
 
 
 def _waits_since(probe: Probe, since: datetime | None, now: datetime) -> datetime | None:
-    """Not for longer than the record has been there that waits first; from now on if a clock was ahead."""
+    """Not longer ago than the first waiting record arrived; from now on if a clock was ahead."""
     if probe.waiting is None:
         return None
     return max(min(since or now, now), now - probe.waiting)
 
 
 def _remembered_until(lease: Lease, known: Unread, probe: Probe | None) -> datetime | None:
-    """Only what is a good deal more than the row says, or than was known."""
+    """Only if it is well beyond what the row says or what was known."""
     until = None if probe is None else probe.quiet_until
     if until is None or (known.quiet_until is not None and until - known.quiet_until < REMEMBERED_EVERY):
         until = known.quiet_until
@@ -262,8 +272,8 @@ def _remembered_until(lease: Lease, known: Unread, probe: Probe | None) -> datet
 
 
 def _known(lease: Lease, unread: Mapping[str, Unread]) -> Unread | None:
-    """Of this very checkpoint. What waited by then is handled if the shard was read to its tip since, though the checkpoint
-    stands: there may have been nothing in it to be checkpointed (KCL).
+    """What is known for this very checkpoint. A record that waited is handled if the shard was read to its tip since,
+    even if the checkpoint is the same: the shard may have held nothing to checkpoint (KCL).
     """
     known, heard_of = unread.get(lease.lease_key), _heard_of(lease)
     if known is None or known.checkpoint != _place(lease):

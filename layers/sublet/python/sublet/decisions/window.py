@@ -1,4 +1,4 @@
-"""The lease worker's small decisions within one window, and what comes after it."""
+"""A lease worker's decisions within one window, and what the state machine does after it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from sublet.settings import Mode, Settings
 
 RUNS_MAX = 50
 """Runs of the worker for one item in one execution, crashed ones included (Settings allows windows_per_execution up to
-this)."""
+this).
+"""
 
 BATCH_RECORDS_MAX = 50_000
-"""User records in a handler call, whatever batch_size says: as objects they take some 10 MB for each lease."""
+"""User records in a handler call, even if batch_size is larger: as objects they take some 10 MB for each lease."""
 
 BATCH_PIECES_MAX = 2**20
-"""Bytes of one large aggregate in a handler call: one of a MiB at most, as producers' libraries write them, stays whole."""
+"""Bytes of one large aggregate in a handler call: an aggregate of at most 1 MiB, as producers' libraries write them,
+stays whole.
+"""
 
 CRASHES_MAX = 3
 """Crashes in a row after which the item still runs again; the next one leaves it to the next tick."""
@@ -34,22 +37,22 @@ class Outcome(StrEnum):
     WINDOW_ENDED = "window_ended"
     LEASE_LOST = "lease_lost"
     MOVED = "moved"
-    """An operator has put its checkpoint elsewhere: it is held on, and read again from there at once."""
+    """An operator has changed its checkpoint: the lease is kept, and read from there at once."""
     SHARD_ENDED = "shard_ended"
     SHARD_END_BLOCKED = "shard_end_blocked"
     """A merge's other parent has no lease yet: released, and the next tick creates it."""
     WAITS_FOR_PARENTS = "waits_for_parents"
-    """A parent has not ended, which the lease manager could not see yet: released, and the next tick looks again."""
+    """A parent has not ended, which the lease manager could not see yet: released, and the next tick checks again."""
     HANDLER_FAILED = "handler_failed"
     HANDLER_HUNG = "handler_hung"
-    """A call took longer than it may: released, while the call goes on, and its late result counts for nothing."""
+    """A call took too long: released, while the call goes on, and its late result is ignored."""
     SERVICE_FAILED = "service_failed"
-    """Kinesis or DynamoDB refused, and asking again would not have helped: see the report's `problem`."""
+    """Kinesis or DynamoDB refused, and a retry would not have helped: see the report's `problem`."""
     COULD_NOT_ACQUIRE = "could_not_acquire"
     TRIED_APART = "tried_apart"
     """Its owners keep crashing: released, and the next tick sends a worker for it alone."""
     LEFT_ALONE = "left_alone"
-    """They have crashed with it alone too: released, and left alone for a while that grows with each crash."""
+    """Its owners crashed with it alone too: released, and paused for longer with each crash."""
 
 
 WORST_FIRST = (
@@ -59,7 +62,7 @@ WORST_FIRST = (
     Outcome.LEFT_ALONE,
     Outcome.TRIED_APART,
 )
-"""What an execution is not simply done with."""
+"""Outcomes that need attention."""
 
 
 class Next(StrEnum):
@@ -72,7 +75,9 @@ class Next(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseReport:
-    """One lease's window: its outcome, and counts since the window began. `kept`: still held, as it stands."""
+    """One lease's window: its outcome, and counts since the window began. `kept`: the fence of a lease that is still
+    held.
+    """
 
     lease_key: str
     outcome: Outcome
@@ -90,7 +95,7 @@ class LeaseReport:
 
 @dataclass(frozen=True, slots=True)
 class WindowReport:
-    """What a lease worker returns, as a value: nothing that can be expected is an exception."""
+    """The return value of a lease worker. Expected failures are outcomes, not exceptions."""
 
     next: Next
     item: WorkerItem
@@ -98,7 +103,7 @@ class WindowReport:
 
     @property
     def outcome(self) -> str:
-        """The window in a word, for who looks at executions: the worst that became of a lease, or else what follows."""
+        """The window in a word, for people who look at executions: the worst outcome of a lease, or else what follows."""
         outcomes = {lease.outcome for lease in self.leases}
         if trouble := [worst for worst in WORST_FIRST if worst in outcomes]:
             return trouble[0].value
@@ -120,9 +125,10 @@ class AtTip:
 
 
 def has_caught_up(page: Page, tip: AtTip, now: datetime, settings: Settings) -> bool:
-    """catch_up leaves at an empty page at the tip, or after `linger` at the tip of a shard that always has a few records.
+    """In catch_up mode, a session ends at an empty page at the tip, or after `linger` at the tip of a shard that always
+    has a few records.
 
-    One page with records and no lag is not yet the tip: records of the same millisecond may follow.
+    A page with records and no lag is not yet the tip: records of the same millisecond may follow.
     """
     if settings.mode is not Mode.CATCH_UP or tip.since is None:
         return False
@@ -132,8 +138,10 @@ def has_caught_up(page: Page, tip: AtTip, now: datetime, settings: Settings) -> 
 def batches(
     parts: Iterable[tuple[Sequence[UserRecord], int]], batch_size: int
 ) -> Iterator[Sequence[UserRecord]]:
-    """User records that come in parts, each with the bytes of the piece of a large aggregate that it is (0: it is none), as
-    batches. A part is asked for when the batches of those before it are handled, so that no more exists than a batch needs."""
+    """Batches from parts of user records. Each part comes with its bytes if it is a piece of a large aggregate,
+    otherwise 0. The next part is taken once the batches of the earlier ones are handled, so that no more records exist
+    than a batch needs.
+    """
     most = min(batch_size, BATCH_RECORDS_MAX)
     waiting: list[UserRecord] = []
     piece_bytes = 0
@@ -154,7 +162,7 @@ def batches(
 
 
 def batch_ends(records: Sequence[UserRecord], batch_size: int) -> Iterator[int]:
-    """Where each batch ends, in order. One stream record's user records stay together, unless they are more than a batch."""
+    """Where each batch ends, in order. The user records of one stream record stay together, unless they exceed a batch."""
     start = 0
     while start < len(records):
         end = min(start + batch_size, len(records))
@@ -168,15 +176,15 @@ def batch_ends(records: Sequence[UserRecord], batch_size: int) -> Iterator[int]:
 
 
 def handler_backoff(failures: int, settings: Settings) -> timedelta:
-    """Before the call after the n-th failure in a row: doubling from handler_backoff up to handler_backoff_max."""
+    """The pause after the n-th failure in a row: doubles from handler_backoff up to handler_backoff_max."""
     return min(settings.handler_backoff * (1 << min(failures - 1, 30)), settings.handler_backoff_max)
 
 
 def overdue_at(now: datetime, cut_off: datetime | None, settings: Settings) -> datetime | None:
-    """By when a handler call that begins now has to be back; None: it may take as long as it likes.
+    """When a handler call that begins now has to return; None: no limit.
 
-    `cut_off`: when the runtime ends the process, as Lambda does. The last third of window_margin before that is for the last
-    checkpoints and the releases; what is still told then, such as lease_releasing, has half of it.
+    `cut_off`: when the runtime ends the process, as Lambda does. The last third of window_margin before that is for the
+    last checkpoints and the releases; a lease_releasing hook that runs then gets half of it.
     """
     limits = [] if settings.handler_timeout is None else [now + settings.handler_timeout]
     if cut_off is not None:
@@ -185,12 +193,12 @@ def overdue_at(now: datetime, cut_off: datetime | None, settings: Settings) -> d
 
 
 def keeps_leases(item: WorkerItem, settings: Settings) -> bool:
-    """Whether leases are still held after this window: in continuous mode, while the execution may run another one."""
+    """Whether leases are kept after this window: in continuous mode, while the execution may run another one."""
     return settings.mode is Mode.CONTINUOUS and item.windows_left > 1
 
 
 def after_window(item: WorkerItem, reports: Sequence[LeaseReport]) -> WindowReport:
-    """Another window for what is kept; otherwise a prompt if a tick now would find work for somebody; otherwise done."""
+    """Another window for kept leases; otherwise a prompt if a tick now would find work; otherwise done."""
     kept = tuple(
         Claim(*report.kept, why=ClaimReason.CONTINUE) for report in reports if report.kept is not None
     )
@@ -202,8 +210,9 @@ def after_window(item: WorkerItem, reports: Sequence[LeaseReport]) -> WindowRepo
 
 
 def _leaves_work(report: LeaseReport) -> bool:
-    """That a tick now would find. A merge's parent that is blocked is prompted for once: the other may wait for long itself, and
-    who finds the shard read to its end already leaves it to the schedule."""
+    """Whether a tick now would find work. A blocked merge prompts once: the other parent may take long itself, so a
+    session that finds the shard already read to its end leaves it to the schedule.
+    """
     is_blocked_anew = report.outcome is Outcome.SHARD_END_BLOCKED and report.user_records > 0
     left_over = report.outcome in (Outcome.WINDOW_ENDED, Outcome.TRIED_APART)
     return left_over or is_blocked_anew or report.unstarted_children > 0

@@ -1,4 +1,4 @@
-"""Who has how much, at a glance: leases and throughput of each group of workers and of each worker, beside what is fair."""
+"""The leases and throughput of each group of workers and of each worker, beside the fair share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sublet.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoad:
-    """`kbps`: KB a second, of the leases that somebody has measured; None where nobody has."""
+    """`kbps`: KB a second of the measured leases; None if none is measured."""
 
     worker_id: str
     group: str
@@ -24,7 +24,7 @@ class WorkerLoad:
 
 @dataclass(frozen=True, slots=True)
 class GroupLoad:
-    """`share`: of the leases that are held, what its workers would have if all had the same."""
+    """`share`: its workers' part of the held leases if all workers had the same."""
 
     group: str
     workers: int
@@ -35,13 +35,13 @@ class GroupLoad:
 
 @dataclass(frozen=True, slots=True)
 class WorkDistribution:
-    """Of the leases that have not ended.
+    """Of the unfinished leases.
 
-    groups, workers  that are alive, by name
+    groups, workers  live ones, by name
     target           KCL's fair share: the most that a worker should hold
-    unowned          of nobody, or of nobody yet
+    unowned          without an owner, or not taken yet
     expired          of owners that are gone
-    moved            how many have had another owner within the last hour, as far as lease managers have seen it
+    moved            how many have changed owners within the last hour, as far as lease managers have seen it
     """
 
     groups: tuple[GroupLoad, ...]
@@ -53,7 +53,7 @@ class WorkDistribution:
 
 
 def work_distribution(status: FleetStatus, settings: Settings) -> WorkDistribution:
-    """As a lease manager of these settings sees it: `max_leases_for_worker`, and which workers are a group."""
+    """By a lease manager's settings: `max_leases_for_worker`, and how worker ids form groups."""
     in_play = [shard for shard in status.shards if shard.state is not ShardState.ENDED]
     workers = tuple(
         WorkerLoad(worker_id, group_of(worker_id, settings), len(shards), _kbps(shards))
@@ -70,7 +70,7 @@ def work_distribution(status: FleetStatus, settings: Settings) -> WorkDistributi
 
 
 def _by_owner(shards: Iterable[ShardStatus]) -> Mapping[str, list[ShardStatus]]:
-    """Of owners that are alive."""
+    """By live owner."""
     owned: dict[str, list[ShardStatus]] = {}
     for shard in shards:
         if shard.consumer is not None:

@@ -1,7 +1,7 @@
-"""A worker item as JSON: what goes into an execution, through its Map, to a lease worker and back to the Choice.
+"""A worker item as JSON: from an execution's input through its Map to a lease worker, and back to the Choice state.
 
-Reading is strict, since the event may come from anywhere: one EventError names the field, what stood there, and what belongs
-there. A field that we do not know is left to whoever put it there.
+Parsing is strict, since the event may come from anywhere: an EventError names the field, its value, and what was
+expected. Unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def item_to_json(item: WorkerItem) -> dict[str, Any]:
 
 
 def item_from_json(event: object) -> WorkerItem:
-    """The worker item in a lease worker's event, or EventError."""
+    """The worker item in a lease worker's event. Raises EventError."""
     fields = _object(event, "(whole event)")
     claims = _field(fields, "claims", "claims")
     if not isinstance(claims, list):
@@ -56,7 +56,7 @@ def _claim(value: object, at: str) -> Claim:
     fields = _object(value, at)
     owner = _field(fields, "lease_owner", f"{at}.lease_owner")
     if owner is not None and not isinstance(owner, str):
-        raise EventError(f"{at}.lease_owner", owner, "a worker id, or null for nobody")
+        raise EventError(f"{at}.lease_owner", owner, "a worker id, or null for no owner")
     why = _field(fields, "why", f"{at}.why")
     if why not in list(ClaimReason):
         raise EventError(f"{at}.why", why, f"one of {', '.join(ClaimReason)}")
