@@ -66,6 +66,7 @@ import threading
 from sublet import Context
 from sublet.memory import MemoryAccount
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins by ignoring it
 stream = Context(MemoryAccount()).create_stream("orders", shards=1)
 stream.create_consumer("audit")
 stream.put("a", b"data")
