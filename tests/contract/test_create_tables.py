@@ -171,8 +171,8 @@ class Waits:
         self.waits.append(timeout)
         return len(self.waits) >= self.set_after
 
-    def then(self, do: Callable[[], None]) -> Callable[[], None]:
-        return do
+    def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return callback
 
 
 @pytest.fixture

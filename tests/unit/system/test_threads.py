@@ -128,17 +128,17 @@ def test_what_is_to_be_done_when_a_signal_is_set_is_done_once_at_once_if_it_is_a
     tasks: Tasks,
 ) -> None:
     signal, done = tasks.signal(), list[str]()
-    signal.then(lambda: done.append("first"))
-    take_back = signal.then(lambda: done.append("taken back"))
+    signal.on_set(lambda: done.append("first"))
+    take_back = signal.on_set(lambda: done.append("taken back"))
     other = tasks.signal()
-    signal.then(other.set)
+    signal.on_set(other.set)
     take_back()
     assert done == []
     signal.set()
     signal.set()
     assert done == ["first"]
     assert other.is_set()
-    signal.then(lambda: done.append("late"))()
+    signal.on_set(lambda: done.append("late"))()
     assert done == ["first", "late"]
 
 

@@ -307,9 +307,11 @@ class Signal(Protocol):
     def wait(self, timeout: timedelta) -> bool:
         """Sleep until set or for `timeout`; whether it is set. This is the only way that the engine sleeps."""
 
-    def then(self, do: Callable[[], None]) -> Callable[[], None]:
-        """Have it called when this is set, at once if it is: once, by the thread that sets it, which may be a signal handler's.
-        So it takes no lock and raises nothing. The result takes it back.
+    def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once when this is set, or at once if it is set already. Returns a function that takes it back.
+
+        The thread that sets the signal makes the call, and may be in a signal handler: the callback takes no lock and raises
+        nothing.
         """
 
 

@@ -94,8 +94,8 @@ def test_a_wait_that_is_over_too_soon_gives_no_call_up() -> None:
             self._is_first, was_first = False, self._is_first
             return self._real.wait(SECOND if was_first else timeout)
 
-        def then(self, do: Callable[[], None]) -> Callable[[], None]:
-            return self._real.then(do)
+        def on_set(self, do: Callable[[], None]) -> Callable[[], None]:
+            return self._real.on_set(do)
 
     world.tasks.signal = Hasty  # type: ignore[method-assign]
     assert only(world.window(lasts=5 * MINUTE)).outcome is Outcome.CAUGHT_UP

@@ -1,8 +1,8 @@
-"""What has befallen this process that would not befall the next one: noted as it happens, told to who can end it."""
+"""Why this process should be replaced: faults that a fresh process would not have, noted as they happen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from sublet.ports import Ports
 
 
 class HungCall(NamedTuple):
-    """A call of the handler that has been given up. `began_at`: by the steady clock."""
+    """A handler call that was given up and may still be running. `began_at`: by the steady clock."""
 
     lease_key: str
     shard_id: str
@@ -22,29 +22,31 @@ class HungCall(NamedTuple):
 
 
 class ProcessHealth:
-    """One for each process; any thread may note.
+    """One for each process; any thread may note a fault. `ends_at_once` is set when the process can do no more.
 
-    `replaced_at_once`: on Lambda, where ending a process costs a cold start. It then gives back all leases at the end of a window
-    in which a call hangs, since it will not begin another.
+    `replaced_at_once`: on Lambda, where ending a process costs a cold start. Such a process gives back all leases at the end of a
+    window in which a call hangs, since it will not begin another.
     """
 
     def __init__(
         self, ports: Ports, slots: int, *, replaced_at_once: bool = False, is_exclusive: bool = False
     ) -> None:
-        self.finished_at: dict[str, datetime] = {}
-        """By lease key, when its handler last finished a record, by the steady clock."""
+        self.ends_at_once = ports.tasks.signal()
+        """Set once, after the lock is released: what hears of it may take its time."""
+        self._lock = ports.tasks.lock()
+        """Guards `_state`, `_ends` and `_hung`; a single one of them may be read without it."""
         self._state = Health(slots, is_exclusive=is_exclusive)
         self._ends: Ending | None = None
+        self._hung: list[HungCall] = []
+        self._finished_at: dict[str, datetime] = {}
+        """Needs no lock: each lease's session sets its own key, and what reads it comes after all of them."""
         self._log = ports.log
         self._clock = ports.clock
-        self._lock = ports.tasks.lock()
-        self._hung: list[HungCall] = []
         self._replaced_at_once = replaced_at_once
-        self._told: list[Callable[[], None]] = []
 
     @property
     def ends_now(self) -> Ending | None:
-        """Once and for all: what hung may come back while everything is being given back."""
+        """Why the process can do no more. It stays so: a call that hung may return while everything is being given back."""
         return self._ends
 
     @property
@@ -54,11 +56,11 @@ class ProcessHealth:
 
     @property
     def hung(self) -> int:
-        """Calls that hang now."""
+        """How many calls hang now."""
         return self._state.hung
 
     def hung_calls(self) -> tuple[ShardState, ...]:
-        """Those, for whoever looks. What else became of their shards is not known here: others may have them."""
+        """The calls that hang now. How far their shards are is not known here: another worker may have them."""
         now, nothing = self._clock.steady(), timedelta(0)
         with self._lock:
             return tuple(
@@ -67,44 +69,55 @@ class ProcessHealth:
             )
 
     def is_hung(self, lease_key: str) -> bool:
-        """Whether a call for the lease is still under way that has been given up."""
+        """True if a call for this lease was given up and still runs."""
         with self._lock:
             return any(call.lease_key == lease_key for call in self._hung)
 
     def hangs(self, call: HungCall) -> None:
         with self._lock:
             self._hung.append(call)
-            self._become(replace(self._state, hung=len(self._hung)))
+            has_ended = self._become(replace(self._state, hung=len(self._hung)))
+        self._tell(has_ended)
 
     def hangs_no_more(self, call: HungCall) -> None:
         with self._lock:
             self._hung.remove(call)
-            self._become(replace(self._state, hung=len(self._hung)))
+            has_ended = self._become(replace(self._state, hung=len(self._hung)))
+        self._tell(has_ended)
 
     def has_chosen(self, lease_keys: Collection[str], *, is_at_work: bool) -> None:
-        """What a look has found for this process to begin with, beside what it is at work on."""
+        """The leases that a tick has chosen for this process. `is_at_work`: it has windows under way."""
         with self._lock:
             stuck = is_stuck(lease_keys, {call.lease_key for call in self._hung}, is_at_work=is_at_work)
-            self._become(replace(self._state, is_stuck=stuck))
+            has_ended = self._become(replace(self._state, is_stuck=stuck))
+        self._tell(has_ended)
 
     def note(self, failure: BaseException) -> None:
-        """A fault, which may come from what the system would not give."""
+        """A fault, which may mean that the system has no more threads, descriptors or memory for this process."""
         lacks = lacking(failure)
         if lacks is not None:
             with self._lock:
-                self._become(replace(self._state, lacking=lacks))
+                has_ended = self._become(replace(self._state, lacking=lacks))
+            self._tell(has_ended)
 
-    def when_it_ends_now(self, tell: Callable[[], None]) -> Callable[[], None]:
-        """Have `tell` called as soon as nothing more can be done here; calling what is returned is no longer to be told."""
-        self._told.append(tell)
-        if self.ends_now is not None:
-            tell()
-        return lambda: self._told.remove(tell)
+    def note_finished(self, lease_key: str) -> None:
+        """The handler has finished records of this lease."""
+        self._finished_at[lease_key] = self._clock.steady()
 
-    def _become(self, state: Health) -> None:
+    @property
+    def finished_at(self) -> dict[str, datetime]:
+        """When the handler last finished a record of each lease, by lease key and the steady clock."""
+        return dict(self._finished_at)
+
+    def _become(self, state: Health) -> bool:
+        """True if this is what ends the process. Needs the lock."""
         self._state = state
-        if self._ends is None and state.ends_now is not None:
-            self._ends = state.ends_now
+        has_ended = self._ends is None and state.ends_now is not None
+        self._ends = self._ends or state.ends_now
+        return has_ended
+
+    def _tell(self, has_ended: bool) -> None:
+        """Without the lock: a callback may take locks of its own."""
+        if has_ended and self._ends is not None:
             self._log.error("this process ends", because=self._ends.value)
-            for tell in list(self._told):
-                tell()
+            self.ends_at_once.set()

@@ -79,7 +79,7 @@ class QuietShards:
         """For so long, or until `stop` is set, or `asked_at` is no longer `seen`."""
         over = self._tasks.signal()
         self._waiting[over] = None
-        forget = stop.then(over.set)
+        forget = stop.on_set(over.set)
         try:
             if self.asked_at == seen:
                 over.wait(duration)

@@ -67,7 +67,7 @@ class ConsumerProcess:
         where a new process could.
         """
         health = self._worker.health
-        health.when_it_ends_now(self.stop.set)
+        health.ends_at_once.on_set(self.stop.set)
         try:
             with serving_health(self.settings.health, self.report, self.ports.tasks):
                 self._run()
@@ -81,7 +81,7 @@ class ConsumerProcess:
     def take_share(self) -> None:
         """From now on it has its share like the others, and takes it from them. From any thread."""
         self.takes_share = True
-        self._prompt.set()
+        self._tick_at_once()
 
     def poll_quiet_shards(self) -> None:
         """Before their time: somebody waits for records, and not for long. From any thread."""
@@ -112,7 +112,8 @@ class ConsumerProcess:
         log_start(self.ports.log, self._settings_now, tick_interval(self.settings))
         has_joined = False
         told = [self.stop] if self.leaving is None else [self.stop, self.leaving]
-        watches = [self.ports.tasks.spawn(partial(self._watch, signal)) for signal in told]
+        for signal in told:
+            signal.on_set(self._tick_at_once)
         try:
             self._resume()
             while not self._is_to_end:
@@ -131,8 +132,6 @@ class ConsumerProcess:
         finally:
             for signal in told:
                 signal.set()
-            for watch in watches:
-                watch.result()
             for windows in list(self._windows.values()):
                 windows.result()
 
@@ -187,9 +186,7 @@ class ConsumerProcess:
             announce(What.LEAVES, self.ports, self.settings, announced)
         self.stop.wait(wait)
 
-    def _watch(self, told: Signal) -> None:
-        while not told.wait(timedelta(seconds=1)):
-            pass
+    def _tick_at_once(self) -> None:
         self._prompt.set()
 
     def dispatch(self, items: Sequence[WorkerItem]) -> None:
@@ -221,4 +218,4 @@ class ConsumerProcess:
                 break
             item = report.item
         if report.next is Next.PROMPT:
-            self._prompt.set()
+            self._tick_at_once()

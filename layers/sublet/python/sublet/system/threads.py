@@ -94,15 +94,15 @@ class ThreadSignal:
         self._forget(told.release)
         return self._is_set
 
-    def then(self, do: Callable[[], None]) -> Callable[[], None]:
-        self._waiting.append(do)
-        if self._is_set:  # who has set it may not have seen this
+    def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
+        self._waiting.append(callback)
+        if self._is_set:  # the thread that set it may not have seen this callback
             self.set()
-        return partial(self._forget, do)
+        return partial(self._forget, callback)
 
-    def _forget(self, do: Callable[[], None]) -> None:
+    def _forget(self, callback: Callable[[], None]) -> None:
         with suppress(ValueError):
-            self._waiting.remove(do)
+            self._waiting.remove(callback)
 
 
 class _Thread:

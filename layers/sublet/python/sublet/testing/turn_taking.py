@@ -139,12 +139,12 @@ class _Signal:
     def __init__(self, turns: TurnTaking):
         self._turns = turns
         self._is_set = False
-        self._then: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
 
     def set(self) -> None:
         self._is_set = True
-        while self._then:
-            self._then.pop(0)()
+        while self._callbacks:
+            self._callbacks.pop(0)()
 
     def is_set(self) -> bool:
         return self._is_set
@@ -153,16 +153,16 @@ class _Signal:
         self._turns.wait(self.is_set, self._turns.after(timeout))
         return self._is_set
 
-    def then(self, do: Callable[[], None]) -> Callable[[], None]:
-        self._then.append(do)
+    def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
+        self._callbacks.append(callback)
         if self._is_set:
             self.set()
-        return partial(_forget, self._then, do)
+        return partial(_forget, self._callbacks, callback)
 
 
-def _forget(waiting: list[Callable[[], None]], do: Callable[[], None]) -> None:
-    if do in waiting:
-        waiting.remove(do)
+def _forget(callbacks: list[Callable[[], None]], callback: Callable[[], None]) -> None:
+    if callback in callbacks:
+        callbacks.remove(callback)
 
 
 class _Slots:

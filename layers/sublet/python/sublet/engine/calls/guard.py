@@ -141,7 +141,7 @@ class CallGuard:
             fields = exception_fields(call.failure, self._settings.log_exceptions)
             self._ports.log.error("handler failed", **self._fields(call), **fields)
         if call.finished:
-            self.health.finished_at[call.lease_key] = self._ports.clock.steady()
+            self.health.note_finished(call.lease_key)
 
     def _ended_late(self, call: HandlerCall, late: Callable[[], None]) -> None:
         self._ports.log.warning(

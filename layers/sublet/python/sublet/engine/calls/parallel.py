@@ -154,9 +154,9 @@ class LaneStop:
     def wait(self, timeout: timedelta) -> bool:
         return self.session.wait(timeout) or self.progress.has_come_to_limit
 
-    def then(self, do: Callable[[], None]) -> Callable[[], None]:
+    def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
         """When the session is to end: a lane that has come to its limit sees it with its next call."""
-        return self.session.then(do)
+        return self.session.on_set(callback)
 
 
 def handle_side_by_side(

@@ -74,7 +74,7 @@ class Window:
         tasks, done = self.shared.ports.tasks, self.shared.ports.tasks.signal()
         beside: list[Task[None]] = []
         showing: Task[bool] | None = None
-        forgets = [self.shared.calls.health.when_it_ends_now(self._stop_sessions)]
+        forgets = [self.shared.calls.health.ends_at_once.on_set(self._stop_sessions)]
         try:
             beside.append(tasks.spawn(lambda: keep_heartbeating(self._progress, self.shared.settings, done)))
             showing = tasks.spawn(lambda: keep_showing(self._running, self.shared.ports, done))
@@ -83,7 +83,7 @@ class Window:
                     tasks.spawn(lambda: keep_reporting(self.item.worker_id, self.shared.ports, done))
                 )
             if self.stop is not None:
-                forgets.append(self.stop.then(self._stop_sessions))
+                forgets.append(self.stop.on_set(self._stop_sessions))
             self._start_claims()
             reports = self._reports()
         finally:

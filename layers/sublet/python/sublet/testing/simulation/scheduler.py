@@ -190,13 +190,13 @@ class SimSignal:
         self._scheduler = scheduler
         self._is_set = False
         self._waiting: list[SimTask[object]] = []
-        self._then: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
 
     def set(self) -> None:
         if not self._is_set:
             self._is_set = True
-            while self._then:
-                self._then.pop(0)()
+            while self._callbacks:
+                self._callbacks.pop(0)()
             for task in self._waiting:
                 self._scheduler.wake(task)
             self._waiting.clear()
@@ -214,16 +214,16 @@ class SimSignal:
                 self._waiting.remove(me)
         return self._is_set
 
-    def then(self, do: Callable[[], None]) -> Callable[[], None]:
+    def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
         if self._is_set:
-            do()
+            callback()
         else:
-            self._then.append(do)
-        return partial(self._forget, do)
+            self._callbacks.append(callback)
+        return partial(self._forget, callback)
 
-    def _forget(self, do: Callable[[], None]) -> None:
-        if do in self._then:
-            self._then.remove(do)
+    def _forget(self, callback: Callable[[], None]) -> None:
+        if callback in self._callbacks:
+            self._callbacks.remove(callback)
 
 
 class SimSlots(AbstractContextManager[object]):
