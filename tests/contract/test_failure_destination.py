@@ -209,7 +209,7 @@ def test_what_others_put_there_is_told_and_left_alone(moto_aws: None) -> None:
     assert isinstance(message, KeptBatch)
     assert isinstance(item, KeptBatch)
     assert message.batch is None
-    assert "no JSON" in message.problem
+    assert "not JSON" in message.problem
     assert item.batch is None
     assert "a/b.jsonl.gz" in item.problem
 

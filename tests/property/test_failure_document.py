@@ -111,7 +111,7 @@ def record_at(number: int, sub: int, is_aggregated: bool) -> UserRecord:
 
 
 def test_what_has_no_end_of_brackets_is_no_document() -> None:
-    with pytest.raises(NotADocument, match="no JSON"):
+    with pytest.raises(NotADocument, match="not JSON"):
         batch_of_message("[" * 100_000)
 
 

@@ -131,11 +131,11 @@ def lease_releasing(shard_id): audit.calls.append("the module's")
             "def handle(batch): ...\ndef __getattr__(name):\n    raise OSError('no disk')",
             "looking for its lease functions raised OSError: no disk",
         ),
-        ("orders:handle", "handle = 5", "orders.handle is of type int, and no function"),
+        ("orders:handle", "handle = 5", "orders.handle is of type int, not a function"),
         (
             "orders:handle",
             "def handle(b): pass\nlease_lost = 'x'",
-            "orders.lease_lost is of type str, and no function",
+            "orders.lease_lost is of type str, not a function",
         ),
         ("orders:handle", "class handle:\n    def __init__(self, batch): pass", "orders.handle is a class"),
         (
@@ -225,7 +225,7 @@ def test_a_handler_is_a_function_an_object_a_module_or_a_reference(module: Write
 @pytest.mark.parametrize(
     ("handler", "sentence"),
     [
-        (5, "handler int is neither a function nor has it a function handle"),
+        (5, "handler int is not a function, and has no function handle"),
         (lambda: None, "takes (), but is called with (batch)"),
         (str, "handler str: it is a class"),
     ],

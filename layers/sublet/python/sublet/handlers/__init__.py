@@ -1,1 +1,1 @@
-"""Handlers: user code of other contracts as our Handler port."""
+"""Adapts user code of each contract to the Handler port."""

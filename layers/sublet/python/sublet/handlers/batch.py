@@ -1,4 +1,4 @@
-"""Our own contract: plain functions of the user's as the Handler port."""
+"""Our own contract: the user's plain functions as the Handler port."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HandlerFunctions:
-    """A handler made of plain functions; only the first is required. A call that did not run raises HandlerContractBroken."""
+    """A handler made of plain functions; only the first is required. A call that left its work undone raises
+    HandlerContractBroken.
+    """
 
     handle_batch: Callable[[Batch], object]
     on_lease_acquired: Callable[..., object] = _nothing
@@ -24,7 +26,7 @@ class HandlerFunctions:
     on_lease_lost: Callable[[str], object] = _nothing
     on_shard_ended: Callable[[str], object] = _nothing
     wants_pending: bool = False
-    """lease_acquired takes what is pending too."""
+    """Whether lease_acquired also takes the pending checkpoint."""
 
     def handle(self, batch: Batch) -> None:
         check_returned(finished(self.handle_batch(batch)))

@@ -1,6 +1,7 @@
-"""Whether a function can be called as a handler: by its looks before its first call, and by what a call returned.
+"""Whether a function can be called as a handler: checked by its signature before the first call, and by what a call
+returns.
 
-A handler that merely looks like one is worse than one that fails: calling a generator function runs nothing of it, and its
+A handler that only looks like one is worse than one that fails: calling a generator function runs none of it, and its
 records would count as done.
 """
 
@@ -24,22 +25,23 @@ CONTRACT = {
     "lease_lost": ("shard_id",),
     "shard_ended": ("shard_id",),
 }
-"""What is called of a user's under our own contract, and with which arguments. Only the first is required."""
+"""The user's functions under our own contract, with their arguments. Only the first is required."""
 
 WITH_PENDING = (*CONTRACT["lease_acquired"], "pending")
-"""What lease_acquired is called with if it takes so many: also what is pending, of a checkpoint in two phases."""
+"""The arguments of lease_acquired if it takes three: the last is the pending checkpoint of a two-phase checkpoint."""
 
 _LAZY = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
 def misfit(function: object, called_with: Sequence[str], *, is_awaited: bool = True) -> str | None:
-    """Why it cannot be called with these, to be put after its name; None: nothing speaks against it. `is_awaited`: whoever calls
-    it waits for what it returns.
+    """Why the function cannot be called with these arguments, to be put after its name; None if it can. `is_awaited`:
+    whether the caller waits for an awaitable that it returns.
 
-    What a decorator wraps is not looked at: one that collects what a generator yields makes a plain function of it.
+    Looks at a decorator's result, not at the function it wraps: a decorator that collects a generator's results makes
+    it a plain function.
     """
     if not callable(function):
-        return f"is of type {type(function).__name__}, and no function"
+        return f"is of type {type(function).__name__}, not a function"
     if isinstance(function, type):
         return "is a class: calling it makes an instance and handles nothing; name a function, or an instance's method"
     if any(is_lazy(_called(function)) for is_lazy in _LAZY):
@@ -53,10 +55,10 @@ def misfit(function: object, called_with: Sequence[str], *, is_awaited: bool = T
 
 
 def finished(returned: object) -> object:
-    """What a call of the user's returned, once its work is done: an awaitable is waited for, on the process' event loop.
+    """The result of a user's call once its work is done: waits for an awaitable, on the process' event loop.
 
-    Raises HandlerContractBroken for what is still to be done after that: such as the coroutine that an async def has returned
-    for lack of an `await`.
+    Raises HandlerContractBroken if the result stands for work that is still undone, such as a coroutine that an async
+    def returned because of a missing `await`.
     """
     if inspect.isawaitable(returned):
         from sublet.handlers.event_loop import LOOP  # noqa: PLC0415 - asyncio, which only coroutines need
@@ -67,8 +69,8 @@ def finished(returned: object) -> object:
 
 
 def check_ran(returned: object) -> None:
-    """Raise HandlerContractBroken if the work of the call is not done: nobody waits for what it returned, or for something in the
-    list, set or dict that it returned.
+    """Raise HandlerContractBroken if the call's work is not done: what it returned, or something in the list, tuple,
+    set or dict that it returned, still has to run.
     """
     within = _values(returned)
     undone = [value for value in (returned, *within) if _left_undone(value)]
@@ -82,14 +84,14 @@ def check_ran(returned: object) -> None:
 
 
 def _values(returned: object) -> Iterable[object]:
-    """Of a container, one level deep."""
+    """The values in a container, one level deep."""
     if isinstance(returned, Mapping):
         return tuple(returned.values())
     return tuple(returned) if isinstance(returned, list | tuple | set | frozenset) else ()
 
 
 def _left_undone(value: object) -> str | None:
-    """What to do instead of returning it; None: it stands for no work that is still to be done."""
+    """What to do instead of returning it; None if it stands for no pending work."""
     if inspect.isasyncgen(value) or isinstance(value, Iterator):
         return "of which nothing has run: use a loop instead of yield or map"
     if inspect.isawaitable(value) or isinstance(value, Future):
@@ -108,7 +110,9 @@ def _is_pools(value: object) -> bool:
 
 
 def _is_generator_context(value: object) -> bool:
-    """What a function under @contextmanager or @asynccontextmanager returns: it keeps the generator, not begun, as `gen`."""
+    """The result of a function under @contextmanager or @asynccontextmanager: it keeps the generator, not begun, as
+    `gen`.
+    """
     generator = (
         getattr(value, "gen", None) if isinstance(value, ContextDecorator | AsyncContextDecorator) else None
     )
@@ -116,8 +120,9 @@ def _is_generator_context(value: object) -> bool:
 
 
 def check_returned(returned: object) -> None:
-    """Raise HandlerContractBroken if what has finished says in another contract's way what is done. Anything else but None is
-    warned about, once, and ignored: also where the user's filters make errors of warnings, since the batch has been handled.
+    """Raise HandlerContractBroken if the result reports progress by another contract. Any other result except None is
+    ignored, with a warning once; never with an error, even if the user's filters turn warnings into errors, since the
+    batch has been handled.
     """
     if returned is None:
         return
@@ -135,12 +140,12 @@ def check_returned(returned: object) -> None:
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Whether a call of it makes a coroutine: of a function, a partial of one, or an object's `__call__`."""
+    """Whether a call makes a coroutine: for a function, a partial of one, or an object's `__call__`."""
     return inspect.iscoroutinefunction(_called(function))
 
 
 def _called(function: Callable[..., object]) -> object:
-    """What runs when it is called: through partial, and an object's `__call__`."""
+    """What runs when it is called: looks through partial, and at an object's `__call__`."""
     while isinstance(function, partial):
         function = function.func
     return function if inspect.isroutine(function) else function.__call__  # type: ignore[operator] # `callable` says that it has one
@@ -149,7 +154,7 @@ def _called(function: Callable[..., object]) -> object:
 def _wrong_arguments(function: Callable[..., object], called_with: Sequence[str]) -> str | None:
     try:
         signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):  # one written in C may not tell
+    except (TypeError, ValueError):  # a function written in C may have no signature
         return None
     try:
         signature.bind(*called_with)
@@ -160,11 +165,11 @@ def _wrong_arguments(function: Callable[..., object], called_with: Sequence[str]
 
 
 def _parameters(signature: inspect.Signature) -> str:
-    """Their names, and after a star those that are given by name alone."""
+    """Their names; after a star, the keyword-only ones."""
     bare = [p.replace(annotation=p.empty, default=p.empty) for p in signature.parameters.values()]
     return str(inspect.Signature(bare))
 
 
 def _a(value: object) -> str:
-    """Its type alone: the value may hold what a record holds."""
+    """Only its type: the value may hold a record's data."""
     return f"a value of type {type(value).__name__}"

@@ -1,6 +1,6 @@
-"""Coroutines of handlers: on one event loop of the process, in a thread of its own.
+"""Runs coroutines of handlers on one event loop of the process, in a thread of its own.
 
-A client that a coroutine opens belongs to the loop that it was opened on, and outlives its batch: all calls share one loop.
+A client that a coroutine opens belongs to its loop and outlives the batch, so all calls share one loop.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ from sublet.call_turn import TURN, Turn
 from sublet.errors import HandlerOverdue
 
 TURNS_WITHIN = 0.5
-"""Seconds: a loop that has not come round in that time is blocked by what runs in it."""
+"""Seconds after which a loop that has not come round counts as blocked by the code it runs."""
 
 
 class _Ended(NamedTuple):
-    """How an awaitable ended. As a value: CancelledError, SystemExit and KeyboardInterrupt would end more than the one call."""
+    """How an awaitable ended. As a value: CancelledError, SystemExit and KeyboardInterrupt would end more than the one
+    call.
+    """
 
     value: object = None
     failure: BaseException | None = None
 
 
 class EventLoop:
-    """A loop that runs for as long as the process does, from the first coroutine on."""
+    """A loop that runs from the first coroutine until the process ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = os.getpid()
         self._calls: set[asyncio.Task[_Ended]] = set()
-        """Those that have begun and not ended."""
+        """Calls that have begun and not ended."""
 
     def result_of(self, awaitable: Awaitable[object]) -> object:
-        """Wait for it in the caller's thread, which must not be the loop's; its value, or the exception that it raised."""
+        """Wait for it in the caller's thread, which must not be the loop's. Returns its value, or raises its exception."""
         loop, turn = self._started(), TURN.get() or Turn()
         mine: list[asyncio.Task[_Ended]] = []
         turn.wait(partial(self._is_blocked_by_another, loop, mine))
@@ -52,13 +54,13 @@ class EventLoop:
         if not turn.begin():
             if isinstance(awaitable, Coroutine):
                 awaitable.close()  # or Python warns that it was never awaited
-            return _Ended(failure=HandlerOverdue("it was given up before the event loop came to it"))
+            return _Ended(failure=HandlerOverdue("it was abandoned before the event loop started it"))
         if (task := asyncio.current_task()) is not None:
             mine.append(task)
         self._calls.update(mine)
         try:
             return _Ended(await awaitable)
-        except BaseException as failure:  # noqa: BLE001 - whatever it is, it is its caller's
+        except BaseException as failure:  # noqa: BLE001 - the caller gets it, whatever it is
             return _Ended(failure=failure)
         finally:
             self._calls.difference_update(mine)
@@ -66,8 +68,9 @@ class EventLoop:
     def _is_blocked_by_another(
         self, loop: asyncio.AbstractEventLoop, mine: list[asyncio.Task[_Ended]]
     ) -> bool:
-        """Whether another call's own task keeps the loop from coming round. Which call one that it has started belongs to is not
-        known."""
+        """Whether another call's own task keeps the loop from coming round. A task that a call started cannot be traced
+        to its call.
+        """
         has_turned = threading.Event()
         loop.call_soon_threadsafe(has_turned.set)
         if has_turned.wait(TURNS_WITHIN):
@@ -77,7 +80,7 @@ class EventLoop:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._loop is None or self._process != os.getpid():  # forked: the thread is the parent's
+            if self._loop is None or self._process != os.getpid():  # after a fork the thread is the parent's
                 self._loop, self._process = asyncio.new_event_loop(), os.getpid()
                 threading.Thread(
                     target=_run_for_ever, args=(self._loop,), daemon=True, name="sublet-event-loop"
@@ -86,14 +89,16 @@ class EventLoop:
 
 
 LOOP = EventLoop()
-"""The process' one."""
+"""The only one of the process."""
 
 
 def _run_for_ever(loop: asyncio.AbstractEventLoop) -> None:
-    """A task beside the call that raises SystemExit, or one that stops the loop, would leave all others waiting for ever."""
+    """Restarts the loop after SystemExit in a task, or after a task has stopped it: otherwise all other calls would
+    wait for ever.
+    """
     asyncio.set_event_loop(loop)
     while True:
         try:
             loop.run_forever()
-        except (SystemExit, KeyboardInterrupt):  # the task's own awaiters have been told
+        except (SystemExit, KeyboardInterrupt):  # the task's own awaiters have it too
             continue

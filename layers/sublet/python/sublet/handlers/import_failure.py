@@ -1,4 +1,4 @@
-"""Where in the user's code an import has failed: the file and the line, for one sentence."""
+"""Where an import of the user's code failed: the file and the line, for one sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _NOT_THE_USERS = ("stdlib", "platstdlib", "purelib", "platlib")
 
 
 def said_with_place(failure: BaseException) -> str:
-    """`KeyError: 'TABLE' (orders.py, line 3)`: what was raised, and the innermost line of the user's own code that led to it."""
+    """`KeyError: 'TABLE' (orders.py, line 3)`: the exception, and the innermost line of the user's own code that led to
+    it.
+    """
     said = failure.msg if isinstance(failure, SyntaxError) else str(failure)
     return f"{type(failure).__name__}: {said}{place_of(failure)}"
 
@@ -41,7 +43,7 @@ def _is_within(name: str, folders: tuple[Path, ...]) -> bool:
 
 
 def _shown(name: str) -> str:
-    """From here, if it lies below."""
+    """Relative to the working directory if it lies below."""
     path, here = Path(name), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 

@@ -1,4 +1,4 @@
-"""What a handler's return says by the rules of Lambda's event source mapping (ReportBatchItemFailures).
+"""What a handler's return value means by the rules of Lambda's event source mapping (ReportBatchItemFailures).
 
 https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-batchfailurereporting.html
 """
@@ -18,15 +18,15 @@ IDENTIFIER = "itemIdentifier"
 
 
 class Failed(NamedTuple):
-    """`first`: the place in the batch of the first record that is not done. All before it are; all from it on are not."""
+    """`first`: the index in the batch of the first failed record. All before it are done; it and all after it are not."""
 
     first: int
     why: str
 
 
 def check_sendable(returned: object) -> None:
-    """Raise HandlerContractBroken for what Lambda's runtime could not send as JSON: there the invocation fails
-    (Runtime.MarshalError), and its batch comes again.
+    """Raise HandlerContractBroken for a value that Lambda's runtime could not send as JSON: there the invocation fails
+    (Runtime.MarshalError), and its batch is retried.
 
     https://github.com/aws/aws-lambda-python-runtime-interface-client, awslambdaric/lambda_runtime_marshaller.py
     """
@@ -40,17 +40,18 @@ def check_sendable(returned: object) -> None:
 
 
 def _number(value: object) -> float:
-    """Of what is no JSON, Lambda sends a Decimal alone."""
+    """Decimal is the only non-JSON type that Lambda's runtime sends."""
     if isinstance(value, Decimal):
         return float(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
 def failed(returned: object, records: Sequence[UserRecord]) -> Failed | None:
-    """None: all is done. So it is with no failures, and with whatever else a handler of Lambda's may return.
+    """None: all is done, because there are no failures, or because the value is another one that a Lambda handler may
+    return.
 
-    Several failures count from the lowest on. One that names no record of the batch leaves nothing certain: all failed.
-    A sequence number names its aggregate's first user record in the batch; with `:<sub-sequence number>`, that one.
+    With several failures the lowest counts. If one names no record of the batch, all of it failed. A sequence number
+    names the first user record of its aggregate in the batch; with `:<sub-sequence number>`, that very record.
     """
     if not isinstance(returned, Mapping):
         is_elsewhere = hasattr(returned, FAILURES) or (isinstance(returned, str) and FAILURES in returned)

@@ -1,4 +1,4 @@
-"""kclpy's checkpointer over ours: by sequence numbers, with KCL's rules for them and under KCL's names for what went wrong."""
+"""kclpy's checkpointer on top of ours: by sequence numbers, with KCL's rules and KCL's exception names."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from sublet.handler import CheckpointReply
 from sublet.protocol.checkpoint import Checkpoint
 
 SHUTDOWN = "ShutdownException"
-"""The lease is another's, or about to be: this processor checkpoints no more."""
+"""The lease belongs to another worker, or is about to: this processor cannot checkpoint any more."""
 
 THROTTLING = "ThrottlingException"
-"""The lease table is out of reach: it may be tried again."""
+"""The lease table is out of reach; a retry may succeed."""
 
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
-"""Not a sequence number, one before the last checkpoint, or one beyond what the processor has been given."""
+"""Not a sequence number, one before the last checkpoint, or one beyond the records that the processor was given."""
 
 _ERRORS = {CheckpointReply.TOO_LATE: SHUTDOWN, CheckpointReply.OUT_OF_REACH: THROTTLING}
 
 
 class CheckpointError(Exception):
-    """kclpy's, where that is not installed. `value` is the name of the KCL's exception."""
+    """Stands in for kclpy's class if that is not installed. `value` is the name of KCL's exception."""
 
     def __init__(self, value: str) -> None:
         self.value = value
@@ -34,7 +34,7 @@ class CheckpointError(Exception):
 
 
 def checkpoint_error() -> type[Exception]:
-    """The class that a processor catches: kclpy's own where it is installed."""
+    """The class that a processor catches: kclpy's own if it is installed."""
     try:
         known: type[Exception] = importlib.import_module("amazon_kclpy.kcl").CheckpointError
     except ImportError:
@@ -43,15 +43,20 @@ def checkpoint_error() -> type[Exception]:
 
 
 def nothing_given(_: Checkpoint) -> CheckpointReply:
-    """Before the first batch: what the lease's row says stands there already."""
+    """Before the first batch: the lease's row already has that checkpoint."""
     return CheckpointReply.WRITTEN
 
 
 @dataclass(slots=True)
 class KclCheckpointer:
-    """Of one processor. `last` is its last checkpoint, `first` and `given` are the first and the last record that it was given.
+    """The checkpointer of one processor.
 
-    write   the checkpoint of the lease, by position; of the latest batch
+    error    the exception class
+    last     its last checkpoint
+    given    the last record that the processor was given
+    write    checkpoints the lease at a position of the latest batch
+    is_gone  the lease is lost
+    first    the first record that the processor was given
     """
 
     error: type[Exception]
@@ -63,15 +68,15 @@ class KclCheckpointer:
 
     @property
     def is_at_end(self) -> bool:
-        """Nothing that it was given is left to be checkpointed."""
+        """Whether all records that it was given are checkpointed."""
         return self.last >= self.given
 
     def checkpoint(
         self, sequence_number: str | int | None = None, sub_sequence_number: str | int | None = None
     ) -> None:
-        """Everything up to there is done: up to the last record given, without a number. It is written when this returns.
+        """Checkpoint everything up to that record, or up to the last record given. The write is done when this returns.
 
-        A number without one within it means the first user record of an aggregate, as in the KCL. Raises CheckpointError.
+        Without a sub-sequence number it means the first user record of an aggregate, as in KCL. Raises CheckpointError.
         """
         if self.is_gone:
             raise self.error(SHUTDOWN)
@@ -88,8 +93,8 @@ class KclCheckpointer:
         self.last = to
 
     def _position(self, sequence_number: str | int, sub_sequence_number: str | int) -> Checkpoint:
-        """Both may be text, as in MultiLangDaemon's messages. Nothing before the first record is of this shard: Kinesis would
-        open nothing there, for nobody.
+        """Both may be text, as in MultiLangDaemon's messages. A position before the first record cannot be in this
+        shard: Kinesis would refuse to open it there.
         """
         try:
             to = Checkpoint.parse(str(sequence_number), int(str(sub_sequence_number)))

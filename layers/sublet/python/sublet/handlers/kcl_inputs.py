@@ -1,4 +1,4 @@
-"""What a record processor of kclpy is given, in the shape of its own messages: the package amazon_kclpy is not needed.
+"""The inputs of a kclpy record processor, in the shape of kclpy's messages; the package amazon_kclpy is not needed.
 
 https://github.com/awslabs/amazon-kinesis-client-python, amazon_kclpy/messages.py
 """
@@ -54,11 +54,11 @@ class KclRecord:
 
     @property
     def approximate_arrival_timestamp(self) -> datetime:
-        """Without a time zone and in the machine's own, as kclpy's."""
+        """In the machine's time zone and without tzinfo, as in kclpy."""
         return datetime.fromtimestamp(self.timestamp_millis / 1000)  # noqa: DTZ006 - as kclpy's
 
     def get(self, field: str) -> Any:
-        """By MultiLangDaemon's names. Processors of version 1 mostly read a record so."""
+        """By MultiLangDaemon's field names, as processors of version 1 mostly read a record."""
         return _FIELDS[field](self)
 
     def __getitem__(self, field: str) -> Any:
@@ -85,7 +85,7 @@ class InitializeInput:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecordsInput:
-    """`is_redrive`, the batch's, is not kclpy's."""
+    """`is_redrive` is the batch's; kclpy does not have it."""
 
     records: Sequence[KclRecord]
     millis_behind_latest: int
@@ -113,7 +113,7 @@ class ShutdownRequestedInput:
 
 @dataclass(frozen=True, slots=True)
 class ShutdownInput:
-    """Of version 2: the lease is lost (ZOMBIE), or the shard has ended (TERMINATE)."""
+    """For version 2: the lease is lost (ZOMBIE), or the shard has ended (TERMINATE)."""
 
     reason: str
     checkpointer: Checkpoints

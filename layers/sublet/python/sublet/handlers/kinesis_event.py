@@ -1,6 +1,6 @@
-"""The event that Lambda's event source mapping would have made of a batch, field for field.
+"""A batch as the event of Lambda's event source mapping, field for field.
 
-What AWS does not have stands beside its own: an event source mapping does not take KPL aggregates apart.
+Fields that AWS does not have are added: an event source mapping does not expand KPL aggregates.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from sublet.protocol.stream_identity import StreamArn
 
 SUB_SEQUENCE_NUMBER = "subSequenceNumber"
 EXPLICIT_HASH_KEY = "explicitHashKey"
-"""In `kinesis`, of a user record of an aggregate: names of ours. The second only where its producer named one."""
+"""Our fields in `kinesis`, for a user record of an aggregate. The second only if its producer set one."""
 
 
 def stream_arn_of(stream: str, stream_arn: str | None) -> str:
-    """Parts that nobody has told are empty, as they are in an ARN that has none."""
+    """Unknown parts are empty."""
     return stream_arn or f"arn:aws:kinesis:::stream/{stream}"
 
 
 def kinesis_event(
     shard_id: str, records: Sequence[UserRecord], stream_arn: str, invoke_identity_arn: str
 ) -> dict[str, Any]:
-    """The event of one shard's records. The dictionaries are the caller's to change: each is made anew."""
+    """The event of one shard's records. Its dictionaries are new, so the caller may change them."""
     region = StreamArn.parse(stream_arn).region
     return {
         "Records": [
@@ -45,7 +45,9 @@ def kinesis_event(
 
 
 def identifier(record: UserRecord) -> str:
-    """What names it in its shard: its sequence number, which user records of one aggregate share, so that they have a suffix."""
+    """The record's name in its shard: the sequence number, with a suffix for user records of an aggregate, which share
+    it.
+    """
     number = record.stream_record.sequence_number
     return f"{number}:{record.sub_sequence_number}" if record.is_aggregated else number
 

@@ -1,4 +1,4 @@
-"""What a handler of Lambda's contract is given beside its event: Lambda's context, with the batch's own time."""
+"""The context argument of a Lambda handler, with the batch's own remaining time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from sublet.settings import Settings
 
 
 class FunctionIdentity(Struct, frozen=True):
-    """Which function the handler runs in: the lease worker; in a process, one of the application's name stands for it."""
+    """The function that the handler runs in: the lease worker; in a process, one with the application's name stands in
+    for it.
+    """
 
     function_name: str
     invoked_function_arn: str
@@ -22,13 +24,13 @@ class FunctionIdentity(Struct, frozen=True):
 
     @classmethod
     def of_process(cls, settings: Settings) -> FunctionIdentity:
-        """Beside the stream, as a function behind an event source mapping mostly is."""
+        """In the stream's region and account, where a function of an event source mapping usually is."""
         place = StreamArn.parse(settings.stream_arn or "arn:aws:kinesis")
         return cls(settings.application, _function_arn(place, settings.application))
 
     @classmethod
     def of_function(cls, environment: Mapping[str, str], settings: Settings) -> FunctionIdentity:
-        """From the variables that Lambda sets. Its account is its role's: the stream may be another account's."""
+        """From the variables that Lambda sets. The account is the role's, since the stream may be in another account."""
         name = environment.get("AWS_LAMBDA_FUNCTION_NAME", settings.application)
         role = StreamArn.parse(settings.invoke_identity_arn or settings.stream_arn or "arn:aws:kinesis")
         place = StreamArn(role.partition, environment.get("AWS_REGION", role.region), role.account, "")
@@ -43,7 +45,9 @@ class FunctionIdentity(Struct, frozen=True):
 
 
 class LambdaContext(Struct, frozen=True):
-    """Lambda's attributes, and one of ours: Powertools takes a context that answers to any name for a durable function's."""
+    """Lambda's attributes, and one of ours. Other names must raise: Powertools takes a context with any name for a
+    durable function's.
+    """
 
     aws_request_id: str
     """A new one for each call, as for each invocation."""
@@ -58,7 +62,7 @@ class LambdaContext(Struct, frozen=True):
     client_context: None = None
     tenant_id: None = None
     is_redrive: bool = False
-    """As the batch's. Behind an event source mapping there is none: `getattr(context, "is_redrive", False)`."""
+    """As in the batch. An event source mapping has no such attribute: use `getattr(context, "is_redrive", False)`."""
 
 
 def context_of(

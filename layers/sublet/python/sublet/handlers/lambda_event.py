@@ -1,4 +1,4 @@
-"""The contract of Lambda's event source mapping as our Handler port: `handler(event, context)`, unchanged."""
+"""The contract of Lambda's event source mapping as the Handler port: `handler(event, context)`, unchanged."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.settings import Settings
 
 ONE_AT_A_TIME = threading.Lock()
-"""Of all consumers in the process. A Lambda's process has one invocation at a time, and handlers rely on it: Powertools'
-BatchProcessor is a module's global that forgets one batch's failures when another begins."""
+"""For all consumers in the process. A Lambda process has one invocation at a time, and handlers rely on it: Powertools'
+BatchProcessor is a module's global that forgets one batch's failures when another begins.
+"""
 
 
 def turn_of(settings: Settings) -> AbstractContextManager[object]:
-    """What a call is made within: the one turn there is, unless more are asked for."""
+    """The context manager around each call: the shared lock, unless the settings allow several calls at once."""
     return ONE_AT_A_TIME if settings.is_called_one_at_a_time else nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
 class LambdaEventHandler:
-    """Calls `function` with the event of each batch. A return with batchItemFailures is progress up to there and a failure."""
+    """Calls `function` with the event of each batch. A return with batchItemFailures means progress up to the first of
+    them, and a failure.
+    """
 
     function: Callable[..., object]
     identity: FunctionIdentity
@@ -37,10 +40,10 @@ class LambdaEventHandler:
     turn: AbstractContextManager[object]
     new_id: Callable[[], object] = uuid.uuid4
     reports_failures: bool = True
-    """Off: what the function returns means nothing, as behind a mapping without ReportBatchItemFailures, if it is JSON at all."""
+    """False: the return value is ignored if it is JSON, as behind a mapping without ReportBatchItemFailures."""
 
     def handle(self, batch: Batch) -> None:
-        """Raises BatchItemsFailed for what the handler reports, beside what it raises."""
+        """Raises BatchItemsFailed for reported failures, and whatever the function raises."""
         stream_arn = stream_arn_of(batch.stream, batch.stream_arn)
         event = kinesis_event(batch.shard_id, batch.records, stream_arn, self.invoke_identity_arn)
         context = context_of(
@@ -58,7 +61,7 @@ class LambdaEventHandler:
     def lease_acquired(
         self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
     ) -> None:
-        """Lambda has no such call; nor the ones below."""
+        """Lambda has no such call, nor the ones below."""
 
     def lease_releasing(self, shard_id: str) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The user's handler, however it is given and of whichever contract, as the Handler port."""
+"""Loads the user's handler, in whichever form and contract, as the Handler port."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPTIONAL = tuple(role for role in CONTRACT if role != "handle")
 
 
 class Named(NamedTuple):
-    """What a user gave as a handler. `said`: how a refusal begins."""
+    """What a user gave as a handler. `said`: how an error message begins."""
 
     value: object
     owner: object
@@ -38,10 +38,10 @@ class Named(NamedTuple):
 def handler_of(
     handler: object, settings: Settings | None = None, identity: FunctionIdentity | None = None
 ) -> Handler:
-    """A handler of what the user has: a function, an object or module with a function `handle`, or `module:function`.
+    """A Handler from a function, an object or module with a function `handle`, or the text `module:function`.
 
-    Of our own contract unless the settings say otherwise; then its optional functions are those of the object, or of the module
-    that is named. `identity`: of the function that it runs in, if it is one. Raises HandlerNotLoadable.
+    The contract is ours unless the settings name another one. Ours takes its optional functions from the object, or
+    from the module in the text. `identity`: the Lambda function that it runs in, if any. Raises HandlerNotLoadable.
     """
     named = _imported_as(handler) if isinstance(handler, str) else _given(handler)
     contract = HandlerContract.BATCH if settings is None else settings.handler_contract
@@ -58,9 +58,9 @@ def handler_of(
 def load_handler(
     reference: str, settings: Settings | None = None, identity: FunctionIdentity | None = None
 ) -> Handler:
-    """Import `module:function` or `module:object`, as handler_of does.
+    """Import `module:function` or `module:object`; the rest as in handler_of.
 
-    Raises HandlerNotLoadable, in one sentence that says which part of the reference is wrong.
+    Raises HandlerNotLoadable, with one sentence that says which part of the reference is wrong.
     """
     return handler_of(reference, settings, identity)
 
@@ -71,7 +71,7 @@ def _given(handler: object) -> Named:
         return Named(_handle_of(handler), handler, f"handler {name}: {name}.handle")
     if callable(handler) or hasattr(handler, PROCESS_RECORDS):
         return Named(handler, None, f"handler {name}: it")
-    raise HandlerNotLoadable(f"handler {name} is neither a function nor has it a function handle")
+    raise HandlerNotLoadable(f"handler {name} is not a function, and has no function handle")
 
 
 def _imported_as(reference: str) -> Named:
@@ -87,7 +87,7 @@ def _imported_as(reference: str) -> Named:
         raise HandlerNotLoadable(
             f"handler {reference!r}: module {module_name} has no function {name}"
         ) from missing
-    except Exception as failure:  # its own __getattr__
+    except Exception as failure:  # raised by its own __getattr__
         raise HandlerNotLoadable(
             f"handler {reference!r}: looking for {name} in {module_name} raised {said_with_place(failure)}"
         ) from failure
@@ -115,7 +115,7 @@ def _imported(module_name: str, reference: str) -> ModuleType:
 
 
 def _has_handle(value: object) -> bool:
-    """An object or a module, and not a class: its functions would lack their `self`."""
+    """An object or a module, but not a class, whose functions would lack their `self`."""
     return callable(getattr(value, "handle", None)) and not isinstance(value, type)
 
 
@@ -124,7 +124,6 @@ def _handle_of(owner: object) -> object:
 
 
 def _functions(named: Named) -> HandlerFunctions:
-    """Of our own contract."""
     said = named.said.rpartition(".")[0]
     found = _optional_of(named.owner, said)
     wants_pending = _takes_pending(found.get("lease_acquired"))
@@ -144,20 +143,20 @@ def _optional_of(owner: object, said: str) -> dict[str, object]:
         return {}
     try:
         return {role: getattr(owner, role) for role in OPTIONAL if hasattr(owner, role)}
-    except Exception as failure:  # its own __getattr__
+    except Exception as failure:  # raised by its own __getattr__
         raise HandlerNotLoadable(
             f"{said}: looking for its lease functions raised {said_with_place(failure)}"
         ) from failure
 
 
 def _takes_pending(lease_acquired: object) -> bool:
-    """Whether it takes a third argument, and says so: one that takes any number is called with two, as ever."""
+    """Whether it takes a third argument by name. With *args it is called with two, as in earlier versions."""
     takes = signature_of(lease_acquired) if callable(lease_acquired) else None
     return takes is not None and len(takes.names) >= len(WITH_PENDING)
 
 
 def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity) -> Handler:
-    from sublet.handlers.lambda_event import LambdaEventHandler, turn_of  # noqa: PLC0415 - a cold start of others need not
+    from sublet.handlers.lambda_event import LambdaEventHandler, turn_of  # noqa: PLC0415 - keeps the cold start of other contracts short
 
     return LambdaEventHandler(
         _meant(named, HandlerContract.LAMBDA_EVENT),
@@ -169,7 +168,7 @@ def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity
 
 
 def _processors(named: Named) -> Handler:
-    """Of a class, or of what else makes a processor when it is called."""
+    """From a class, or from a callable that makes a processor."""
     from sublet.handlers.kcl_checkpointer import checkpoint_error  # noqa: PLC0415 - as above
     from sublet.handlers.record_processor import (  # noqa: PLC0415 - as above
         RecordProcessorHandler,
@@ -190,7 +189,7 @@ def _processors(named: Named) -> Handler:
         raise HandlerNotLoadable(
             f"{named.said} cannot be made without arguments, and each lease has an instance of its own: {takes}"
         ) from takes
-    except ValueError:  # one written in C may not tell
+    except ValueError:  # a class written in C may have no signature
         pass
     if is_unstated_first(named.value):
         raise HandlerNotLoadable(
@@ -201,7 +200,7 @@ def _processors(named: Named) -> Handler:
 
 
 def _meant(named: Named, contract: HandlerContract) -> Callable[..., object]:
-    """The function, if it is a handler of this contract; one of another is told that one's name."""
+    """The function, if it is a handler of this contract. Otherwise the error names the contract that it fits."""
     takes = signature_of(named.value) if callable(named.value) and not isinstance(named.value, type) else None
     problem = takes and meant_for_another(takes, contract)
     if problem:

@@ -1,6 +1,7 @@
-"""The contract of kclpy's record processors as our Handler port: an instance for each lease, checkpoints by its own hand.
+"""The contract of kclpy's record processors as the Handler port: one instance per lease, which makes its own
+checkpoints.
 
-As in the KCL, returning does not checkpoint; unlike there, raising does not skip the batch: it comes again.
+As in KCL, returning does not checkpoint. Unlike in KCL, raising does not skip the batch: it is retried.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Processing(NamedTuple):
             self._call("process_records", given)
 
     def shutdown_requested(self) -> None:
-        """Not every processor of old has it."""
+        """Older processors may lack it."""
         if hasattr(self.processor, "shutdown_requested"):
             old, given = self.checkpointer, ShutdownRequestedInput(self.checkpointer)
             self._call("shutdown_requested", old if self.version == 1 else given)
@@ -82,12 +83,12 @@ class Processing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordProcessorHandler:
-    """`make` makes a processor: mostly it is its class. `error`: what its checkpointers raise."""
+    """`make` makes a processor and is usually its class. `error`: the exception class of its checkpointers."""
 
     make: Callable[[], object]
     error: type[Exception]
     processing: dict[str, Processing] = field(default_factory=dict)
-    """By shard id, of the leases that are held."""
+    """Of the held leases, by shard id."""
 
     def lease_acquired(
         self,
@@ -95,7 +96,9 @@ class RecordProcessorHandler:
         checkpoint: Checkpoint,
         pending: PendingCheckpoint | None = None,  # noqa: ARG002 - kclpy has no call for it
     ) -> None:
-        """One that is there already is of an earlier reading of the shard: its lease was moved, or an attempt at this failed."""
+        """An existing processor belongs to an earlier session: the lease's position was moved, or an earlier attempt at
+        this call failed.
+        """
         self.lease_lost(shard_id)
         processor = self.make()
         checkpointer = KclCheckpointer(self.error, checkpoint, checkpoint)
@@ -107,7 +110,7 @@ class RecordProcessorHandler:
         self.processing[batch.shard_id].process_records(batch)
 
     def lease_releasing(self, shard_id: str) -> None:
-        """As MultiLangDaemon when it ends: asked to shut down, and then told that the lease is gone."""
+        """Like an ending MultiLangDaemon: shutdown_requested, then lease_lost."""
         try:
             self.processing[shard_id].shutdown_requested()
         finally:
@@ -118,7 +121,7 @@ class RecordProcessorHandler:
             processing.lease_lost()
 
     def shard_ended(self, shard_id: str) -> None:
-        """One that does not checkpoint is asked again, as by the KCL: the shard does not end before."""
+        """A processor that does not checkpoint is called again, as in KCL: the shard does not end before."""
         processing = self.processing[shard_id]
         processing.shard_ended()
         if processing.checkpointer.is_at_end:
@@ -126,14 +129,14 @@ class RecordProcessorHandler:
 
 
 def version_of(processor: object) -> int:
-    """As its base class in kclpy says; without one, by what it has."""
+    """By its base class in kclpy; without one, by its methods."""
     stated = getattr(processor, "version", None)
     return stated if stated in (1, 2, 3) else 3 if hasattr(processor, "lease_lost") else 2
 
 
 def is_unstated_first(made_by: type) -> bool:
-    """Whether its instances want version 1 and do not say so, or in text: records and a checkpointer, where later ones take one
-    input.
+    """Whether its instances need version 1 without declaring it as a number: they take records and a checkpointer,
+    while later versions take one input.
     """
     takes = signature_of(getattr(made_by, PROCESS_RECORDS))  # with `self`
     stated = getattr(made_by, "version", None)

@@ -1,4 +1,6 @@
-"""Which contract a function is meant for, by what it takes: at the worker's start, and from its source when a stack is made."""
+"""Which contract a function fits, by its parameters: at the worker's start, and from its source when a stack is
+synthesized.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ CALLED_WITH: Mapping[HandlerContract, tuple[str, ...]] = {
     HandlerContract.LAMBDA_EVENT: ("event", "context"),
     HandlerContract.RECORD_PROCESSOR: (),
 }
-"""What a handler is called with, by its contract; of a record processor it is the class, which makes an instance."""
+"""A handler's arguments by contract. A record processor is a class and is called without arguments to make an instance."""
 
 PROCESS_RECORDS = "process_records"
-"""What tells a record processor."""
+"""The method that a record processor has."""
 
 
 class Signature(NamedTuple):
-    """What a function takes by position. `most` is None if it takes any number."""
+    """A function's positional parameters. `most` is None if it takes any number."""
 
     names: tuple[str, ...]
     least: int
@@ -32,7 +34,7 @@ class Signature(NamedTuple):
 
 
 def meant_for_another(signature: Signature, contract: HandlerContract) -> str | None:
-    """Why it is no handler of this contract, and the name of the one that it is one of; None: nothing speaks against it."""
+    """Why it is not a handler of this contract, with the contract that it fits; None if it may be one."""
     fits = _meant_for(signature)
     if fits in (None, contract):
         return None
@@ -41,9 +43,8 @@ def meant_for_another(signature: Signature, contract: HandlerContract) -> str | 
 
 
 def _meant_for(signature: Signature) -> HandlerContract | None:
-    """By its number of arguments; where that leaves it open, by their names in everybody's examples of Lambda functions.
-
-    None: for any, or for none.
+    """By the number of parameters; if that is ambiguous, by the names that examples of Lambda functions use. None: any
+    contract, or none.
     """
     takes = [contract for contract, names in CALLED_WITH.items() if names and signature.takes(len(names))]
     is_lambdas = signature.names[:1] == ("event",) and signature.names[1:2] in (("context",), ("_context",))
@@ -53,14 +54,14 @@ def _meant_for(signature: Signature) -> HandlerContract | None:
 
 
 def another_kind(is_processor: bool, contract: HandlerContract) -> str | None:
-    """The same of what has or lacks `process_records`, before a look at what it takes."""
+    """The same check for an object with or without `process_records`, before its parameters are checked."""
     if is_processor and contract is not HandlerContract.RECORD_PROCESSOR:
         return f"has {PROCESS_RECORDS}: set handler_contract={HandlerContract.RECORD_PROCESSOR}"
     return None
 
 
 def is_processor_in(statement: ast.ClassDef) -> bool:
-    """A class whose source has the function; what it inherits, only a run of the code can tell."""
+    """Whether the class defines the method itself. An inherited one shows only at run time."""
     return any(
         isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == PROCESS_RECORDS
         for each in statement.body
@@ -68,7 +69,9 @@ def is_processor_in(statement: ast.ClassDef) -> bool:
 
 
 def signature_of(function: Callable[..., object]) -> Signature | None:
-    """What it takes when it is called as it is: not what a decorator wraps. None: one written in C may not tell."""
+    """Its parameters when called as it is, not those of a function that a decorator wraps. None: a function written in
+    C may have no signature.
+    """
     try:
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):
@@ -80,7 +83,7 @@ def signature_of(function: Callable[..., object]) -> Signature | None:
 
 
 def signature_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature | None:
-    """The same of a function's source. None: what a decorator makes of it, only a run of the code can tell."""
+    """The same from a function's source. None if it is decorated, since only running the code shows the result."""
     if function.decorator_list:
         return None
     takes = function.args

@@ -1,1 +1,1 @@
-"""What things mean: the formats of KCL, Kinesis and the KPL. Pure; nothing here is our invention."""
+"""The formats of KCL, Kinesis and the KPL. Pure; nothing here is our invention."""

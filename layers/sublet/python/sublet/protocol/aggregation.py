@@ -1,8 +1,8 @@
 """KPL aggregation: many user records in one stream record, and back.
 
-Deaggregation follows KCL's AggregatorUtil, except where KCL loses user records for a fault of their producer:
-at a table index or an explicit hash key that makes no sense it stops reading, and the rest of the aggregate
-is gone. Here the stream record is then delivered whole, as one plain record, and counted.
+Deaggregation follows KCL's AggregatorUtil, except where KCL loses user records through a fault of their producer: at an
+invalid table index or explicit hash key KCL stops reading, and the rest of the aggregate is lost. Here such a stream
+record is delivered whole, as one plain record, and counted.
 """
 
 from __future__ import annotations
@@ -33,49 +33,49 @@ KPL_MAX_BYTES = 51_200
 """The KPL's default AggregationMaxSize, in bytes of the finished stream record."""
 
 _POSITIONS = list(range(4096))
-"""Integers that need not be made again for each aggregate."""
+"""Shared by all aggregates."""
 
 _NOEXPLICIT_HASH_KEYS: dict[int | None, str | None] = {None: None}
 
 
 class Deaggregation(Struct, frozen=True):
-    """The user records of some stream records, in order, and what happened on the way."""
+    """The user records of some stream records, in order, and counts of what was not delivered as usual."""
 
     user_records: list[UserRecord]
     dropped_out_of_range: int
-    """User records dropped by KCL's rule: one hash key outside the shard's range discards the whole aggregate.
-
-    After a reshard the KPL sees in the reply that it predicted the wrong shard, and sends them again.
+    """User records dropped by KCL's rule: one hash key outside the shard's range discards the whole aggregate. After a
+    reshard the KPL sees in the reply that it predicted the wrong shard, and sends them again.
     """
     delivered_whole: int
-    """Aggregates with a table index or explicit hash key that makes no sense, each now one plain record."""
+    """Aggregates with an invalid table index or explicit hash key, each delivered as one plain record."""
     piece_bytes: int = 0
-    """Of a large aggregate, of which this is a piece."""
+    """Bytes, if this is a piece of a large aggregate."""
 
 
 _NOTHING_YET = Deaggregation([], 0, 0)
 ALL = 2**63
 
 AS_ONE = 10
-"""Times as many user records as are made at once: an aggregate of no more is not read in pieces, which would read it twice."""
+"""An aggregate of up to this many times `at_once` user records is not read in pieces, because that reads it twice."""
 
 
 MayDrop = Callable[[StreamRecord], bool]
-"""Whether an aggregate out of the shard's hash key range may be dropped."""
+"""Whether an aggregate outside the shard's hash key range may be dropped."""
 
 
 def as_kcl(_: StreamRecord) -> bool:
-    """KCL drops each."""
+    """KCL drops every such aggregate."""
     return True
 
 
 def deaggregate(stream_records: Iterable[StreamRecord], inside: KeysInside | None) -> Deaggregation:
-    """All user records, in order. Raises on no bytes.
+    """All user records, in order. Never raises, whatever the bytes.
 
-    Loses nothing but by KCL's rule (see `dropped_out_of_range`), which asks for the shard's hash key range, `inside`; None
-    switches it off. Keep one for a shard from call to call: a partition key that recurs is then hashed once.
-    An aggregate inside an aggregate is not expanded. An aggregate of no user records gives none: what is
-    checkpointed must follow the stream records, not these.
+    Loses nothing except by KCL's rule (see `dropped_out_of_range`). `inside` is the shard's hash key range; None
+    switches the rule off. Keep one per shard from call to call: a recurring partition key is then hashed only once.
+
+    An aggregate inside an aggregate is not expanded. An aggregate without user records yields none, so checkpoints must
+    follow the stream records, not these.
     """
     found = tuple(deaggregated(stream_records, inside, at_once=ALL))
     return Deaggregation(
@@ -93,10 +93,11 @@ def deaggregated(
     at_once: int,
     may_drop: MayDrop = as_kcl,
 ) -> Iterator[Deaggregation]:
-    """The same in parts, each made when it is asked for: no more aggregates are taken apart once there are `at_once` user
-    records, and of one that is large (`large_aggregate`), or many times as much, a piece at a time. A part may be empty: of
-    such an aggregate nothing is given before all of it is proved, which takes its steps too. Plain records are not counted,
-    since they are there already. `may_drop` is asked of each aggregate that is out of range.
+    """The same in parts, each made on demand: it stops expanding aggregates once there are `at_once` user records, and
+    an aggregate that is large (`large_aggregate`) or has many times as many user records is expanded a piece at a time.
+    A part may be empty: nothing of such an aggregate is returned before all of it is proved, which takes steps too.
+    Plain records are not counted, since they exist already. `may_drop` is called for each aggregate that is out of
+    range.
     """
     user_records: list[UserRecord] = []
     dropped = delivered_whole = 0
@@ -123,7 +124,7 @@ def deaggregated(
         else:
             dropped += len(contents.data)
         if len(user_records) >= at_once:
-            contents = made = None  # which may be much: who is given these may take long
+            contents = made = None  # frees them: they may be large, and the caller may take long
             yield Deaggregation(user_records, dropped, delivered_whole)
             user_records, dropped, delivered_whole = [], 0, 0
     yield Deaggregation(user_records, dropped, delivered_whole)
@@ -149,21 +150,21 @@ def _large(record: StreamRecord, inside: KeysInside | None, may_drop: MayDrop) -
 
 
 class AggregateColumns(NamedTuple):
-    """An aggregate's user records as columns, an entry for each, in order; every index into the table is valid."""
+    """An aggregate's user records as columns, one entry for each record, in order; every index into the table is valid."""
 
     data: Sequence[bytes]
     partition_key_table: Sequence[str]
     partition_key_indexes: Sequence[int]
     explicit_hash_keys: Sequence[str | None]
-    """Empty when no user record has one."""
+    """Empty if no user record has one."""
 
 
 class Whole(Enum):
-    """A stream record that is delivered as one plain record."""
+    """Why a stream record is delivered as one plain record."""
 
     PLAIN = "plain"
     DAMAGED = "damaged"
-    """An aggregate with a table index or explicit hash key that makes no sense (`delivered_whole`)."""
+    """An aggregate with an invalid table index or explicit hash key (`delivered_whole`)."""
 
 
 class OutOfRange(NamedTuple):
@@ -173,7 +174,9 @@ class OutOfRange(NamedTuple):
 
 
 def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumns | Whole | OutOfRange:
-    """What `deaggregate` makes of one stream record's data, by the same rules, as columns. Raises on no bytes."""
+    """What `deaggregate` makes of one stream record's data, by the same rules, as columns. Never raises, whatever the
+    bytes.
+    """
     contents = read_aggregate(data)
     if contents is None:
         return Whole.PLAIN
@@ -188,7 +191,7 @@ def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumn
 
 
 def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | None:
-    """Those in use, by index (None: has none). None if an index points nowhere, or at what is not decimal."""
+    """The explicit hash keys in use, by index (None: no key). None if an index is out of range or a key is not decimal."""
     if not contents.explicit_hash_key_indexes:
         return _NOEXPLICIT_HASH_KEYS
     table = contents.explicit_hash_key_table
@@ -204,9 +207,9 @@ def _explicit_hash_keys(contents: Contents) -> dict[int | None, str | None] | No
 def _user_records(
     record: StreamRecord, contents: Contents, explicit_hash_keys: dict[int | None, str | None]
 ) -> Iterator[UserRecord] | None:
-    """The user records, yet to be made, or None if a partition key's index points nowhere.
+    """The user records as a lazy iterator, or None if a partition key's index is out of range.
 
-    Made of columns in C, with no step of Python for each record.
+    Made from columns in C, without a step of Python per record.
     """
     indexes, explicit_indexes = contents.partition_key_indexes, contents.explicit_hash_key_indexes
     try:
@@ -224,7 +227,7 @@ def _positions(number: int) -> Iterable[int]:
 
 
 def _at(indexes: Sequence[int], table: Sequence[str]) -> Sequence[str]:
-    """The table's entries at the indexes, in one step: a getter of one alone would give no tuple."""
+    """The table's entries at the indexes, in one step. itemgetter with a single index would not return a tuple."""
     if len(indexes) == len(table) and indexes == _POSITIONS[: len(indexes)]:
         return table  # a key for each record
     return itemgetter(*indexes)(table) if len(indexes) > 1 else [table[index] for index in indexes]
@@ -240,7 +243,7 @@ def _is_inside(
     explicit = contents.explicit_hash_key_indexes
     if not explicit and inside.hold(table):
         return True
-    # An entry of the table that places no user record does not count.
+    # An entry of the table that no user record is placed by does not count.
     placing = {i for i, e in zip(indexes, explicit, strict=True) if e is None} if explicit else set(indexes)
     return inside.hold([table[index] for index in placing])
 
@@ -248,7 +251,7 @@ def _is_inside(
 def aggregate(records: Sequence[tuple[str, str | None, bytes]]) -> bytes:
     """A stream record's data, from (partition key, explicit hash key, data) of each user record, in order.
 
-    There must be one at least. Each key is written once, in the order of first use.
+    At least one is required. Each key is written once, in the order of first use. Raises ValueError if there are none.
     """
     if not records:
         raise ValueError(
@@ -268,7 +271,7 @@ def aggregate(records: Sequence[tuple[str, str | None, bytes]]) -> bytes:
 
 
 class Aggregate(NamedTuple):
-    """A stream record to put. Its keys are its first user record's, so that it lands in that one's shard."""
+    """A stream record to put. Its keys are those of its first user record, so that it lands in that record's shard."""
 
     partition_key: str
     explicit_hash_key: str | None
@@ -277,10 +280,11 @@ class Aggregate(NamedTuple):
 
 
 class Aggregator:
-    """Collects user records into aggregates of at most `max_bytes`, as stream records, and of `max_count`.
+    """Collects user records into aggregates of at most `max_bytes`, as stream records, and at most `max_count` user
+    records.
 
-    Keep one for each shard, chosen by `hash_key`: KCL drops an aggregate that holds a user record of another
-    shard's. A user record too big for `max_bytes` makes an aggregate of its own, which is then larger.
+    Keep one per shard, chosen by `hash_key`: KCL drops an aggregate that holds a user record of another shard. A user
+    record too big for `max_bytes` gets an aggregate of its own, which then exceeds it.
     """
 
     def __init__(self, max_bytes: int = KPL_MAX_BYTES, max_count: int = 1_000_000) -> None:
@@ -289,7 +293,7 @@ class Aggregator:
         self._start_afresh()
 
     def add(self, partition_key: str, explicit_hash_key: str | None, data: bytes) -> Aggregate | None:
-        """Take one more user record; the aggregate of those before it, if it did not fit in with them."""
+        """Add one user record. If it does not fit, returns the aggregate of the ones before it."""
         finished = None
         size = self._added_size(partition_key, explicit_hash_key, data)
         if self._records and (self._size + size > self._max_bytes or len(self._records) == self._max_count):
@@ -303,7 +307,7 @@ class Aggregator:
         return finished
 
     def flush(self) -> Aggregate | None:
-        """The aggregate of what is left; None when nothing is."""
+        """The aggregate of the remaining user records; None if there are none."""
         records = self._records
         self._start_afresh()
         return Aggregate(*records[0][:2], aggregate(records), len(records)) if records else None
@@ -315,7 +319,7 @@ class Aggregator:
         self._size = OVERHEAD
 
     def _added_size(self, partition_key: str, explicit_hash_key: str | None, data: bytes) -> int:
-        """The bytes that this record would add: its own, and those of keys that the tables lack so far."""
+        """The bytes that this record would add: its own, and those of keys that are not in the tables yet."""
         index = self._keys.get(partition_key)
         added = 0 if index is not None else _delimited(len(partition_key.encode()))
         record = 1 + _varint(len(self._keys) if index is None else index) + _delimited(len(data))

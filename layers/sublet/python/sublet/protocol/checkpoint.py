@@ -1,7 +1,7 @@
 """A checkpoint: how far a shard has been handled, in KCL's terms and KCL's order.
 
-A sequence number says which stream record; the sub-sequence number says which user record within it, when the record is
-a KPL aggregate. Five sentinels stand for positions that have no sequence number. The order is that of KCL's
+The sequence number names a stream record; the sub-sequence number names a user record within it, if the stream record
+is a KPL aggregate. Four sentinels stand for positions without a sequence number. The order is that of KCL's
 ExtendedSequenceNumber: AT_TIMESTAMP < TRIM_HORIZON < LATEST < every sequence number < SHARD_END.
 """
 
@@ -30,7 +30,7 @@ class Sentinel(StrEnum):
 
 
 STARTING_SENTINELS = (Sentinel.AT_TIMESTAMP, Sentinel.TRIM_HORIZON, Sentinel.LATEST)
-"""Where a lease may begin. SHARD_END is the one sentinel that is an end."""
+"""Where a lease may begin; SHARD_END is the only end."""
 
 _RANK = {Sentinel.AT_TIMESTAMP: -3, Sentinel.TRIM_HORIZON: -2, Sentinel.LATEST: -1, Sentinel.SHARD_END: 1}
 
@@ -40,8 +40,8 @@ _RANK = {Sentinel.AT_TIMESTAMP: -3, Sentinel.TRIM_HORIZON: -2, Sentinel.LATEST: 
 class Checkpoint:
     """Everything up to and including (sequence_number, sub_sequence_number) has been handled.
 
-    `sequence_number` is a decimal without padding, of at most 129 digits, or a sentinel; use `parse` for text from outside.
-    A plain stream record has sub-sequence number 0.
+    `sequence_number` is an unpadded decimal of at most 129 digits, or a sentinel; use `parse` for text from outside. A
+    plain stream record has sub-sequence number 0.
     """
 
     sequence_number: str
@@ -49,10 +49,10 @@ class Checkpoint:
 
     @classmethod
     def parse(cls, sequence_number: str, sub_sequence_number: int = 0) -> Checkpoint:
-        """From a lease row's two attributes, or raise MalformedCheckpoint.
+        """From a lease row's two attributes. Raises MalformedCheckpoint.
 
         A sentinel's sub-sequence number is dropped: Java writes 0, kcl-rust writes AT_TIMESTAMP's epoch millis there
-        (`lease_row` keeps that moment as the lease's start).
+        (`lease_row` keeps that time as the lease's start).
         """
         if sequence_number in _RANK:
             return cls(Sentinel(sequence_number).value, 0)
@@ -65,7 +65,7 @@ class Checkpoint:
 
     @property
     def sentinel(self) -> Sentinel | None:
-        """The sentinel this checkpoint is, or None for a sequence number."""
+        """None for a sequence number."""
         return Sentinel(self.sequence_number) if self.sequence_number in _RANK else None
 
     @property
@@ -97,8 +97,8 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class PendingCheckpoint:
-    """The first phase of a checkpoint in two (KCL's prepareCheckpoint): where it is to be, and the application's own state of
-    then. It stands in the lease's row until the next checkpoint of any owner.
+    """The first phase of a two-phase checkpoint (KCL's prepareCheckpoint): the future position, and the application's
+    own state at that time. It stays in the lease's row until the next checkpoint of any owner.
     """
 
     checkpoint: Checkpoint
@@ -111,4 +111,4 @@ LATEST = Checkpoint(Sentinel.LATEST.value)
 SHARD_END = Checkpoint(Sentinel.SHARD_END.value)
 
 STARTING_AT_A_MOMENT = (AT_TIMESTAMP, LATEST)
-"""Which a lease's `start_at` goes with: the moment asked for, or the one at which LATEST was first opened."""
+"""The checkpoints that `start_at` belongs to: it is the time asked for, or the time at which LATEST was first opened."""

@@ -1,7 +1,7 @@
 """Conditions on a lease row, as values: the part of DynamoDB's grammar that lease writes need.
 
-One value serves both implementations: `render` makes the ConditionExpression, `holds` judges a row the way DynamoDB would. In
-DynamoDB a comparison with a missing attribute, or with one of another type, is false; so it is here.
+One value serves both implementations: `render` makes the ConditionExpression, and `holds` evaluates it on a row as
+DynamoDB would. In DynamoDB a comparison with a missing attribute, or one of another type, is false; so it is here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Equal(Struct, frozen=True):
 
 
 class NotEqual(Struct, frozen=True):
-    """True also when the attribute is missing, as in DynamoDB."""
+    """Also true if the attribute is missing, as in DynamoDB."""
 
     attribute: str
     value: AttributeValue
@@ -44,7 +44,9 @@ class Less(Struct, frozen=True):
 
 
 class Size(Struct, frozen=True):
-    """The attribute is a string of `is_` (`=` or `<`) `length` characters. `size(:value)` is not in DynamoDB's grammar."""
+    """The attribute is a string whose length in characters is `=` or `<` (`is_`) `length`. DynamoDB's grammar has no
+    `size(:value)`.
+    """
 
     attribute: str
     is_: str
@@ -60,7 +62,7 @@ class AnyOf(Struct, frozen=True):
 
 
 class Clause(Struct, frozen=True):
-    """A named part of a write's condition, with the reason it is there."""
+    """A named part of a write's condition, with the reason for it."""
 
     name: str
     condition: Condition
@@ -79,7 +81,9 @@ def any_of(*conditions: Condition) -> AnyOf:
 
 
 def render(condition: Condition, name: Callable[[str], str], value: Callable[[AttributeValue], str]) -> str:
-    """The ConditionExpression's text. `name` and `value` give the placeholder of an attribute's name and of a value."""
+    """The ConditionExpression's text. `name` and `value` return the placeholder for an attribute's name and for a
+    value.
+    """
     match condition:
         case Exists(attribute):
             return f"attribute_exists({name(attribute)})"
@@ -127,7 +131,7 @@ def holds(condition: Condition, row: Row | None) -> bool:
 
 
 def broken_clauses(condition: Condition, row: Row | None) -> tuple[str, ...]:
-    """The names of the clauses that do not hold, for a log line that says why a write was refused."""
+    """The names of the clauses that do not hold, to log why a write was refused."""
     match condition:
         case Clause(clause_name, inner, _):
             return () if holds(inner, row) else (clause_name,)

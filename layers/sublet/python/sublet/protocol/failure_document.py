@@ -1,7 +1,8 @@
-"""What a failure destination is given: the event source mapping's document, and what that leaves out, above all the records.
+"""The document for a failure destination: that of the event source mapping, plus a field of ours with the records.
 
-For a queue or a topic it is the body of a message; records that do not fit into one go into several, in order, each with the
-document of its own part. In a bucket it is the first line of an object of gzip'd JSON lines; each other line is a record.
+For a queue or a topic it is the body of a message; records that do not fit into one message go into several, in order,
+each with the document of its own part. In a bucket it is the first line of an object of gzipped JSON lines; each other
+line is a record.
 """
 
 from __future__ import annotations
@@ -21,26 +22,28 @@ from sublet.protocol.json_text import shortened
 from sublet.protocol.records import UserRecord
 
 MESSAGE_BYTES_MAX = 256 * 1024
-"""What a topic takes, and a queue that nobody has told to take more."""
+"""The limit of a topic, and a queue's default limit."""
 
 ROOM_FOR_PART = 100
-"""Bytes, for what tells the parts of one document apart."""
+"""Bytes reserved for the part numbers of a document."""
 
 OBJECT_SUFFIX = ".jsonl.gz"
 _OBJECT_NAME = re.compile(r"([0-9]{1,129})-([0-9]{1,19})(?:-([0-9a-f]{64}))?" + re.escape(OBJECT_SUFFIX))
 
 OURS = "sublet"
-"""The field of a document that holds what ESM's has not."""
+"""Our field of the document."""
 
 NOT_KEPT = b"(not kept)"
-"""Stands for an aggregate's data, of which only the user records that are set aside are kept. It is no user record's data."""
+"""Stands for an aggregate's data, since only the user records that are set aside are kept. No user record has this
+data.
+"""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why the handler did not do it: its exception's type and frames; its text only if that may be told."""
+    """Why the handler failed: its exception's type and frames; its text only if that may be disclosed."""
 
     type: str
     frames: str
@@ -48,7 +51,7 @@ class Failure:
 
 
 class Place(NamedTuple):
-    """Where a batch begins, and which batch it is of those that begin there: the order in which a redrive takes them."""
+    """Where a batch begins, and which of the batches that begin there it is. A redrive takes batches in this order."""
 
     shard_id: str
     sequence_number: int
@@ -59,13 +62,14 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SetAsideBatch:
-    """Records of one shard that are given up together, in order.
+    """Records of one shard that are set aside together, in order.
 
     condition   in ESM's words
-    attempts    calls of the handler, and crashes, with the first of them
-    failure     of the last call that they were in; None where there was none, or it died, or only named what it could not do
-    has_raised  it raised or died, and did not just say so
-    holder      of the lease: which worker item and invocation
+    attempts    handler calls and crashes with the first record
+    failure     of the last call with these records; None if there was none, the process died, or it only returned item
+                failures
+    has_raised  the handler raised or the process died, rather than returning item failures
+    holder      of the lease: the worker item and invocation
     """
 
     application: str
@@ -90,26 +94,28 @@ class SetAsideBatch:
 
     @property
     def identity(self) -> str:
-        """64 hexadecimal digits that two batches share only if they hold the same records.
+        """64 hexadecimal digits, equal for two batches only if they hold the same records.
 
-        After a crash, or with other settings, the same records are grouped anew: a batch that begins where another one began, and
-        is as large, may hold other records. A whole aggregate stands at the place of one of its user records.
+        After a crash, or with other settings, the same records are grouped differently: a batch with the same start and
+        size may hold other records. A whole aggregate has the position of one of its user records.
         """
         places = (f"{record.checkpoint}{'' if record.is_aggregated else ' plain'}" for record in self.records)
         return hashlib.sha256("\n".join((self.application, self.shard_id, *places)).encode()).hexdigest()
 
 
 class Message(NamedTuple):
-    """`identity` is the same when the same records are set aside once more; the body is not."""
+    """`identity` is the same if the same records are set aside again; the body is not."""
 
     body: str
     identity: str
 
 
 def messages(batch: SetAsideBatch, limit: int = MESSAGE_BYTES_MAX) -> list[Message]:
-    """The batch as messages of at most `limit` bytes. Records come first: the exception's text has what the largest leaves.
+    """The batch as messages of at most `limit` bytes. Records come first: the exception's text is cut to the room that
+    the largest record leaves.
 
-    Raises DestinationRefused for a record that is too large for one by itself. Without its data it would not be kept.
+    Raises DestinationRefused for a record that is too large for a message of its own, since without its data it would
+    be lost.
     """
     lines = [_record(record) for record in batch.records]
     largest = max(len(_text(line)) + 1 for line in lines)
@@ -117,7 +123,7 @@ def messages(batch: SetAsideBatch, limit: int = MESSAGE_BYTES_MAX) -> list[Messa
     room = limit - len(_text(_document(batch))) - ROOM_FOR_PART
     if largest > room:
         raise DestinationRefused(
-            f"the largest record, as JSON of {largest:,} bytes, is too large for a message of {limit:,}: a bucket takes any"
+            f"the largest record, as JSON of {largest:,} bytes, is too large for a message of {limit:,}: a bucket takes any size"
         )
     parts = list(_parts(list(zip(batch.records, lines, strict=True)), room))
     return [_message(batch, part, number, len(parts)) for number, part in enumerate(parts, 1)]
@@ -134,7 +140,7 @@ def _message(
 
 
 def _with_less_text(batch: SetAsideBatch, room: int) -> SetAsideBatch:
-    """So that its document without records fits into `room`, as far as that is the text's doing."""
+    """Cuts the exception's text, so that the document without records fits into `room` if possible."""
     if batch.failure is None or batch.failure.text is None:
         return batch
     bare = replace(batch, failure=replace(batch.failure, text=""))
@@ -156,8 +162,8 @@ def _parts(records: Sequence[tuple[UserRecord, Json]], room: int) -> Iterator[li
 
 
 def object_key(batch: SetAsideBatch, prefix: str) -> str:
-    """Of the records' positions alone: what is set aside twice, since a crash came before the checkpoint, is there once. Of all
-    of them: a batch that begins alike takes no other's place.
+    """Named by the records' positions alone: a batch that is set aside twice, because of a crash before the checkpoint,
+    is stored once. Named by all of them: a batch with the same first record does not overwrite it.
     """
     first = batch.records[0]
     folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
@@ -166,8 +172,8 @@ def object_key(batch: SetAsideBatch, prefix: str) -> str:
 
 
 def place_of_key(key: str) -> Place:
-    """Of an object, by its key alone: as `object_key` names it, or an earlier version did, without the identity. Any other comes
-    first in its folder.
+    """By an object's key alone, as `object_key` names it, or an earlier version did, without the identity. Any other
+    object comes first in its folder.
     """
     folder, _, name = key.rpartition("/")
     found = _OBJECT_NAME.fullmatch(name)
@@ -178,7 +184,7 @@ def place_of_key(key: str) -> Place:
 
 
 def application_of_key(key: str) -> str | None:
-    """Which application put the object there, by its key alone; None for one that was not named by `object_key`."""
+    """The application that stored the object, by its key alone; None if `object_key` did not name it."""
     parts = key.rsplit("/", 3)[-3:]
     return parts[0] if len(parts) == 3 and _OBJECT_NAME.fullmatch(parts[2]) else None
 
@@ -189,7 +195,7 @@ def object_bytes(batch: SetAsideBatch) -> bytes:
 
 
 def _document(batch: SetAsideBatch) -> Json:
-    """Field for field as ESM's, and a field of ours."""
+    """ESM's fields, and one of ours."""
     first, last = batch.records[0], batch.records[-1]
     request = {
         "requestId": batch.holder,
@@ -254,5 +260,5 @@ def _moment(at: datetime) -> str:
 
 
 def _text(value: Json) -> str:
-    """In ASCII, so that its length is its bytes."""
+    """ASCII, so that its length is its size in bytes."""
     return json.dumps(value, separators=(",", ":"))

@@ -1,8 +1,8 @@
-"""A failure destination's message or object, read back: whole, or not at all.
+"""Parses a failure destination's message or object, completely or not at all.
 
-Anybody may put something into a queue or a bucket. What is read here is given to the handler as records, which may well make a
-file's name of a shard's id: each field has the form that Kinesis gives it, or the document is refused. Nothing but NotADocument
-is ever raised.
+Anyone may put something into a queue or a bucket, and the result is passed to the handler as records, which may use a
+shard id as a file name. So each field must have Kinesis' format, or the document is refused. NotADocument is the only
+exception.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from sublet.protocol.records import StreamRecord, UserRecord
 EXPANDED_MAX = 256 * 2**20
 LINE_MAX = 32 * 2**20
 RECORDS_MAX = 100_000
-"""Bytes of an object and of one of its lines when they are unpacked, and records: twice what the largest batch needs. A few
-bytes of gzip can stand for gigabytes."""
+"""Limits on the unpacked bytes of an object and of one of its lines, and on its records: twice the need of the largest
+batch. A few bytes of gzip can stand for gigabytes.
+"""
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 Json = dict[str, Any]
 Name = Annotated[str, Meta(pattern=r"^(?!\.*\Z)[A-Za-z0-9_.-]{1,200}\Z")]
-"""Of a shard, a stream, an application: as a file's name it leads nowhere else."""
+"""Of a shard, a stream or an application: safe as a file name."""
 StreamArn = Annotated[
     str, Meta(pattern=r"^arn:[\w-]+:kinesis:[\w-]+:[0-9]{12}:stream/(?!\.*\Z)[A-Za-z0-9_.-]{1,128}\Z")
 ]
@@ -46,11 +47,11 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class NotADocument(ValueError):
-    """A message or an object that was not written by `failure_document`. Says what is wrong with it."""
+    """A message or an object that `failure_document` did not write. The text says what is wrong."""
 
 
 class _Record(Struct, rename="camel"):
-    """The partition key is whatever its producer chose."""
+    """The producer chose the partition key, so it may be any text."""
 
     sequence_number: SequenceNumber
     sub_sequence_number: SubSequenceNumber
@@ -93,7 +94,7 @@ class _Document(Struct, kw_only=True):
 
 
 def batch_of_message(body: str) -> SetAsideBatch:
-    """Raises NotADocument. A topic's envelope around it is taken off, as a queue that subscribes to one gets it."""
+    """Raises NotADocument. Unwraps a topic's envelope, which a subscribed queue receives."""
     document = _json(body)
     if OURS not in document and isinstance(document.get("Message"), str):
         document = _json(document["Message"])
@@ -106,25 +107,25 @@ def batch_of_object(data: bytes) -> SetAsideBatch:
         lines = _lines(data)
         return _batch(_json(next(lines, "")), map(_json, lines))
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as problem:
-        raise NotADocument(f"no gzip'd JSON lines: {problem}") from problem
+        raise NotADocument(f"not gzipped JSON lines:  {problem}") from problem
 
 
 def _lines(data: bytes) -> Iterator[str]:
-    """One after the other, so that there is never more of it unpacked than is read. Raises NotADocument for too much."""
+    """Lazily, so that no more is unpacked than is read. Raises NotADocument if it is too much."""
     left = EXPANDED_MAX
     with GzipFile(fileobj=BytesIO(data)) as unpacked:
         while line := unpacked.readline(min(left, LINE_MAX) + 1):
             left -= len(line)
             if left < 0 or len(line) > LINE_MAX:
                 raise NotADocument(
-                    f"its {len(data):,} bytes unpack to more than a batch: over {EXPANDED_MAX // 2**20} MiB in all, "
+                    f"its {len(data):,} bytes unpack to more than any batch: over {EXPANDED_MAX // 2**20} MiB in all, "
                     f"or {LINE_MAX // 2**20} MiB in a line"
                 )
             yield line.decode()
 
 
 def _batch(given: Json, lines: Iterable[Json] | None) -> SetAsideBatch:
-    """`lines`: the records, where they do not stand in the document."""
+    """`lines`: the records, if they are not in the document itself."""
     try:
         document = convert(given, _Document)
         if lines is None:
@@ -135,7 +136,7 @@ def _batch(given: Json, lines: Iterable[Json] | None) -> SetAsideBatch:
     except NotADocument:
         raise
     except (ValueError, OverflowError) as problem:
-        raise NotADocument(f"no document of sublet's: {problem}") from problem
+        raise NotADocument(f"not a document of sublet:  {problem}") from problem
 
 
 def _as_it_was(document: _Document, records: tuple[UserRecord, ...]) -> SetAsideBatch:
@@ -161,8 +162,8 @@ def _as_it_was(document: _Document, records: tuple[UserRecord, ...]) -> SetAside
 
 
 def _user_records(lines: Iterable[_Record]) -> Iterator[UserRecord]:
-    """As they were: a handler that is to do them again knows them by the same names, and meets them in their order. User records
-    of one stream record share it again, without its data.
+    """As they were, with the same names and order for the handler that retries them. User records of one stream record
+    share it again, without its data.
     """
     shared: dict[str, StreamRecord] = {}
     before = (-1, -1)
@@ -173,7 +174,7 @@ def _user_records(lines: Iterable[_Record]) -> Iterator[UserRecord]:
         before, after = (int(number), line.sub_sequence_number), before
         if before <= after:
             raise NotADocument(f"record {number} does not come after the one before it")
-        (key or "").encode()  # or it is no text
+        (key or "").encode()  # raises for text that is not valid Unicode
         arrived = line.approximate_arrival_timestamp.astimezone(UTC)
         if arrived < EARLIEST:
             raise NotADocument(f"record {number} arrived in {arrived.year}")
@@ -188,7 +189,7 @@ def _json(text: str) -> Json:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise NotADocument(f"no JSON: {problem}") from problem
+        raise NotADocument(f"not JSON: {problem}") from problem
     if not isinstance(value, dict):
-        raise NotADocument(f"a {type(value).__name__}, no JSON object")
+        raise NotADocument(f"a {type(value).__name__}, not a JSON object")
     return value

@@ -1,14 +1,14 @@
-"""What is finished beyond a lease's checkpoint, where the records of its shard are handled side by side.
+"""Records finished beyond a lease's checkpoint while the records of its shard are handled in parallel.
 
-A partition key is always in the same lane, and each lane is handled in order. So how far each lane has come says all of it, in a
-few bytes. An attribute of ours on the lease's row has it as text:
+A partition key always belongs to the same lane, and each lane is handled in order. So the position of each lane is all
+there is to record, in a few bytes. An attribute of ours on the lease's row holds it as text:
 
-    <counter>@<position>/<kind>/<nearest>/<lane 0>,<lane 1>,...
+  <counter>@<position>/<kind>/<nearest>/<lane 0>,<lane 1>,...
 
-It is true of a row that stands at this position and whose counter became this with the write that noted it: whoever else has
-written since, or has moved the position, may have meant what is beyond to be handled again. `nearest` is the lowest sequence
-number of any lane, counted from the checkpoint's; a lane's is counted from there, with its sub-sequence number behind a dot.
-Numbers are of base 36. A lane of which nothing is known is empty: its records are handled again.
+It is valid for a row with this position whose counter got this value from the write that noted it: any later write, or
+a moved position, may mean that what is beyond has to be handled again. `nearest` is the lowest sequence number of any
+lane, relative to the checkpoint's; a lane's is relative to that, with its sub-sequence number after a dot. Numbers are
+base 36. An empty lane is unknown: its records are handled again.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def lane_of(order_key: str, lanes: int) -> int:
-    """Rows say what is finished by it: it stays as it is, or the text names another kind."""
+    """Rows record what is finished by this function, so it must not change unless the text gets another kind."""
     return crc32(order_key.encode()) % lanes
 
 
 class FinishedAhead(NamedTuple):
-    """Of the records whose keys are in lane n, those up to `up_to[n]` are finished; None: nothing is known of the lane.
+    """The records whose keys are in lane n are finished up to `up_to[n]`; None: unknown.
 
-    as_put   they are stream records as they were put: an aggregate's own key, and not those of its user records, has its lane
+    up_to   by lane
+    as_put  the records are stream records as put: an aggregate's lane follows from its own key, not from those of its
+            user records
     """
 
     up_to: tuple[Checkpoint | None, ...]
@@ -50,12 +52,12 @@ class FinishedAhead(NamedTuple):
         return up_to is not None and record.checkpoint <= up_to
 
     def beyond(self, checkpoint: Checkpoint) -> FinishedAhead | None:
-        """What it says beside that; None: nothing."""
+        """The part of it that is beyond that checkpoint; None if there is none."""
         up_to = tuple(to if to is not None and to > checkpoint else None for to in self.up_to)
         return FinishedAhead(up_to, self.as_put) if any(up_to) else None
 
     def fewer(self) -> Iterator[FinishedAhead]:
-        """The same with ever fewer lanes known, down to one."""
+        """The same with fewer and fewer known lanes, down to one."""
         known = [lane for lane, to in enumerate(self.up_to) if to is not None]
         for count in range(len(known) - 1, 0, -1):
             kept = frozenset(known[:count])
@@ -63,7 +65,7 @@ class FinishedAhead(NamedTuple):
 
 
 def joined(known: FinishedAhead | None, more: FinishedAhead) -> FinishedAhead:
-    """What both say. Of another number of lanes, or another kind, the newer alone is kept, as soon as it says anything."""
+    """Both combined. If the number of lanes or the kind differs, only the newer is kept, once it has any known lane."""
     if known is None:
         return more
     if len(known.up_to) != len(more.up_to) or known.as_put != more.as_put:
@@ -76,7 +78,7 @@ def _later(one: Checkpoint | None, other: Checkpoint | None) -> Checkpoint | Non
 
 
 def ahead_text(ahead: FinishedAhead, counter: int, checkpoint: Checkpoint, start_at: datetime | None) -> str:
-    """Of a lease that stands there. Something is known of one lane at least."""
+    """For a lease with this counter and position. At least one lane must be known."""
     base = _base(checkpoint)
     nearest = min(int(to.sequence_number) for to in ahead.up_to if to is not None)
     lanes = ",".join(_lane_text(to, nearest) for to in ahead.up_to)
@@ -87,7 +89,7 @@ def ahead_text(ahead: FinishedAhead, counter: int, checkpoint: Checkpoint, start
 def read_ahead_text(
     text: str, checkpoint: Checkpoint, start_at: datetime | None
 ) -> tuple[FinishedAhead, int] | None:
-    """With the counter that it is of. None: it is of another position than this, or not what we write."""
+    """The value and its counter. None: it is for another position, or not in our format."""
     found = _TEXT.fullmatch(text)
     if found is None or found[2] != _position_text(checkpoint, start_at):
         return None

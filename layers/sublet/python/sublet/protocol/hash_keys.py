@@ -1,4 +1,4 @@
-"""Hash keys, by which Kinesis places a record in a shard: its explicit one, or else the MD5 of its partition key."""
+"""Hash keys, by which Kinesis places a record in a shard: the explicit one, or the MD5 of its partition key."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DIGEST_SIZE = 16
 """Bytes of an MD5."""
 
 KEYS_KNOWN_MAX = 16_384
-"""Partition keys remembered to hash into a range: some 2 MB."""
+"""How many partition keys inside the range are remembered: some 2 MB."""
 
 _WORTH_IT = 4
-"""To remember a new key costs a fifth of what it saves to meet it again: one in so many must be."""
+"""Remembering a new key costs a fifth of what it saves when the key recurs: one key in this many must recur."""
 
 
 def hash_key(partition_key: str | None, explicit_hash_key: str | None) -> int:
-    """What places a record in a shard, as an integer of 128 bits. ValueError for a record with neither: Kinesis places it."""
+    """The 128-bit integer that places a record in a shard. ValueError for a record with neither key: Kinesis places it."""
     if explicit_hash_key is not None:
         return int(explicit_hash_key)
     if partition_key is None:
@@ -32,9 +32,10 @@ def hash_key(partition_key: str | None, explicit_hash_key: str | None) -> int:
 
 
 class KeysInside:
-    """Which partition keys hash into a range. A key that recurs is hashed once: those that were inside are remembered.
+    """Which partition keys hash into a range. The keys inside are remembered, so that a recurring key is hashed once.
 
-    At most KEYS_KNOWN_MAX of them; then it begins anew, or, where too few have come again to be worth it, remembers no more.
+    At most KEYS_KNOWN_MAX keys. When that is reached it starts over, or stops remembering if too few keys have
+    recurred.
     """
 
     def __init__(self, hash_key_range: HashKeyRange) -> None:
@@ -51,7 +52,7 @@ class KeysInside:
         return explicit_hash_key in self.hash_key_range
 
     def hold(self, partition_keys: Collection[str]) -> bool:
-        """Whether every one hashes into the range."""
+        """Whether all of them hash into the range."""
         if self.hash_key_range == FULL_RANGE:
             return True
         known = self._known
@@ -67,7 +68,7 @@ class KeysInside:
         return True
 
     def _all_inside(self, digests: list[bytes]) -> bool:
-        """Big-endian digests are in order as bytes too. Mostly their first bytes tell, which are looked at all at once."""
+        """Big-endian digests sort as bytes too. Mostly the first bytes decide, and those are checked all at once."""
         doubtful = b"".join(digests)[::DIGEST_SIZE].translate(None, self._first_bytes_inside)
         return not doubtful or (self._starting <= min(digests) and max(digests) <= self._ending)
 
@@ -81,5 +82,5 @@ class KeysInside:
 
 
 def keys_inside(hash_key_range: HashKeyRange | None) -> KeysInside | None:
-    """For a range that may not be known: then nothing is filtered."""
+    """None for a range that is not known: then nothing is filtered."""
     return None if hash_key_range is None else KeysInside(hash_key_range)

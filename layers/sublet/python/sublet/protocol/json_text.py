@@ -1,4 +1,4 @@
-"""Text in so many bytes of JSON: in ASCII, where a character takes up to twelve."""
+"""Cuts text to a number of bytes as ASCII JSON, where a character takes up to twelve."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from bisect import bisect_right
 
 ROOM_FOR_MISSING = 50
-"""Bytes, for what stands where a text was cut."""
+"""Bytes for the note where a text was cut."""
 
 
 def json_size(text: str) -> int:
@@ -15,7 +15,9 @@ def json_size(text: str) -> int:
 
 
 def shortened(text: str, most: int) -> str:
-    """In at most `most` bytes: whole if it fits, or else its beginning and its end. Empty, if there is no room for that."""
+    """At most `most` bytes: the whole text if it fits, or else its beginning and its end. Empty if there is no room for
+    those.
+    """
     if len(text) <= most and json_size(text) <= most:
         return text
     half = (most - ROOM_FOR_MISSING) // 2

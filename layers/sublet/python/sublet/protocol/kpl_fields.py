@@ -1,4 +1,4 @@
-"""Protobuf's wire format, as far as one can go from field to field without knowing what they mean."""
+"""Walks protobuf's wire format from field to field, without knowing the fields' meaning."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ _VARINT, _FIXED_64, _DELIMITED, _GROUP, _GROUP_END, _FIXED_32 = 0, 1, 2, 3, 4, 5
 
 
 class WalkFailed(Exception):
-    """These bytes are no fields."""
+    """These bytes are not protobuf fields."""
 
 
 def field_at(data: bytes, at: int) -> tuple[int, bool, int, int]:
-    """The field's number, whether it is delimited, where its content begins (a delimited one's at its length), and where the
-    next field begins. Raises WalkFailed, or IndexError beyond the data's end."""
+    """The field's number, whether it is delimited, where its content begins (for a delimited field, at its length), and
+    where the next field begins. Raises WalkFailed, or IndexError beyond the data's end.
+    """
     tag, content = _varint(data, at)
     kind = tag & 7
     return tag >> 3, kind == _DELIMITED, content, _after(data, kind, content)
 
 
 def delimited_at(data: bytes, content: int) -> tuple[int, int]:
-    """From its length to where a delimited field's bytes begin and end."""
+    """Where a delimited field's bytes begin and end, from the offset of its length."""
     length, first = _varint(data, content)
     return first, first + length
 
@@ -39,7 +40,7 @@ def _after(data: bytes, kind: int, content: int) -> int:
 
 
 def _after_group(data: bytes, at: int) -> int:
-    """Behind the group's end. Whether the ends have the right numbers is for the parser to say."""
+    """The offset after the group's end. The parser checks whether the group's numbers match."""
     depth = 1
     while depth:
         tag, at = _varint(data, at)
@@ -54,7 +55,7 @@ def _after_group(data: bytes, at: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number, and where it ends."""
+    """The value and the offset after it."""
     value = shift = 0
     while (byte := data[at]) > 0x7F:
         value |= (byte & 0x7F) << shift

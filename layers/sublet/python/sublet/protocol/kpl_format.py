@@ -1,7 +1,7 @@
 """An aggregate's bytes: `F3 89 9A C2`, an AggregatedRecord, and the MD5 of its bytes.
 
-What does not prove to be one is a plain record, by the rules of KCL's AggregatorUtil. The messages are
-declared in `kpl_messages`, which also says what the columns are.
+Data that is not provably an aggregate is a plain record, by the rules of KCL's AggregatorUtil. `kpl_messages` declares
+the messages and explains the columns.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ OVERHEAD = len(MAGIC) + DIGEST_SIZE
 
 
 EXPLICIT_HASH_KEY = re.compile(rb"[0-9]{1,39}")
-"""Kinesis: decimal, at most 39 digits. KCL would also read a sign, other scripts' digits, and any length."""
+"""Kinesis: decimal, at most 39 digits. KCL would also accept a sign, digits of other scripts, and any length."""
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _NO_UTF_8 = b"\xff"
 
 
 class Contents(Struct, frozen=True):
-    """Two tables of keys, and three columns with an entry for each user record. Indexes are unchecked."""
+    """Two tables of keys, and three columns with one entry per user record. Indexes are unchecked."""
 
     partition_key_table: Sequence[str]
-    """As text: one that is not UTF-8 (Kinesis itself takes none) is read as Java reads it."""
+    """As text. A key that is not UTF-8 (Kinesis itself accepts none) is decoded as Java does it."""
     explicit_hash_key_table: Sequence[bytes]
-    """Left unread, and empty, when no user record has an explicit hash key."""
+    """Left unread, and empty, if no user record has an explicit hash key."""
     partition_key_indexes: Sequence[int]
     explicit_hash_key_indexes: Sequence[int | None]
-    """Empty when no user record has an explicit hash key."""
+    """Empty if no user record has an explicit hash key."""
     data: Sequence[bytes]
 
 
@@ -61,7 +61,7 @@ def write_aggregate(
     explicit_hash_keys: Sequence[str],
     rows: Sequence[tuple[int, int | None, bytes]],
 ) -> bytes:
-    """The aggregate of both tables and, for each user record, its indexes into them and its data."""
+    """Builds an aggregate from both tables and, for each user record, its indexes into them and its data."""
     payload = serialize(
         [key.encode() for key in partition_keys], [key.encode() for key in explicit_hash_keys], rows
     )
@@ -69,19 +69,19 @@ def write_aggregate(
 
 
 class TooMany(Enum):
-    """An aggregate of more user records or bytes than asked for, if it is one at all."""
+    """More user records or bytes than the limit, if it is an aggregate at all."""
 
     TOO_MANY = "too many"
 
 
 def read_aggregate(data: bytes) -> Contents | None:
-    """The contents of an aggregate, or None for whatever is a plain record to KCL. Raises on no bytes."""
+    """The contents of an aggregate, or None for a plain record by KCL's rules. Never raises, whatever the bytes."""
     message = message_of(data)
     return None if message is None else read_message(memoryview(data)[slice(*message)])
 
 
 def read_aggregate_of(data: bytes, at_most: int, bytes_max: int) -> Contents | TooMany | None:
-    """The same, with less memory than an aggregate of more user records or more bytes would need."""
+    """The same within limits: returns TOO_MANY, using little memory, for an aggregate of more user records or bytes."""
     if len(data) > bytes_max:
         return TooMany.TOO_MANY
     message = message_of(data)
@@ -92,7 +92,9 @@ def read_aggregate_of(data: bytes, at_most: int, bytes_max: int) -> Contents | T
 
 
 def message_of(data: bytes) -> tuple[int, int] | None:
-    """Where the message begins and ends, if the digest at the record's end is that of the message. It may still be none."""
+    """Where the message begins and ends, if the digest at the record's end is that of the message. It may still not be
+    a message.
+    """
     if len(data) <= OVERHEAD or not data.startswith(MAGIC):
         return None
     payload = memoryview(data)[len(MAGIC) : -DIGEST_SIZE]  # not a copy: MD5 and protobuf read from here
@@ -100,13 +102,13 @@ def message_of(data: bytes) -> tuple[int, int] | None:
 
 
 def read_message(payload: bytes | memoryview) -> Contents | None:
-    """The contents of a message, or of a part of it that begins and ends with a field; None if it is none."""
+    """The contents of a message, or of a part of one that begins and ends at a field; None if it is not a message."""
     contents = _read_columns(payload)
     return contents if isinstance(contents, Contents) else _read_records(payload)
 
 
 def is_message(payload: memoryview) -> bool:
-    """Of a part that holds no records."""
+    """For a part without records."""
     try:
         parse_proof(payload)
     except DecodeError:
@@ -115,8 +117,8 @@ def is_message(payload: memoryview) -> bool:
 
 
 def java_text(key: bytes) -> str:
-    """As Java decodes UTF-8: what is malformed becomes U+FFFD as in Python, but for a surrogate, or the first two bytes of
-    one, which Java takes for one malformed character and Python for several.
+    """Decodes UTF-8 as Java does: malformed bytes become U+FFFD as in Python, except for a surrogate, or its first two
+    bytes, which Java takes for one malformed character and Python for several.
     """
     try:
         return key.decode()
@@ -129,7 +131,7 @@ def _digest(payload: bytes | memoryview) -> bytes:
 
 
 def _read_columns(payload: bytes | memoryview, at_most: int = sys.maxsize) -> Contents | TooMany | None:
-    """The contents if the columns prove to line up: as many entries as records, and no record lacks one."""
+    """The contents, if the columns provably line up: as many entries as records, and no record lacks one."""
     try:
         count = _count(parse_proof(payload))
         if count > at_most:
@@ -151,16 +153,16 @@ def _read_columns(payload: bytes | memoryview, at_most: int = sys.maxsize) -> Co
 
 
 def _count(message: Proof) -> int:
-    """How many records. Raises EncodeError if one lacks a required field.
+    """The number of records. Raises EncodeError if one lacks a required field.
 
-    Serializing looks for required fields in C, in a third of IsInitialized's time. Returning frees the message.
+    Serializing checks required fields in C, in a third of IsInitialized's time. Returning frees the message.
     """
     message.SerializeToString()
     return len(message.records)
 
 
 def _read_records(payload: bytes | memoryview) -> Contents | None:
-    """The same, record by record, for the rest: a field twice, an explicit hash key for some only, odd keys."""
+    """The same, record by record, for the rest: a repeated field, explicit hash keys on some records only, odd keys."""
     try:
         message = parse_aggregated_record(payload)
         message.SerializeToString()
@@ -181,7 +183,9 @@ def _read_records(payload: bytes | memoryview) -> Contents | None:
 
 
 def read_giant_record(payload: memoryview, fields: Iterable[memoryview]) -> Contents | None:
-    """One record with too many tags to parse them at once: its bytes, and the same in parts that begin and end with a field."""
+    """One record with too many tags to parse them at once: its bytes, and the same bytes in parts that begin and end at
+    a field.
+    """
     try:
         record = parse_untagged_record(payload)
         for some in fields:

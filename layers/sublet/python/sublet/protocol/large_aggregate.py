@@ -1,12 +1,13 @@
-"""An aggregate that is too large to be taken apart at once: proved and read in pieces.
+"""Reads an aggregate that is too large to expand at once: proves and reads it in pieces.
 
-A protobuf message may be cut between any two of its fields: each piece is a message by itself, and their concatenation is the
-whole. So pieces of PIECE bytes are read one after another, each as `kpl_format` reads a small aggregate, and nobody needs
-memory for more than one: ten MB of the smallest user records would take 400 MB. Where to cut is found by a walk from
-field to field, which notes where the keys of both tables are: they stay where they are until a user record needs one.
+A protobuf message may be cut between any two fields: each piece is a message itself, and their concatenation is the
+whole. So pieces of PIECE bytes are read one after another, each as `kpl_format` reads a small aggregate, and only one
+needs memory at a time: ten MB of the smallest user records would take 400 MB. A walk from field to field finds where to
+cut, and notes the offsets of the keys of both tables, which are left in place until a user record needs one.
 
-Nothing is given before all is proved, as KCL has it: one malformed record, index or hash key concerns the whole aggregate. So
-everything is read twice. All takes steps of about PIECE, so that who drives it can do something else in between.
+Nothing is returned before all is proved, as in KCL: one malformed record, index or hash key concerns the whole
+aggregate. So everything is read twice. All of it goes in steps of about PIECE, so that the caller can do something else
+in between.
 """
 
 from __future__ import annotations
@@ -32,28 +33,30 @@ from sublet.protocol.kpl_format import (
 from sublet.protocol.records import StreamRecord, UserRecord
 
 PIECE = 2**15
-"""Bytes. Of the smallest user records some 5,000, which take a millisecond or two."""
+"""Bytes: some 5,000 of the smallest user records, which take a millisecond or two."""
 
 LARGE_BYTES = 2**20
-"""More than this is large: the most that producers' libraries write."""
+"""Anything bigger is large; producers' libraries write no more than this."""
 
 LARGE_USER_RECORDS = 40_000
-"""More than this too: as objects they take eight MB and more."""
+"""Any more are large too: as objects they take eight MB and more."""
 
 KEYS_AS_TEXT_MAX = 2**16
-"""More partition keys than this are decoded anew for each piece that needs them: as text they would take ten times the room."""
+"""Beyond this, partition keys are decoded again for each piece that needs them: as text they would take ten times the
+room.
+"""
 
 _NOT_SHORT, _DELIMITED = 0x87, 2
-"""Bits of a tag's first byte: whether it goes on, and its wire type."""
+"""Bits of a tag's first byte: whether it continues, and its wire type."""
 
 Steps = Generator[None, None, "LargeAggregate | None"]
 
 
 class LargeAggregate(Struct, frozen=True):
-    """An aggregate, proved to be one.
+    """A proven aggregate.
 
-    is_damaged     a table index or explicit hash key makes no sense
-    is_outside     a hash key is not in the shard's range
+    is_damaged  a table index or explicit hash key is invalid
+    is_outside  a hash key is not in the shard's range
     """
 
     data: bytes
@@ -65,7 +68,7 @@ class LargeAggregate(Struct, frozen=True):
     is_outside: bool
 
     def runs(self, record: StreamRecord) -> Iterator[tuple[list[UserRecord], int]]:
-        """The user records in order, a piece's at a time, and the bytes they came of. Not for a damaged one."""
+        """The user records in order, piece by piece, each with the piece's size in bytes. Not for a damaged one."""
         position = 0
         for first, end in self.pieces:
             contents = _read_piece(self.data, first, end)
@@ -93,7 +96,7 @@ class LargeAggregate(Struct, frozen=True):
 
 
 def prove(data: bytes, inside: KeysInside | None, piece: int = PIECE) -> Steps:
-    """The aggregate, or None for whatever is a plain record to KCL. Raises on no bytes."""
+    """The aggregate, or None for a plain record by KCL's rules. Never raises, whatever the bytes."""
     message = message_of(data)
     if message is None:
         return None
@@ -119,9 +122,9 @@ def prove(data: bytes, inside: KeysInside | None, piece: int = PIECE) -> Steps:
 def _lay_out(
     data: bytes, at: int, end: int, piece: int
 ) -> Generator[None, None, tuple[list[tuple[int, int]], array[int], array[int]]]:
-    """Pieces of about `piece` bytes, a longer field alone; and where each key of both tables begins, at its length.
+    """Pieces of about `piece` bytes, a longer field alone; and the offset of each key of both tables, at its length.
 
-    Raises WalkFailed or IndexError for bytes that are no fields. What it takes for fields is still to be parsed.
+    Raises WalkFailed or IndexError if the bytes are not fields. The fields found still have to be parsed.
     """
     pieces: list[tuple[int, int]] = []
     keys, explicit = array("I"), array("I")
@@ -163,7 +166,7 @@ def _read_piece(data: bytes, first: int, end: int) -> Contents | None:
 
 
 def _read_giant(data: bytes, content: int) -> Contents | None:
-    """A record with large data, or with many tags, which need 14 times their bytes to be parsed at once."""
+    """A record with large data, or with many tags, which take 14 times their size to parse at once."""
     first, end = delimited_at(data, content)
     layout = _lay_out(data, first, end, PIECE)
     try:
@@ -178,7 +181,7 @@ def _read_giant(data: bytes, content: int) -> Contents | None:
 
 
 class KeyTable:
-    """A table's keys, where they are in the aggregate."""
+    """A table's keys, left in place in the aggregate."""
 
     def __init__(self, data: bytes, offsets: array[int]) -> None:
         self._data = data
@@ -193,7 +196,7 @@ class KeyTable:
         return self._data[first:end]
 
     def texts(self, indexes: Sequence[int]) -> Sequence[str] | dict[int, str]:
-        """What holds the keys of those indexes, and maybe more, as text."""
+        """A mapping with at least the keys at those indexes, as text."""
         if self._texts is None and len(self) <= KEYS_AS_TEXT_MAX:
             self._texts = [java_text(self[index]) for index in range(len(self))]
         if self._texts is not None:
@@ -202,7 +205,7 @@ class KeyTable:
 
 
 class _Proof:
-    """What is known of an aggregate so far, piece by piece."""
+    """What is proved of an aggregate so far, piece by piece."""
 
     def __init__(
         self, partition_keys: KeyTable, explicit_hash_keys: KeyTable, inside: KeysInside | None

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from sublet.protocol.worker_report import WorkerReport
 
 AttributeValue = Mapping[str, Any]
-"""A DynamoDB attribute in its typed JSON form: {"S": "text"}, {"N": "1"}, {"SS": ["a"]}, {"B": b".."}, {"NULL": True}, ..."""
+"""A DynamoDB attribute in its typed JSON form: {"S": "text"}, {"N": "1"}, {"SS": ["a"]}, {"B": b".."}, {"NULL": True}"""
 
 
 class LeaseFence(NamedTuple):
-    """How a lease stood when somebody looked: an acquire succeeds only if it still stands so."""
+    """A lease's row as it was read: an acquire succeeds only if it is still the same."""
 
     lease_key: str
     lease_owner: str | None
@@ -30,23 +30,24 @@ class LeaseFence(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a lease stands: all that its row says of what comes next."""
+    """A lease's position: all that its row says about what to read next."""
 
     checkpoint: Checkpoint
     start_at: datetime | None = None
-    """Only beside a checkpoint that begins at a moment."""
+    """Only with a checkpoint that begins at a time."""
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, start_at: datetime | None) -> Position:
-        """By a row's attributes."""
+        """From a row's attributes."""
         return cls(checkpoint, start_at if checkpoint in STARTING_AT_A_MOMENT else None)
 
 
 class Quiet(NamedTuple):
-    """No record after this position arrived before this moment, by the service's clock: in whole milliseconds, as a row keeps it.
+    """No record after this position arrived before this time, by the service's clock, in whole milliseconds as a row
+    keeps it.
 
-    It says something of the shard, and nothing of who reads it, so it stays true whatever becomes of the lease. But it is of use
-    only to a reader that begins at this very position.
+    It is a fact about the shard, not its reader, so it stays true whatever happens to the lease. But it helps only a
+    reader that begins at this very position.
     """
 
     until: datetime
@@ -54,8 +55,8 @@ class Quiet(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """Which records attempts are of: those after the lease's checkpoint, up to `up_to`. Of those that are handled side by side,
-    in so many `lanes`, only the ones in the lane of the first.
+    """The records that attempts count for: those after the lease's checkpoint, up to `up_to`. If they are handled in
+    parallel, in `lanes` lanes, only the records in the first one's lane.
     """
 
     up_to: Checkpoint
@@ -63,14 +64,14 @@ class Tried(NamedTuple):
 
 
 def lease_key_of(shard_id: str) -> str:
-    """The key of a shard's lease. In a single-stream application, as all of ours are, KCL takes the shard's id as it is; in a
-    multi-stream one `account:stream:creation epoch:` comes before it.
+    """The key of a shard's lease. In a single-stream application, as all of ours are, KCL uses the shard's id; in a
+    multi-stream one it is prefixed with `account:stream:creation epoch:`.
     """
     return shard_id
 
 
 def shard_id_of(lease_key: str) -> str:
-    """The shard of a lease, by its key; see `lease_key_of`."""
+    """The shard of a lease, from its key; see `lease_key_of`."""
     return lease_key
 
 
@@ -78,25 +79,26 @@ def shard_id_of(lease_key: str) -> str:
 class Lease:
     """KCL's columns in snake case. Immutable: a write yields a new Lease.
 
-    lease_owner           the worker id that holds it, None when nobody does
-    lease_counter         rises by one with every heartbeat, acquire and checkpoint; the fence of every write by an owner
-    start_at              ours (`subletStartAt`): the moment an AT_TIMESTAMP lease starts from, or at which a LATEST
-                          lease was first opened (its pin); gone with the first real checkpoint
-    caught_up_at          ours (`subletCaughtUpAt`): a moment at which nothing after the checkpoint of then was in the shard;
-                          what has been trimmed since a day after it may have been lost, nothing before
-    quiet                 ours (`subletQuietUntil`): up to when nothing is to be read after the checkpoint that it names, which
-                          may be another than the row's; see `quiet_until`
-    holder                ours (`subletHolder`): which worker item and invocation holds it; worker ids are shared by many
-    holder_counter        ours (`subletCounter`): what the counter became with the holder's last write
-    crashes               ours (`subletCrashes`): how often an owner has gone without releasing it since the last checkpoint.
-                          It outlives a process that a record of it kills, and is void once anybody has got further
-    attempts              ours (`subletAttempts`): how often what follows this very checkpoint has been tried in vain
-    tried                 of which records (a part of `subletAttempts`); None: attempts are known of the first alone. Without
-                          attempts: how far a batch that fails has been narrowed down
-    noted_ahead           ours (`subletAhead`): what was finished beyond this very checkpoint, of records handled side by side
-    noted_ahead_counter   what the counter became with the write that noted it: see `finished_ahead`
-    checkpoint_owner      KCL 3.x graceful handoff: the old owner, which still checkpoints while it drains
-    other                 attributes that we do not know, kept as they are
+    lease_owner          the worker id that holds it; None if it is free
+    lease_counter        rises by one with every heartbeat, acquire and checkpoint; the fence of every write by an owner
+    start_at             ours (`subletStartAt`): the time an AT_TIMESTAMP lease starts from, or when a LATEST lease was
+                         first opened (its pin); removed by the first real checkpoint
+    caught_up_at         ours (`subletCaughtUpAt`): a time at which the shard held nothing after the checkpoint of that
+                         time; only records that arrived later can have been trimmed unread, from a day after it on
+    quiet                ours (`subletQuietUntil`): until when nothing follows the checkpoint that it names, which may
+                         differ from the row's; see `quiet_until`
+    holder               ours (`subletHolder`): the worker item and invocation that hold it; many share a worker id
+    holder_counter       ours (`subletCounter`): the counter after the holder's last write
+    crashes              ours (`subletCrashes`): how many owners have gone without releasing it since the last
+                         checkpoint. It survives a process that a record kills, and is void after any progress
+    attempts             ours (`subletAttempts`): failed attempts at what follows this very checkpoint
+    tried                the records of the attempts (a part of `subletAttempts`); None: only the first record's
+                         attempts are known. Without attempts: how far a failing batch has been narrowed down
+    noted_ahead          ours (`subletAhead`): what was finished beyond this very checkpoint, of records handled in
+                         parallel
+    noted_ahead_counter  the counter after the write that noted it: see `finished_ahead`
+    checkpoint_owner     KCL 3.x graceful handoff: the old owner, which still checkpoints while it drains
+    other                unknown attributes, kept as they are
     """
 
     lease_key: str
@@ -125,7 +127,6 @@ class Lease:
 
     @property
     def shard_id(self) -> str:
-        """Of the shard that it is the right to consume."""
         return shard_id_of(self.lease_key)
 
     @property
@@ -145,18 +146,21 @@ class Lease:
 
     @property
     def quiet_until(self) -> datetime | None:
-        """No record after the checkpoint arrived before this moment; None where that is not known of this very checkpoint."""
+        """No record after the checkpoint arrived before this time; None if that is not known for this very checkpoint."""
         return self.quiet.until if self.quiet is not None and self.quiet.after == self.position else None
 
     @property
     def held_by(self) -> str | None:
-        """The holder, unless another has written since: KCL takes and assigns a lease without a look at our attributes."""
+        """The holder, unless another worker has written since: KCL takes and assigns leases without changing our
+        attributes.
+        """
         return self.holder if self.holder_counter in (None, self.lease_counter) else None
 
     @property
     def finished_ahead(self) -> FinishedAhead | None:
-        """What is finished beyond the checkpoint, for whoever holds the lease: noted with the last write, or with the one before,
-        if the last one was this holder's acquire. After any other's write it is void: that may have come round to the checkpoint.
+        """What is finished beyond the checkpoint, for the lease's holder: noted with the last write, or with the one
+        before if the last was this holder's acquire. Any other worker's write voids it: it may have come back to the
+        same checkpoint.
         """
         is_of_now = self.noted_ahead_counter in (self.lease_counter, self.lease_counter - 1)
         return self.noted_ahead if is_of_now else None
@@ -167,25 +171,27 @@ class Lease:
 
     @property
     def actual_owner(self) -> str | None:
-        """Who is consuming now: in a KCL 3.x handoff that is still the old owner."""
+        """The consuming worker: during a KCL 3.x handoff, still the old owner."""
         return self.checkpoint_owner or self.lease_owner
 
 
 class MalformedRow(Struct, frozen=True):
-    """A row that KCL could not have written. It is reported and left untouched, and its shard alone waits."""
+    """A row that KCL could not have written. It is reported and left untouched, and only its shard waits."""
 
     lease_key: str
     problem: str
 
 
 class LeaseScan(Struct, frozen=True):
-    """The lease table as one scan saw it. Rows of any other entityType are in none of these.
+    """One scan of the lease table. Rows of other entity types are left out.
 
-    multi_stream   lease keys of a multi-stream KCL application: well formed, and not of this application's one stream.
-                   They are left alone
-    reports        by which workers of a KCL 3.5 tell that they live
-    client_version by whose rules they work, if it stands here
-    at             when it ended, by the service's own clock, in whole seconds; None where the service does not tell
+    leases          readable rows
+    malformed       unreadable rows
+    multi_stream    lease keys of a multi-stream KCL application: well formed, but not of this application's one stream.
+                    They are left alone
+    reports         by which workers of KCL 3.5 show that they are alive
+    client_version  the version by whose rules they work, if the table has it
+    at              when it ended, by the service's own clock, in whole seconds; None if the service did not send it
     """
 
     leases: tuple[Lease, ...]

@@ -1,7 +1,7 @@
-"""A lease as a row of KCL's table: every attribute that KCL 2.x and 3.x write, and our own, read and written.
+"""A lease as a row of KCL's table: every attribute that KCL 2.x and 3.x write, and our own, both ways.
 
-KCL's types and names: its DynamoDBLeaseSerializer. Ours start with `sublet`; Java ignores attributes that it does not know.
-Attributes unknown to us are kept in `Lease.other`, so that reading and writing a row loses nothing.
+Types and names are KCL's (its DynamoDBLeaseSerializer). Ours start with `sublet`; Java ignores attributes that it does
+not know. Attributes unknown to us are kept in `Lease.other`, so that reading and writing a row loses nothing.
 """
 
 from __future__ import annotations
@@ -58,37 +58,37 @@ CAUGHT_UP_AT = "subletCaughtUpAt"
 HOLDER = "subletHolder"
 CRASHES = "subletCrashes"
 CRASHED_AT = "subletCrashedAt"
-"""The end of the checkpoint that CRASHES are of; no two checkpoints of a shard share it. Java, an operator and version 0.1 move
-the checkpoint and leave both, which makes them void. So is a count without it, as version 0.2 makes one: nobody knows who has got
-further since.
+"""The last characters of the checkpoint that CRASHES belong to; no two checkpoints of a shard share them. Java, an
+operator and version 0.1 move the checkpoint and leave both attributes, which voids them. A count without this
+attribute, as version 0.2 writes it, is void too: it is not known whether there was progress since.
 """
 
 HOLDER_COUNTER = "subletCounter"
 ATTEMPTS = "subletAttempts"
-"""`<attempts>@<checkpoint>..<last record>`: they are of what follows that checkpoint, up to that record, and of nothing else;
-`/<lanes>` behind it if the shard's records were handled side by side. Without an attempt: so far a batch that fails has been
-narrowed down. An owner that knows nothing of the attribute, as Java's,
-leaves it when it checkpoints.
+"""`<attempts>@<checkpoint>..<last record>`: attempts at the records after that checkpoint, up to that record, and at no
+others; followed by `/<lanes>` if the shard's records were handled in parallel. With 0 attempts: how far a failing batch
+has been narrowed down. An owner that does not know the attribute, such as Java's, leaves it when it checkpoints.
 """
 
 QUIET = "subletQuietUntil"
-"""`<moment>@<checkpoint>`: no record after that checkpoint arrived before that moment; `/<moment>` behind a checkpoint that
-begins at one. Whoever moves the checkpoint and leaves the attribute, as Java, an operator or version 0.2 do, makes it void: it
-names another. Each moment is in epoch milliseconds.
+"""`<time>@<checkpoint>`: no record after that checkpoint arrived before that time; followed by `/<time>` for a
+checkpoint that begins at a time. Java, an operator or version 0.2 move the checkpoint and leave the attribute, which
+voids it, since it names another checkpoint. Times are in epoch milliseconds.
 """
 
 AHEAD = "subletAhead"
-"""What is finished beyond the checkpoint (`finished_ahead`). It counts only beside ATTEMPTS of the same checkpoint, without an
-attempt if need be: an earlier version takes that away with each checkpoint, a late one too, which leaves the counter as it is.
+"""What is finished beyond the checkpoint (`finished_ahead`). It counts only beside ATTEMPTS of the same checkpoint, if
+need be with 0 attempts: an earlier version removes ATTEMPTS with each checkpoint, even with a late one, which leaves
+the counter as it is.
 """
 
 CRASHED_AT_LENGTH = 20
 
 TROUBLES = (CRASHES, CRASHED_AT, ATTEMPTS, AHEAD)
-"""What progress makes forgotten."""
+"""What progress clears."""
 
 ROW_BYTES_MAX = 1000
-"""A write of an item of more than 1 KB costs twice as much."""
+"""Writing an item of more than 1 KB costs twice as much."""
 
 PENDING = (PENDING_CHECKPOINT, PENDING_SUB_SEQUENCE_NUMBER, PENDING_STATE)
 LEASE_ENTITY = "LEASE"
@@ -138,7 +138,7 @@ def texts(values: frozenset[str]) -> AttributeValue:
 
 
 def throughput(kbps: float) -> AttributeValue:
-    """To as many digits as KCL writes."""
+    """With as many digits as KCL writes."""
     return {"N": f"{kbps:.6f}"}
 
 
@@ -160,12 +160,12 @@ def finished_beyond(ahead: FinishedAhead, counter: int, position: Position) -> A
 
 
 def bytes_of(row: Mapping[str, AttributeValue]) -> int:
-    """Of names and values; of numbers more than DynamoDB counts."""
+    """The size of names and values; numbers count for more than in DynamoDB."""
     return sum(len(name.encode()) + _value_bytes(value) for name, value in row.items())
 
 
 def _value_bytes(value: AttributeValue) -> int:
-    """Of the types that a lease has; whatever else a row may hold counts as if written out."""
+    """For the types that a lease has; any other value counts as its text."""
     (kind, content), *_ = value.items()
     if kind == "SS":
         return sum(len(each.encode()) for each in content)
@@ -179,7 +179,7 @@ def quiet_until(quiet: Quiet) -> AttributeValue:
 
 
 def moment(value: datetime) -> AttributeValue:
-    """Epoch milliseconds, as every moment that KCL writes."""
+    """In epoch milliseconds, like every time that KCL writes."""
     return number(_millis(value))
 
 
@@ -188,23 +188,25 @@ def _millis(value: datetime) -> int:
 
 
 def whole_milliseconds(value: datetime) -> datetime:
-    """As a row keeps it."""
+    """Cut to a row's precision."""
     return value - (value - EPOCH) % MILLISECOND
 
 
 def starting_at(checkpoint: Checkpoint, at: datetime) -> dict[str, AttributeValue]:
-    """The attributes of a moment to start at: ours, and beside AT_TIMESTAMP kcl-rust's too, which reads no other."""
+    """The attributes of a start time: ours, and with AT_TIMESTAMP also kcl-rust's, which reads no other."""
     for_kcl_rust = {SUB_SEQUENCE_NUMBER: moment(at)} if checkpoint == AT_TIMESTAMP else {}
     return {START_AT: moment(at), **for_kcl_rust}
 
 
 def is_lease_row(item: Mapping[str, AttributeValue]) -> bool:
-    """KCL 3.5 keeps other entities in the lease table; without the attribute a row is a lease (KCL 2.x, 3.0)."""
+    """KCL 3.5 keeps other entities in the lease table; a row without the attribute is a lease (KCL 2.x, 3.0)."""
     return item.get(ENTITY_TYPE, text(LEASE_ENTITY)).get("S") == LEASE_ENTITY
 
 
 def is_multi_stream(item: Mapping[str, AttributeValue]) -> bool:
-    """Whether it is a lease of a multi-stream KCL: its key names account, stream and the stream's creation before the shard."""
+    """Whether it is a lease of a multi-stream KCL: its key has account, stream and the stream's creation time before
+    the shard.
+    """
     return (
         is_lease_row(item) and _MULTI_STREAM_KEY.fullmatch(item.get(LEASE_KEY, {}).get("S", "")) is not None
     )
@@ -213,8 +215,8 @@ def is_multi_stream(item: Mapping[str, AttributeValue]) -> bool:
 def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | None:
     """The lease in a row; MalformedRow for one that KCL could not have written.
 
-    None for a row that is none of this application's leases: one of another entityType, which has no checkpoint, or of a
-    multi-stream KCL. Taken for garbage the latter would be deleted, and with it another stream's checkpoint.
+    None for a row that is not a lease of this application: of another entityType, without a checkpoint, or of a
+    multi-stream KCL. As garbage the latter would be deleted, and another stream's checkpoint with it.
     """
     if is_multi_stream(item) or not (is_lease_row(item) or CHECKPOINT in item):
         return None
@@ -233,7 +235,7 @@ def _decode(item: Mapping[str, AttributeValue]) -> Lease:
     sub = number_in(item, SUB_SEQUENCE_NUMBER) or 0
     start_at = moment_in(item, START_AT)
     if start_at is None and stored == Sentinel.AT_TIMESTAMP and sub > 0:
-        start_at = moment_in(item, SUB_SEQUENCE_NUMBER)  # kcl-rust's way of keeping it
+        start_at = moment_in(item, SUB_SEQUENCE_NUMBER)  # kcl-rust keeps the time here
     pending = text_in(item, PENDING_CHECKPOINT)
     lease_key = _lease_key(required(text_in(item, LEASE_KEY), LEASE_KEY))
     checkpoint = Checkpoint.parse(required(stored, CHECKPOINT), sub)
@@ -321,13 +323,13 @@ def _ahead(
 
 
 def _crashes(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> int:
-    """None that another's progress may have made void."""
+    """0 if another worker's progress may have voided the count."""
     count, at = count_in(item, CRASHES), text_in(item, CRASHED_AT)
     return count if at == _end_of(checkpoint) else 0
 
 
 def _attempts_of(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> re.Match[str] | None:
-    """None: they are of another checkpoint, or there are none."""
+    """None: they belong to another checkpoint, or there are none."""
     known = _ATTEMPTS.fullmatch(text_in(item, ATTEMPTS) or "")
     return known if known is not None and known[2] == str(checkpoint) else None
 
@@ -341,7 +343,9 @@ def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> tup
 
 
 def _quiet(item: Mapping[str, AttributeValue]) -> Quiet | None:
-    """None for what we did not write, too: without it a shard is read from its checkpoint, which is never wrong."""
+    """None also for a value that we did not write: without it a shard is read from its checkpoint, which is never
+    wrong.
+    """
     known = _QUIET.fullmatch(item.get(QUIET, {}).get("S", ""))
     if known is None:
         return None
@@ -360,6 +364,6 @@ def _hash_key_range(item: Mapping[str, AttributeValue]) -> HashKeyRange | None:
     are_decimal = starting.isdecimal() and ending.isdecimal() and max(len(starting), len(ending)) <= 39
     if not (are_decimal and int(starting) <= int(ending) <= HASH_KEY_MAX):
         raise Unreadable(
-            f"hash key range {starting!r:.50} to {ending!r:.50} is no pair of decimal hash keys, of 128 bits and in order"
+            f"hash key range {starting!r:.50} to {ending!r:.50} is not a pair of decimal 128-bit hash keys in order"
         )
     return HashKeyRange(int(starting), int(ending))

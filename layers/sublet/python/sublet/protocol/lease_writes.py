@@ -1,9 +1,9 @@
-"""Every write to the lease table, as a value: which row, on what condition, which changes.
+"""Every write to the lease table, as a value: the row, the condition, and the changes.
 
-The rules are KCL's (its DynamoDBLeaseRefresher), fenced three times: by the counter, which only ever goes up by one and never
-back; by the owner, since a KCL 3.x handoff changes the owner alone; and by the holder, since many share a worker id. A write
-made for an old state of the row is refused, and nothing is changed. `apply_to` says what DynamoDB makes of a row, so that
-memory and DynamoDB run the same value.
+The rules are KCL's (its DynamoDBLeaseRefresher), fenced three times: by the counter, which only ever rises by one; by
+the owner, since a KCL 3.x handoff changes only the owner; and by the holder, since many holders share a worker id. A
+write made for an old state of the row is refused and changes nothing. `apply_to` gives the row after a write as
+DynamoDB would, so that memory and DynamoDB run the same value.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class WriteKind(StrEnum):
 class LeaseWrite:
     """One conditional write. CREATE puts `sets` as a whole row, DELETE removes the row, all others update it.
 
-    moves_to   the position of a held lease's row after it; None: it leaves that as it is
+    moves_to  the row's position after the write, for a held lease; None: unchanged
     """
 
     kind: WriteKind
@@ -76,9 +76,9 @@ class LeaseWrite:
 
 
 def apply_to(write: LeaseWrite, row: Row | None) -> dict[str, AttributeValue] | None:
-    """The row after the write (empty after a delete), or None when it is refused.
+    """The row after the write (empty after a delete), or None if it is refused.
 
-    DynamoDB refuses a write whose condition does not hold, and one that adds to an attribute that is no number.
+    DynamoDB refuses a write whose condition does not hold, and one that adds to an attribute that is not a number.
     """
     if not holds(write.condition, row) or any("N" not in (row or {}).get(name, _ZERO) for name in write.adds):
         return None
@@ -91,14 +91,13 @@ def apply_to(write: LeaseWrite, row: Row | None) -> dict[str, AttributeValue] | 
 
 
 def create(lease: Lease) -> LeaseWrite:
-    """The first to create a lease wins; losing is no problem, since all create the same one."""
+    """The first to create a lease wins. Losing is no problem, since all create the same lease."""
     return LeaseWrite(WriteKind.CREATE, lease.lease_key, all_of(NO_SUCH_LEASE), sets=encode_row(lease))
 
 
 def acquire(seen: LeaseFence, worker_id: str, holder: str, *, crashed: Lease | None = None) -> LeaseWrite:
-    """Take a lease that is free, expired or to be stolen, exactly as it was seen (KCL's takeLease, and its owner too).
-
-    `crashed`: the lease as it was left by an owner that is known or taken to be gone without having released it.
+    """Take a lease that is free, expired or to be stolen, if its counter (KCL's takeLease) and its owner are still as
+    seen. `crashed`: the lease as left by an owner that is known or assumed to be gone without releasing it.
     """
     switches = {columns.OWNER_SWITCHES: ONE} if seen.lease_owner not in (None, worker_id) else {}
     crashes = {} if crashed is None else columns.crashes_at(crashed.checkpoint, crashed.crashes + ONE)
@@ -124,10 +123,12 @@ def heartbeat(
     caught_up_at: datetime | None = None,
     quiet: Quiet | None = None,
 ) -> LeaseWrite:
-    """Show that the owner lives (KCL's renewLease). `attempts`: note how often what comes next, so far as `tried` says, has been
-    tried in vain; without any, `tried` notes what is to be called first. `caught_up_at`: nothing was left in the shard at that
-    moment, and so nothing that its owners die of. `quiet`: up to when nothing is to be read, noted if the lease stands where it
-    is of.
+    """Show that the owner is alive (KCL's renewLease).
+
+    attempts      failed attempts at the next records, up to `tried`
+    tried         without attempts: the records to call first
+    caught_up_at  the shard held nothing more at that time, so its owners' crashes are forgotten
+    quiet         until when nothing follows; noted if the lease is at that position
     """
     noted = {columns.ATTEMPTS: attempts_after(lease.checkpoint, attempts, tried)} if attempts or tried else {}
     noted |= _of_the_tip(lease, caught_up_at, quiet)
@@ -142,7 +143,7 @@ def heartbeat(
 
 
 def pin(lease: Lease, at: datetime) -> LeaseWrite:
-    """Store the moment that a LATEST lease was first opened at, before it is opened. A heartbeat too."""
+    """Store the time at which a LATEST lease is first opened, before it is opened. A heartbeat too."""
     return LeaseWrite(
         WriteKind.PIN,
         lease.lease_key,
@@ -155,8 +156,8 @@ def pin(lease: Lease, at: datetime) -> LeaseWrite:
 
 
 def checkpoint(lease: Lease, to: Checkpoint, caught_up_at: datetime | None = None) -> LeaseWrite:
-    """Everything up to `to` is handled (KCL's updateLease, with the monotonic guard in the table as well). A heartbeat too.
-    `caught_up_at`: nothing behind `to` was in the shard at that moment.
+    """Everything up to `to` is handled (KCL's updateLease, with its monotonic guard in the table as well). A heartbeat
+    too. `caught_up_at`: the shard held nothing after `to` at that time.
     """
     return LeaseWrite(
         WriteKind.CHECKPOINT,
@@ -170,8 +171,8 @@ def checkpoint(lease: Lease, to: Checkpoint, caught_up_at: datetime | None = Non
 
 
 def prepare(lease: Lease, to: Checkpoint, state: bytes) -> LeaseWrite:
-    """Everything up to `to` is about to be handled, and `state` tells the application how far that has come (KCL's
-    prepareCheckpoint). The next checkpoint, wherever it is, takes both away. A heartbeat too.
+    """Everything up to `to` is about to be handled, and `state` is the application's own progress (KCL's
+    prepareCheckpoint). The next checkpoint, wherever it is, removes both. A heartbeat too.
     """
     kept = {columns.PENDING_STATE: {"B": state}} if state else {}
     return LeaseWrite(
@@ -190,16 +191,17 @@ def prepare(lease: Lease, to: Checkpoint, state: bytes) -> LeaseWrite:
 
 
 def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
-    """The same write, which tells a KCL 3.x leader what the lease brings too."""
+    """The same write, which also reports the lease's throughput to a KCL 3.x leader."""
     measured = {columns.THROUGHPUT: columns.throughput(kib_per_second)}
     return replace(write, sets={**write.sets, **measured})
 
 
 def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> LeaseWrite:
-    """The same write of an owner's, which notes what is finished beyond the position that it leaves behind, as much of it as the
-    row has room for; or takes away what was noted.
+    """The same write by an owner, which also notes what is finished beyond the new position, as much as the row has
+    room for, or removes the note.
 
-    Noted only where the position is as its owner last knew it: what another has moved is to be handled again.
+    It is noted only if the position is as the owner last knew it: after another writer has moved it, records are to be
+    handled again.
     """
     position = write.moves_to or lease.position
     known = None if ahead is None else ahead.beyond(position.checkpoint)
@@ -233,11 +235,12 @@ def _row_after(write: LeaseWrite, lease: Lease) -> Row:
 
 
 def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
-    """By one who has lost the lease, for what its handler had already finished: it need not be handled again by the next.
+    """By a worker that has lost the lease, for what its handler had already finished, so that the next owner need not
+    repeat it.
 
-    Guarded by the position alone, which is to be as the loser last knew it. It leaves the counter untouched, so that the new
-    owner's fence holds; a Java owner's next checkpoint overwrites it, so in a mixed fleet it saves repeated work but promises
-    nothing.
+    Guarded only by the position, which must be as the loser last knew it. It leaves the counter untouched, so that the
+    new owner's fence holds. A Java owner's next checkpoint overwrites it, so in a mixed fleet it saves repeated work
+    but promises nothing.
     """
     return LeaseWrite(
         WriteKind.LATE_CHECKPOINT,
@@ -249,7 +252,9 @@ def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
 
 
 def set_children(lease: Lease, child_shard_ids: frozenset[str]) -> LeaseWrite:
-    """Before the end: cleanup goes by the row's children once the service has forgotten them (KCL's updateLeaseWithMetaInfo)."""
+    """Before the end: cleanup uses the row's children once the service has forgotten them (KCL's
+    updateLeaseWithMetaInfo).
+    """
     return LeaseWrite(
         WriteKind.SET_CHILDREN,
         lease.lease_key,
@@ -260,9 +265,9 @@ def set_children(lease: Lease, child_shard_ids: frozenset[str]) -> LeaseWrite:
 
 
 def end(lease: Lease) -> LeaseWrite:
-    """SHARD_END, and nobody's: the last write of a lease's life. Its children's leases exist by now.
+    """SHARD_END, without an owner: the last write of a lease's life. Its children's leases exist by now.
 
-    KCL keeps the owner; we leave at once, and an owner who never heartbeats again would look like a dead worker.
+    KCL keeps the owner. We leave at once, and an owner that never heartbeats again would look like a dead worker.
     """
     return LeaseWrite(
         WriteKind.END,
@@ -278,8 +283,8 @@ def end(lease: Lease) -> LeaseWrite:
 def release(
     lease: Lease, caught_up_at: datetime | None = None, crashes: int = 0, quiet: Quiet | None = None
 ) -> LeaseWrite:
-    """Give the lease back (KCL's evictLease). `caught_up_at`, `quiet`: as of `heartbeat`. `crashes`: what is to be counted as
-    such, of a handler call that hangs; then something is left.
+    """Give up the lease (KCL's evictLease). `caught_up_at`, `quiet`: as in `heartbeat`. `crashes`: how many to count
+    for a hung handler call, in which case records are left.
     """
     counted = columns.crashes_at(lease.checkpoint, lease.crashes + crashes) if crashes else {}
     return LeaseWrite(
@@ -293,7 +298,9 @@ def release(
 
 
 def hand_over(lease: Lease) -> LeaseWrite:
-    """End a KCL 3.x graceful handoff: we are `checkpointOwner`, have drained, and let `leaseOwner` begin (KCL's assignLease)."""
+    """End a KCL 3.x graceful handoff: we are `checkpointOwner`, have drained, and let `leaseOwner` begin (KCL's
+    assignLease).
+    """
     return LeaseWrite(
         WriteKind.HAND_OVER,
         lease.lease_key,
@@ -304,14 +311,14 @@ def hand_over(lease: Lease) -> LeaseWrite:
 
 
 def delete(lease: Lease) -> LeaseWrite:
-    """Only as seen: a lease that moved since the scan is not the one that the cleanup rule judged."""
+    """Only as seen: a lease that changed since the scan is not the one that the cleanup rule judged."""
     return LeaseWrite(WriteKind.DELETE, lease.lease_key, all_of(counter_stands(lease), owner_stands(lease)))
 
 
 def _of_the_tip(
     lease: Lease, caught_up_at: datetime | None, quiet: Quiet | None
 ) -> dict[str, AttributeValue]:
-    """What is known of the shard's tip, or of how far it is to there."""
+    """Attributes about the shard's tip, or the distance to it."""
     caught_up = {} if caught_up_at is None else {columns.CAUGHT_UP_AT: moment(caught_up_at)}
     is_of_this = quiet is not None and quiet.after == lease.position
     return caught_up | ({columns.QUIET: quiet_until(quiet)} if quiet is not None and is_of_this else {})
@@ -320,13 +327,13 @@ def _of_the_tip(
 _CRASHES = (columns.CRASHES, columns.CRASHED_AT)
 _HOLDING = (columns.HOLDER, columns.HOLDER_COUNTER)
 _OVER = (*columns.PENDING, columns.START_AT, columns.QUIET, *columns.TROUBLES)
-"""What progress takes away."""
+"""What progress removes."""
 
 _OWNERSHIP = (columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, *_HOLDING)
 
 
 def _counted(lease: Lease | LeaseFence) -> dict[str, AttributeValue]:
-    """What the counter becomes, which tells the holder's own write from whatever another makes of the row later."""
+    """The new counter, which tells the holder's own write from other workers' later writes."""
     return {columns.HOLDER_COUNTER: number(lease.lease_counter + ONE)}
 
 

@@ -1,7 +1,7 @@
-"""Records: as fetched from a shard (stream records) and as a handler sees them (user records).
+"""Records: as fetched from a shard (stream records) and as handled (user records).
 
-A worker makes millions of them. So they are msgspec's structs: made, compared and freed in C, and, since nothing in them can
-refer back to them (`gc=False`), no work for the garbage collector, which walks tuples again and again.
+A worker makes millions of them. So they are msgspec structs: made, compared and freed in C, and, since nothing in them
+can refer back to them (`gc=False`), no work for the garbage collector, which walks tuples again and again.
 """
 
 from __future__ import annotations
@@ -17,29 +17,36 @@ from sublet.protocol.shard import HASH_KEY_MAX, ChildShard
 
 RECORD_MAX = 10 * 2**20
 KEY_MAX = 256
-"""Kinesis' limits: bytes of a record, data and partition key (where the stream allows so much); characters of a partition key."""
+"""Kinesis' limits: bytes of a record's data and partition key (if the stream allows that much); characters of a
+partition key.
+"""
 
 NOT_TOLD = datetime(1, 1, 1, tzinfo=UTC)
-"""An arrival that a reply does not tell."""
+"""A reply without an arrival time."""
 
 
 class StreamRecord(Struct, frozen=True, gc=False, rename="pascal"):
-    """One record of GetRecords, in whose JSON its fields are SequenceNumber, Data and so on: a plain user record, or a KPL
-    aggregate of many."""
+    """One record of GetRecords, whose JSON names the fields SequenceNumber, Data and so on: a plain user record, or a
+    KPL aggregate of many.
+    """
 
     sequence_number: str
     data: bytes
     partition_key: str | None = None
-    """None: it was put without one, which a stream takes that distributes records itself (`RecordDistribution.AUTO`)."""
+    """None: it was put without one, which is possible on a stream that distributes records itself
+    (`RecordDistribution.AUTO`).
+    """
     approximate_arrival_timestamp: datetime = NOT_TOLD
-    """Millisecond precision, UTC-aware. Kinesis does not promise that it rises with the sequence number. NOT_TOLD only in a reply
-    that is not read yet: the service leaves out what it does not know, and the reply's own date stands for it then."""
+    """Millisecond precision, UTC-aware. Kinesis does not promise that it rises with the sequence number. NOT_TOLD only
+    in a reply that is not processed yet: the service omits what it does not know, and the reply's own date then
+    replaces it.
+    """
 
 
 class UserRecord(Struct, frozen=True, gc=False):
     """One record as its producer put it. Aggregated ones share their stream record's sequence number and arrival time.
 
-    partition_key   None for a record that was put without one. Such a record has no order with others
+    `partition_key`: None for a record that was put without one. Such a record has no order relative to others.
     """
 
     data: bytes
@@ -48,7 +55,9 @@ class UserRecord(Struct, frozen=True, gc=False):
     """The 0-based position in the aggregate; 0 for a plain record."""
     stream_record: StreamRecord
     explicit_hash_key: str | None = None
-    """Decimal, when the producer named one and the record came in an aggregate (Kinesis does not return it for plain records)."""
+    """Decimal, if the producer gave one and the record came in an aggregate (Kinesis does not return it for plain
+    records).
+    """
 
     @property
     def sequence_number(self) -> str:
@@ -57,7 +66,9 @@ class UserRecord(Struct, frozen=True, gc=False):
 
     @property
     def order_key(self) -> str:
-        """Records that share it are handled in their order: its partition key. A record without one shares it with no other."""
+        """Records that share it are handled in order: the partition key, or a value of its own for a record without
+        one.
+        """
         return self.sequence_number if self.partition_key is None else self.partition_key
 
     @property
@@ -67,20 +78,20 @@ class UserRecord(Struct, frozen=True, gc=False):
 
     @property
     def is_aggregated(self) -> bool:
-        """Whether it came in a KPL aggregate: a plain record's data are its stream record's own."""
+        """Whether it came in a KPL aggregate: a plain record shares its data with its stream record."""
         return self.data is not self.stream_record.data
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint that says: this record, and all before it, are handled."""
+        """The checkpoint that says that this record, and all before it, are handled."""
         return Checkpoint(self.stream_record.sequence_number, self.sub_sequence_number)
 
 
 def as_put(records: Iterable[UserRecord]) -> list[UserRecord]:
-    """The stream records that they are of, one for each, with its whole data: KPL aggregates as they were put.
+    """The stream records of these user records, one each, with all their data: KPL aggregates as they were put.
 
-    Each stands at the place of its last user record, so that a checkpoint means the same whichever way it was handled: one within
-    an aggregate leaves the aggregate to be handled, and one of a whole aggregate is that of its last user record.
+    Each has the position of its last user record, so that a checkpoint means the same in both forms: one inside an
+    aggregate leaves the aggregate to be handled, and one of a whole aggregate is that of its last user record.
     """
     last = {id(record.stream_record): record for record in records}
     return [
@@ -92,8 +103,8 @@ def as_put(records: Iterable[UserRecord]) -> list[UserRecord]:
 
 
 class NewRecord(NamedTuple):
-    """A stream record to put. `explicit_hash_key`: decimal; without it the partition key's MD5 places the record. Without a
-    partition key Kinesis does, on a stream that distributes records itself.
+    """A stream record to put. `explicit_hash_key`: decimal; without it the partition key's MD5 places the record.
+    Without a partition key Kinesis places it, on a stream that distributes records itself.
     """
 
     data: bytes
@@ -107,7 +118,9 @@ class NewRecord(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A record that was not taken, as far as is known. `code`, `reason`: the service's own. `passes`: it may be taken later."""
+    """A record that was not accepted, as far as is known. `code`, `reason`: the service's own. `passes`: a retry may
+    succeed.
+    """
 
     code: str
     reason: str
@@ -117,9 +130,10 @@ class Refused(NamedTuple):
 def why_not_put(
     data: object, partition_key: object, explicit_hash_key: object, *, may_be_keyless: bool = False
 ) -> str | None:
-    """What Kinesis would refuse for ever, by its own names; None: it may be put, as far as the record alone tells.
+    """Why Kinesis would never accept the record, in Kinesis' own names; None if it may, as far as the record alone
+    shows.
 
-    may_be_keyless   the stream may distribute records itself, and then takes them without a partition key
+    `may_be_keyless`: the stream may distribute records itself, and then accepts them without a partition key.
     """
     if not isinstance(data, bytes):
         return f"data is {'null' if data is None else f'of type {type(data).__name__}'}; bytes"
@@ -138,28 +152,29 @@ def why_not_put(
 
 
 def _is_hash_key(text: object) -> bool:
-    """By the service's own pattern: 0|([1-9]\\d{0,38})."""
+    r"""By the service's own pattern: 0|([1-9]\\d{0,38})."""
     is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 40
     return is_number and str(int(str(text))) == text and int(str(text)) <= HASH_KEY_MAX
 
 
 class Page(NamedTuple):
-    """Records of one shard, as one poll (GetRecords) or one event of a push (SubscribeToShard) brings them."""
+    """Records of one shard, from one poll (GetRecords) or one event of a push (SubscribeToShard)."""
 
     records: tuple[StreamRecord, ...]
     data_bytes: int
-    """Of all the records' data: whoever makes the page has them at hand, and a look at each of ten thousand records afterwards
-    costs more than to handle them plain."""
+    """Of all the records' data. The page's maker knows it, and computing it afterwards for ten thousand records costs
+    more than handling them as plain records.
+    """
     millis_behind_latest: int
     is_shard_end: bool = False
     """Nothing will follow: the shard is closed and this was the last of it. `child_shards` names its children."""
     child_shards: tuple[ChildShard, ...] = ()
     answered_at: datetime | None = None
-    """By the service's own clock, cut to whole seconds. None where the service does not tell."""
+    """By the service's own clock, cut to whole seconds. None if the service did not send it."""
 
 
 class Polled(NamedTuple):
-    """A reply to GetRecords. `next_iterator`: None at the shard's end, as Kinesis has it."""
+    """A reply to GetRecords. `next_iterator`: None at the shard's end, as in Kinesis."""
 
     page: Page
     next_iterator: str | None

@@ -1,4 +1,4 @@
-"""Single attributes of a row, read: what is not as KCL writes it is named."""
+"""Reads single attributes of a row; the error names an attribute that is not as KCL writes it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def required(value: T | None, name: str) -> T:
 
 
 def _typed(item: Mapping[str, AttributeValue], name: str, kind: str) -> Any:
-    """The attribute's value; None when it is missing or of DynamoDB's NULL type (some clients write that for nobody)."""
+    """The attribute's value; None if it is missing or of DynamoDB's NULL type (some clients write that for no owner)."""
     if name not in item or "NULL" in item[name]:
         return None
     if kind not in item[name]:
@@ -51,7 +51,7 @@ def number_in(item: Mapping[str, AttributeValue], name: str) -> int | None:
 
 
 def count_in(item: Mapping[str, AttributeValue], name: str) -> int:
-    """0 when it is missing. DynamoDB adds to no NULL: a lease with one could not be acquired."""
+    """0 if it is missing. NULL is refused: DynamoDB cannot add to it, so the lease could not be acquired."""
     value = number_in(item, name) if name in item else 0
     if value is None or value < 0:
         raise Unreadable(f"attribute {name} is {dict(item[name])!r:.80}, expected a count")

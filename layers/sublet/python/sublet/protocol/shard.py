@@ -1,7 +1,7 @@
-"""A shard as ListShards gives it: its hash key range and its parents.
+"""A shard as ListShards returns it: its hash key range and its parents.
 
-Kinesis' ending sequence number is kept only as "closed or not": emulators give one below its own start, and nothing here
-needs to compare against it.
+Kinesis' ending sequence number is kept only as open or closed: emulators return one below the shard's own start, and
+nothing here compares it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ FULL_RANGE = HashKeyRange(0, HASH_KEY_MAX)
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """`parent_shard_id` is set after a split; both parents after a merge (the adjacent one alone may be set: KCL's graph A).
-
-    A listed parent may already be past retention, that is, not be listed as a shard itself.
+    """`parent_shard_id` is set after a split; both parents after a merge (possibly only the adjacent one: KCL's graph
+    A). A parent may be past retention, and not be listed as a shard itself.
     """
 
     shard_id: str
@@ -57,12 +56,12 @@ class ChildShard(Struct, frozen=True):
 
 
 def creation_order(shard: Shard) -> tuple[int, str]:
-    """KCL creates leases in this order, so that a sync that fails halfway leaves a table that the next sync heals."""
+    """KCL creates leases in this order, so that after a sync that failed halfway the next one repairs the table."""
     return (int(shard.starting_sequence_number), shard.shard_id)
 
 
 def children_by_parent(shards: Iterable[Shard]) -> Mapping[str, frozenset[str]]:
-    """Shard ids of the listed children of each parent, listed or not."""
+    """The shard ids of each parent's listed children. The parent itself need not be listed."""
     children: dict[str, set[str]] = {}
     for shard in shards:
         for parent in shard.parent_shard_ids:

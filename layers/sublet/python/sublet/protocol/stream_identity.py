@@ -1,4 +1,4 @@
-"""What tells a stream from another one of the same name, such as itself after it was deleted and created again."""
+"""Tells a stream from another one of the same name, such as itself after it was deleted and created again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StreamIdentity(Struct, frozen=True):
     created_at: datetime
 
     def is_same_as(self, other: StreamIdentity) -> bool:
-        """A second's difference is rounding."""
+        """Times that differ by less than a second are equal: Kinesis rounds."""
         same_moment = abs(self.created_at - other.created_at) < timedelta(seconds=1)
         return self.arn == other.arn and same_moment
 
@@ -25,7 +25,7 @@ class StreamIdentity(Struct, frozen=True):
 
 
 class StreamArn(Struct, frozen=True):
-    """arn:aws:kinesis:eu-west-1:123456789012:stream/orders, in its parts."""
+    """The parts of arn:aws:kinesis:eu-west-1:123456789012:stream/orders."""
 
     partition: str
     region: str
@@ -34,13 +34,13 @@ class StreamArn(Struct, frozen=True):
 
     @classmethod
     def parse(cls, arn: str) -> StreamArn:
-        """Of a stream's ARN; whether it is a good one is for the settings to say."""
+        """From a stream's ARN; the settings check whether it is valid."""
         _, partition, _, region, account, resource = (arn + ":::::").split(":", maxsplit=5)
         return cls(partition, region, account, resource.rstrip(":").partition("/")[2])
 
 
 def stream_settings(stream: str) -> dict[str, str]:
-    """The settings that say which stream, by its name or its ARN. Raises SettingsError for what is neither."""
+    """The settings that select a stream, by its name or its ARN. Raises SettingsError for anything else."""
     if not isinstance(stream, str):
         raise SettingsError("stream", stream, "a stream's name, or its ARN, as text")
     if stream.startswith("arn:"):

@@ -15,27 +15,28 @@ class StreamMode(StrEnum):
     """Kinesis' StreamMode."""
 
     PROVISIONED = "PROVISIONED"
-    """So many shards, until somebody changes that."""
+    """A fixed number of shards, until it is changed."""
     ON_DEMAND = "ON_DEMAND"
     """Kinesis splits and merges by itself."""
 
 
 class RecordDistribution(StrEnum):
-    """Kinesis' RecordDistributionStrategy: who says which shard a record goes to. An on-demand stream's may be changed at any
-    time, at once (UpdateStreamRecordDistributionStrategy).
+    """Kinesis' RecordDistributionStrategy: what decides which shard a record goes to. It may be changed on an on-demand
+    stream at any time, with immediate effect (UpdateStreamRecordDistributionStrategy).
     """
 
     AUTO = "AUTO"
-    """Kinesis does, whatever a record's partition key, which it need not have."""
+    """Kinesis decides, whatever the partition key, which a record need not have."""
     USER_PARTITION_KEY = "USER_PARTITION_KEY"
-    """The record's partition key or explicit hash key."""
+    """The record's partition key or explicit hash key decides."""
 
 
 class StreamDescription(Struct, frozen=True):
-    """What DescribeStreamSummary tells of a stream that its consumers go by.
+    """What consumers need of DescribeStreamSummary.
 
-    at             when, by Kinesis' own clock, which arrival times are of too
-    distribution   None: it is not known, since the reply does not say
+    at            when, by Kinesis' own clock, as for arrival times
+    retention     how long records are kept
+    distribution  None: not known, since the reply does not say
     """
 
     identity: StreamIdentity
@@ -48,18 +49,18 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class Placement(Struct, frozen=True):
-    """What is known of who places a stream's records.
+    """What is known about how a stream's records are placed.
 
     last          the last description; None: there is none, or it may not be asked for
-    auto_seen_at  until when Kinesis may have placed records: when a description last said AUTO, or when the first one after it
-                  said something else; of all that the application's processes had, by Kinesis' clock
+    auto_seen_at  until when Kinesis may have placed records: when a description last said AUTO, or when the first one
+                  after it said something else; the latest of all the application's processes, by Kinesis' clock
     """
 
     last: StreamDescription | None = None
     auto_seen_at: datetime | None = None
 
     def with_description(self, found: StreamDescription) -> Placement:
-        """Between a description that says AUTO and the next one, Kinesis may have placed records until the next one."""
+        """Between a description with AUTO and the next one, Kinesis may have placed records."""
         may_be_auto = found.distribution is RecordDistribution.AUTO or self._may_have_been_auto
         return Placement(found, _newest(self.auto_seen_at, found.at if may_be_auto else None))
 
@@ -67,7 +68,7 @@ class Placement(Struct, frozen=True):
         return Placement(self.last, _newest(self.auto_seen_at, at))
 
     def merged(self, other: Placement) -> Placement:
-        """What two of them know together."""
+        """What the two know together."""
         older, newer = (self, other) if _at(self.last) <= _at(other.last) else (other, self)
         known = older.with_auto_seen(newer.auto_seen_at)
         return known if newer.last is None or newer.last == older.last else known.with_description(newer.last)
@@ -79,7 +80,7 @@ class Placement(Struct, frozen=True):
 
     @property
     def _may_have_been_auto(self) -> bool:
-        """After the last description: it said so itself, or could not tell after one that did."""
+        """After the last description: it said AUTO, or did not say after an earlier one that did."""
         return self.is_auto or (
             self.auto_seen_at is not None and self.last is not None and self.last.distribution is None
         )
@@ -89,14 +90,14 @@ NOT_DESCRIBED = Placement()
 """Nothing is known, and nothing is dropped."""
 
 MAX_RECORD_KIB = 1024
-"""Kinesis': unless a stream says otherwise (UpdateMaxRecordSize, up to 10,240)."""
+"""Kinesis' default for a stream (UpdateMaxRecordSize changes it, up to 10,240)."""
 
 ACTIVE = "ACTIVE"
 """Kinesis' StreamStatus of a stream that may be changed."""
 
 
 class StreamInfo(Struct, frozen=True):
-    """`open_shards` take records; closed ones may still hold some. `key`: the KMS key that its records are encrypted with.
+    """`open_shards` accept records; closed ones may still hold some. `key`: the KMS key that encrypts its records.
     `max_record_kib`: Kinesis' MaxRecordSizeInKiB, of a record's data and partition key together.
     """
 
@@ -111,7 +112,9 @@ class StreamInfo(Struct, frozen=True):
 
 
 def why_too_large(record: NewRecord, stream: StreamInfo) -> str | None:
-    """For a record that the stream does not take, though another might; None: it is not too large."""
+    """Why the stream refuses this record for its size, though another stream might accept it; None if it is not too
+    large.
+    """
     if record.size <= stream.max_record_kib * 1024:
         return None
     return (
@@ -121,7 +124,9 @@ def why_too_large(record: NewRecord, stream: StreamInfo) -> str | None:
 
 
 class AccountInfo(Struct, frozen=True):
-    """What the account's streams in this region use, and may: shards of provisioned streams, and on-demand streams."""
+    """The usage and limits of the account's streams in this region: shards of provisioned streams, and on-demand
+    streams.
+    """
 
     open_shards: int
     shard_limit: int

@@ -1,4 +1,4 @@
-"""A lease table's rows, each as what it is."""
+"""Sorts a lease table's rows by kind."""
 
 from __future__ import annotations
 

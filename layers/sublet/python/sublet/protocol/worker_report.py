@@ -1,7 +1,8 @@
-"""How a worker of a KCL 3.x fleet tells its leader that it lives: KCL's WorkerMetricStats, a row for each worker id.
+"""A worker's report in a KCL 3.x fleet, which shows its leader that it is alive: KCL's WorkerMetricStats, a row per
+worker id.
 
-The leader assigns leases to workers that have reported lately, and to no others. From 3.5 on the rows stand in the lease table,
-beside the leases; before, and until such an application has migrated, in a table of their own.
+The leader assigns leases only to workers that have reported lately. From 3.5 on the rows are in the lease table, beside
+the leases; before, and until such an application has migrated, they are in a table of their own.
 """
 
 from __future__ import annotations
@@ -17,18 +18,20 @@ from sublet.protocol.lease_row import ENTITY_TYPE, LEASE_KEY, number, text
 
 WORKER_ENTITY = "WORKER_METRIC_STATS"
 WORKER_ID = "wid"
-"""The key of the table of their own."""
+"""The key of that table."""
 
 REPORTED_AT, METRICS, OPERATING_RANGES = "lut", "sts", "opr"
 SUPPORT_CODE, SUPPORTED_AT = "sup", "slu"
 SINGLE_TABLE_MIGRATION = 1
-"""KCL's only support code: this worker reads and writes its entities in the lease table, once they are there."""
+"""KCL's only support code: this worker reads and writes its entities in the lease table once they are there."""
 
 CLIENT_VERSION_KEY, CLIENT_VERSION = "Migration3.0", "cv"
-"""By whose rules the fleet works: while it goes from KCL 2.x to 3.x, workers report, and still take leases each for itself."""
+"""The version by whose rules the fleet works: while it goes from KCL 2.x to 3.x, workers report, but still take leases
+for themselves.
+"""
 
 STATE_TABLE_KEY = "key"
-"""Of the table that keeps it, where that is not the lease table."""
+"""The key of the separate table that may hold it."""
 
 ASSIGNING_VERSIONS = frozenset({"CLIENT_VERSION_3X", "CLIENT_VERSION_3X_WITH_ROLLBACK"})
 
@@ -47,7 +50,7 @@ KEY: Mapping[Place, str] = {Place.LEASE_TABLE: LEASE_KEY, Place.OWN_TABLE: WORKE
 
 
 class WorkerReport(Struct, frozen=True):
-    """A worker lived at `reported_at`, to the second. Of what it says besides, we need nothing."""
+    """A worker was alive at `reported_at`, to the second. Its other values are not needed."""
 
     worker_id: str
     reported_at: datetime
@@ -55,7 +58,7 @@ class WorkerReport(Struct, frozen=True):
 
 
 def decode_report(item: Mapping[str, AttributeValue], place: Place) -> WorkerReport | None:
-    """None: no report, or one that KCL would take for invalid."""
+    """None: not a report, or one that KCL would treat as invalid."""
     if place is Place.LEASE_TABLE and item.get(ENTITY_TYPE, {}).get("S") != WORKER_ENTITY:
         return None
     worker_id, seconds = item.get(KEY[place], {}).get("S"), item.get(REPORTED_AT, {}).get("N")
@@ -68,14 +71,16 @@ def decode_report(item: Mapping[str, AttributeValue], place: Place) -> WorkerRep
 
 
 def client_version_in(item: Mapping[str, AttributeValue]) -> str | None:
-    """None: it is no such row."""
+    """None if the row is another one."""
     version: str | None = item.get(CLIENT_VERSION, {}).get("S")
     is_state = CLIENT_VERSION_KEY in (item.get(name, {}).get("S") for name in (LEASE_KEY, STATE_TABLE_KEY))
     return version if is_state else None
 
 
 def encode_report(report: WorkerReport) -> dict[str, AttributeValue]:
-    """Without figures of the machine, as of a KCL with `disableWorkerMetrics`: its leader goes by the leases' throughput."""
+    """Without the machine's metrics, like a KCL with `disableWorkerMetrics`: its leader then uses the leases'
+    throughput.
+    """
     at = number((report.reported_at - _EPOCH) // _SECOND)
     return {
         KEY[report.place]: text(report.worker_id),

@@ -1,4 +1,4 @@
-"""What the condition of a lease write is made of: clauses, each with its name and the reason why it is there."""
+"""The clauses in the condition of a lease write, each with its name and the reason for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXISTS = Clause(
     "an update would otherwise create half a row, which stops every KCL; one without a counter is half a row",
 )
 NO_SUCH_LEASE = Clause(
-    "no_such_lease", Absent(columns.LEASE_KEY), "never overwrite what another created first"
+    "no_such_lease", Absent(columns.LEASE_KEY), "never overwrite a lease that another worker created first"
 )
 NOT_ENDED = Clause(
     "not_ended",
@@ -39,7 +39,7 @@ NOT_ENDED = Clause(
 def counter_stands(lease: Lease | LeaseFence) -> Clause:
     fence = Equal(columns.LEASE_COUNTER, number(lease.lease_counter))
     return Clause(
-        "counter_stands", fence, "whoever wrote since then, a paused owner or a new one, wins (KCL's fence)"
+        "counter_stands", fence, "any later write, of a paused owner or a new one, wins (KCL's fence)"
     )
 
 
@@ -49,12 +49,12 @@ def owner_stands(lease: Lease | LeaseFence) -> Clause:
 
 
 def _holder_stands(lease: Lease) -> Clause:
-    because = "a row that was deleted and created anew counts from 0 again, up to our counter and under our worker id"
+    because = "a row that was deleted and created again counts from 0 again, up to our counter and under our worker id"
     return Clause("holder_stands", _names(columns.HOLDER, lease.holder), because)
 
 
 def _names(attribute: str, who: str | None) -> Condition:
-    """Nobody is an absent attribute; clients other than KCL write NULL instead, or empty text."""
+    """No owner is an absent attribute in KCL; other clients write NULL or empty text instead."""
     if who:
         return Equal(attribute, text(who))
     return any_of(Absent(attribute), *(Equal(attribute, none) for none in ({"NULL": True}, text(""))))
@@ -66,11 +66,13 @@ def still_held(lease: Lease) -> AllOf:
 
 def drained_by(checkpoint_owner: str | None) -> Clause:
     condition = Equal(columns.CHECKPOINT_OWNER, text(checkpoint_owner or ""))
-    return Clause("drained_by_us", condition, "only the owner that was asked to leave may say that it has")
+    return Clause("drained_by_us", condition, "only the owner that was asked to drain may say that it has")
 
 
 def position_stands(lease: Lease) -> Clause:
-    """As its owner last read or wrote it, in the attributes that say it: within the record, or since which moment."""
+    """The position as its owner last read or wrote it, with the attribute that completes it: the sub-sequence number,
+    or the start time.
+    """
     checkpoint, start_at = lease.position
     within: tuple[Condition, ...] = ()
     if checkpoint.is_sequence_number:
@@ -82,14 +84,14 @@ def position_stands(lease: Lease) -> Clause:
     elif checkpoint in STARTING_AT_A_MOMENT:
         within = (_is_none(columns.START_AT),)
     because = (
-        "an operator may have moved it, or the owner before us checkpointed late: what stands there counts"
+        "an operator may have moved it, or the previous owner checkpointed late: the stored position counts"
     )
     stands = Equal(columns.CHECKPOINT, text(checkpoint.sequence_number))
     return Clause("position_stands", all_of(stands, *within), because)
 
 
 def _is_number_or_none(attribute: str, value: int) -> Condition:
-    """Zero may be absent, too."""
+    """Zero may also be absent."""
     stands = Equal(attribute, number(value))
     return stands if value else any_of(stands, _is_none(attribute))
 
@@ -99,10 +101,11 @@ def _is_none(attribute: str) -> AnyOf:
 
 
 def further_on(to: Checkpoint) -> Clause:
-    """The stored checkpoint is before `to`: text compares by digit, so first by length; last within the record.
+    """The stored checkpoint is before `to`. Text compares by character, so first by length; last by the sub-sequence
+    number.
 
-    A sentinel is before every sequence number; SHARD_END is never compared, `not_ended` keeps it out. Whatever else is no
-    number is not ours to mend (KCL could not have written it).
+    A sentinel is before every sequence number; SHARD_END is never compared, since `not_ended` excludes it. A stored
+    value that is not a number is not ours to repair (KCL could not have written it).
     """
     stored, to_text = columns.CHECKPOINT, text(to.sequence_number)
     sub = columns.SUB_SEQUENCE_NUMBER
@@ -121,5 +124,5 @@ def further_on(to: Checkpoint) -> Clause:
 
 
 def _is_number(attribute: str) -> Less:
-    """Its first character is at most a digit: `:` follows 9, and letters follow later."""
+    """Its first character is at most a digit: `:` follows 9, and letters come later."""
     return Less(attribute, text(":"))
