@@ -202,6 +202,21 @@ def test_where_it_is_not_known_who_places_records_nothing_is_dropped(refused: bo
     assert "aggregates out of their shard's hash key range are kept" in world.log.messages("warning")
 
 
+def test_other_leases_take_their_aggregates_apart_while_the_stream_is_asked() -> None:
+    """A call that hangs holds up the lease that makes it, and no other."""
+    world = EngineWorld(shards=2)
+    other = world.shards.list_shards()[1].shard_id
+    world.stream.disturb_identity = lambda: world.ports.tasks.signal().wait(timedelta(seconds=20))
+    stray(world)
+    world.shards.put("k", aggregate([("key", str(2**128 - 1), b"at home")]), 2**128 - 1)
+    began = world.clock.steady()
+    handled_after: list[timedelta] = []
+    world.handler.script = lambda _: handled_after.append(world.clock.steady() - began)
+    world.window(world.item(SHARD, other))
+    assert world.handler.data(other) == [b"at home"]
+    assert handled_after[0] < timedelta(seconds=20)
+
+
 def test_strays_without_end_are_asked_about_ever_more_seldom() -> None:
     """An account may describe its streams 20 times a second, all together."""
     world = EngineWorld(shards=2)

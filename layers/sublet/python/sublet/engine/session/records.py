@@ -90,13 +90,21 @@ class UserRecords:
 
     def _taken_apart(self, stream_records: tuple[StreamRecord, ...]) -> Iterator[Deaggregation]:
         at_once = min(USER_RECORDS_AT_ONCE, self.shared.settings.batch_size)
-        parts = deaggregated(stream_records, self.inside, at_once, self.shared.strays.may_drop)
+        parts = deaggregated(stream_records, self.inside, at_once, self._may_drop)
         while True:
             with self.shared.deaggregation:
                 part = next(parts, None)
             if part is None:
                 return
             yield part
+
+    def _may_drop(self, record: StreamRecord) -> bool:
+        """Without the lock: it may call the service and wait for it, and other leases go on meanwhile."""
+        self.shared.deaggregation.__exit__(None, None, None)
+        try:
+            return self.shared.strays.may_drop(record)
+        finally:
+            self.shared.deaggregation.__enter__()
 
     def _one_by_one(
         self, stream_records: tuple[StreamRecord, ...], given: Checkpoint, failure: Exception
