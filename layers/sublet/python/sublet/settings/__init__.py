@@ -1,11 +1,11 @@
-"""Every setting of a deployment.
+"""All settings of a deployment.
 
-value       Settings itself: each setting's name, type, default, range and reason, in this one place
-definition  what an annotation there may say (ranges, patterns, whom a setting is for, its name elsewhere), and that as data
-kinds       what settings are made of beside numbers and durations
-limits      settings that depend on each other
-nearest     the name that was meant, where one is not known
-text        settings as text: in the environment, on a command line
+value       Settings: each setting's name, type, default, range and reason
+definition  what an annotation there may say (ranges, patterns, runtime, name elsewhere), and the resulting definitions
+kinds       the enums and the start position that settings use
+limits      checks over several settings
+nearest     suggestions for a misspelt name
+text        settings as text, in the environment and on a command line
 reasons     each setting's reason, for documents and help
 """
 

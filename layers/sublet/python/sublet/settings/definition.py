@@ -1,9 +1,9 @@
-"""What a field of `Settings` says of its setting, in its annotation; and the same as data: nothing of it is written twice.
+"""What a field's annotation in `Settings` may say, and the resulting definitions as data.
 
-Named tuples: a dataclass takes four times as long to make, and these are made at every cold start.
+Named tuples, because a dataclass takes four times as long to create, and these are created at every cold start.
 """
 
-# No `from __future__ import annotations` here: a named tuple would compile the text of each.
+# No `from __future__ import annotations` here: a named tuple would compile each annotation's text.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ from sublet.settings.text import duration_text, kind_text, parse_duration, parse
 
 
 class Allowed(NamedTuple):
-    """`described` is what an error and the documents say of it."""
+    """Allowed values. Errors and documents show `described`."""
 
     described: str
     allows: Callable[[Any], object]
@@ -37,17 +37,17 @@ def lasting(shortest: str, longest: str) -> Allowed:
 
 
 def matching(pattern: str, described: str) -> Allowed:
-    """Text that the whole pattern matches."""
+    """Text that the pattern matches in full."""
     return Allowed(described, lambda text: re.fullmatch(pattern, text))
 
 
 def any_of_kind(kind: Any) -> Allowed:
-    """Whatever the type allows: an enum's members, true and false, a start position."""
+    """Every value of the type: an enum's members, true and false, a start position."""
     return Allowed(kind_text(kind), lambda _: True)
 
 
 class Only(StrEnum):
-    """Whom a setting is for, when it is not for all runtimes."""
+    """The runtime that a setting is restricted to."""
 
     LAMBDA = "Lambda"
     PROCESS = "process"
@@ -58,7 +58,7 @@ class Only(StrEnum):
 
 
 class Elsewhere(NamedTuple):
-    """What KCL or Lambda's event source mapping (ESM) calls it, and in what theirs differs."""
+    """The setting's name in KCL or in Lambda's event source mapping (ESM), and how it differs there."""
 
     kcl: str = ""
     esm: str = ""
@@ -66,7 +66,7 @@ class Elsewhere(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """One setting. `kind` is its type, without None; its reason is the text below the field: see `reasons`."""
+    """One setting. `kind` is its type, without None. `reasons` has the text below its field."""
 
     name: str
     kind: Any
@@ -81,7 +81,7 @@ class Definition(NamedTuple):
 
     @property
     def default_text(self) -> str:
-        """As it would stand in the environment; empty when there is none."""
+        """As written in the environment; empty if there is no default."""
         return "" if self.default in (MISSING, None) else setting_text(self.default)
 
     @property
@@ -90,16 +90,13 @@ class Definition(NamedTuple):
         return {int: _IN_PYTHON[int], bool: _IN_PYTHON[bool]}.get(self.kind, f"a {self.kind.__name__}")
 
     def value_of(self, given: object) -> object:
-        """For a place that takes a text as the environment does: the setting's value. Anything else stands, for `check`.
-
-        Raises SettingsError.
-        """
+        """Parse text as from the environment; pass other values through, for `check`. Raises SettingsError."""
         if isinstance(given, str) and not isinstance(given, self.kind):
             return parse_setting(self.name, self.kind, given)
         return given
 
     def check(self, value: object) -> None:
-        """The text of a mode, or a number of seconds, would otherwise be taken for something else further on."""
+        """Raises SettingsError. A mode's text or a number of seconds would otherwise be misread later."""
         if value is None and self.default is None:
             return
         if not isinstance(value, self.kind) or isinstance(value, bool) is not (self.kind is bool):
@@ -117,7 +114,7 @@ _IN_PYTHON = {
 
 
 def _value_of(kind: Any) -> str:
-    """What belongs there in Python, where the text of a choice is refused."""
+    """The expected value in Python, where an enum's text is refused."""
     if kind in _IN_PYTHON:
         return _IN_PYTHON[kind]
     if not issubclass(kind, StrEnum):
@@ -126,7 +123,7 @@ def _value_of(kind: Any) -> str:
 
 
 def definitions_of(fields: Iterable[Field[Any]]) -> Mapping[str, Definition]:
-    """By name, in the order of the class."""
+    """Definitions by name, in the order of the class."""
     return MappingProxyType({field.name: _definition(field) for field in fields})
 
 

@@ -1,7 +1,7 @@
-"""`filter_criteria`: which records a handler wants, as EventBridge's event patterns, as the event source mapping takes them.
+"""`filter_criteria`: which records a handler wants, as event patterns in the event source mapping's format.
 
 A record is wanted if any pattern matches. A pattern is an object of fields; all of its fields must match. A field's condition is
-a list, of which any element must match: a value, or one of the operators below. `$or` has a list of patterns.
+a list, at least one of whose elements must match: a value, or one of the operators below. `$or` has a list of patterns.
 
 The operators are those that the Lambda Developer Guide lists for a mapping ("Filter rule syntax"). EventBridge's own rules have
 more (`wildcard`, `cidr`), which are refused.
@@ -19,14 +19,14 @@ from sublet.errors import SettingsError
 
 NAME = "filter_criteria"
 DATA = "data"
-"""The key of a record's data in the event that a pattern is for."""
+"""The key of a record's data in the event that patterns match."""
 FILTERS_MAX = 10
-"""ESM's own limit, when it has been raised as far as it can be; five at first."""
+"""ESM's maximum quota; its default is five."""
 PATTERN_MAX = 4096
 """Characters, as in ESM."""
 
 Matches = Callable[[Any], bool]
-"""Whether a value matches; of a field that is not there, ABSENT."""
+"""Whether a value matches. A missing field's value is ABSENT."""
 
 ABSENT = object()
 
@@ -41,10 +41,10 @@ _COMPARED = {
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Fields, each with the pattern below it or with its condition; and alternatives, one of which must match.
+    """Fields, each with a nested pattern or a condition, and alternatives, one of which must match.
 
-    is_of_data   it asks for fields of a record's `data`: data that are not a JSON object match no such pattern, not even one that
-                 asks for a field to be absent ("Filtering for Kinesis" in the Lambda Developer Guide: such records are dropped)
+    is_of_data   the pattern is on a record's `data`. Data that are not a JSON object match no such pattern, even if it requires
+                 a field to be absent ("Filtering for Kinesis" in the Lambda Developer Guide: such records are dropped)
     """
 
     fields: Mapping[str, Pattern | Matches]
@@ -52,7 +52,7 @@ class Pattern:
     is_of_data: bool = False
 
     def matches(self, value: Any) -> bool:
-        """A value that is no object has none of the fields."""
+        """A value that is not an object has none of the fields."""
         if self.is_of_data and not isinstance(value, Mapping):
             return False
         of = value if isinstance(value, Mapping) else {}
@@ -62,14 +62,14 @@ class Pattern:
 
 
 def _field_matches(wanted: Pattern | Matches, found: Any) -> bool:
-    """Of a list any element."""
+    """Any element of a list may match."""
     if isinstance(wanted, Pattern):
         return any(map(wanted.matches, found)) if isinstance(found, list) else wanted.matches(found)
     return any(map(wanted, found)) if isinstance(found, list) and found else wanted(found)
 
 
 def patterns_of(text: str) -> tuple[Pattern, ...]:
-    """Of `{"Filters": [{"Pattern": "..."}, ...]}`; a pattern may be an object, and not its text. Raises SettingsError."""
+    """Parse `{"Filters": [{"Pattern": "..."}, ...]}`; a pattern may also be an object. Raises SettingsError."""
     given = _json(text)
     filters = given.get("Filters") if isinstance(given, dict) else None
     if not isinstance(filters, list) or not 1 <= len(filters) <= FILTERS_MAX:
@@ -87,7 +87,7 @@ def _of_filter(given: object) -> Pattern:
 
 
 def _pattern(given: object, of_data: Collection[str] = (), *, is_of_data: bool = False) -> Pattern:
-    """`of_data`: which of its fields stand for a record's data."""
+    """`of_data`: the fields that hold a record's data."""
     if not isinstance(given, dict) or not given:
         raise _refused(given, "a pattern: an object of fields, each with a list of what may stand there")
     fields = {
@@ -119,7 +119,7 @@ def _condition(wanted: object) -> Matches:
 
 
 def _is(found: object, wanted: object) -> bool:
-    """1 is 1.0, and is neither true nor "1"."""
+    """1 equals 1.0, but neither true nor "1"."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted
     return found == wanted
@@ -135,7 +135,7 @@ def _text_operator(matches: Callable[[str, str], bool]) -> Callable[[object], Ma
 
 
 def _anything_but(wanted: object) -> Matches:
-    """Of a field that is there."""
+    """Only a present field matches."""
     unwanted = [_condition(each) for each in (wanted if isinstance(wanted, list) else [wanted])]
     return lambda found: found is not ABSENT and not any(condition(found) for condition in unwanted)
 
@@ -147,7 +147,7 @@ def _exists(wanted: object) -> Matches:
 
 
 def _numeric(wanted: object) -> Matches:
-    """Pairs of a comparison and a number, all of which hold."""
+    """Pairs of a comparison and a number, all of which must hold."""
     if not isinstance(wanted, list) or not wanted or len(wanted) % 2:
         raise _refused(wanted, 'numeric with pairs, such as [">", 0, "<=", 5]')
     pairs = list(zip(wanted[::2], wanted[1::2], strict=True))

@@ -1,4 +1,4 @@
-"""What settings are made of, beside numbers and durations."""
+"""The types of settings that are not numbers, texts or durations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Mode(StrEnum):
 
 
 class Balance(StrEnum):
-    """What is evened out by stealing: leases between workers (KCL 2.x), leases between groups of workers, or bytes a second."""
+    """What stealing evens out: leases between workers (KCL 2.x), leases between groups of workers, or bytes a second."""
 
     LEASE = "lease"
     GROUP = "group"
@@ -25,10 +25,10 @@ class Balance(StrEnum):
 
 
 class HashRangeFilter(StrEnum):
-    """What becomes of a KPL aggregate that holds a user record whose hash key is outside the shard's range.
+    """What happens to a KPL aggregate with a user record whose hash key is outside the shard's range.
 
     `kcl` drops the whole aggregate, as KCL 2 and 3 do: after a reshard the KPL sends those user records again. Other
-    aggregators do not send again: with them choose `off`.
+    aggregators do not: use `off` with them.
     """
 
     KCL = "kcl"
@@ -36,7 +36,7 @@ class HashRangeFilter(StrEnum):
 
 
 class KclFleet(StrEnum):
-    """Which KCL's workers share the lease table. 2.x: each takes and steals for itself. 3.x: their leader assigns the leases."""
+    """Which KCL shares the lease table. 2.x: each worker takes and steals for itself. 3.x: the leader assigns all leases."""
 
     DETECT = "detect"
     V2 = "2x"
@@ -44,24 +44,24 @@ class KclFleet(StrEnum):
 
 
 class LogExceptions(StrEnum):
-    """What the worker's log tells of a handler's exception. Its text may hold what the record held."""
+    """How much of a handler's exception is logged. Its text may contain a record's data."""
 
     FULL = "full"
     FRAMES = "frames"
 
 
 class Checkpointing(StrEnum):
-    """What says that records are done: a call that returns, or nothing but `batch.checkpoint`."""
+    """What marks records as done: returning from the call, or only `batch.checkpoint`."""
 
     AUTOMATIC = "automatic"
     MANUAL = "manual"
 
 
 class HandlerContract(StrEnum):
-    """What the handler is called with, and what its return means. Each also with `async def`.
+    """What the handler is called with, and what its return value means. `async def` works with each.
 
-    `batch` is ours. `lambda_event` is that of Lambda's event source mapping: `handler(event, context)`. `record_processor` is the
-    class of a record processor as kclpy has it.
+    `batch` is sublet's own. `lambda_event` is Lambda's `handler(event, context)` behind an event source mapping.
+    `record_processor` is kclpy's record processor class.
     """
 
     BATCH = "batch"
@@ -70,7 +70,7 @@ class HandlerContract(StrEnum):
 
 
 class FailureDetails(StrEnum):
-    """What a failure destination is told of the handler's exception: its type and the frames, or its text too."""
+    """How much of the handler's exception a failure destination gets: type and frames, or its text too."""
 
     FRAMES = "frames"
     FULL = "full"
@@ -84,7 +84,7 @@ class StartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where a shard is first read from, when nothing says otherwise. As text: `LATEST`, or `AT_TIMESTAMP:<ISO 8601>`."""
+    """Where to start reading a shard that has no position yet. As text: `LATEST`, or `AT_TIMESTAMP:<ISO 8601>`."""
 
     kind: StartKind
     at: datetime | None = None

@@ -1,4 +1,4 @@
-"""Settings that depend on each other, and limits that are Kinesis' own."""
+"""Checks over several settings, and Kinesis' own limits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ POLL_LIMIT_MAX = 10_000
 """Kinesis: GetRecords returns at most 10,000 records (and 10 MB)."""
 
 READ_BYTES_PER_SECOND = 2 * 2**20
-"""Kinesis: of one shard, shared by all its consumers. A larger reply uses up the seconds after it too."""
+"""Kinesis' limit for one shard, shared by all its consumers. A larger reply also uses up the following seconds."""
 
 POLLS_PER_SECOND_MAX = 5
-"""Kinesis: GetRecords calls a second on one shard, shared by all its consumers."""
+"""Kinesis' limit of GetRecords calls a second on one shard, shared by all its consumers."""
 
 
 def check_together(settings: Settings) -> None:
-    """For a Settings that is being made: whoever has one need not ask again."""
+    """Check a Settings during its creation. Raises SettingsError."""
     _check_contract(settings)
     if settings.stream_arn is not None and not settings.stream_arn.endswith(f":stream/{settings.stream}"):
         raise SettingsError("stream_arn", settings.stream_arn, f"the ARN of the stream {settings.stream}")
@@ -52,7 +52,7 @@ def check_together(settings: Settings) -> None:
 
 
 def _by_hand(settings: Settings) -> tuple[str, str]:
-    """Which setting it is that has the handler checkpoint by itself, and its value."""
+    """The setting that makes the handler checkpoint by itself, and its value."""
     if settings.handler_contract is HandlerContract.RECORD_PROCESSOR:
         return "handler_contract", settings.handler_contract.value
     return "checkpointing", Checkpointing.MANUAL.value
@@ -100,7 +100,7 @@ def _check_contract(settings: Settings) -> None:
 
 
 def check_sets_aside(settings: Settings) -> None:
-    """For a handler that is called: a destination that nothing can ever come to is a mistake. Whoever pulls has `term`."""
+    """Refuse a destination that can never receive a record. Only with a handler: a pull consumer has `term`."""
     if settings.on_failure is not None and not settings.gives_up:
         raise SettingsError(
             "on_failure",
@@ -110,8 +110,8 @@ def check_sets_aside(settings: Settings) -> None:
 
 
 def check_window_fits(settings: Settings, function_timeout: timedelta) -> None:
-    """Refuse a window that the Lambda would be killed in: the timeout must leave window_margin after it. And a handler_timeout
-    that no call could reach: one is given up a third of window_margin before the timeout.
+    """Refuse a window that would outlast the Lambda: its timeout must leave window_margin after the window. Refuse a
+    handler_timeout that no call could reach: calls are abandoned a third of window_margin before the timeout.
     """
     longest_call = function_timeout - settings.window_margin / 3
     if settings.handler_timeout is not None and settings.handler_timeout > longest_call:

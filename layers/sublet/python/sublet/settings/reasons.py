@@ -1,4 +1,4 @@
-"""Each setting's reason: the text below its field, which Python itself forgets. For documents and help, not for cold starts."""
+"""Each setting's reason, parsed from the text below its field. For documents and help; too slow for cold starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sublet.settings import value
 
 @cache
 def reasons() -> Mapping[str, str]:
-    """By the setting's name, on one line each; empty where sublet is installed without its source."""
+    """Reasons by setting name, each on one line. Empty if sublet is installed without its source."""
     try:
         module = ast.parse(inspect.getsource(value))
     except OSError:

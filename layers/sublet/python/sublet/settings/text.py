@@ -1,9 +1,9 @@
-"""Settings as text, as they stand in the environment and on a command line.
+"""Settings as text, in the environment and on a command line.
 
 A duration is a number and a unit (`200ms`, `10s`, `5m`, `2h`, `1d`); a moment is ISO 8601 with its time zone.
 
-msgspec, which is there for other reasons, could convert numbers and enums, but reads durations only as `PT10S`, knows ranges only
-of numbers, and names neither the setting's value nor what is allowed; and loading it here would cost more than this file.
+msgspec, which sublet uses elsewhere, could convert numbers and enums. But it reads durations only as `PT10S`, checks ranges only
+of numbers, and its errors show neither the value nor the allowed values. Importing it here would cost more than this file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNITS = {
 
 
 def parse_duration(name: str, text: str) -> timedelta:
-    """`200ms`, `10s`, `5m`, `2h`, `1d`; a number without its unit is refused rather than guessed."""
+    """Parse `200ms`, `10s`, `5m`, `2h` or `1d`. Raises SettingsError, also for a number without a unit."""
     unit = text.lstrip("0123456789.")
     number = text.removesuffix(unit)
     if unit not in _UNITS or not all(digits.isdecimal() for digits in number.split(".", 1)):
@@ -48,14 +48,14 @@ def duration_text(duration: timedelta) -> str:
 
 
 def setting_text(value: object) -> str:
-    """A setting's value as `parse_setting` reads it."""
+    """The inverse of `parse_setting`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return duration_text(value) if isinstance(value, timedelta) else str(value)
 
 
 def kind_text(kind: Any) -> str:
-    """What `parse_setting` takes for the type."""
+    """The text that `parse_setting` accepts for the type."""
     if kind is timedelta:
         return "a number and a unit: 200ms, 10s, 5m, 2h or 1d"
     if kind is StartPosition:
@@ -66,7 +66,7 @@ def kind_text(kind: Any) -> str:
 
 
 def parse_setting(name: str, kind: Any, text: str) -> object:
-    """A setting's text as a value of its declared type, or SettingsError."""
+    """A setting's text as a value of its declared type. Raises SettingsError."""
     if kind is str:
         return text
     if kind is timedelta:
@@ -81,7 +81,7 @@ def parse_setting(name: str, kind: Any, text: str) -> object:
 
 
 def _members(kind: Any) -> Mapping[str, object]:
-    """By their text, for a type of a few values."""
+    """The values of an enum or bool, by their text."""
     if kind is bool:
         return {"true": True, "false": False}
     return {member.value: member for member in kind} if issubclass(kind, StrEnum) else {}
