@@ -146,7 +146,7 @@ def test_a_lease_table_that_was_deleted_is_not_made_anew_and_empty(client: Any) 
     client.delete_table(TableName=settings.lease_table)
     client.get_waiter("table_not_exists").wait(TableName=settings.lease_table, WaiterConfig={"Delay": 1})
     with pytest.raises(
-        LeaseTableNotFound, match=rf"{settings.lease_table} is gone, .*restore it from the backup"
+        LeaseTableNotFound, match=rf"{settings.lease_table} is missing, .*restore it from DynamoDB's backup"
     ):
         created(client, settings)
     assert settings.lease_table not in client.list_tables()["TableNames"]
@@ -247,7 +247,7 @@ def test_one_that_another_process_makes_at_the_same_time_is_waited_for(
     no_lease_table: ScriptedService,
 ) -> None:
     no_lease_table.will("CreateTable", error("ResourceInUseException"))
-    assert said_with(Waits()) == ["lease table orders: another has just created it"]
+    assert said_with(Waits()) == ["lease table orders: another process has just created it"]
     assert no_lease_table.asked("DescribeTable")
     assert not no_lease_table.asked("UpdateContinuousBackups")
 

@@ -89,6 +89,6 @@ def test_a_host_that_cannot_be_reached_is_named(region: pytest.MonkeyPatch) -> N
     region.setenv("AWS_MAX_ATTEMPTS", "1")
     stream = aws_ports(Settings(application="orders", stream="orders", stream_arn=ARN), "lease_worker").stream
     with pytest.raises(
-        StreamUnavailable, match=r'"http://127\.0\.0\.1:1/".*hosts of each account.*Closed networks'
+        StreamUnavailable, match=r'"http://127\.0\.0\.1:1/".*hosts for each account.*Closed networks'
     ):
         stream.list_shards()

@@ -1,1 +1,1 @@
-"""The ports over boto3: the only place that imports it."""
+"""The ports over boto3. No other package imports boto3."""

@@ -1,4 +1,4 @@
-"""Whose credentials a client uses, where that is said and not left to boto3: a named profile, a role to assume. Values alone."""
+"""Which region, profile, role and endpoint a client uses, where boto3's defaults do not apply. Values only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """A role to assume. The external id is in no message of ours."""
+    """A role to assume. No message of ours contains the external id."""
 
     arn: str
     session_name: str
@@ -17,7 +17,8 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The way to one service. boto3 finds what is None: in `AWS_DEFAULT_REGION`, `AWS_PROFILE`, the machine's role.
+    """How to reach one service. boto3 fills in what is None, from `AWS_DEFAULT_REGION`, `AWS_PROFILE` or the
+    machine's role.
 
     role   assumed with the profile's credentials, or with the process' own
     """

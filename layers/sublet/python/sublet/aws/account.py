@@ -1,4 +1,4 @@
-"""The Account port over boto3, and the one place where a process' ports over AWS are made."""
+"""The Account port over boto3. A consumer process' AWS ports are made here and nowhere else."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
 SERVICE = "consumer_process"
-"""Whose log lines and metrics these are."""
+"""The service name in log lines."""
 
 THE_ACCOUNT = "(all of this account and region)"
-"""Where no stream is named."""
+"""Stands for the stream in errors about the whole account."""
 
 
 class AwsAccount:
-    """The Account port. Safe for threads. Its clients are made when they are needed. `output`: see `aws_ports`."""
+    """The Account port. Thread-safe; clients are made on first use. `output`: see `aws_ports`."""
 
     def __init__(self, connection: Connection = MACHINE, output: Output | None = None) -> None:
         self._connection = connection
@@ -122,7 +122,7 @@ class AwsAccount:
                 case SetMaxRecordKib(kib):
                     if not hasattr(kinesis, "update_max_record_size"):
                         raise StreamError(
-                            f"stream {stream}: this boto3 cannot set MaxRecordSizeInKiB; take 1.40.60 or later"
+                            f"stream {stream}: this boto3 cannot set MaxRecordSizeInKiB; use 1.40.60 or later"
                         )
                     arn = {"StreamARN": self.info(stream).identity.arn}
                     kinesis.update_max_record_size(**arn, MaxRecordSizeInKiB=kib)
@@ -146,9 +146,8 @@ class AwsAccount:
         return PutRecord(reply["ShardId"], reply["SequenceNumber"])
 
     def _why_too_large(self, stream: str, record: NewRecord) -> str | None:
-        """Asked only of what was refused: a description for each large record would use up what the account has of them. None too
-        where the stream may not be described.
-        """
+        """Called only for a record that was refused: DescribeStreamSummary is limited per account, so it cannot
+        precede each large record. Returns None if the role may not describe the stream."""
         try:
             return why_too_large(record, self.info(stream))
         except StreamError:
@@ -173,9 +172,9 @@ class AwsAccount:
     ) -> tuple[Ports, Settings]:
         known = None if settings.stream_arn is not None else self._known_stream(settings.application)
         if known is not None and StreamArn.parse(known.arn).stream == settings.stream:
-            settings = replace(settings, stream_arn=known.arn)  # as those before us have found it
+            settings = replace(settings, stream_arn=known.arn)  # as found by earlier processes
         elif settings.stream_arn is None:
-            self.reading(settings.stream).list_shards()  # no table is made for a stream that there is not
+            self.reading(settings.stream).list_shards()  # make no table for a stream that does not exist
         if may_create:
             create_tables(self._dynamodb, settings, stop, say or self.log.info)
         else:
@@ -184,9 +183,8 @@ class AwsAccount:
         return aws_ports(settings, SERVICE, self._connection, self._output), settings
 
     def _with_stream_arn(self, settings: Settings, stop: Signal) -> Settings:
-        """Where no tick has kept it yet, the processes that begin together ask for it once. If the table remembers a stream of
-        another name, the first tick refuses it.
-        """
+        """The first of several processes that start together describes the stream; the others read its result from
+        the table. If the table remembers another stream, the first tick reports it."""
         if settings.stream_arn is not None:
             return settings
         stream = kinesis_stream(settings, self._connection)
@@ -216,7 +214,7 @@ class AwsAccount:
             return None
 
     def _known_stream(self, application: str) -> StreamIdentity | None:
-        """None too for a role that may not read the item, as those of 0.2: Kinesis is asked then."""
+        """None also if the role may not read the item, as with version 0.2's roles; the caller then asks Kinesis."""
         try:
             return self.stream_of(application)
         except LeaseTableAccessDenied:

@@ -1,4 +1,4 @@
-"""A boto3 session whose credentials are an assumed role's, assumed again before they expire, for as long as a client lives."""
+"""A boto3 session with the credentials of an assumed role, renewed before they expire."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _METHOD = "sublet-role"
 
 
 def connection_of(access: Access) -> Connection:
-    """The same for our clients. Raises AwsNotConfigured."""
+    """The connection that our clients use. Raises AwsNotConfigured."""
     if access.profile is None and access.role is None:
         return Connection(access.region, access.endpoint_url)
     try:
@@ -30,7 +30,7 @@ def connection_of(access: Access) -> Connection:
 
 
 def session_of(access: Access) -> boto3.Session:
-    """Nothing is asked of AWS yet. Raises what boto3 raises for a profile that is not there."""
+    """Sends no request yet. Raises boto3's error for a missing profile."""
     own = boto3.Session(profile_name=access.profile, region_name=access.region)
     if access.role is None:
         return own
@@ -41,7 +41,7 @@ def session_of(access: Access) -> boto3.Session:
 
 
 class _Provider:
-    """What botocore asks first for credentials."""
+    """The credential provider that botocore tries first."""
 
     METHOD = _METHOD
     CANONICAL_NAME = None
@@ -54,7 +54,7 @@ class _Provider:
         return DeferredRefreshableCredentials(refresh_using=self._assume, method=_METHOD)
 
     def _assume(self) -> dict[str, str]:
-        """Raises AwsNotConfigured when the role may not be assumed."""
+        """Raises AwsNotConfigured if the role may not be assumed."""
         role = self._role
         external_id = {} if role.external_id is None else {"ExternalId": role.external_id}
         client: Any = self._own.client(
@@ -71,7 +71,7 @@ class _Provider:
                 raise
             said = error.response.get("Error", {}).get("Message", "")
             raise AwsNotConfigured(
-                f"role {role.arn} cannot be assumed: {said}; look at its trust policy (who may assume it, with which external id)"
+                f"role {role.arn} cannot be assumed: {said}; check its trust policy (who may assume it, with which external id)"
             ) from None
         given = reply["Credentials"]
         return {

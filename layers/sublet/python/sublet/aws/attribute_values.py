@@ -1,4 +1,4 @@
-"""DynamoDB's wire JSON as typed attribute values: the same form, but for binary, which travels as base64."""
+"""DynamoDB's wire JSON as typed attribute values. Only binary differs: on the wire it is base64."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sublet.protocol.lease import AttributeValue
 
 
 def decode_binary(item: dict[str, dict[str, Any]]) -> dict[str, AttributeValue]:
-    """The item, changed in place: binary values are bytes."""
+    """Decodes binary values in place and returns the item."""
     for value in item.values():
         if "B" in value:
             value["B"] = a2b_base64(value["B"])

@@ -1,9 +1,9 @@
-"""The boto3 clients, made in this one place. Region, credentials and endpoints are boto3's own business,
-unless a Spark query names its stream's.
+"""Makes every boto3 client. boto3 finds region, credentials and endpoints, unless a Spark query names its stream's.
 
-Standard retry mode throughout: throttling and faults are retried with jitter, a bounded number of times, and
-so are replies that were cut off on their way.
-Each client's patience lets a heartbeat, or a window's last write, succeed or fail while that still matters.
+All clients use standard retry mode: throttling, service faults and truncated replies are retried with jitter, a
+bounded number of times.
+Each client's timeouts are short enough that a heartbeat, or a window's last write, succeeds or fails while that still
+matters.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
 
 CONNECTIONS = 50
-"""That a client keeps open, at least. Each lease polls on one of its own; urllib3 makes and drops one for each call beyond."""
+"""The fewest connections in a client's pool. Each lease polls on its own; beyond the pool's size urllib3 opens and
+drops a connection for each call."""
 CONNECTIONS_MAX = 1_000
-"""A pool of so many takes four milliseconds to make, however few are used."""
+"""Creating a pool of this size takes four milliseconds, even if few connections are used."""
 
 
 class Connection(NamedTuple):
-    """Whose AWS it is, and where; None: as this machine is set up."""
+    """Region, endpoint and credentials of a client. None: as this machine is configured."""
 
     region: str | None = None
     endpoint_url: str | None = None
@@ -41,7 +42,7 @@ class Connection(NamedTuple):
     connections: int = CONNECTIONS
 
     def for_leases(self, leases: int) -> Connection:
-        """As many connections as a worker of so many leases polls on."""
+        """With a connection for each lease that a worker polls."""
         return self._replace(connections=min(max(CONNECTIONS, leases), CONNECTIONS_MAX))
 
 
@@ -54,7 +55,8 @@ def dynamodb_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> DynamoDBClient:
-    """At most some 20 s for one write that is throttled throughout: longer would outlive its lease."""
+    """A write that is throttled on every attempt fails after about 20 s; if it took longer, its lease would expire
+    first."""
     config = _config(attempts=4, connect_timeout=2, read_timeout=5, connections=connections)
     client: DynamoDBClient = _client("dynamodb", config, region, endpoint_url, session)
     return refuse_cut_replies(client)
@@ -66,9 +68,10 @@ def kinesis_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> KinesisClient:
-    """For all but GetRecords. GetShardIterator has 5 calls a second on a shard, shared by all: try often.
+    """For every call but GetRecords. GetShardIterator allows 5 calls a second per shard, shared by all readers, hence
+    the many attempts.
 
-    What a call may leave out is Kinesis' to say: an older botocore's model knows of no record without a partition key.
+    Kinesis validates the parameters, because older botocore's model does not know records without a partition key.
     """
     config = _config(attempts=6, connect_timeout=3, read_timeout=10, connections=connections).merge(
         Config(parameter_validation=False)
@@ -83,9 +86,9 @@ def kinesis_poll_client(
     session: Session | None = None,
     connections: int = CONNECTIONS,
 ) -> KinesisClient:
-    """For GetRecords: one attempt, since a refused poll is a value and polls are repeated anyway.
+    """For GetRecords. One attempt: a refused poll is a value, and the caller polls again anyway.
 
-    The read timeout lets 10 MB through at a shard's 2 MB/s twice over, and ends within a window's margin.
+    The read timeout is twice what 10 MB take at a shard's 2 MB/s, and shorter than a window's margin.
     """
     config = _config(attempts=1, connect_timeout=3, read_timeout=15, connections=connections)
     client: KinesisClient = _client("kinesis", config, region, endpoint_url, session)
@@ -93,7 +96,7 @@ def kinesis_poll_client(
 
 
 def s3_client(region: str | None = None, session: Session | None = None) -> S3Client:
-    """For a few small reads when a Spark query has ended, and for what is set aside."""
+    """For records set aside, and for a few small reads after a Spark query has ended."""
     client: S3Client = _client(
         "s3", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
     )
@@ -101,7 +104,7 @@ def s3_client(region: str | None = None, session: Session | None = None) -> S3Cl
 
 
 def sqs_client(region: str | None = None, session: Session | None = None) -> SQSClient:
-    """For what is set aside. A queue's own endpoint is in its region."""
+    """For records set aside. A queue's endpoint is in the queue's own region."""
     client: SQSClient = _client(
         "sqs", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
     )
@@ -109,13 +112,13 @@ def sqs_client(region: str | None = None, session: Session | None = None) -> SQS
 
 
 class TopicClient(Protocol):
-    """What is used of SNS' client."""
+    """The part of SNS' client that is used here."""
 
     def publish(self, **request: str) -> object: ...
 
 
 def sns_client(region: str | None = None, session: Session | None = None) -> TopicClient:
-    """For what is set aside."""
+    """For records set aside."""
     client: TopicClient = _client(
         "sns", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
     )
@@ -123,7 +126,7 @@ def sns_client(region: str | None = None, session: Session | None = None) -> Top
 
 
 def stepfunctions_client() -> SFNClient:
-    """StartExecution is idempotent by name, so it may be repeated for as long as a tick has time."""
+    """StartExecution is idempotent by name, so it may be retried for as long as a tick has time."""
     config = _config(attempts=6, connect_timeout=3, read_timeout=15)
     client: SFNClient = _client("stepfunctions", config)
     return refuse_cut_replies(client)
@@ -160,5 +163,5 @@ def _config(
         read_timeout=read_timeout,
         max_pool_connections=connections,
         tcp_keepalive=True,
-        user_agent_extra=f"sublet/{__version__}",  # so that AWS's logs can tell whose calls these are
+        user_agent_extra=f"sublet/{__version__}",  # so that AWS's logs show whose calls these are
     )

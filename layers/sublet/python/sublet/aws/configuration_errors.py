@@ -1,4 +1,4 @@
-"""What AWS's tools say when this process is not set up for AWS, as one error with what to do about it."""
+"""boto3's errors for a process that is not configured for AWS, as one error that says what to do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOT_CONFIGURED = (
     SSOError,
     TokenRetrievalError,
 )
-"""Raised before anything is sent: by a client that is being made, or by the first call that has to be signed."""
+"""Raised before anything is sent: while a client is made, or by the first call to be signed."""
 
 _CREDENTIALS_REFUSED = frozenset(
     {
@@ -47,7 +47,7 @@ _CREDENTIALS_REFUSED = frozenset(
 
 
 def not_configured(problem: Exception) -> AwsNotConfigured:
-    """For one of NOT_CONFIGURED."""
+    """For an exception of NOT_CONFIGURED."""
     match problem:
         case NoRegionError():
             return AwsNotConfigured(
@@ -66,11 +66,11 @@ def not_configured(problem: Exception) -> AwsNotConfigured:
 
 
 def credentials_refused(error: ClientError) -> AwsNotConfigured | None:
-    """The service was reached, and does not take our credentials."""
+    """The error for credentials that the service rejected; None for any other error."""
     code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
     if code not in _CREDENTIALS_REFUSED:
         return None
     return AwsNotConfigured(
-        f"AWS does not take these credentials ({code}: {said}); log in anew, and check AWS_PROFILE, "
+        f"AWS does not accept these credentials ({code}: {said}); log in again, and check AWS_PROFILE, "
         "the region and this machine's clock"
     )

@@ -1,4 +1,4 @@
-"""The tables of an application that has none yet, as the stack makes them."""
+"""Creates an application's missing tables, with the same properties as the stack's."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 ACTIVE_WITHIN = 60
-"""Attempts, two seconds apart: a table takes some ten seconds."""
+"""Attempts, two seconds apart. A table takes about ten seconds."""
 
 BACKED_UP_WITHIN = 15
-"""Attempts, two seconds apart: DynamoDB prepares backups after the table is active."""
+"""Attempts, two seconds apart. DynamoDB prepares backups after the table has become active."""
 
 PAUSE = timedelta(seconds=2)
 
 
 class Table(NamedTuple):
-    """`key` is its partition key, a string. A table that is made anew within a tick needs no backup."""
+    """`key` is its partition key, a string. A table that one tick can rebuild needs no backup."""
 
     what: str
     name: str
@@ -46,18 +46,17 @@ def tables_of(settings: Settings) -> tuple[Table, ...]:
 
 
 def missing_tables(client: DynamoDBClient, settings: Settings) -> tuple[Table, ...]:
-    """All of them are looked at before one is made: beside a table that is refused there should be no other. A table that is
-    just being made counts as missing.
+    """Checks every table before any is created: if one of them is refused, the others are not created either. A table
+    that is still being created counts as missing.
 
-    Raises LeaseTableKeyUnexpected for a table of somebody else's that has the application's name.
+    Raises LeaseTableKeyUnexpected if an unrelated table has the application's name.
     """
     return tuple(table for table in tables_of(settings) if not _is_there(client, table))
 
 
 def _is_there(client: DynamoDBClient, table: Table) -> bool:
-    """By what a consumer may do anyway: it has neither DescribeTable nor, on the sightings, GetItem, which alone refuses
-    an empty table with another key.
-    """
+    """Uses only calls that a consumer may make. It has neither DescribeTable nor, on the sightings table, GetItem;
+    only these would refuse an empty table with another key."""
     try:
         with named_table_errors(table.what, table.name, table.key):
             if table.what == LEASE_TABLE:
@@ -82,23 +81,24 @@ def require_tables(client: DynamoDBClient, settings: Settings) -> None:
 def create_tables(
     client: DynamoDBClient, settings: Settings, stop: Signal, say: Callable[[str], None]
 ) -> None:
-    """Make those that are missing, and wait until they can be used. Whoever makes the same at the same time is waited for.
+    """Create the missing tables and wait until they are active, also for those that another process is creating.
 
-    Raises LeaseTableNotFound where the application has worked before: its lease table has been deleted, and an empty one would
-    begin at start_position, past records that nobody has handled or with all that there are.
+    Raises LeaseTableNotFound if the application has worked before: its lease table has then been deleted, and an
+    empty one would start at start_position, which skips unhandled records or repeats all of them.
     """
     missing = missing_tables(client, settings)
     if _has_worked(client, settings, missing):
         raise LeaseTableNotFound(
-            f"the lease table {settings.lease_table} is gone, though {settings.sightings_table} shows that the application has "
-            f"worked: none is made in its place. {RESTORE}. To begin there on purpose, delete {settings.sightings_table} too"
+            f"the lease table {settings.lease_table} is missing, although {settings.sightings_table} shows that the "
+            f"application has worked before; no new one is created. {RESTORE}. To start "
+            f"from there on purpose, delete {settings.sightings_table} too"
         )
     for table in missing:
         with named_table_errors(table.what, table.name, table.key):
             is_ours = _create(client, table, settings.application)
             _wait_until_active(client, table)
             if not is_ours:
-                say(f"{table.what} {table.name}: another has just created it")
+                say(f"{table.what} {table.name}: another process has just created it")
             elif not table.is_backed_up:
                 say(f"created {table.what} {table.name}, paid per request")
             elif problem := _back_up(client, table, stop):
@@ -110,7 +110,8 @@ def create_tables(
 
 
 def _has_worked(client: DynamoDBClient, settings: Settings, missing: Sequence[Table]) -> bool:
-    """Sightings without a lease table. The leases' is looked for once more: another process may have made both meanwhile."""
+    """True if there are sightings but no lease table. Looks for the lease table again, because another process may
+    have created both meanwhile."""
     leases, sighted = tables_of(settings)
     if leases not in missing or sighted in missing:
         return False
@@ -120,7 +121,7 @@ def _has_worked(client: DynamoDBClient, settings: Settings, missing: Sequence[Ta
 
 
 def _create(client: DynamoDBClient, table: Table, application: str) -> bool:
-    """False if another does it."""
+    """False if another process is creating it."""
     try:
         client.create_table(
             TableName=table.name,
@@ -144,12 +145,13 @@ def _wait_until_active(client: DynamoDBClient, table: Table) -> None:
         )
     except WaiterError as late:
         raise LeaseTableUnavailable(
-            f"{table.what} {table.name} does not become active: {late}; try again"
+            f"{table.what} {table.name} is not active yet: {late}; try again"
         ) from late
 
 
 def _back_up(client: DynamoDBClient, table: Table, stop: Signal) -> str | None:
-    """What is in the way, if anything is: a consumer can do without backups, if somebody is told."""
+    """Enables point-in-time recovery. Returns what prevented it, or None: a consumer works without backups, but its
+    owner should know."""
     for _ in range(BACKED_UP_WITHIN):
         try:
             client.update_continuous_backups(
@@ -162,5 +164,5 @@ def _back_up(client: DynamoDBClient, table: Table, stop: Signal) -> str | None:
         else:
             return None
         if stop.wait(PAUSE):
-            return "stopped while DynamoDB prepared it"
+            return "stopped while DynamoDB was preparing it"
     return "DynamoDB is still preparing it; switch it on later"

@@ -1,10 +1,11 @@
-"""Replies that were cut off on their way, which botocore takes for whole ones.
+"""Detects truncated replies, which botocore takes for complete ones.
 
-botocore switches off urllib3's check of a reply's length, and its JSON parser answers a text that does not parse with an empty
-reply. A cut GetItem then says that there is no such row, a cut UpdateItem has no attributes. (DynamoDB's replies carry a
-checksum as well; after the last attempt botocore returns what does not match it.)
+botocore disables urllib3's check of a reply's length, and its JSON parser turns text that does not parse into an
+empty reply. A truncated GetItem reply then means that there is no such row, and a truncated UpdateItem reply has no
+attributes. (DynamoDB's replies also carry a checksum; after its last attempt botocore returns a reply that does not
+match.)
 
-So the length is compared here. A short reply becomes a fault of the service before botocore decides whether to try again.
+So the length is compared here. A short reply becomes a service fault before botocore decides whether to retry.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeVar
 
 CUT_OFF = "RequestTimeout"
-"""A code that botocore tries again: the request may have been carried out, the answer is unknown."""
+"""A code that botocore retries: the request may have been carried out, but its result is unknown."""
 
 _SERVICE_FAULT = 500
 
@@ -28,14 +29,14 @@ C = TypeVar("C", bound=_Client)
 
 
 def refuse_cut_replies(client: C) -> C:
-    """From now on a reply of the client that is shorter than it says is retried, and in the end raised as a ClientError."""
+    """Make the client retry replies that are shorter than their Content-Length, and finally raise them as ClientError."""
     service = client.meta.service_model.service_id.hyphenize()
     client.meta.events.register_first(f"needs-retry.{service}", _look, unique_id="sublet-cut-replies")
     return client
 
 
 def _look(response: Any, **_: Any) -> None:
-    """Before botocore's own handler of the event, which looks at the status."""
+    """Runs before botocore's own handler of the event, which reads the status."""
     if response is None:
         return
     http, parsed = response
@@ -48,7 +49,7 @@ def _look(response: Any, **_: Any) -> None:
 
 
 def cut_off(length: int, promised: str) -> dict[str, Any]:
-    """What a reply says instead that was cut off."""
+    """The parsed reply that replaces a truncated one."""
     message = f"the reply was cut off after {length} of {promised} bytes"
     return {
         "Error": {"Code": CUT_OFF, "Message": message},

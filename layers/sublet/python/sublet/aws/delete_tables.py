@@ -1,4 +1,4 @@
-"""The tables of an application that is over."""
+"""Deletes the tables of an application."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ GONE_WITHIN = 60
 
 
 def delete_tables(client: DynamoDBClient, settings: Settings) -> None:
-    """The leases first; what was interrupted is done by the next call. An application may have the name of somebody's table:
-    nothing is deleted before both are known to be a consumer's.
-    """
+    """The lease table first; another call finishes what was interrupted. The application's name may be that of
+    somebody else's table, so both are checked to be a consumer's before either is deleted."""
     there = [table for table in tables_of(settings) if _is_there(client, table)]
     if not there:
         raise LeaseTableNotFound(

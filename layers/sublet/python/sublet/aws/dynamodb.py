@@ -1,4 +1,4 @@
-"""The LeaseTable port over boto3's low-level client, whose typed attribute values are the rows' own form."""
+"""The LeaseTable port over boto3's low-level client, whose typed attribute values are what our rows consist of."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ WHAT = "lease table"
 
 
 class DynamoDbLeaseTable:
-    """The LeaseTable port. Safe for threads, as boto3's clients are.
+    """The LeaseTable port. Thread-safe, as boto3's clients are.
 
-    A write that went through on a row with another, malformed attribute comes back as Refused with that row:
-    our write stands, but nobody can hold such a lease.
+    A write that succeeds on a row with another, malformed attribute returns Refused with that row: the write stands,
+    but a lease with such a row cannot be held.
     """
 
     def __init__(self, client: DynamoDBClient, table: str) -> None:
-        # boto3's types know each call's parameters only as keywords; ours are made from a LeaseWrite.
+        # boto3's types declare each call's parameters as keywords; ours are made from a LeaseWrite.
         self._client: Any = client
         self._table = table
         keep_raw_json(client, "Scan")
@@ -52,7 +52,7 @@ class DynamoDbLeaseTable:
         return replace(scan, at=dates[-1] if dates else None)
 
     def _with_key(self, item: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
-        """Every row of a lease table has one; so a row without is no damage but another table's."""
+        """Every row of a lease table has the key, so a row without it is not damaged but belongs to another table."""
         if LEASE_KEY not in item:
             because = f"a row has no {LEASE_KEY}"
             raise LeaseTableKeyUnexpected(other_key(WHAT, self._table, LEASE_KEY, because))
@@ -74,13 +74,13 @@ class DynamoDbLeaseTable:
                     item: Any = error.response.get("Item")
                     return Refused(decode_row(item) if item else None)
                 if code_of(error) == "ValidationException" and "data type" in str(error):
-                    return Refused(self.get(write.lease_key))  # ADD to an attribute that is no number
+                    return Refused(self.get(write.lease_key))  # ADD to an attribute that is not a number
                 raise
         lease = decode_row(row)
         return Applied(lease) if isinstance(lease, Lease) else Refused(lease)
 
     def _write(self, write: LeaseWrite) -> Mapping[str, AttributeValue]:
-        """The row after the write; the deleted row after a delete."""
+        """The row after the write; for a delete, the row that was deleted."""
         request = {"TableName": self._table, **write_request(write)}
         match write.kind:
             case WriteKind.CREATE:
@@ -93,9 +93,8 @@ class DynamoDbLeaseTable:
                 return self._updated(request)
 
     def _updated(self, request: Mapping[str, Any]) -> Mapping[str, AttributeValue]:
-        """Whatever is no plain success is asked for once more, through botocore: like any other answer that did not come, it may
-        be of a write that was done.
-        """
+        """Anything but a plain success is repeated through botocore. As with any lost reply, the first write may have
+        been carried out."""
         with suppress(*CONNECTION_FAILED, ValueError, LookupError):
             answer = self._update_again(request)
             if answer is not None and answer.is_good:
@@ -104,7 +103,7 @@ class DynamoDbLeaseTable:
         return updated
 
     def _items(self, dates: list[datetime]) -> Iterator[Mapping[str, AttributeValue]]:
-        """The service's moment of each page goes to `dates`."""
+        """Appends the service's time of each page to `dates`."""
         start: dict[str, Any] = {}
         while True:
             response = self._client.scan(TableName=self._table, **start)

@@ -1,4 +1,4 @@
-"""The failure destinations: an SQS queue, an SNS topic, or a folder of S3."""
+"""The failure destinations: an SQS queue, an SNS topic, or an S3 folder."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ T = TypeVar("T")
 
 FIFO = ".fifo"
 FIFO_GROUP_MAX = 128
-"""Characters of a message group's name."""
+"""Characters in the name of a message group."""
 
 AVAILABLE: Literal["ApproximateNumberOfMessages"] = "ApproximateNumberOfMessages"
 HIDDEN: Literal["ApproximateNumberOfMessagesNotVisible"] = "ApproximateNumberOfMessagesNotVisible"
-"""Attributes of a queue, up to a minute old."""
+"""Queue attributes, up to a minute old."""
 
 
 class FifoFields(TypedDict, total=False):
-    """What a FIFO queue or topic is told beside the message, and no other."""
+    """Fields that a FIFO queue or topic needs beside the message; empty for a standard one."""
 
     MessageGroupId: str
     MessageDeduplicationId: str
@@ -41,10 +41,11 @@ class FifoFields(TypedDict, total=False):
 def failure_destination(
     arn: str, session: Session | None = None, *, is_connected: bool = False
 ) -> FailureDestination:
-    """Of the setting `on_failure`, which has been found to be one of these.
+    """For the `on_failure` setting, already validated.
 
-    is_connected   its client is made now, by the environment as it is now: a handler may change AWS_* in its process, or
-                   boto3's default session. Or else with the first record that is set aside, which most Spark tasks never do
+    is_connected   make the client now, from the current environment, since a handler may change AWS_* in its process,
+    or boto3's default session. Otherwise it is made for the first record that is set aside, which most Spark tasks
+    never reach
     """
     service, region, _, resource = arn.split(":", 5)[2:]
     if service == "sqs":
@@ -63,15 +64,17 @@ def _connect(make: Callable[[], T], is_connected: bool) -> Callable[[], T]:
 
 
 def set_aside_store(arn: str) -> SetAsideStore | None:
-    """The destination as one that gives back what it keeps; None for a topic, which keeps nothing."""
+    """The destination as a store that returns what it keeps; None for a topic, which keeps nothing."""
     destination = failure_destination(arn)
     return destination if isinstance(destination, SqsDestination | S3Destination) else None
 
 
 class SqsDestination:
-    """The FailureDestination and SetAsideStore ports over a queue. A FIFO queue keeps a shard's order, and what comes twice once.
+    """The FailureDestination and SetAsideStore ports over a queue. A FIFO queue keeps each shard's order and drops
+    duplicates.
 
-    long_poll   seconds to wait for messages when there seem to be none, which asks all of the queue's servers
+    long_poll   seconds to wait for messages when there seem to be none; a long poll queries all of the queue's
+    servers
     """
 
     def __init__(self, client: Callable[[], SQSClient], arn: str, long_poll: int = 1) -> None:
@@ -109,7 +112,7 @@ class SqsDestination:
         counts = reply["Attributes"]
         return Counted(int(counts[AVAILABLE]), int(counts[HIDDEN]))
 
-    def kept(self, application: str) -> Generator[KeptBatch | HeldBack, None, None]:  # noqa: ARG002 - it reads all
+    def kept(self, application: str) -> Generator[KeptBatch | HeldBack, None, None]:  # noqa: ARG002 - a queue is read whole
         try:
             queue = self._queue
             yield from kept_groups(queue) if self._name.endswith(FIFO) else kept_messages(queue)
@@ -151,7 +154,7 @@ class SnsDestination:
 
 
 def _fifo(name: str, batch: SetAsideBatch, message: Message) -> FifoFields:
-    """For a FIFO queue or topic: a group for each shard, within which there is order, and what a message is known by."""
+    """For a FIFO queue or topic: one ordered message group per shard, and the message's identity for deduplication."""
     if not name.endswith(FIFO):
         return {}
     group = f"{batch.application}.{batch.shard_id}"[-FIFO_GROUP_MAX:]

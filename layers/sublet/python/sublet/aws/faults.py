@@ -1,4 +1,4 @@
-"""Which failures pass by themselves. botocore has retried them by the time that we see them."""
+"""Which failures are transient. botocore has already retried them when we see them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError, ConnectionError, HTTPClientError, I
 from botocore.parsers import ResponseParserError
 
 CONNECTION_FAILED = (ConnectionError, HTTPClientError, IncompleteReadError, ResponseParserError)
-"""The reply did not come, or not whole: reset connections, timeouts, unreachable endpoints."""
+"""No complete reply arrived: connection reset, timeout, unreachable endpoint."""
 
 _SERVICE_FAULT = 500
 
@@ -23,7 +23,7 @@ _THROTTLED = frozenset(
 
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
-"""DynamoDB's way to say no: expected of a conditional write."""
+"""How DynamoDB refuses a conditional write; an expected answer."""
 
 ACCESS_DENIED = frozenset({"AccessDeniedException", "AccessDenied", "UnauthorizedOperation"})
 
@@ -39,5 +39,4 @@ def is_transient(error: ClientError) -> bool:
 
 
 def is_throttled(error: ClientError) -> bool:
-    """More was asked for than the service gives."""
     return code_of(error) in _THROTTLED

@@ -1,6 +1,6 @@
-"""What a FIFO queue keeps. It gives a message group's messages in their order, at most ten at a time, and none of a group while
-any of it is hidden: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html
-"""
+"""What a FIFO queue keeps. SQS returns a message group's messages in order, at most ten at a time, and none of a
+group while one of its messages is hidden:
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html"""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 
 
 class _Held(NamedTuple):
-    """Messages of a group that were left, and came again. `is_cut_short`: with those of other groups, which took what room there
-    was, so that more of its own may follow."""
+    """A group's messages that were left and came again. `is_cut_short`: the reply was full and held other groups too,
+    so more of this group may follow."""
 
     handles: Sequence[str]
     is_cut_short: bool
 
 
 def kept_groups(queue: Queue) -> Generator[KeptBatch | HeldBack, None, None]:
-    """Each message once, in the order of its group. What was left of a group comes again with what is behind it: up to nine such
-    messages let others pass, ten are all that the queue gives, and then the group is said to be held back.
-    """
+    """Yields each message once, in its group's order. Messages left by the caller come again with those behind them.
+    Up to nine of them let others pass; ten fill a reply, and the group is then reported as HeldBack."""
     giving = _Giving(queue)
     try:
         while True:
@@ -40,17 +39,16 @@ def kept_groups(queue: Queue) -> Generator[KeptBatch | HeldBack, None, None]:
                 break
         held_back = giving.held_back()
     finally:
-        with suppress(DestinationRefused):  # the first fault is the one to be seen
+        with suppress(DestinationRefused):  # the first error is the one to raise
             giving.leave_all()
     yield from held_back
 
 
 @dataclass(slots=True)
 class _Giving:
-    """known     messages that were given before, by their ids: what comes again of them was left
-    held      by group: hidden until the end, so that other groups have their turn
-    in_hand   received, and not given yet
-    """
+    """known     ids of messages already yielded; if one comes again, the caller has left it
+    held      by group; hidden until the end, so that other groups get their turn
+    in_hand   received, not yet yielded"""
 
     queue: Queue
     known: set[str] = field(default_factory=set)
@@ -58,7 +56,7 @@ class _Giving:
     in_hand: list[MessageTypeDef] = field(default_factory=list)
 
     def fresh_of(self, messages: Sequence[MessageTypeDef]) -> Generator[KeptBatch, None, None]:
-        """Those that were not given before. A group that has some is not held: what follows on them comes next."""
+        """Yields those not seen before. Releases each group that has some, so that its next messages can follow."""
         by_group = _by_group(messages)
         is_cut_short = len(by_group) > 1 and len(messages) == RECEIVED_AT_ONCE
         for group, of_group in by_group.items():
@@ -75,7 +73,8 @@ class _Giving:
             self._let_go(group)
 
     def lets_one_come_alone(self) -> bool:
-        """A group that had to share a reply with others. Whether there is one."""
+        """Releases one group that had to share a reply with others, so that it is received alone. False if there is
+        none."""
         group = next((group for group, held in self.held.items() if held.is_cut_short), None)
         if group is not None:
             self._let_go(group)

@@ -1,6 +1,5 @@
-"""What a plain queue keeps, as batches in order. It gives its messages in any order, so they are received first, their bodies put
-down in a file, and read again one by one.
-"""
+"""What a standard queue keeps, as batches in order. SQS returns messages in any order, so all are received first.
+Their bodies go to a temporary file and are read back one by one."""
 
 from __future__ import annotations
 
@@ -19,17 +18,17 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
 HIDDEN_MAX = 100_000
-"""Messages in one round: SQS refuses to have more than 120,000 of a queue hidden at a time."""
+"""Messages received per round. SQS lets at most 120,000 messages of a queue be hidden at a time."""
 
 IN_MEMORY_MAX = 8 * 2**20
-"""Bytes of bodies that need no file."""
+"""Bytes of bodies kept in memory; more go to a file."""
 
 NOWHERE = Place("", 0, 0)
-"""Of a message that nobody can read: before all others."""
+"""The place of an unreadable message, before all others."""
 
 
 class _Message(NamedTuple):
-    """Its body is so many bytes of the file, from `start` on."""
+    """`start` and `size`: where its body is in the file, in bytes."""
 
     place: Place
     id: str
@@ -39,9 +38,11 @@ class _Message(NamedTuple):
 
 
 def kept_messages(queue: Queue) -> Generator[KeptBatch, None, None]:
-    """Each message once; in order per shard, as far as a round goes. What is left comes again in the next round, and is left.
+    """Yields each message once, in order per shard within a round. Messages left by the caller come again in the next
+    round and are released.
 
-    One that has waited for its turn until others could be given it comes in another round, if they have left it.
+    A message whose visibility timeout passed while it waited is yielded in a later round, if nobody else has removed
+    it.
     """
     known: set[str] = set()
     is_over = False
@@ -64,13 +65,13 @@ def kept_messages(queue: Queue) -> Generator[KeptBatch, None, None]:
                     else:
                         is_over = False
             finally:
-                with suppress(DestinationRefused):  # the first fault is the one to be seen
+                with suppress(DestinationRefused):  # the first error is the one to raise
                     for each in waiting:
                         queue.leave(each.handle)
 
 
 def _received(queue: Queue) -> Iterator[MessageTypeDef]:
-    """Until there are no more, or enough of them."""
+    """Until the queue is empty, or a round is full."""
     for _ in range(HIDDEN_MAX // RECEIVED_AT_ONCE):
         messages = queue.receive()
         if not messages:

@@ -1,4 +1,4 @@
-"""What is set aside in a folder of S3: an object for each batch."""
+"""What is set aside in an S3 folder: one object per batch."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ if TYPE_CHECKING:
 
 GONE = ("NoSuchKey", "404")
 CHANGED = ("PreconditionFailed", "ConditionalRequestConflict", "412")
-"""Another object has the key than the one that was read, or is getting it."""
+"""The key now has another object, or is being written."""
 
 
 class S3Destination:
-    """The FailureDestination and SetAsideStore ports over a bucket's folder. `kept` hides nothing from others who ask at the same
-    time: whoever removes a batch first goes on, and `remove` tells the others.
-    """
+    """The FailureDestination and SetAsideStore ports over a bucket's folder. `kept` hides nothing from other
+    redrives: the first to remove a batch carries on, and `remove` reports GONE to the others."""
 
     def __init__(self, client: Callable[[], S3Client], bucket: str, prefix: str) -> None:
         self._make_client = client
@@ -62,9 +61,8 @@ class S3Destination:
             refused(self._said, problem)
 
     def kept(self, application: str) -> Generator[KeptBatch, None, None]:
-        """A folder is a shard's, and a bucket lists one after the other; within one, numbers are listed as texts. What another
-        application has set aside is told by its name alone: whoever redrives this one need not be allowed to read it.
-        """
+        """Lists one folder per shard, and sorts within it, because S3 lists numbers as text. Another application's
+        batch is recognized by its name and not read, so a redrive needs no permission to read it."""
         try:
             for _, keys in groupby(self._keys(), lambda key: key.rpartition("/")[0]):
                 for key in sorted(keys, key=place_of_key):
@@ -84,12 +82,12 @@ class S3Destination:
             )
 
     def _read(self, key: str) -> KeptBatch | None:
-        """None: another has removed it since it was listed."""
+        """None if another redrive has removed it since it was listed."""
         try:
             reply = self._client.get_object(Bucket=self._bucket, Key=key)
             size, version = reply["ContentLength"], reply["ETag"]
             if size > EXPANDED_MAX:
-                return KeptBatch(key, None, f"object {key}: its {size:,} bytes are more than a batch")
+                return KeptBatch(key, None, f"object {key}: its {size:,} bytes are too many for a batch")
             return KeptBatch(key, batch_of_object(reply["Body"].read()), version=version)
         except NotADocument as problem:
             return KeptBatch(key, None, f"object {key}: {problem}")
@@ -101,9 +99,8 @@ class S3Destination:
             return KeptBatch(key, None, f"object {key} cannot be read: {problem}")
 
     def remove(self, kept: KeptBatch) -> Removal:
-        """On the condition that it is still what was read. A store that ignores conditions, as S3 itself did until 2025, removes
-        whatever has the key: since this version, another object of the same records.
-        """
+        """Only if the object is still the one that was read. A store that ignores conditions, as S3 itself did until
+        2025, removes whatever has the key, which since this version can only be another object with the same records."""
         try:
             self._client.delete_object(Bucket=self._bucket, Key=kept.name, IfMatch=kept.version)
         except ClientError as problem:
@@ -117,7 +114,7 @@ class S3Destination:
         return Removal.REMOVED
 
     def _is_there(self, key: str) -> bool:
-        """A condition may fail too because there is nothing that could meet it."""
+        """A condition also fails if there is no object."""
         try:
             self._client.head_object(Bucket=self._bucket, Key=key)
         except ClientError as problem:
@@ -127,7 +124,7 @@ class S3Destination:
         return True
 
     def leave(self, kept: KeptBatch) -> None:
-        """It was never hidden."""
+        """Nothing to do: objects are never hidden."""
 
 
 def _foreign(key: str, application: str | None) -> KeptBatch:
@@ -139,6 +136,6 @@ def _code(problem: ClientError) -> str:
 
 
 def _is_its_own(problem: ClientError) -> bool:
-    """It says why this object cannot be read: it is not allowed, or archived, or its key cannot be used. Others may be read."""
+    """True if only this object cannot be read: access is denied, it is archived, or its KMS key is unavailable."""
     code = _code(problem)
     return code in ("AccessDenied", "InvalidObjectState") or code.startswith("KMS.")

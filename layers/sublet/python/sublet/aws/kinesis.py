@@ -1,6 +1,7 @@
 """The Stream port over boto3.
 
-An iterator carries its shard's id in front: a poll names the shard in errors, and looks up its children.
+Our iterators are Kinesis' iterators with the shard's id in front, so that a poll can name the shard in errors and
+look up its children.
 """
 
 from __future__ import annotations
@@ -52,17 +53,17 @@ _SHARD_FILTERS = {
 
 
 LAG_NOT_TOLD = 1
-"""Milliseconds: a page that does not tell its lag is not known to be at the tip."""
+"""Milliseconds. Assumed for a page without MillisBehindLatest, which may not be at the tip."""
 
 
 class KinesisStream:
-    """The Stream port. Safe for threads, as boto3's clients are.
+    """The Stream port. Thread-safe, as boto3's clients are.
 
-    `poll_client` is for this object alone: botocore does not parse its GetRecords responses (see raw_json).
+    `poll_client` must not be shared: botocore does not parse its GetRecords replies (see raw_json).
     """
 
     def __init__(self, client: KinesisClient, poll_client: KinesisClient, settings: Settings) -> None:
-        # boto3's types know each call's parameters only as keywords; ours differ by what the settings name.
+        # boto3's types declare each call's parameters as keywords; ours depend on what the settings name.
         self._client: Any = client
         self._poll_client: Any = poll_client
         self._name = settings.stream
@@ -104,7 +105,7 @@ class KinesisStream:
     def _date(self, reply: Mapping[str, Any]) -> datetime:
         if (date := service_date(reply)) is None:
             raise StreamError(
-                f"Kinesis' answers about stream {self._name} come without their Date: a proxy in between has to leave that"
+                f"Kinesis' replies about stream {self._name} have no Date header; a proxy in between must keep it"
             )
         return date
 
@@ -112,7 +113,7 @@ class KinesisStream:
         return PollingReader(self, shard_id, position)
 
     def open(self, shard_id: str, position: ReadPosition) -> str:
-        """A moment that has not come yet by the service's clock (ours may be ahead) is opened as LATEST."""
+        """A time that the service's clock has not reached (ours may be ahead) is opened as LATEST."""
         with self._named_errors(shard_id):
             if position.type is not IteratorType.AT_TIMESTAMP:
                 return self._at_number(shard_id, position)
@@ -135,7 +136,7 @@ class KinesisStream:
                 raise
             raise CheckpointNotInStream(
                 f"shard {shard_id} of stream {self._name} does not accept the sequence number "
-                f"{position.sequence_number}: {error}; if the stream was created anew, begin with a new application"
+                f"{position.sequence_number}: {error}; if the stream was created again, start a new application"
             ) from error
 
     def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
@@ -152,7 +153,8 @@ class KinesisStream:
         return self._page(shard_id, response)
 
     def _records(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """GetRecords' reply as raw_json has it. One that we cannot read is asked for again, for botocore to say what is wrong."""
+        """GetRecords' reply as raw_json returns it. A reply that we cannot decode is requested again through
+        botocore, which then says what is wrong."""
         answer = self._poll_again(parameters)
         if answer is not None and not answer.is_good:
             raise error_of(answer, "GetRecords")
@@ -164,16 +166,16 @@ class KinesisStream:
         return response
 
     def _page(self, shard_id: str, response: dict[str, Any]) -> Polled | PollRefusal:
-        """A missing next iterator ends the shard only with its children known, or with the shard itself gone.
+        """A missing next iterator ends the shard only if its children are known, or the shard itself is gone.
 
-        KCL too does not believe an end without children. It repeats the poll; we first look into the listing.
+        KCL does not believe an end without children either. It repeats the poll; we look in the listing first.
         """
         reply = records_reply(response)
         records = with_arrivals(reply.records, lambda: self._date(response))
         told = reply.millis_behind_latest
         behind = LAG_NOT_TOLD if told is None else told
         if token := reply.next_shard_iterator:
-            # Who has records asks for no moment; and without its lag an empty page has come nobody knows how far.
+            # A page with records needs no time; without its lag, we do not know how far an empty page reached.
             at = None if records or told is None else service_date(response)
             page = Page(records, reply.data_bytes, behind, answered_at=at)
             return Polled(page, f"{shard_id} {token}")
@@ -183,13 +185,13 @@ class KinesisStream:
         return Polled(Page(records, reply.data_bytes, behind, True, children), None)
 
     def _listed_children(self, shard_id: str) -> tuple[ChildShard, ...] | None:
-        """None while the shard is listed and its children are not: a listing may lag."""
+        """None while the shard is listed but its children are not: a listing may lag behind."""
         shards = self.list_shards()
         children = tuple(child_of(shard) for shard in shards if shard_id in shard.parent_shard_ids)
         return None if not children and any(shard.shard_id == shard_id for shard in shards) else children
 
     def _iterator(self, shard_id: str, position: ReadPosition) -> str:
-        """Older botocore floors moments to the second: at worst, some records come again."""
+        """Older botocore truncates times to the second; at worst, some records come twice."""
         arguments: dict[str, Any] = {"ShardId": shard_id, "ShardIteratorType": position.type.value}
         if position.sequence_number is not None:
             arguments["StartingSequenceNumber"] = position.sequence_number
@@ -199,9 +201,8 @@ class KinesisStream:
         return f"{shard_id} {token}"
 
     def _listing(self, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """ListShards' pages, of at most 1,000 shards. The token stands for the stream: Kinesis refuses its name, its ARN
-        (aws/aws-cli#9635, awslabs/amazon-kinesis-producer#482) and a filter beside it.
-        """
+        """ListShards' pages, of up to 1,000 shards each. The token alone identifies the stream: Kinesis refuses a
+        name, an ARN (aws/aws-cli#9635, awslabs/amazon-kinesis-producer#482) or a filter beside it."""
         page = self._client.list_shards(**arguments)
         yield page
         while token := page.get("NextToken"):
@@ -212,12 +213,12 @@ class KinesisStream:
         return named_stream_errors(self._name, lambda: self._not_found(shard_id))
 
     def _not_found(self, shard_id: str | None) -> StreamError:
-        """Which of the two is gone is asked of the stream, not guessed from the message."""
+        """Asks Kinesis whether the stream or the shard is gone, rather than guess from the message."""
         if shard_id is not None:
             with self._named_errors():
                 self._client.list_shards(**self._stream, MaxResults=1)
             return ShardNotFound(
-                f"stream {self._name} has no shard {shard_id}: its records are past retention, and cannot be had"
+                f"stream {self._name} has no shard {shard_id}: its records are past retention and lost"
             )
         return stream_not_found(self._name)
 

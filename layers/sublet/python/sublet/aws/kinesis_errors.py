@@ -1,4 +1,5 @@
-"""What Kinesis' error codes mean to us: a refused poll, or a named error. An unknown code is a StreamError in its own words."""
+"""Kinesis' error codes as a refused poll or a named error. An unknown code becomes a StreamError with Kinesis' own
+words."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from sublet.errors import (
 from sublet.ports import PollRefusal
 
 NOT_FOUND = "ResourceNotFoundException"
-"""The stream or the shard: the code is the same."""
+"""For a stream and for a shard: both have the same code."""
 
 BAD_ARGUMENT = frozenset({"InvalidArgumentException", "ValidationException"})
 
@@ -46,17 +47,17 @@ def stream_not_found(stream: str) -> StreamNotFound:
 
 
 def no_reply(stream: str, failure: Exception) -> StreamUnreachable:
-    """For one of CONNECTION_FAILED."""
+    """For an exception of CONNECTION_FAILED."""
     return StreamUnreachable(
-        f"no reply about stream {stream}: {failure}; if this lasts, look at the way to that host: Kinesis has hosts of each "
-        'account beside the region\'s (docs/operations.md, "Closed networks")'
+        f"no reply about stream {stream}: {failure}; if this lasts, check the network path to that host: Kinesis has hosts for "
+        'each account beside the region\'s (docs/operations.md, "Closed networks")'
     )
 
 
 def poll_refusal(error: ClientError) -> PollRefusal | None:
-    """Why GetRecords brought nothing, if asking again will help.
+    """Why GetRecords failed, if polling again will help; otherwise None.
 
-    An iterator that the service does not accept is opened anew, like an expired one (as KCL does).
+    If the service does not accept an iterator, a new one is opened, as after expiry. KCL does the same.
     """
     code = code_of(error)
     if code == "ExpiredIteratorException" or code in BAD_ARGUMENT:
@@ -67,7 +68,7 @@ def poll_refusal(error: ClientError) -> PollRefusal | None:
 
 
 def stream_error(error: ClientError, stream: str) -> SubletError | None:
-    """The named error for codes that mean the same in every call."""
+    """The named error for a code that means the same in every call."""
     code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
     if code in _KEY_UNAVAILABLE:
         return StreamKeyUnavailable(
@@ -81,21 +82,22 @@ def stream_error(error: ClientError, stream: str) -> SubletError | None:
         )
     if is_transient(error):
         return StreamUnavailable(
-            f"stream {stream} kept refusing ({code}: {said}); if this lasts, it has too many readers or too few shards"
+            f"stream {stream} keeps refusing ({code}: {said}); if this lasts, it has too many readers or too few shards"
         )
     return credentials_refused(error)
 
 
 @contextmanager
 def named_stream_errors(stream: str, not_found: Callable[[], StreamError] | None = None) -> Iterator[None]:
-    """Raise a StreamError or AwsNotConfigured in its stead; `not_found` tells which of stream and shard is gone."""
+    """Translate boto3's errors into a StreamError or AwsNotConfigured. `not_found` finds out whether stream or shard
+    is gone."""
     try:
         yield
     except ClientError as error:
         if code_of(error) == NOT_FOUND:
             raise (not_found() if not_found else stream_not_found(stream)) from error
         named = stream_error(error, stream)
-        raise named or StreamError(f"about stream {stream} Kinesis says: {error}") from error
+        raise named or StreamError(f"Kinesis' error about stream {stream}: {error}") from error
     except NOT_CONFIGURED as problem:
         raise not_configured(problem) from problem
     except CONNECTION_FAILED as failure:

@@ -1,4 +1,4 @@
-"""Kinesis' JSON as our values. Records come in their millions: this is the hot path of a lease worker."""
+"""Kinesis' JSON as our values. Records come by the million: this is the hot path of a lease worker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RETENTION_HOURS_MAX = 8760
 
 
 class RecordsReply(Struct, frozen=True, rename="pascal"):
-    """A GetRecords response."""
+    """A GetRecords reply."""
 
     records: tuple[StreamRecord, ...]
     next_shard_iterator: str | None = None
@@ -43,11 +43,11 @@ class RecordsReply(Struct, frozen=True, rename="pascal"):
 
 
 decode_records_reply = Decoder(RecordsReply, strict=False).decode
-"""From JSON. Not strict: a moment comes as a number, of seconds."""
+"""Decodes JSON. Not strict, because times are numbers, in seconds."""
 
 
 def records_reply(response: Mapping[str, Any]) -> RecordsReply:
-    """Decoded already, or parsed by botocore, whose moments are in local time."""
+    """The reply, either already decoded or parsed by botocore, whose times are in local time."""
     if RAW in response:
         reply: RecordsReply = response[RAW]
         return reply
@@ -60,7 +60,7 @@ def records_reply(response: Mapping[str, Any]) -> RecordsReply:
 
 
 def _record(item: Mapping[str, Any]) -> StreamRecord:
-    """Raises StreamError for one that makes no sense, by its number: of thousands in a page it is the one to be looked at."""
+    """Raises StreamError with the sequence number of a record that cannot be decoded, since a page holds thousands."""
     arrived = item.get("ApproximateArrivalTimestamp")
     try:
         return StreamRecord(
@@ -77,7 +77,7 @@ def _record(item: Mapping[str, Any]) -> StreamRecord:
 def with_arrivals(
     records: tuple[StreamRecord, ...], replied_at: Callable[[], datetime]
 ) -> tuple[StreamRecord, ...]:
-    """An arrival that is not told was not later than the reply."""
+    """Gives records without an arrival time that of the reply: they did not arrive later."""
     if NOT_TOLD not in map(_arrival_of, records):
         return records
     at = replied_at()
@@ -90,7 +90,7 @@ def with_arrivals(
 
 
 def stream_info(response: Mapping[str, Any]) -> StreamInfo:
-    """DescribeStreamSummary's reply, for whoever asks about a stream."""
+    """DescribeStreamSummary's reply, for the user."""
     summary = _summary(response)
     return StreamInfo(
         summary["StreamName"],
@@ -105,7 +105,7 @@ def stream_info(response: Mapping[str, Any]) -> StreamInfo:
 
 
 def _summary(response: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the reply tells: a null tells nothing, which botocore leaves out."""
+    """The fields of the reply that are not null. botocore leaves nulls out."""
     told = response.get(RAW, response)["StreamDescriptionSummary"]
     return {name: value for name, value in told.items() if value is not None}
 
@@ -116,9 +116,9 @@ def _identity(summary: Mapping[str, Any]) -> StreamIdentity:
 
 
 def described(response: Mapping[str, Any], at: datetime) -> StreamDescription:
-    """DescribeStreamSummary's reply, decoded already: older botocore leaves out what it does not know, such as the distribution.
-    A provisioned stream distributes nothing itself; what an on-demand one does is not known unless the reply says so.
-    """
+    """DescribeStreamSummary's raw reply: older botocore drops fields that it does not know, such as the distribution.
+    A provisioned stream does not distribute records itself; whether an on-demand one does is unknown unless the reply
+    says so."""
     summary = _summary(response)
     mode = summary.get("StreamModeDetails", {}).get("StreamMode")
     told = summary.get("RecordDistributionStrategy")
@@ -133,7 +133,7 @@ def described(response: Mapping[str, Any], at: datetime) -> StreamDescription:
 
 
 def shard_of(item: Mapping[str, Any]) -> Shard:
-    """One of ListShards' Shards. Closed is having an ending sequence number, whatever it says."""
+    """One of ListShards' Shards. A shard is closed if it has an ending sequence number, whatever the number is."""
     numbers = item["SequenceNumberRange"]
     return Shard(
         shard_id=item["ShardId"],
@@ -146,7 +146,7 @@ def shard_of(item: Mapping[str, Any]) -> Shard:
 
 
 def child_shards(items: Sequence[Mapping[str, Any]] | None) -> tuple[ChildShard, ...]:
-    """GetRecords' ChildShards; none at all if one names no parents, which KCL does not believe either."""
+    """GetRecords' ChildShards; empty if one of them names no parents, which KCL does not accept either."""
     children = tuple(
         ChildShard(item["ShardId"], frozenset(item.get("ParentShards") or ()), _hash_key_range(item))
         for item in items or ()
@@ -155,7 +155,6 @@ def child_shards(items: Sequence[Mapping[str, Any]] | None) -> tuple[ChildShard,
 
 
 def child_of(shard: Shard) -> ChildShard:
-    """A listed shard as the child that it is."""
     return ChildShard(shard.shard_id, shard.parent_shard_ids, shard.hash_key_range)
 
 

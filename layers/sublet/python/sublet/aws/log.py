@@ -1,4 +1,4 @@
-"""The Log port as structured JSON, where sublet is the program: on Lambda, and in `sublet run`."""
+"""The Log port as structured JSON, for Lambda and `sublet run`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sublet.aws.output import STANDARD_OUTPUT, Output
 
 
 class PowertoolsLog:
-    """One JSON line each, with the fields as keys of their own; the level is POWERTOOLS_LOG_LEVEL's, or INFO."""
+    """Writes a JSON line per message, with a key per field. The level is POWERTOOLS_LOG_LEVEL, or INFO."""
 
     def __init__(self, service: str, output: Output = STANDARD_OUTPUT) -> None:
         self._logger = Logger(service=service, stream=cast("IO[str]", output))

@@ -1,10 +1,10 @@
-"""The Metrics port over Powertools' EMF: lines in the log that CloudWatch turns into metrics, at no call's cost.
+"""The Metrics port over Powertools' EMF: log lines that CloudWatch turns into metrics, without an API call.
 
-Every number has the dimension `application`. One of a shard is written twice: for the application alone, which is what
-alarms over all shards look at, and for the shard, unless `by_shard` is off: CloudWatch bills each set of dimensions.
+Every value has the dimension `application`. A shard's value is written twice: for the application alone, which alarms
+over all shards use, and for the shard, unless `by_shard` is off, because CloudWatch bills each set of dimensions.
 
-Powertools serializes; its Metrics class is not used, since it collects for one set of dimensions at a time, in state shared by
-the process and not safe for threads, while a window's sessions put numbers of many shards at once.
+Powertools only serializes. Its Metrics class collects for one set of dimensions at a time, in state that the process
+shares and that is not thread-safe, while a window's sessions put values of many shards at once.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sublet.aws.output import STANDARD_OUTPUT, Lines
 from sublet.metric_names import NAMESPACE, Metric
 
 VALUES_MAX = 100
-"""EMF: values of one metric in one line, and metrics in one line."""
+"""EMF's limit for values of one metric in a line, and for metrics in a line."""
 
 _Dimensions = tuple[tuple[str, str], ...]
 
 
 class EmfMetrics:
-    """The Metrics port. Safe for threads; what was put since the last flush is lost with the process.
+    """The Metrics port. Thread-safe. Values put since the last flush are lost if the process dies.
 
     Powertools' variable POWERTOOLS_METRICS_DISABLED turns it off.
     """
@@ -58,7 +58,7 @@ class EmfMetrics:
 
 
 def _lines(dimensions: _Dimensions, metrics: Mapping[Metric, list[float]]) -> Iterator[str]:
-    """As many lines as the longest list of values needs at 100 a line."""
+    """As many lines as the metric with the most values needs, at 100 a line."""
     longest = max(map(len, metrics.values()))
     for first in range(0, longest, VALUES_MAX):
         emf = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, dimension_set=dict(dimensions), service="")

@@ -1,4 +1,4 @@
-"""A folder of S3, as far as a query's checkpoint folder needs reading."""
+"""Reads an S3 folder, as far as a query's checkpoint folder needs it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _NO_SUCH_THING = frozenset({"NoSuchKey", "NoSuchBucket", "404"})
 
 
 class ObjectFolder:
-    """Objects of a bucket under a prefix. Reads are strongly consistent, as S3's are.
+    """A bucket's objects under a prefix. Reads are strongly consistent, as S3's are.
 
-    Raises OSError, as a local folder does: FileNotFoundError for what is not there.
+    Raises OSError, as a local folder does: FileNotFoundError for a missing object.
     """
 
     def __init__(self, client: S3Client, bucket: str, prefix: str) -> None:
@@ -26,7 +26,7 @@ class ObjectFolder:
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
     def names(self, folder: str) -> list[str]:
-        """Of the objects in a folder, without those of folders in it."""
+        """Names of the objects in a folder, without those in its subfolders."""
         prefix = f"{self._prefix}{folder}/"
         pages = self._client.get_paginator("list_objects_v2")
         try:

@@ -1,4 +1,4 @@
-"""Where a process' own log lines and metrics go. What becomes of them ends no consumer."""
+"""Where a process writes its log lines and metrics. A failure to write does not stop the consumer."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ METRICS_LOGGER = "sublet.metrics"
 
 
 class Lines(Protocol):
-    """What takes metrics, a line each."""
+    """Takes metrics, one per line."""
 
     @property
     def is_read(self) -> bool:
-        """Whether anybody gets what is written: what nobody gets need not be made."""
+        """False if the output goes nowhere, so that lines need not be made."""
 
     def write(self, text: str) -> int: ...
 
 
 class MetricsLogger:
-    """The logger `sublet.metrics`, in a program that is the user's: metrics go to the handlers that the program gives it alone.
-    Without one they are not even made.
-    """
+    """The logger `sublet.metrics` in a user's program. Metrics go only to the handlers that the program adds to it.
+    Without a handler they are not even made."""
 
     def __init__(self) -> None:
         self._logger = logging.getLogger(METRICS_LOGGER)
@@ -40,10 +39,10 @@ class MetricsLogger:
 
 
 class Output:
-    """Standard output or error, whichever file stands for it just now, for lines.
+    """Standard output or error, as `sys` has it at each write.
 
-    One that cannot be written (a full disk, a pipe that nobody reads any more, one that was closed) is told of once, on standard
-    error; lines are lost for as long as it lasts.
+    If it cannot be written (a full disk, a broken pipe, a closed file), it says so once on standard error. Lines are
+    lost until it can be written again.
     """
 
     def __init__(self, name: Literal["stdout", "stderr"]) -> None:
@@ -55,17 +54,17 @@ class Output:
         return True
 
     def write(self, text: str) -> int:
-        """In one piece: lines of several threads do not mix."""
+        """One write per line, so that lines of several threads do not mix."""
         try:
             if (file := getattr(sys, self._name)) is not None:
                 file.write(text)
                 file.flush()
-        except (OSError, ValueError) as problem:  # ValueError: it is closed, or has no such character
+        except (OSError, ValueError) as problem:  # ValueError: closed, or a character is not encodable
             self._tell(problem)
         return len(text)
 
     def flush(self) -> None:
-        """Every line is written out by now."""
+        """Nothing to do: `write` flushes every line."""
 
     def _tell(self, problem: Exception) -> None:
         if self._is_told:
@@ -79,4 +78,4 @@ class Output:
 
 
 STANDARD_OUTPUT = Output("stdout")
-"""Of a process that does nothing else: on Lambda, and of `sublet run`."""
+"""For a process that runs nothing else: on Lambda, and `sublet run`."""

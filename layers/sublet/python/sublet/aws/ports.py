@@ -1,4 +1,4 @@
-"""Every port over AWS, for a runtime: the one place where a consumer's adapters are made."""
+"""Makes every AWS port of a consumer, for a runtime."""
 
 from __future__ import annotations
 
@@ -33,16 +33,14 @@ def aws_ports(
     connection: Connection = MACHINE,
     output: Output | None = STANDARD_OUTPUT,
 ) -> Ports:
-    """`output`: where JSON log lines of `service`, and metrics, go; None where the program is the user's: then Python's logging
-    has both. boto3 finds region, credentials and endpoints that are not given.
-    """
+    """`output` takes metrics and the JSON log lines of `service`; if it is None, as in a user's own program, both go
+    to Python's logging. boto3 finds region, credentials and endpoints that are not given."""
     clock, connection = SystemClock(), connection.for_leases(_leases(settings, service))
 
     @cache
     def connect() -> DynamoDBClient:
-        """A client beside the lease table's, which hands out Scan replies as raw JSON. Made at the first look, before the handler
-        is called: a lease worker never looks, and a client is a tenth of its cold start.
-        """
+        """A second client, since the lease table's returns Scan replies as raw JSON. A tick makes it before the
+        handler is first called. A lease worker never does: creating it is a tenth of its cold start."""
         return clients.dynamodb_client(*connection)
 
     return Ports(
@@ -62,18 +60,18 @@ def aws_ports(
 
 
 def log_of(service: str, output: Output | None) -> Log:
-    """As of `aws_ports`."""
+    """See `aws_ports`."""
     return PythonLog("sublet") if output is None else PowertoolsLog(service, output)
 
 
 def _leases(settings: Settings, service: str) -> int:
-    """The most that are held at once; a lease manager holds none."""
+    """The most leases held at once; a lease manager holds none."""
     at_once = {"lease_worker": settings.leases_per_worker, "consumer_process": settings.max_leases_for_worker}
     return at_once.get(service, 0)
 
 
 def kinesis_stream(settings: Settings, connection: Connection = MACHINE) -> KinesisStream:
-    """With clients of its own."""
+    """With its own clients."""
     client, poll_client = clients.kinesis_client(*connection), clients.kinesis_poll_client(*connection)
     return KinesisStream(client, poll_client, settings)
 
@@ -81,16 +79,15 @@ def kinesis_stream(settings: Settings, connection: Connection = MACHINE) -> Kine
 def _destination(settings: Settings, connection: Connection) -> FailureDestination | None:
     if settings.on_failure is None:
         return None
-    from sublet.aws.failure_destinations import failure_destination  # noqa: PLC0415 - a part of each cold start
+    from sublet.aws.failure_destinations import failure_destination  # noqa: PLC0415 - would add to every cold start
 
     return failure_destination(settings.on_failure, connection.session, is_connected=True)
 
 
 def with_stream_arn(settings: Settings, connection: Connection = MACHINE) -> Settings:
-    """For a process that was given a stream's name alone: the ARN, which batches tell, asked of Kinesis once.
-
-    A role that may not ask (kinesis:DescribeStreamSummary) goes on without it. Raises StreamNotFound and StreamUnavailable.
-    """
+    """Adds the ARN, which batches carry, for a process that was given only the stream's name. Asks Kinesis once.
+    Without permission (kinesis:DescribeStreamSummary) the settings stay as they are. Raises StreamNotFound and
+    StreamUnavailable."""
     if settings.stream_arn is not None:
         return settings
     try:

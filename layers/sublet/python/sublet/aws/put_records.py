@@ -1,4 +1,4 @@
-"""PutRecords over boto3: which records were taken, and into which shard, as values."""
+"""PutRecords over boto3: for each record the shard that took it, or why it was refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class KinesisWriter:
-    """Puts records into one stream. Safe for threads."""
+    """Puts records into one stream. Thread-safe."""
 
     def __init__(self, client: KinesisClient, settings: Settings) -> None:
         self._client: Any = client
@@ -33,11 +33,11 @@ class KinesisWriter:
         keep_raw_json(client, "DescribeStreamSummary")
 
     def put(self, records: Sequence[NewRecord]) -> list[str | Refused]:
-        """One PutRecords: for each record the shard that took it, or why it was refused.
+        """Sends one PutRecords. Returns for each record the shard that took it, or why it was refused.
 
-        Refused means nothing more than "not known to be taken": a reply may have been lost. Raises StreamNotFound,
-        StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable (no reply at all), and RowNotWritable for a call that Kinesis
-        takes in no case.
+        Refused only means "not known to be stored": a reply may have been lost. Raises StreamNotFound,
+        StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable (no reply at all), and RowNotWritable for a call
+        that Kinesis will never accept.
         """
         entries = [entry_of(record) for record in records]
         with named_stream_errors(self._name):
@@ -57,19 +57,20 @@ class KinesisWriter:
                 if all(record.partition_key is not None for record in records):
                     raise
                 raise RowNotWritable(
-                    f"this botocore ({botocore.__version__}) puts no record without a partition key: take 1.44.5 or later"
+                    f"this botocore ({botocore.__version__}) cannot put a record without a partition key; use 1.44.5 or later"
                 ) from error
         outcomes = [_outcome(item) for item in reply["Records"]]
         return [self._explained(record, each) for record, each in zip(records, outcomes, strict=True)]
 
     def _explained(self, record: NewRecord, outcome: str | Refused) -> str | Refused:
-        """What is refused for good, by the stream's own limit if it is that."""
+        """Adds the reason to a record refused for good, if the stream's size limit is the cause."""
         if isinstance(outcome, str) or outcome.passes or (why := self._why_too_large([record])) is None:
             return outcome
         return outcome._replace(reason=why)
 
     def _why_too_large(self, records: Sequence[NewRecord]) -> str | None:
-        """Of the first that is. Asked only of what was refused, and not known where the stream may not be described."""
+        """Why the first record that is too large is too large. Called only after a refusal; None if the role may not
+        describe the stream."""
         try:
             with named_stream_errors(self._name):
                 info = stream_info(self._client.describe_stream_summary(**self._stream))
@@ -79,7 +80,7 @@ class KinesisWriter:
 
 
 def _outcome(item: dict[str, Any]) -> str | Refused:
-    """A code that we do not know counts as one that passes: its reason is told when it has not."""
+    """An unknown code counts as transient; its reason is reported if it persists."""
     code = item.get("ErrorCode")
     if not code:
         return str(item["ShardId"])
@@ -87,7 +88,7 @@ def _outcome(item: dict[str, Any]) -> str | Refused:
 
 
 def entry_of(record: NewRecord) -> dict[str, Any]:
-    """As PutRecord and PutRecords have it."""
+    """An entry of PutRecord and PutRecords."""
     key = {} if record.partition_key is None else {"PartitionKey": record.partition_key}
     explicit = {} if record.explicit_hash_key is None else {"ExplicitHashKey": record.explicit_hash_key}
     return {"Data": record.data, **key, **explicit}

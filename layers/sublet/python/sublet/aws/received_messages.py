@@ -1,4 +1,4 @@
-"""A queue's messages as a redrive has them: received, hidden while they are handled, and left."""
+"""A queue's messages during a redrive: received, hidden while they are handled, then deleted or left."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
 RECEIVED_AT_ONCE = 10
-"""SQS: the most messages of one ReceiveMessage."""
+"""SQS' limit for one ReceiveMessage."""
 
 NO_LONGER_OURS = (
     "MessageNotInflight",
     "AWS.SimpleQueueService.MessageNotInflight",
     "ReceiptHandleIsInvalid",
-    "InvalidParameterValue",  # which a FIFO queue says of a receipt handle that has expired
+    "InvalidParameterValue",  # what a FIFO queue returns for an expired receipt handle
 )
-"""What SQS says of a message that is hidden no more, or that somebody else has been given."""
+"""SQS' errors for a message that is no longer hidden, or that another receiver has."""
 
 
 class Queue(NamedTuple):
-    """long_poll   seconds to wait for messages when there seem to be none, which asks all of the queue's servers"""
+    """long_poll   seconds to wait for messages when there seem to be none; a long poll queries all of the queue's
+    servers"""
 
     client: SQSClient
     url: str
     long_poll: int
 
     def receive(self) -> Sequence[MessageTypeDef]:
-        """Hidden from now on."""
+        """The messages stay hidden for GIVEN_FOR."""
         reply = self.client.receive_message(
             QueueUrl=self.url,
             MaxNumberOfMessages=RECEIVED_AT_ONCE,
@@ -45,15 +46,15 @@ class Queue(NamedTuple):
         return reply.get("Messages", ())
 
     def hide(self, handle: str) -> bool:
-        """For all the time that there is, from now on. False: it has waited for too long, and others can be given it."""
+        """Hides the message for another GIVEN_FOR. False if its time had run out, so that others may receive it."""
         return self._change(handle, int(GIVEN_FOR.total_seconds()))
 
     def leave(self, handle: str) -> None:
-        """It can be had again at once. One that is not ours any more can be already."""
+        """Makes the message available at once; it already is if it is no longer ours."""
         self._change(handle, 0)
 
     def delete(self, handle: str) -> bool:
-        """False: it is not ours any more, and stays."""
+        """False if it is no longer ours, and stays in the queue."""
         try:
             self.client.delete_message(QueueUrl=self.url, ReceiptHandle=handle)
         except ClientError as refused:

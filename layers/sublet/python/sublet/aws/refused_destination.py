@@ -1,4 +1,4 @@
-"""What a failure destination's service refuses, as our own error."""
+"""A failure destination's AWS errors as DestinationRefused."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ REFUSED = (ClientError, BotoCoreError)
 
 
 def refused(what: str, problem: Exception) -> NoReturn:
-    """Raises DestinationRefused, with what to do where the machine is not set up for AWS."""
+    """Raises DestinationRefused, with what to do if the machine is not configured for AWS."""
     said = not_configured(problem) if isinstance(problem, NOT_CONFIGURED) else problem
     raise DestinationRefused(f"{what}: {said}") from problem

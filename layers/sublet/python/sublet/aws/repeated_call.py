@@ -1,13 +1,13 @@
-"""A call that is made again and again: sent as botocore sent one before it, with another body and a signature of its own.
+"""Repeats a call as botocore sent it before, with a new body and our own signature.
 
-botocore takes 1.5 ms of CPU for a call of a few hundred bytes, ten times what HTTP takes: for each one it looks up the endpoint,
-validates, makes headers and a user agent. For a consumer of many quiet shards, which polls and heartbeats and does nothing else,
-that is the price of everything. So the first call of an operation goes all the way through botocore, which shows us its request
-before it is sent. Later ones repeat its URL and headers.
+botocore spends 1.5 ms of CPU on a call of a few hundred bytes, ten times what HTTP takes: each time it resolves the
+endpoint, validates, and builds headers and a user agent. For a consumer of many quiet shards, which only polls and
+heartbeats, that is almost the whole cost. So the first call of an operation goes through botocore, which shows us its
+request before it is sent. Later calls repeat its URL and headers.
 
-Nothing is assumed of that request but what it proves: it is repeated only if we come to the very signature that botocore made
-for it. Credentials are asked for each time, and new ones, like any answer but a good one, have the next call go through botocore
-again. Whoever listens to `before-send`, as moto does, sees every request.
+The request must prove that we understand it: it is repeated only if we compute the same signature as botocore did.
+Credentials are fetched for each call. If they have changed, or any answer is not a good one, the next call goes
+through botocore again. Listeners to `before-send`, such as moto's, see every request.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from sublet.aws.cut_replies import cut_off
 from sublet.system.clock import SystemClock
 
 _CLOCK = SystemClock()
-"""A signature is of this machine's time, whatever a test says that it is."""
+"""Signatures need the machine's real time, also in tests with a clock of their own."""
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _RENEWED = frozenset({"authorization", "x-amz-date", "amz-sdk-invocation-id", "content-length"})
-"""Headers of which each request has its own."""
+"""Headers that are different in each request."""
 _NOT_REPEATED = frozenset({"x-amzn-trace-id", "transfer-encoding", "content-encoding", "date"})
-"""A request with one of these is another with each call, or is sent in another way."""
+"""A request with one of these headers changes with each call, or is sent in a different way."""
 
 
 class _Client(Protocol):
-    """The part of every boto3 client that is used here. Its endpoint is private, and looked for with care."""
+    """The part of every boto3 client that is used here. Its endpoint is private, so it may be missing."""
 
     @property
     def meta(self) -> Any: ...
 
 
 class Answer(NamedTuple):
-    """Of the service, whole or cut off: header names in lower case."""
+    """A reply of the service, possibly truncated. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """By its length and, of DynamoDB, its checksum."""
+        """By Content-Length and by DynamoDB's checksum."""
         promised = self.headers.get("content-length", "")
         checksum = self.headers.get("x-amz-crc32", "")
         is_long_enough = not promised.isdecimal() or len(self.body) >= int(promised)
@@ -68,7 +68,7 @@ class Answer(NamedTuple):
 
 
 def error_of(answer: Answer, operation: str) -> ClientError:
-    """As botocore raises it."""
+    """The error that botocore would raise."""
     parser: Any = create_parser("json")
     reply = {"status_code": answer.status, "headers": answer.headers, "body": answer.body}
     is_cut = answer.status == HTTPStatus.OK
@@ -79,7 +79,7 @@ def error_of(answer: Answer, operation: str) -> ClientError:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request as botocore sent it, and by what it was signed. `signed`: names of headers, as the signature lists them."""
+    """A request that botocore sent, with the parts of its signature. `signed`: header names in the signature's order."""
 
     request: Any
     headers: Mapping[str, str]
@@ -103,7 +103,7 @@ class Sent:
         return key.hex()
 
     def again(self, body: bytes, credentials: Any, now: datetime) -> Any:
-        """The same request with another body, or None if the credentials are others by now."""
+        """The same request with another body, or None if the credentials have changed."""
         if credentials is None or credentials.access_key != self.access_key:
             return None
         at = now.strftime("%Y%m%dT%H%M%SZ")
@@ -122,7 +122,7 @@ class Sent:
 
 
 def sent(request: Any, credentials: Any) -> Sent | None:
-    """What can be learned from a request of botocore's; None if it is not one that we could repeat."""
+    """A Sent from botocore's request; None if it cannot be repeated."""
     url, headers = (
         urlsplit(request.url),
         {name.lower(): _text(value) for name, value in request.headers.items()},
@@ -144,7 +144,7 @@ def sent(request: Any, credentials: Any) -> Sent | None:
     )
     try:
         is_proved = found.signed_with(headers, request.body, credentials.secret_key) == found.signature
-    except KeyError:  # a signed header that is not among those sent
+    except KeyError:  # a signed header was not sent
         return None
     return found if is_proved else None
 
@@ -161,7 +161,7 @@ def _text(value: str | bytes) -> str:
 
 @dataclass(slots=True)
 class RepeatedCall:
-    """One operation of one client, always on the same table or stream. Safe for threads, as the client is."""
+    """One operation of one client, always on the same table or stream. Thread-safe, as the client is."""
 
     client: _Client
     operation: str
@@ -171,7 +171,7 @@ class RepeatedCall:
     _session: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """A client that is none of botocore's own, such as a test's, is not listened to."""
+        """Does nothing for a client that is not botocore's own, such as a test's: its calls are never repeated."""
         endpoint = getattr(self.client, "_endpoint", None)
         self._signer = getattr(self.client, "_request_signer", None)
         self._session = getattr(endpoint, "http_session", None)
@@ -183,7 +183,8 @@ class RepeatedCall:
         self.client.meta.events.register(self._event, self._see, unique_id=unique_id)
 
     def __call__(self, parameters: Mapping[str, Any]) -> Answer | None:
-        """What the service answers; None: not asked, the call has to go through botocore. Raises what botocore's HTTP raises."""
+        """The service's answer, or None if nothing was sent and the call has to go through botocore. Raises
+        botocore's HTTP errors."""
         known = self._sent
         if known is None:
             return None
@@ -213,6 +214,6 @@ class RepeatedCall:
         return signer.get_auth_instance(signer.signing_name, signer.region_name, "v4").credentials
 
     def _see(self, request: Any, **_: Any) -> None:
-        """botocore's request, about to be sent; ours have a plain dict of headers."""
+        """Receives each request about to be sent. Only botocore's has headers other than a plain dict."""
         if self._sent is None and type(request.headers) is not dict:
             self._sent = sent(request, self._credentials())

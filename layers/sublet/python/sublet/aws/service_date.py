@@ -9,7 +9,7 @@ from typing import Any
 
 
 def service_date(reply: Mapping[str, Any]) -> datetime | None:
-    """HTTP's Date, in whole seconds; None where a proxy has left it out, or has made something else of it."""
+    """HTTP's Date, in whole seconds; None if a proxy has removed or mangled it."""
     date: str | None = reply["ResponseMetadata"]["HTTPHeaders"].get("date")
     try:
         at = None if date is None else parsedate_to_datetime(date)

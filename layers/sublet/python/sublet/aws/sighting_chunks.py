@@ -1,4 +1,4 @@
-"""What a sightings table's items hold: columns of JSON, compressed."""
+"""The compressed JSON columns in the items of a sightings table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MILLISECOND = timedelta(milliseconds=1)
 _COLUMNS = ("lease_keys", "counters", "owners", "seen_at")
 _OF_DISPATCHED = ("worker_ids", "steals")
 _UNHEARD, _MOVED = "unheard", "moved"
-"""Lease keys, and moments by lease key; each left out where there are none."""
+"""Lease keys; times by lease key. Each is left out if empty."""
 _DAMAGED = (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -44,7 +44,7 @@ def encode_chunks(items: Sequence[tuple[str, Sighting]]) -> Iterable[bytes]:
 
 
 def decode_chunk(chunk: bytes) -> Sequence[tuple[str, Sighting]]:
-    """Nothing from an item that is not ours or damaged: sightings lost only delay an expiry."""
+    """Empty for an item that is damaged or not ours: lost sightings only delay an expiry."""
     try:
         named = _named(chunk)
         unheard = frozenset(named.get(_UNHEARD, ()))
@@ -55,7 +55,7 @@ def decode_chunk(chunk: bytes) -> Sequence[tuple[str, Sighting]]:
 
 
 def encode_dispatched(dispatched: Sequence[tuple[str, Dispatched]]) -> bytes:
-    """One item, since it is written on a condition. What would make it too large is left out."""
+    """A single item, because it is written on a condition. Entries that would make it too large are dropped."""
     chunk = _compressed(
         [lease_key for lease_key, _ in dispatched],
         [sent.seen.lease_counter for _, sent in dispatched],
@@ -68,7 +68,7 @@ def encode_dispatched(dispatched: Sequence[tuple[str, Dispatched]]) -> bytes:
 
 
 def decode_dispatched(chunk: bytes) -> Mapping[str, Dispatched]:
-    """Nothing from an item that is damaged: a lease is then dispatched twice, and acquired once."""
+    """Empty for a damaged item: a lease is then dispatched twice, but acquired once."""
     try:
         return {
             key: Dispatched(LeaseFence(key, owner, counter), worker_id, is_steal, moment(at))
@@ -81,7 +81,8 @@ def decode_dispatched(chunk: bytes) -> Mapping[str, Dispatched]:
 
 
 def encode_unread(unread: Mapping[str, Unread]) -> bytes:
-    """One item. What would make it too large is left out, and shards first of which no record is known to wait."""
+    """A single item. Entries that would make it too large are dropped, first those of shards without known waiting
+    records."""
     rows = [
         (key, known.checkpoint, _millis(known.since), _millis(known.quiet_until))
         for key, known in sorted(unread.items(), key=lambda item: (item[1].since is None, item[0]))
@@ -98,7 +99,7 @@ def _millis(at: datetime | None) -> int | None:
 
 
 def decode_unread(chunk: bytes) -> Mapping[str, Unread]:
-    """Nothing from an item that is damaged: an alarm comes a tick later."""
+    """Empty for a damaged item: an alarm then comes one tick later."""
     try:
         rows = json.loads(zlib.decompress(chunk))
         return {str(key): _unread(*row) for key, *row in rows}
@@ -107,7 +108,7 @@ def decode_unread(chunk: bytes) -> Mapping[str, Unread]:
 
 
 def _unread(checkpoint: str, since: int | None, quiet_until: int | None = None) -> Unread:
-    """Version 0.2 wrote no more than the first two, and takes what has three for damaged."""
+    """Version 0.2 wrote only the first two fields, and takes an entry with three for damaged."""
     return Unread(
         str(checkpoint),
         None if since is None else moment(since),
@@ -145,7 +146,8 @@ def _sighting(
     owner: object,
     seen_at: object,
 ) -> tuple[str, Sighting]:
-    """Raises TypeError: the newest of two is found by comparing, and what cannot be compared would stop every tick."""
+    """Raises TypeError for values that cannot be compared: sightings are compared to find the newest, and an error
+    there would stop every tick."""
     if not (isinstance(key, str) and isinstance(counter, int) and isinstance(seen_at, int)):
         raise TypeError("no lease key, counter and moment")
     if not isinstance(owner, str | None):

@@ -1,4 +1,5 @@
-"""How the stream was last described, as an item of the sightings table, so that one process asks for all of an application's."""
+"""The stream's last description, kept in the sightings table, so that one process describes it for the whole
+application."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def described_item(placement: Placement, asked_at: datetime) -> dict[str, Any]:
 
 
 def described_of(item: Mapping[str, Any] | None) -> tuple[Placement, datetime | None]:
-    """And when it was asked for. What cannot be read is as good as not known: the next look asks."""
+    """The description and when it was last requested. An unreadable item counts as missing: the next tick asks again."""
     if item is None:
         return Placement(), None
     return Placement(_description(item), _moment(item, AUTO_SEEN_AT)), _moment(item, ASKED_AT)

@@ -1,8 +1,8 @@
 """The SightingStore port over a DynamoDB table of its own (key: `chunk`, a string).
 
-Ten thousand sightings are some hundred kilobytes when compressed: one item, not ten thousand. An item is only written
-when it differs from what this process last read or wrote there, so an idle fleet writes nothing here. Sightings are the
-items whose name is a number; every other item has a name of its own.
+Ten thousand sightings compress to some hundred kilobytes, so they are one item, not ten thousand. An item is written
+only if it differs from what this process last read or wrote there; an idle fleet writes nothing. Items with a numeric
+key hold sightings; every other item has a name.
 """
 
 from __future__ import annotations
@@ -54,20 +54,21 @@ ARN, CREATED_AT = "arn", "created_at"
 DEFINITION, OPTIONS = "definition", "options"
 
 ANNOUNCED, WHAT_IS_SAID = "announced ", "what"
-"""An item for each worker id: they join and leave at the same moments, and none is to wait for another's write."""
+"""One item per worker id: many join and leave at the same time, and must not wait for each other's writes."""
 
 TRIES = 10
-"""Two requests each. In between the tick that answers prompts has ended, or another has begun."""
+"""Two requests each. Between them, the tick that answers prompts may have ended, or another begun."""
 
 
 class DynamoDbSightingStore:
-    """The SightingStore port. For one thread: a lease manager's tick. `connect` makes the client, at the first look."""
+    """The SightingStore port. Not thread-safe: used by a lease manager's tick alone. `connect` makes the client on
+    first use."""
 
     def __init__(self, connect: Callable[[], DynamoDBClient], table: str) -> None:
         self._connect = connect
         self._table = table
         self._stored: dict[str, bytes] | None = None
-        """The chunks as this process last saw them; None before the first look."""
+        """The chunks as this process last saw them; None before the first load."""
 
     @cached_property
     def _client(self) -> DynamoDBClient:
@@ -94,7 +95,8 @@ class DynamoDbSightingStore:
         )
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
-        """New chunks first, then what is left of older, longer lists: a crash in between leaves only true sightings."""
+        """Writes new chunks before deleting those left of a longer list: after a crash in between, all sightings are
+        still true."""
         chunks = {f"{n:04}": chunk for n, chunk in enumerate(encode_chunks(sorted(sightings.items())))}
         with self._named_errors():
             self._replace(_chunks(self._read()) if self._stored is None else self._stored, chunks)
@@ -120,7 +122,7 @@ class DynamoDbSightingStore:
             self._client.put_item(TableName=self._table, Item=described_item(placement, asked_at))
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
-        """A refusal by what this very call has written is none: its response got lost, and botocore repeated it."""
+        """A refusal by our own value is a success: the response was lost, and botocore repeated the call."""
         options, names = _option_column(definition), {"#options": OPTIONS}
         item = {KEY: {"S": DEFINITION}, OPTIONS: options}
         if instead_of is None:
@@ -131,7 +133,7 @@ class DynamoDbSightingStore:
         return refused_by is None or refused_by.get(OPTIONS) == options
 
     def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
-        """A refusal by what this very call has written is none: its response got lost, and botocore repeated it."""
+        """A refusal by our own value is a success: the response was lost, and botocore repeated the call."""
         data = {"B": encode_dispatched(sorted(dispatched.items()))}
         item = {KEY: {"S": DISPATCHED}, DATA: data, ROUND: {"N": str(seen_round + 1)}}
         stands = "#round = :round" if seen_round else "attribute_not_exists(#round)"
@@ -162,7 +164,7 @@ class DynamoDbSightingStore:
         return True
 
     def _begin(self, token: str, now: datetime) -> Mapping[str, Any] | None:
-        """None, or the item that says who is ticking."""
+        """None if we may begin; otherwise the item that names the tick that is running."""
         within = PROMPTED_TICK_ENDS_WITHIN // MILLISECOND - 1
         return self._put_if(
             {KEY: {"S": PROMPTED}, TOKEN: {"S": token}, AT: {"N": str(millis(now))}},
@@ -196,7 +198,7 @@ class DynamoDbSightingStore:
         names: Mapping[str, str],
         values: Mapping[str, Any] | None = None,
     ) -> Mapping[str, Any] | None:
-        """None, or the item that does not let it."""
+        """None if it was written; otherwise the item that refused it."""
         arguments: dict[str, Any] = {"ExpressionAttributeValues": values} if values else {}
         try:
             with self._named_errors():
@@ -230,7 +232,7 @@ class DynamoDbSightingStore:
         return {self._name(item): item for page in pages for item in page["Items"]}
 
     def _name(self, item: Mapping[str, Any]) -> str:
-        """Every row of our table has one; so a row without is no damage but another table's."""
+        """Every row of our table has the key, so a row without it is not damaged but belongs to another table."""
         name = item.get(KEY, {}).get("S")
         if not isinstance(name, str):
             raise LeaseTableKeyUnexpected(other_key(WHAT, self._table, KEY, f"a row has no {KEY}"))
@@ -242,7 +244,7 @@ def _chunks(items: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
 
 
 def _announced(items: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Announcement]:
-    """What cannot be read, of a later version or damaged, is as good as not said."""
+    """Unreadable items, damaged or of a later version, are ignored."""
     said: dict[str, Announcement] = {}
     for name, item in items.items():
         if name.startswith(ANNOUNCED):
@@ -273,12 +275,13 @@ def _definition(item: Mapping[str, Any] | None) -> Mapping[str, str] | None:
 
 
 def stream_of(item: Mapping[str, Any] | None) -> StreamIdentity | None:
-    """Nobody else writes this item: one that is damaged is an error, and not taken for none."""
+    """Raises on a damaged item: only we write it, so it must not count as missing."""
     if item is None:
         return None
     return StreamIdentity(item[ARN]["S"], moment(int(item[CREATED_AT]["N"])))
 
 
 def _newest(sighting: Sighting) -> tuple[int, datetime]:
-    """Two ticks may leave a lease in two chunks: a counter only rises, and the later sighting expires no lease too soon."""
+    """Two ticks may leave a lease in two chunks. A counter only rises, and with the later sighting no lease expires
+    too soon."""
     return (sighting.lease_counter, sighting.seen_at)

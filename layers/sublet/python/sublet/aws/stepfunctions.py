@@ -1,4 +1,4 @@
-"""The Dispatcher port over Step Functions: executions of the lease workers' state machine, some items each."""
+"""The Dispatcher port over Step Functions: executions of the lease workers' state machine, with a few items each."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
 
 INPUT_BYTES_MAX = 240_000
-"""Step Functions: an execution's input is at most 256 KiB; the state machine adds a little of its own to it."""
+"""Step Functions limits an execution's input to 256 KiB; the state machine adds a little."""
 
 
 class StepFunctionsDispatcher:
-    """The Dispatcher port. An execution's name follows from its items, so a repeated call starts nothing twice."""
+    """The Dispatcher port. An execution's name is derived from its items, so a repeated call starts nothing twice."""
 
     def __init__(self, client: SFNClient, state_machine_arn: str) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class StepFunctionsDispatcher:
                 stateMachineArn=self._state_machine_arn, name=_name(items), input=execution_input(items)
             )
         except self._client.exceptions.ExecutionAlreadyExists:
-            return  # our own call, whose response got lost, and the execution has ended since
+            return  # our own earlier call, whose response was lost; the execution has ended since
 
 
 def execution_input(items: Sequence[WorkerItem]) -> str:
@@ -54,6 +54,6 @@ def _fitting(items: Sequence[WorkerItem]) -> Iterator[Sequence[WorkerItem]]:
 
 
 def _name(items: Sequence[WorkerItem]) -> str:
-    """An execution's name is unique for 90 days, and an item's id for ever."""
+    """Step Functions keeps an execution's name unique for 90 days; item ids are unique for ever."""
     digest = hashlib.sha256("\n".join(item.item_id for item in items).encode()).hexdigest()
     return f"tick-{digest[:40]}"

@@ -1,4 +1,4 @@
-"""What DynamoDB's errors mean to us, for the lease table and the sightings' table alike; what else it says stands."""
+"""DynamoDB's errors as named errors, for the lease table and the sightings table. Other errors stay as they are."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from sublet.errors import (
 from sublet.protocol.lease_row import LEASE_KEY
 
 RESTORE = (
-    "If it was deleted, restore it from the backup that DynamoDB has made of it (docs/operations.md, "
-    '"A lease table that is gone"): an empty one begins at start_position'
+    "If it was deleted, restore it from DynamoDB's backup (docs/operations.md, "
+    '"A lease table that is gone"): an empty one starts at start_position'
 )
 
 
 @contextmanager
 def named_table_errors(what: str, table: str, key: str) -> Iterator[None]:
-    """Raise a LeaseTableError or AwsNotConfigured in its stead, with `what` the table should be."""
+    """Translate boto3's errors into a LeaseTableError or AwsNotConfigured. `what` names the table's role."""
     try:
         yield
     except NOT_CONFIGURED as problem:
         raise not_configured(problem) from problem
     except CONNECTION_FAILED as failure:
         raise LeaseTableUnavailable(
-            f"no reply about {what} {table}: {failure}; if this lasts, look at the way to DynamoDB"
+            f"no reply about {what} {table}: {failure}; if this lasts, check the network path to DynamoDB"
         ) from failure
     except ClientError as error:
         named = _named(error, what, table, key)
@@ -55,13 +55,13 @@ def _named(error: ClientError, what: str, table: str, key: str) -> SubletError |
         return LeaseTableAccessDenied(f"not allowed on {what} {table}: {error}; grant it to this role")
     if is_transient(error):
         return LeaseTableUnavailable(
-            f"{what} {table} kept refusing: {error}; if this lasts, raise its capacity"
+            f"{what} {table} keeps refusing: {error}; if this lasts, raise its capacity"
         )
     return credentials_refused(error)
 
 
 def other_key(what: str, table: str, key: str, because: str) -> str:
     return (
-        f"table {table} is no {what}, whose key is {key} (string): {because}; "
-        "choose an application whose name is not another table's"
+        f"table {table} is not a {what}, whose key is {key} (string): {because}; "
+        "choose an application name that no other table has"
     )

@@ -1,4 +1,4 @@
-"""The WorkerReports port over the lease table and, where there is one, the table that KCL before 3.5 keeps them in."""
+"""The WorkerReports port over the lease table and, if there is one, the table in which KCL before 3.5 keeps them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ WHAT: Mapping[Place, str] = {Place.LEASE_TABLE: LEASE_TABLE, Place.OWN_TABLE: "w
 STATE = "coordinator state table of KCL"
 
 ABSENT_FOR = timedelta(seconds=30)
-"""A table that is not there, or that we may not read, is asked for again after this long."""
+"""How long to wait before looking again for a table that is missing or that we may not read."""
 
 
 T = TypeVar("T")
 
 
 class DynamoDbWorkerReports:
-    """The WorkerReports port. `connect` makes the client, at the first look: most windows are over before."""
+    """The WorkerReports port. `connect` makes the client on first use: most windows end before that."""
 
     def __init__(self, connect: Callable[[], DynamoDBClient], settings: Settings, clock: Clock) -> None:
         self._connect = connect

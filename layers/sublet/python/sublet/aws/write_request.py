@@ -31,7 +31,7 @@ class _Placeholders:
 
 
 def write_request(write: LeaseWrite) -> dict[str, Any]:
-    """All but the table's name. A refusal brings the row that stood there, a success the row as it is now."""
+    """Everything but the table's name. A refusal returns the row that stood there, a success the row after the write."""
     used = _Placeholders()
     request: dict[str, Any] = {
         "ConditionExpression": render(write.condition, used.name, used.value),
