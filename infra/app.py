@@ -1,4 +1,4 @@
-"""`cdk synth`, `cdk deploy`: the app that the wheel has, with cdk-nag looking at it, and an example to deploy.
+"""`cdk synth`, `cdk deploy`: the wheel's CDK app, checked by cdk-nag, with an example to deploy.
 
 cdk deploy                       -c application=... -c stream_arn=... ...    a consumer
 cdk deploy -c stack=pipeline     -c name=... -c stream_arn=... ...           a pipeline

@@ -1,4 +1,4 @@
-"""`make release`: what is published, in dist/. Two builds have to give the same bytes, or nothing is written.
+"""`make release`: writes the published files to dist/. Two builds must give the same bytes, or nothing is written.
 
 sublet-X.tar.gz, sublet-X-py3-none-any.whl   built twice, with the locked build tools and the commit's time
 sublet.cdx.json                              the bill of materials
@@ -32,7 +32,7 @@ class ReleaseError(Exception):
 def check_tag(tag: str, version: str) -> None:
     if tag != f"v{version}":
         raise ReleaseError(
-            f"the tag is {tag}, and sublet.__version__ is {version}: the tag has to be v{version}"
+            f"the tag is {tag}, but sublet.__version__ is {version}: the tag must be v{version}"
         )
 
 
@@ -42,12 +42,13 @@ def notes(changelog: str, version: str) -> str:
     titles = rf"{re.escape(version)}(?: [^\n]*)?|Unreleased \({re.escape(minor)}\)"
     found = re.search(rf"^## (?:{titles})\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
     if found is None or not found[1].strip():
-        raise ReleaseError(f"CHANGELOG.md has no section ## {version}: say there what changes for users")
+        raise ReleaseError(f"CHANGELOG.md has no section ## {version}: describe there what changes for users")
     return found[1].strip() + "\n"
 
 
 def build(target: Path, built_at: int) -> dict[str, bytes]:
-    """The sdist and the wheel that is made from it, by name. `built_at`: seconds since 1970, for the archives' time stamps."""
+    """Builds the sdist, and the wheel from it; by file name. `built_at`: the archives' time stamp, in seconds since
+    1970."""
     constraints = ROOT / "requirements" / "build.txt"
     command = [
         uv(),
@@ -69,12 +70,12 @@ def check_equal(one: dict[str, bytes], other: dict[str, bytes]) -> None:
     different = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
     if different:
         raise ReleaseError(
-            f"two builds differ in {', '.join(different)}: what goes in there depends on more than the commit"
+            f"two builds differ in {', '.join(different)}: their content depends on more than the commit"
         )
 
 
 def checksums(files: dict[str, bytes]) -> str:
-    """In the form of sha256sum."""
+    """In sha256sum's format."""
     return "".join(f"{sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items()))
 
 

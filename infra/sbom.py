@@ -1,7 +1,7 @@
-"""`make sbom`: what sublet brings along and is built with, as a CycloneDX document, from the lock files alone.
+"""`make sbom`: writes sublet's dependencies and build tools as a CycloneDX document, from the lock files alone.
 
-Ours, and not cyclonedx-py's: that describes an environment that is installed, and so one platform of one Python; the
-lock files name what any of them gets, with the hashes that it is checked by. The same lock files, the same document.
+We do not use cyclonedx-py, because it describes an installed environment, and so one platform and Python. The lock
+files name what any of them gets, with the hashes that are checked. The same lock files give the same document.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOYED = ("layer", "emr")
-"""Lock files of what goes to AWS; the others are of what builds, tests and shows it."""
+"""Lock files of what is deployed to AWS; the others are for building, testing and demos."""
 
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)")
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 class Part(NamedTuple):
-    """`hashes`: of each file that an installation may take, by CycloneDX's names of algorithms."""
+    """`hashes`: of each file that an installation may download, with CycloneDX's names for the algorithms."""
 
     url: str
     name: str
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 def document(root: Path = ROOT) -> dict[str, Any]:
-    """The newest version of the format that the tools of the day read."""
+    """In the newest format version that current tools read."""
     used: dict[Part, set[str]] = {}
     for lock, parts in locked(root):
         for part in parts:
@@ -47,7 +47,7 @@ def document(root: Path = ROOT) -> dict[str, Any]:
 
 
 def component(part: Part, locks: set[str]) -> dict[str, Any]:
-    """What is deployed is required, all else is excluded: CycloneDX's words for it."""
+    """CycloneDX's scope: deployed parts are required, all others excluded."""
     return {
         "type": "library",
         "bom-ref": part.url,
@@ -61,7 +61,6 @@ def component(part: Part, locks: set[str]) -> dict[str, Any]:
 
 
 def locked(root: Path) -> Iterator[tuple[str, Sequence[Part]]]:
-    """Each lock file's name and parts."""
     for file in sorted((root / "requirements").glob("*.txt")):
         yield file.stem, python_parts(file.read_text())
     for file in (root / "package-lock.json", root / "infra/local/localstack/package-lock.json"):

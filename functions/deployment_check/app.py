@@ -1,11 +1,11 @@
-"""A CloudFormation custom resource that asks the lease worker whether its handler can be imported, and then prompts the
+"""A CloudFormation custom resource that checks that the lease worker can import its handler, and then prompts the
 lease manager for the deployment's first tick.
 
-A handler that cannot be imported fails the deployment, with the reason in the stack's events, instead of failing every window
-afterwards. Each deployment that changes the worker creates a check of its own, so only a creation asks: an update and a deletion
-belong to a rollback or a clean-up, which must not fail because of the worker.
+A handler that cannot be imported fails the deployment, with the reason in the stack's events, instead of failing
+every window afterwards. Each deployment that changes the worker creates a new check, so only Create requests are
+checked. Updates and deletions belong to a rollback or a clean-up, which must not fail because of the worker.
 
-CloudFormation waits for the PUT at the end: it is sent whatever happens.
+CloudFormation waits for the PUT at the end, so it is always sent.
 """
 
 from __future__ import annotations
@@ -23,30 +23,29 @@ import boto3
 from botocore.config import Config
 
 BUCKETS = "cloudformation-custom-resource-response-"
-"""What the names of CloudFormation's buckets for answers begin with, in every region."""
+"""The prefix of CloudFormation's response buckets, in every region."""
 
 REASON_MAX = 1_000
-"""Characters; CloudFormation refuses a response of more than 4 KB."""
+"""Characters. CloudFormation refuses a response of more than 4 KB."""
 
 PROMPT = {"prompt": {"because": "a lease worker has been deployed"}}
 
 LOOKED_BACK = timedelta(days=14)
-"""Whoever has had no figures for so long is deployed for the first time."""
+"""An application without metrics for this long counts as deployed for the first time."""
 LOOK_AGAIN = 5.0
-"""Seconds."""
 KEPT_FOR_THE_ANSWER = 60.0
-"""Seconds of this function's time."""
+"""Seconds of this function's time, reserved for sending the response."""
 
 Figure = Mapping[str, Any]
-"""A metric as CloudWatch knows it: Namespace, MetricName, Dimensions."""
+"""A CloudWatch metric: Namespace, MetricName, Dimensions."""
 
 
 class World(NamedTuple):
-    """What is asked of AWS. A test has its own.
+    """The calls to AWS and the clock; tests have their own.
 
-    invoke       (function's name, payload) -> (FunctionError or None, reply)
-    prompt       (function's name): invoked without waiting for its reply
-    has_figures  whether CloudWatch has had a figure of each of these metrics since then
+    invoke       (function name, payload) -> (FunctionError or None, reply)
+    prompt       (function name): invoke it without waiting for its reply
+    has_figures  True if CloudWatch has data of all these metrics since then
     """
 
     invoke: Callable[[str, bytes], tuple[str | None, bytes]]
@@ -58,13 +57,12 @@ class World(NamedTuple):
 
 
 class Context(Protocol):
-    """What is used of Lambda's."""
+    """The part of Lambda's context that is used here."""
 
     def get_remaining_time_in_millis(self) -> int: ...
 
 
 def answer(event: Mapping[str, Any], world: World) -> dict[str, str]:
-    """The response to one request."""
     checks = event["RequestType"] == "Create"
     problem = check(event["ResourceProperties"], world) if checks else None
     return {
@@ -78,20 +76,22 @@ def answer(event: Mapping[str, Any], world: World) -> dict[str, str]:
 
 
 def check(properties: Mapping[str, Any], world: World) -> str | None:
-    """What keeps the lease worker from importing its handler. If nothing does, a first deployment gets its first tick."""
+    """Why the lease worker cannot import its handler; None if it can. If it can, a first deployment gets its first
+    tick."""
     problem = handler_problem(properties["Worker"], world)
     if problem is None:
         try:
             begin(properties, world)
-        except Exception as failure:  # noqa: BLE001 -- the schedule's tick comes in any case: no reason to fail a deployment
-            print(f"the first tick was not prompted, or its figures were not seen: {failure}")  # noqa: T201 -- into the log
+        except Exception as failure:  # noqa: BLE001 -- the schedule's tick comes anyway: no reason to fail a deployment
+            print(f"the first tick was not prompted, or its metrics did not arrive: {failure}")  # noqa: T201 -- goes to the log
     return problem
 
 
 def begin(properties: Mapping[str, Any], world: World) -> None:
-    """Prompt the first tick, and wait for its figures: the alarms that ring when these are missing are created after this check.
+    """Prompts the first tick and waits for its metrics: the alarms that fire without them are created after this
+    check.
 
-    An application that has ticked before gets no prompt, since an operator may have disabled its schedule.
+    An application that has ticked before is not prompted, because an operator may have disabled its schedule.
     """
     figures, began = properties["Figures"], world.now()
     if world.has_figures(figures, began - LOOKED_BACK):
@@ -104,11 +104,11 @@ def begin(properties: Mapping[str, Any], world: World) -> None:
 
 
 def handler_problem(worker: str, world: World) -> str | None:
-    """What keeps the lease worker from importing its handler; None if nothing does."""
+    """Why the lease worker cannot import its handler; None if it can."""
     try:
         error, reply = world.invoke(worker, json.dumps({"smoke_test": True}).encode())
         said = json.loads(reply or b"null")
-    except Exception as failure:  # noqa: BLE001 -- whatever it is, CloudFormation must be told, or it waits until its timeout
+    except Exception as failure:  # noqa: BLE001 -- CloudFormation needs a response to any failure, or it waits until its timeout
         return f"The lease worker {worker} could not be invoked: {failure}"
     if error is None:
         return None
@@ -119,9 +119,9 @@ def handler_problem(worker: str, world: World) -> str | None:
 def lambda_handler(event: Mapping[str, Any], context: Context) -> None:
     url = event["ResponseURL"]
     if not is_cloudformations(url, os.environ):
-        raise ValueError("ResponseURL is not CloudFormation's: nothing was asked, and nothing is sent")
+        raise ValueError("ResponseURL is not CloudFormation's: nothing was checked, and no response is sent")
     body = json.dumps(answer(event, aws(context))).encode()
-    # Presigned; an empty content type is part of its signature.
+    # The URL is presigned; an empty content type is part of its signature.
     request = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310
     urllib.request.urlopen(request, timeout=30).close()  # noqa: S310
 
@@ -140,7 +140,7 @@ def aws(context: Context) -> World:
         invoke,
         prompt,
         has_figures,
-        lambda: datetime.now(UTC),  # noqa: TID251 -- this file is deployed by itself
+        lambda: datetime.now(UTC),  # noqa: TID251 -- this file is deployed on its own
         time.sleep,  # noqa: TID251
         lambda: context.get_remaining_time_in_millis() / 1000,
     )
@@ -156,7 +156,7 @@ def has_figures(figures: Sequence[Figure], since: datetime) -> bool:
         }
         for n, figure in enumerate(figures)
     ]
-    # CloudWatch counts a figure to the beginning of its period.
+    # CloudWatch counts a value at the beginning of its period.
     reply = boto3.client("cloudwatch").get_metric_data(
         MetricDataQueries=queries, StartTime=since - period, EndTime=now + timedelta(minutes=1)
     )
@@ -164,7 +164,8 @@ def has_figures(figures: Sequence[Figure], since: datetime) -> bool:
 
 
 def is_cloudformations(url: str, environment: Mapping[str, str]) -> bool:
-    """Whether an answer sent there reaches CloudFormation: its own buckets in S3, or the emulator that this runs in."""
+    """True if a response sent there reaches CloudFormation: one of its own S3 buckets, or the emulator that this runs
+    in."""
     given, emulator = urlsplit(url), urlsplit(environment.get("AWS_ENDPOINT_URL", ""))
     if emulator.netloc:
         return given.scheme == emulator.scheme and given.netloc.endswith(emulator.netloc)

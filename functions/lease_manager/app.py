@@ -1,4 +1,4 @@
-"""The lease manager's entry point: one tick for each event, from the schedule or from a prompt."""
+"""The lease manager's entry point: one tick per event, from the schedule or from a prompt."""
 
 from __future__ import annotations
 

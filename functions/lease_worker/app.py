@@ -1,4 +1,4 @@
-"""The lease worker's entry point: one window over one worker item. Deployed beside the user's own modules."""
+"""The lease worker's entry point: one window for one worker item. Deployed next to the user's modules."""
 
 from __future__ import annotations
 

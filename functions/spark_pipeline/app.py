@@ -1,4 +1,5 @@
-"""The pipeline's entry point on EMR Serverless, which starts a file, not a module. Its arguments are `sublet pipeline`'s."""
+"""The pipeline's entry point on EMR Serverless, which starts a file, not a module. Takes the arguments of `sublet
+pipeline`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The embedded AWS: `with embedded_aws() as aws:` runs it, `deploy` puts the stack on it, `make local` keeps it up."""
+"""The embedded AWS: `with embedded_aws() as aws:` runs it, `deploy` deploys the stack to it, `make local` keeps it
+running."""
 
 from infra.local.embedded import EmbeddedAws, embedded_aws
 from infra.local.server import ServerFailed

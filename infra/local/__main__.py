@@ -1,4 +1,4 @@
-"""`make local`: keep an embedded AWS up until Ctrl-C, and say what to export to use it."""
+"""`make local`: run an embedded AWS until Ctrl-C, and print what to export to use it."""
 
 from __future__ import annotations
 

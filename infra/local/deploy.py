@@ -1,4 +1,4 @@
-"""Put the real stack on an embedded AWS with the pinned CDK command line: bootstrap, deploy, destroy."""
+"""Deploys the real stack to an embedded AWS with the pinned CDK command line: bootstrap, deploy, destroy."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from infra.local.embedded import ACCOUNT, REGION, ROOT
 from infra.local.guard import end_group
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
-"""2.1148, not npm's 3.0.0: that one is half a year older, and cannot read what aws-cdk-lib 2.275 writes ("Maximum schema version
-supported is 43.x.x, but found 55.0.0. You need at least CLI version 2.1147.0").
-"""
+"""2.1148, not npm's 3.0.0, which is half a year older and cannot read what aws-cdk-lib 2.275 writes ("Maximum schema
+version supported is 43.x.x, but found 55.0.0. You need at least CLI version 2.1147.0")."""
 BOOTSTRAP_STACK = "CDKToolkit"
 BOOTSTRAP_DONE = ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"]
 REPORT_TAIL = 30
 
-# What of our own environment the CDK and the app it starts may see. Nothing with credentials, nothing of AWS.
+# The part of our environment that the CDK and its app inherit: no credentials, and nothing about AWS.
 INHERITED = (
     "HOME",
     "LANG",
@@ -37,14 +36,14 @@ INHERITED = (
     "XDG_CACHE_HOME",
 )
 
-# What the emulator is not: it knows no bootstrap roles, and no alarms on metric math.
+# The emulator lacks bootstrap roles, and alarms on metric math.
 EMULATOR_CONTEXT = {"cli_credentials": "true", "sublet:metric-math-alarms": "false"}
 
 Report = Callable[[str], None]
 
 
 class AwsToDeployTo(Protocol):
-    """An embedded AWS, or an account: what the CDK's command line finds in its environment, and boto3's clients."""
+    """An embedded AWS, or an account: the environment for the CDK's command line, and boto3 clients."""
 
     @property
     def environment(self) -> Mapping[str, str]: ...
@@ -64,13 +63,15 @@ def deploy(
     tags: Mapping[str, str] | None = None,
     report: Report = print,
 ) -> dict[str, str]:
-    """Deploy `stack` of the app of cdk.json in `folder` with `-c` for each of `context`, and return its outputs by name.
+    """Deploy `stack` of the app of cdk.json in `folder` with `-c` for each entry of `context`, and return its outputs
+    by name.
 
-    The stack is by default the one of the context's application.
+    By default the stack is that of the context's application.
 
-    Bootstraps first where that has not been done. The emulator runs functions as this machine's own processes, so
-    the layer is this machine's architecture.
-    tags: of the stack, and so of all that it makes. report: called with each line of progress. Raises DeploymentFailed.
+    Bootstraps first if necessary. The emulator runs functions as processes on this machine, so the layer is for this
+    machine's architecture.
+    tags: of the stack, and so of everything in it. report: called with each line of progress. Raises
+    DeploymentFailed.
     """
     bootstrap(aws, report=report)
     stack = stack or consumer_stack(context["application"])
@@ -102,12 +103,12 @@ def destroy(
 
 
 def bootstrap(aws: AwsToDeployTo, *, report: Report = print) -> None:
-    """`cdk bootstrap`, unless this embedded AWS has seen one."""
+    """`cdk bootstrap`, unless this embedded AWS has been bootstrapped."""
     existing = aws.client("cloudformation").list_stacks(StackStatusFilter=BOOTSTRAP_DONE)
     if any(each["StackName"] == BOOTSTRAP_STACK for each in existing["StackSummaries"]):
         return
     with tempfile.TemporaryDirectory(prefix="sublet-cdk-") as scratch:
-        # Outside the project, so that cdk.json's app is not run for it.
+        # Outside the project, so that the app in cdk.json is not run.
         _cdk(aws, ["bootstrap", f"aws://{ACCOUNT}/{REGION}"], report, folder=Path(scratch))
 
 
@@ -123,9 +124,9 @@ def _cdk(aws: AwsToDeployTo, arguments: list[str], report: Report, folder: Path 
     environment = {
         **{name: os.environ[name] for name in INHERITED if name in os.environ},
         **aws.environment,
-        "CI": "true",  # lines, not a moving display; and on standard output
+        "CI": "true",  # prints lines instead of a moving display, and to standard output
         "CDK_DISABLE_CLI_TELEMETRY": "true",
-        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",  # Node's versions, which the CDK still runs on
+        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",  # Node versions that the CDK still runs on
         "NODE_NO_WARNINGS": "1",
     }
     last: deque[str] = deque(maxlen=REPORT_TAIL)
@@ -136,7 +137,7 @@ def _cdk(aws: AwsToDeployTo, arguments: list[str], report: Report, folder: Path 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,  # a group that can be ended as one: a shell, the app and two more of Node
+        start_new_session=True,  # can be ended as a group: a shell, the app, two of Node
     ) as cdk:
         assert cdk.stdout is not None
         try:

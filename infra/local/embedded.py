@@ -33,7 +33,7 @@ HOST = "127.0.0.1"
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
 
-# What kinesis-local waits for before a stream or a reshard is there. Its default is half a second each.
+# How long kinesis-local takes to create or reshard a stream. Its default is half a second each.
 DURATIONS = (
     *("CREATE_STREAM_DURATION", "DELETE_STREAM_DURATION", "SPLIT_SHARD_DURATION", "MERGE_SHARDS_DURATION"),
     *("UPDATE_SHARD_COUNT_DURATION", "UPDATE_STREAM_MODE_DURATION", "REGISTER_STREAM_CONSUMER_DURATION"),
@@ -49,8 +49,8 @@ DURATIONS = (
 class EmbeddedAws:
     """A running embedded AWS.
 
-    environment   what to export for boto3, the CDK or the AWS command line to use it. It also points them away from
-                  the credentials and the profile of whoever runs this: nothing can reach a real account.
+    environment   what to export for boto3, the CDK or the AWS command line. It also hides the user's own credentials
+                  and profile, so that nothing can reach a real account.
     servers       the emulators' processes and logs
     """
 
@@ -62,7 +62,7 @@ class EmbeddedAws:
         endpoint = self.environment[
             "AWS_ENDPOINT_URL_KINESIS" if service == "kinesis" else "AWS_ENDPOINT_URL"
         ]
-        create: Any = boto3.session.Session().client  # its stubs take literal names only
+        create: Any = boto3.session.Session().client  # its stubs accept literal names only
         return create(
             service,
             endpoint_url=endpoint,
@@ -74,7 +74,7 @@ class EmbeddedAws:
                 read_timeout=60,
                 retries={"mode": "standard"},
                 proxies={},
-                s3={"addressing_style": "path"},  # no emulator's buckets have host names of their own
+                s3={"addressing_style": "path"},  # the emulators' buckets have no host names of their own
             ),
         )
 
@@ -83,10 +83,10 @@ class EmbeddedAws:
 def embedded_aws() -> Iterator[EmbeddedAws]:
     """Start an empty AWS on free loopback ports; end it, and its Lambda processes, when the block ends.
 
-    Every request must be signed with its keys, which are new each time, and none may come from a web page: a function
-    here is a process of whoever runs this. IAM is enforced: Lambda functions have their role's permissions and no
-    more, and the environment's own credentials are the account's root.
-    Raises ServerFailed, with the tail of the log, when an emulator does not come up.
+    Every request must be signed with its keys, which are new each time, and none may come from a web page, because a
+    function here is a process of the user. IAM is enforced: a Lambda function has its role's permissions and no more;
+    the environment's own credentials are the account's root.
+    Raises ServerFailed, with the end of the log, if an emulator does not start.
     """
     _check_installed()
     gateway, kinesis = free_ports(2)
@@ -117,7 +117,7 @@ def embedded_aws() -> Iterator[EmbeddedAws]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that were free on loopback a moment ago, all different."""
+    """Different ports that were free on loopback a moment ago."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -127,14 +127,14 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What requests are signed with: an access key's id and its secret."""
+    """An access key's id and its secret."""
 
     id: str
     secret: str = field(repr=False)
 
 
 def random_keys() -> Keys:
-    """New ones. Not AKIA and not ASIA: emulators would read an account's number out of such an id."""
+    """Not AKIA or ASIA: emulators would read an account number from such an id."""
     return Keys(f"LOCAL{secrets.token_hex(8).upper()}", secrets.token_hex(20))
 
 
@@ -158,15 +158,15 @@ def _ministack_settings(gateway: int) -> dict[str, str]:
     return {
         "BIND_HOST": HOST,
         "GATEWAY_PORT": str(gateway),
-        "MINISTACK_HOST": HOST,  # in the URLs that it gives out, such as a queue's
+        "MINISTACK_HOST": HOST,  # in the URLs that it returns, such as a queue's
         "MINISTACK_REGION": REGION,
         "MINISTACK_ACCOUNT_ID": ACCOUNT,
         "AUTH": "true",
         "LAMBDA_EXECUTOR": "local",
-        # Listeners of their own, on fixed ports, for services that nothing here uses.
+        # Services that we do not use, which would listen on fixed ports.
         "SFTP_ENABLED": "0",
         "IOT_MTLS_ENABLED": "0",
-        # It would look for containers of other ministacks, to remove them.
+        # It would look for the containers of other ministacks, to remove them.
         "DOCKER_HOST": "unix:///nonexistent/docker.sock",
     }
 
@@ -175,7 +175,7 @@ def _kinesis_settings(port: int) -> dict[str, str]:
     return {
         "ACCOUNT": ACCOUNT,
         "KINESIS_MOCK_PLAIN_PORT": str(port),
-        "KINESIS_MOCK_TLS_PORT": "1",  # any but the other: signed_kinesis.cjs opens no port for it
+        "KINESIS_MOCK_TLS_PORT": "1",  # any other port: signed_kinesis.cjs does not open it
         "KINESIS_MOCK_CERT_PATH": str(KINESIS_LOCAL / "server.json"),
         "SHARD_LIMIT": "500",
         "LOG_LEVEL": "WARN",
@@ -184,7 +184,7 @@ def _kinesis_settings(port: int) -> dict[str, str]:
 
 
 def node() -> str:
-    """The machine's Node, or the one of `make setup`."""
+    """The machine's Node, or the one that `make setup` installed."""
     own = ROOT / ".local" / "node" / "bin" / "node"
     found = str(own) if own.exists() else shutil.which("node")
     if not found:
@@ -195,4 +195,4 @@ def node() -> str:
 def _check_installed() -> None:
     for needed in (MINISTACK, KINESIS_LOCAL / "main.js"):
         if not needed.exists():
-            raise ServerFailed(f"{needed.relative_to(ROOT)} is not there: run `make setup`")
+            raise ServerFailed(f"{needed.relative_to(ROOT)} is missing: run `make setup`")

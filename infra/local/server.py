@@ -1,4 +1,4 @@
-"""One local server: started behind its guard, waited for until healthy, and ended with everything it started."""
+"""Runs one local server: starts its guard, waits until it is healthy, and ends it with everything that it started."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from pathlib import Path
 
 GUARD = Path(__file__).with_name("guard.py")
 HEALTH_LIMIT = 30.0
-"""Seconds until a server must answer. Both take about one; a laptop's first start, with everything uncached, ten."""
+"""Seconds until a server must answer. Both take about one; the first start on a laptop, with nothing cached, ten."""
 LOG_TAIL = 15
 
 
 class ServerFailed(Exception):
-    """A server of the embedded AWS did not come up; the message has its reason and the tail of its log."""
+    """A server of the embedded AWS did not start; the message has the reason and the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
     """A running server.
 
-    process_group   holds the server and all that it starts, such as Lambda's workers
-    end             asks for its end and does not wait: with several, before the first one is waited for
+    process_group   holds the server and everything that it starts, such as Lambda's workers
+    end             requests its end without waiting: call it for all servers before waiting for the first
     """
 
     name: str
@@ -48,7 +48,7 @@ def running(
     *,
     limit: float = HEALTH_LIMIT,
 ) -> Iterator[Server]:
-    """Run `command` in a temporary folder until the block ends, or this process does, in whatever way.
+    """Run `command` in a temporary folder until the block or this process ends, in whatever way.
 
     The server gets `environment` and nothing else of this process's own, and `limit` seconds to become healthy.
     Raises ServerFailed.
@@ -60,7 +60,7 @@ def running(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # the terminal's Ctrl-C must reach only us: the guard is who ends the server
+        start_new_session=True,  # Ctrl-C in the terminal must reach only us: the guard ends the server
     )
     assert guard.stdin is not None
     try:
@@ -80,7 +80,7 @@ def _healthy(name: str, guard: subprocess.Popen[str], log: Path, health_url: str
     try:
         process_group = int(words.get(timeout=limit))
     except (queue.Empty, ValueError):
-        raise ServerFailed(f"{name}: it could not be started; run `make setup`") from None
+        raise ServerFailed(f"{name}: could not be started; run `make setup`") from None
     while time.monotonic() < deadline:
         if _answers(health_url):
             return Server(name, process_group, log, guard.stdin.close)

@@ -1,12 +1,13 @@
-"""ministack behind a door: `python signed_ministack.py`, in ministack's own environment, as a file of its own.
+"""ministack with checked signatures: `python signed_ministack.py`, in ministack's own environment, as a file of its
+own.
 
-With AUTH=true it enforces IAM, but takes whoever names the root's key id, or no key at all, for the root: it looks at the
-signatures of roles and users alone, and lets every web page in. Here every request must be signed with a secret that
-this ministack knows, and none may come from a web page. Two paths are open to what cannot sign: its health, and the
-answer of a custom resource, which has a token of CloudFormation in it.
+With AUTH=true ministack enforces IAM, but accepts as root any request with the root's key id or without a key,
+because it only checks the signatures of roles and users. It also lets every web page in. Here every request must be
+signed with a secret that this ministack knows, and none may come from a web page. Two paths are open to clients that
+cannot sign: its health, and the response of a custom resource, which contains a token from CloudFormation.
 
-It judges for kinesis-local too, whose own door (signed_kinesis.cjs) asks what a role's session may do there; and it remembers who
-was allowed and denied what, for tests.
+It also decides for kinesis-local, whose own front door (signed_kinesis.cjs) asks what a role's session may do there.
+It records which calls were allowed and denied, for tests.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ execution_credentials = lambda_runtime.execution_credentials
 enforce = iam_evaluator.enforce
 
 judged: set[tuple[str, str, str, bool]] = set()
-"""Caller, action, resource, and whether it was allowed; of all but the root."""
+"""Caller, action, resource, and whether it was allowed; without the root's calls."""
 
 
 async def door(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-    """What ministack's server calls in place of ministack. No websockets: nothing here uses them."""
+    """What ministack's server calls instead of ministack. No websockets: nothing here uses them."""
     if scope["type"] == "lifespan":
         await inner(scope, receive, send)
     elif scope["type"] == "http":
@@ -72,7 +73,7 @@ async def door(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
 
 
 def refusal(scope: Mapping[str, Any], body: bytes) -> tuple[str, str] | None:
-    """Why the request is not for ministack: code and message. None if it is."""
+    """Why the request is refused, as code and message; None if it may pass."""
     headers = headers_of(scope)
     if "origin" in headers:
         return "AccessDenied", "No web page may use this endpoint"
@@ -101,7 +102,8 @@ def signature_failure(
 
 
 def judgement(headers: Mapping[str, str], body: bytes) -> Message:
-    """For Kinesis' door, which signs its question with our secret: a key's secret, and why its role may not, if so."""
+    """Answers kinesis-local's door, which signs its question with our secret: a key's secret, and why its role may
+    not, if so."""
     signed = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(signed, headers.get("x-sublet-door", "")):
         return {"refusal": ["AccessDeniedException", "Only for the embedded Kinesis"]}
@@ -138,7 +140,7 @@ def is_allowed(credential: ResolvedCredential, key: str, action: str, resource: 
 def enforce_and_remember(
     access_key_id: str, iam_action: str, service: str, region: str, resource_arn: str = "*", **more: Any
 ) -> Any:
-    """ministack's own judgement of a call of its services."""
+    """Records ministack's own decision about a call."""
     denied = enforce(access_key_id, iam_action, service, region, resource_arn, **more)
     caller = resolve_caller_identity(access_key_id)
     if caller is not None and not caller["userArn"].endswith(":root"):
@@ -147,7 +149,7 @@ def enforce_and_remember(
 
 
 def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
-    """As SigV4 signs them: one that is sent on several lines is its values joined by a bare comma."""
+    """As SigV4 signs them: the values of a repeated header are joined by a bare comma."""
     headers: dict[str, str] = {}
     for raw_name, value in scope["headers"]:
         name, text = raw_name.decode("latin-1").lower(), decode_header_value(value)
@@ -162,14 +164,14 @@ def is_open(method: str, path: str) -> bool:
 
 
 def credentials_of_a_function(config: dict[str, Any]) -> dict[str, str]:
-    """Its role's session, with a secret that nobody can work out from the function's name, as ministack's can be.
+    """Its role's session, with a secret that cannot be derived from the function's name, as ministack's can.
 
-    It follows from ours and the key's id: kinesis-local's door (signed_kinesis.cjs) knows it too.
+    It is derived from our secret and the key's id, so that kinesis-local's door (signed_kinesis.cjs) knows it too.
     """
     made: dict[str, str] = execution_credentials(config)
     key = made["AWS_ACCESS_KEY_ID"]
     secret = hmac.new(SECRET.encode(), key.encode(), hashlib.sha256).hexdigest()
-    sts._sessions[key]["SecretAccessKey"] = secret  # noqa: SLF001 - ministack has no other way in
+    sts._sessions[key]["SecretAccessKey"] = secret  # noqa: SLF001 - ministack offers no other way
     return {**made, "AWS_SECRET_ACCESS_KEY": secret}
 
 
@@ -183,7 +185,7 @@ async def whole(receive: Receive) -> bytes:
 
 
 def once(body: bytes, receive: Receive) -> Receive:
-    """The body in one piece, and then whatever comes: the client's going."""
+    """The body in one piece, then whatever follows, such as the client's disconnect."""
     first = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive_again() -> Message:

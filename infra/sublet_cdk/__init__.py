@@ -1,6 +1,7 @@
-"""sublet on AWS, as CDK constructs for an app of your own: `from sublet_cdk import KinesisConsumer`. They need the extra `cdk`.
+"""sublet on AWS, as CDK constructs for your own app: `from sublet_cdk import KinesisConsumer`. They need the extra
+`cdk`.
 
-A name loads its module, and with it the CDK, with its first use.
+Each name loads its module, and with it the CDK, on first use.
 """
 
 from importlib import import_module
@@ -35,10 +36,10 @@ _MODULE_OF = {
     "WorkerSize": "sublet_cdk.spark_job",
 }
 
-if not TYPE_CHECKING:  # or else type checkers would believe in every name
+if not TYPE_CHECKING:  # otherwise type checkers would accept any name
 
     def __getattr__(name: str) -> object:
-        """A name's first use (PEP 562)."""
+        """Loads a name on first use (PEP 562)."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
@@ -53,5 +54,5 @@ if not TYPE_CHECKING:  # or else type checkers would believe in every name
         return value
 
     def __dir__() -> list[str]:
-        """For completion: also what is not loaded yet."""
+        """For completion: includes names that are not loaded yet."""
         return __all__

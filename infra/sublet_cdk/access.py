@@ -1,6 +1,7 @@
-"""What the roles of one application may do: its stream, its two tables, its failure destination, and the keys of all of them.
+"""What the roles of an application may do: on its stream, its two tables, its failure destination, and their KMS
+keys.
 
-One value for both constructs, for the roles that they make and for those that are granted the same.
+Both constructs use this value, for the roles that they create and for those that get the same grants.
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ from sublet_cdk.failure_destination import Destination
 from sublet_cdk.tables import Tables
 
 Duties = Mapping[str, iam.PolicyStatement | None]
-"""By the name of the policy that each becomes; None for what is not needed here."""
+"""By the name of the resulting policy; None if it is not needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """stream_key   None for AWS's own
-    may_join_kcl   the lease table may be a KCL fleet's, with tables beside it
-    """
+    """stream_key     None for AWS's own
+    may_join_kcl   the lease table may belong to a KCL fleet, with other tables beside it"""
 
     scope: Construct
     settings: Settings
@@ -55,7 +55,7 @@ class Access:
         }
 
     def process(self) -> Duties:
-        """Of `sublet run` and `sublet.Consumer`."""
+        """For `sublet run` and `sublet.Consumer`."""
         return {
             "leases": roles.allow(roles.PROCESS_ON_LEASES, self.tables.leases.table_arn),
             **self._kcl(roles.PROCESS_ON_REPORTS, roles.LEASE_MANAGER_ON_KCL_STATE),
@@ -78,7 +78,7 @@ class Access:
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
         if self.destination is None:
-            raise SettingsError("on_failure", None, "what a redrive would be from")
+            raise SettingsError("on_failure", None, "the destination that a redrive reads")
         self.destination.grant_redrive(grantee, self.settings.application)
 
     def _sightings(self, actions: Sequence[str]) -> Duties:

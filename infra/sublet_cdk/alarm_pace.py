@@ -1,8 +1,8 @@
-"""How fast alarms are: their thresholds, and how their periods follow from how far ticks are apart.
+"""How fast alarms are: their thresholds, and how their periods follow from the gap between ticks.
 
-Whatever stands still is to reach a person within 15 minutes, or three ticks where that is longer. So an alarm's period, a span,
-always has a tick in it, and trouble that lasts is in two spans in a row. An age (of a checkpoint, of a call) has lasted by
-itself, and one figure is enough.
+A standstill must reach a person within 15 minutes, or within three ticks if that is longer. So an alarm's period, a
+span, always contains a tick, and lasting trouble shows in two spans in a row. An age (of a checkpoint, of a call)
+measures duration itself, so one value is enough.
 """
 
 from __future__ import annotations
@@ -20,62 +20,60 @@ NOTICED_WITHIN_TICKS = 3
 SPAN_MIN = timedelta(minutes=5)
 SPAN_MAX = timedelta(days=1)
 TICK_JITTER = 1.2
-"""A span is so much longer than the ticks are apart: none is without one."""
+"""A span is longer than the gap between ticks by this factor, so that none is without a tick."""
 STALLED_PART, UNREAD_PART = 0.4, 0.3
-"""Of the time within which a person is to know. A worker may come a whole gap after the records did, and then tells each minute.
-What nobody reads is seen by ticks alone: the first may come a gap later too, and only from then on the age is known.
-"""
+"""Parts of the time within which a person must be notified. A worker may come a whole gap after the records, and then
+reports each minute. An unread shard is seen by ticks alone: the first may also come a gap later, and its age is only
+known from then on."""
 
 RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 
 
 @dataclass(frozen=True, slots=True)
 class AlarmThresholds:
-    """When the alarms fire. Minutes are rounded up to whole spans: five minutes each, or what has a tick in it always, and two
-    of them at least.
-    """
+    """When the alarms fire. Minutes are rounded up to whole spans of five minutes, or of whatever always contains a
+    tick, and to at least two of them."""
 
     lag_millis: int = 0
-    """The least lagging shard's lag. Above 0: not even one shard reaches its tip."""
+    """The lag of the shard that lags least. Above 0, not a single shard reaches its tip."""
     lag_minutes: int = 15
     """Longer than a usual catch-up after a reshard or a deployment."""
     unread_minutes: int | None = None
-    """How long a shard may have records and nobody to read them. By default 4.5, or nine tenths of what two ticks are apart."""
+    """How long a shard with records may go unread. By default 4.5, or nine tenths of two ticks' distance."""
     owner_stall_minutes: int | None = None
-    """How long a lease that is heartbeaten may stand still while records wait, beyond this deployment's checkpoint_interval. By
-    default 6, or nine tenths of what two ticks are apart."""
+    """How long a lease that is heartbeaten may stand still while records wait, beyond this deployment's
+    checkpoint_interval. By default 6, or nine tenths of two ticks' distance."""
     stall_minutes: int | None = None
-    """How long a shard with records may stand still that a worker holds. By default 6, or 1.2 ticks where that is longer."""
+    """How long a shard with records that a worker holds may stand still. By default 6, or 1.2 ticks if that is longer."""
     handler_call_minutes: int | None = None
     """How long a call of the handler may last. The same default."""
     unfinished_minutes: int | None = None
-    """How long a batch may be kept that the handler checkpoints by hand. The same default."""
+    """How long a handler that checkpoints manually may keep a batch. The same default."""
     throttled_polls: int = 10
-    """Polls of one shard refused in a row: some 40 seconds without a record."""
+    """Refused polls of one shard in a row: about 40 seconds without a record."""
     unclaimed_minutes: int = 10
     hot_shard_ratio: float = 4
-    """The busiest shard's bytes in one report, against the average report."""
+    """The busiest shard's bytes in one report, relative to the average report."""
     hot_shard_bytes: int = 6_000_000
-    """Below this the busiest shard is not hot but the others are idle. A tenth of what a shard takes in a
-    minute.
-    """
+    """Below this the busiest shard is not hot; the others are idle. A tenth of what a shard takes in a minute."""
     hot_shard_minutes: int = 15
     data_loss_minutes: int = 10
     silence_minutes: int = 10
     """Without a tick, or without a worker that holds a lease."""
     handler_failing_minutes: int = 10
     handler_failures: int = 1
-    """In each span. One that the next call made up for is no reason to wake anybody, not even twice in an hour."""
+    """In each span. A failure that the next call made up for should not wake anybody, not even twice in an hour."""
     handler_attempts: int = 20
-    """Calls with the same records, in windows before too. A smaller maximum_retry_attempts never gets so far."""
+    """Calls with the same records, including earlier windows. A smaller maximum_retry_attempts never reaches it."""
     longest_gap: timedelta | None = None
-    """Between two ticks, at most a day. By default as the schedule has it: a rate, or cron's minutes of each hour; any other
-    counts as a day. A process ticks each two thirds of failover_time, which counts as a minute."""
+    """The longest gap between two ticks, at most a day. By default that of the schedule: a rate, or cron's minutes of
+    each hour; any other schedule counts as a day. A process ticks every two thirds of failover_time, which counts as
+    a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How the alarms' periods follow from how far ticks are apart."""
+    """How the alarms' periods follow from the gap between ticks."""
 
     gap: timedelta = MINUTE
 
@@ -89,7 +87,6 @@ class Pace:
 
     @property
     def span(self) -> int:
-        """In minutes."""
         return ceil(min(max(SPAN_MIN, TICK_JITTER * self.gap), SPAN_MAX) / MINUTE)
 
     def spans(self, minutes: int) -> int:
@@ -102,8 +99,8 @@ class Pace:
         return self._millis(UNREAD_PART, minutes)
 
     def owner_stall_millis(self, minutes: int | None) -> float:
-        """As late as the promise allows: a KCL worker may checkpoint each five minutes. Ticks further apart than two minutes see
-        it a second time too late for that."""
+        """As late as 15 minutes' notice allows, because a KCL worker may checkpoint every five minutes. With ticks
+        more than two minutes apart, the second sighting would come too late for that."""
         part = STALLED_PART if self.gap <= 2 * MINUTE else UNREAD_PART
         return self._millis(part, minutes)
 
@@ -113,7 +110,8 @@ class Pace:
 
 
 def gap_of(schedule: str) -> timedelta:
-    """Of an EventBridge expression. Of cron's only `*` and `0/n` minutes of each hour are read; any other may leave a day out."""
+    """The longest gap of an EventBridge expression. Of cron, only `*` and `0/n` minutes of each hour are understood;
+    any other may leave out a day."""
     if rate := RATE.fullmatch(schedule):
         return min(int(rate[1]) * timedelta(**{f"{rate[2]}s": 1}), SPAN_MAX)
     minutes = re.fullmatch(r"cron\((?:(\*)|(?:\*|0)/(\d+)|[\d,-]+) \* [*?] \* [*?] \*\)", schedule)

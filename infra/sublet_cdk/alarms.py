@@ -1,4 +1,4 @@
-"""The alarms' constructs, made of their definitions: see `alarm_definitions`."""
+"""The alarms' constructs, built from `alarm_definitions`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sublet_cdk.alarm_definitions import Alarm, Figure, Missing, Source, alarms
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
 
 MATH_ALARMS_FLAG = "sublet:metric-math-alarms"
-"""CDK context, true by default. Emulators fail to deploy alarms on metric math: there it is set to false."""
+"""CDK context, true by default. Set it to false for emulators that cannot deploy alarms on metric math."""
 
 MINUTE = Duration.minutes(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What an application on Lambda consists of, beside its own metrics. `schedule`: of its ticks."""
+    """The resources of an application on Lambda that have metrics of their own. `schedule`: of its ticks."""
 
     manager: lambda_.IFunction
     worker: lambda_.IFunction
@@ -37,7 +37,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the alarms and the dashboard look at. `deployment` is None where a process or container consumes."""
+    """What the alarms and the dashboard show. `deployment` is None for a process or container."""
 
     application: str
     deployment: Deployment | None = None
@@ -61,7 +61,7 @@ class Watched:
         )
 
     def figure(self, figure: Figure, period: Duration) -> cloudwatch.Metric:
-        """A definition's figure: of the application, or AWS's own of what was deployed for it."""
+        """A definition's figure as a metric: the application's, or AWS's for a deployed resource."""
         if figure.source is Source.APPLICATION or self.deployment is None:
             return self._own(figure.metric, figure.statistic, period, {})
         of = self.deployment
@@ -76,23 +76,20 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class AlarmSpec:
-    """An alarm with its metric as a construct. It fires when `metric` is beyond `threshold` in `points` of `periods` (None: in
-    all of them).
-    """
+    """An alarm with its metric as a construct. It fires if `metric` is beyond `threshold` in `points` of `periods`
+    (None: in all of them)."""
 
     metric: cloudwatch.IMetric
     periods: int
     description: str
     threshold: float = 0
     below: bool = False
-    """Fires at or below the threshold, and when there is no data. Otherwise above it, and missing data is
-    good.
-    """
+    """Fires at or below the threshold, and without data. Otherwise above it, and missing data is fine."""
     points: int | None = None
 
 
 def alarms_of(watched: Watched, thresholds: AlarmThresholds, *, math: bool) -> Sequence[Alarm]:
-    """`math`: those on metric math too."""
+    """`math`: include alarms on metric math."""
     deployment = watched.deployment
     stated = alarms(pace_of(deployment, thresholds), thresholds, on_lambda=deployment is not None)
     return [alarm for alarm in stated if math or not alarm.needs_math]
@@ -106,7 +103,7 @@ def pace_of(deployment: Deployment | None, thresholds: AlarmThresholds) -> Pace:
 def add_alarms(
     scope: Construct, watched: Watched, thresholds: AlarmThresholds, topic: sns.ITopic | None
 ) -> Mapping[str, cloudwatch.Alarm]:
-    """Create a consumer's alarms, each telling `topic` when it fires and when it is over."""
+    """Create a consumer's alarms. Each notifies `topic` when it fires and when it is over."""
     math = has_math(scope)
     specs = {
         alarm.name: _spec(alarm, watched, math=math) for alarm in alarms_of(watched, thresholds, math=math)
@@ -115,7 +112,7 @@ def add_alarms(
 
 
 def has_math(scope: Construct) -> bool:
-    """Whether CloudWatch is AWS's own."""
+    """False for emulators, which lack alarms on metric math."""
     return str(scope.node.try_get_context(MATH_ALARMS_FLAG)).lower() != "false"
 
 

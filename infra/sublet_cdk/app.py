@@ -19,7 +19,7 @@ from sublet_cdk.places import place_of
 from sublet_cdk.spark_stack import PipelineStack
 
 UNNAMED = "unnamed"
-"""The stack is named before it looks at the context, and refuses what is missing."""
+"""The stack gets its name before it reads the context, and refuses what is missing."""
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def synthesize(app: App, defaults: Mapping[str, str] | None = None) -> None:
-    """Write the template, or end the process with one sentence. `defaults` stand for a consumer's context that is not given."""
+    """Write the template, or end the process with a one-line error. `defaults` fill in missing context of a consumer."""
     try:
         Tags.of(stack_of(app, defaults or {})).add("project", "sublet")
     except SubletError as refused:
@@ -36,7 +36,7 @@ def synthesize(app: App, defaults: Mapping[str, str] | None = None) -> None:
 
 
 def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
-    """The stack that the context asks for; SettingsError if it asks for none or wrongly."""
+    """The stack that the context describes. Raises SettingsError."""
     context = {**defaults, **stated(app)}
     env = _place(context)
     synthesizer = (
@@ -65,9 +65,8 @@ def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
 
 
 def _place(context: Mapping[str, str]) -> Environment:
-    """Where the stack goes: to the stream's region, in the account that the CDK's command line is run for. A network is looked
-    up in one account and region, which have to be known for it.
-    """
+    """Where the stack goes: the stream's region, in the account of the CDK's command line. Looking up a network
+    requires a known account and region."""
     region = place_of(context["stream_arn"]).region if "stream_arn" in context else None
     if "vpc_id" not in context:
         return Environment(region=region)

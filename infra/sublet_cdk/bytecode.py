@@ -1,7 +1,7 @@
-"""Bytecode beside the sources of what is deployed: Lambda's code folders are read-only, so that without it every cold start
-compiles all that it imports, which takes three times as long as all the rest of the import.
+"""Adds bytecode to the deployed sources. Lambda's code folders are read-only, so without it every cold start compiles
+everything that it imports, which takes three times as long as the rest of the import.
 
-It is unchecked (PEP 552): the sources lie beside it for tracebacks and are never compared with it.
+It is unchecked (PEP 552): the sources are there for tracebacks and are never compared with it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from pathlib import Path
 
 LAYERS = "/opt"
 CODE = "/var/task"
-"""Where Lambda has them."""
+"""Where Lambda mounts them."""
 
 
 def add_bytecode(folder: Path, python_version: str, mounted_at: str) -> None:
-    """Compile what is in `folder`, which Lambda will have at `mounted_at`; what is no Python of that version stays as it is.
-
-    Bytecode is one version's. On a machine without that Python nothing is added.
-    """
+    """Compile the sources in `folder`, which Lambda mounts at `mounted_at`; files that are not Python of that version
+    stay as they are.
+    Bytecode is specific to a Python version. Without that Python on this machine, nothing is added."""
     python = python_of_version(python_version)
     if python is not None:
         how = ["--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", mounted_at, "-q", "-q"]
@@ -30,7 +29,7 @@ def add_bytecode(folder: Path, python_version: str, mounted_at: str) -> None:
 
 @cache
 def python_of_version(version: str) -> str | None:
-    """An interpreter such as 3.13 on this machine: the one that runs this, or one on the PATH."""
+    """An interpreter of a version such as 3.13 on this machine: the running one, or one on the PATH."""
     if version == running():
         return sys.executable
     found = shutil.which(f"python{version}")
@@ -46,7 +45,7 @@ def running() -> str:
 
 
 def lacks(python_version: str) -> str | None:
-    """What to tell who deploys where there is no bytecode to be had."""
+    """A note for the person deploying, if bytecode cannot be made; otherwise None."""
     if python_of_version(python_version) is not None:
         return None
     return (

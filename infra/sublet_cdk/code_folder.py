@@ -1,4 +1,4 @@
-"""A user's folder of code, copied for deployment: what is in it, and nothing from elsewhere."""
+"""Copies a user's code folder for deployment: its files, and nothing from outside of it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from pathlib import Path
 from sublet.errors import SettingsError
 
 NOT_SHIPPED = ("__pycache__", "*.pyc", "cdk.out", "node_modules")
-"""Names. So is every name with a dot before it: `.env` and `.git` may hold what is not to leave this machine."""
+"""File names. Names with a leading dot are left out too: `.env` and `.git` may hold secrets."""
 
 EXCLUDE = [f"**/{pattern}" for pattern in NOT_SHIPPED]
-"""As CDK's assets take it."""
+"""In the form of CDK's assets."""
 
 
 def copy_code(folder: Path, target: Path, setting: str, dot_files: Collection[str] = ()) -> None:
-    """Copy a folder's files into `target`, links as what they lead to. `dot_files` are names that are wanted all the same.
+    """Copy a folder's files into `target`; links are replaced by their targets. `dot_files` are copied despite their
+    names.
 
-    Raises SettingsError, about `setting`, for a link that leads out of the folder, nowhere, or back to where it is.
+    Raises SettingsError, about `setting`, for a link that leads out of the folder, nowhere, or back to a folder above
+    it.
     """
     _copy(folder, target, (folder.resolve(),), setting, dot_files)
 
@@ -28,7 +30,7 @@ def copy_code(folder: Path, target: Path, setting: str, dot_files: Collection[st
 def _copy(
     folder: Path, target: Path, above: tuple[Path, ...], setting: str, dot_files: Collection[str]
 ) -> None:
-    """`above`: the folders that this one is in, itself included, with every link followed. The first is the whole."""
+    """`above`: this folder and those that contain it, with links resolved. The first is the whole folder."""
     target.mkdir(parents=True, exist_ok=True)
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
@@ -51,7 +53,7 @@ def _left_out(name: str, dot_files: Collection[str]) -> bool:
 def _check_link(link: Path, above: tuple[Path, ...], setting: str) -> None:
     try:
         leads_to = link.resolve(strict=True)
-    except (OSError, RuntimeError):  # RuntimeError: a ring of links, before Python 3.13
+    except (OSError, RuntimeError):  # RuntimeError: a loop of links, before Python 3.13
         raise SettingsError(
             setting, str(above[0]), f"a folder without {link}, a link that leads nowhere"
         ) from None

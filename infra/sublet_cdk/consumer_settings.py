@@ -1,6 +1,6 @@
-"""From construct properties to the library's Settings, and from those to the functions' environment.
+"""Turns construct properties into the library's Settings, and those into the functions' environment.
 
-There is one definition of a setting, its default and what is allowed: `sublet.settings`.
+Settings, their defaults and limits are defined once, in `sublet.settings`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from sublet.settings import (
 from sublet_cdk.failure_destination import Destination
 
 KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
-"""Stands for the name of a stream that the same stack creates, while everything else is validated."""
+"""Replaces the name of a stream that the same stack creates, so that the rest can be validated."""
 
 APPLICATION_MAX = 64
-"""Step Functions names end at 80 characters, and ours is `<application>-lease-workers`."""
+"""Step Functions limits names to 80 characters, and ours is `<application>-lease-workers`."""
 
 STATED_OTHERWISE = ("application", "stream", "stream_arn", "handler", "invoke_identity_arn", "on_failure")
-"""Settings that the construct takes as properties of its own, or fills in."""
+"""Settings that the construct takes as separate properties, or fills in itself."""
 
 
 def setting_names() -> list[str]:
-    """The settings that are given as properties under their own name: not those that are for a process."""
+    """The settings that are properties under their own name, without those for a process only."""
     return [
         name
         for name, definition in DEFINITIONS.items()
@@ -45,9 +45,8 @@ def setting_names() -> list[str]:
 
 
 def as_setting(name: str, value: object, names: Sequence[str] | None = None) -> object:
-    """A property's value as its setting's type: that type itself, its text (`5m`), or CDK's Duration for a
-    duration. `names`: of the settings that are properties there; by default those of a KinesisConsumer.
-    """
+    """Converts a property's value to its setting's type: from that type itself, its text (`5m`), or CDK's Duration
+    for a duration. `names`: the settings that are properties; by default a KinesisConsumer's."""
     names = setting_names() if names is None else names
     if name not in names:
         raise unknown_setting(name, value, names)
@@ -70,9 +69,7 @@ def settings_of(
     worker_timeout: Duration,
     destination: Destination | None = None,
 ) -> Settings:
-    """The validated settings of one consumer; SettingsError names what is refused, before anything is
-    deployed.
-    """
+    """The validated settings of one consumer. Raises SettingsError before anything is deployed."""
     if len(application) > APPLICATION_MAX:
         raise SettingsError(
             "application",
@@ -97,15 +94,15 @@ def settings_of(
 def environment_of(
     settings: Settings, stream: kinesis.IStream, destination: Destination | None = None
 ) -> dict[str, str]:
-    """The SUBLET_ variables of both functions; the stream's and the destination's may still be tokens that
-    CloudFormation fills in.
-    """
+    """The SUBLET_ variables of both functions. The stream and the destination may still be tokens that CloudFormation
+    fills in."""
     on_failure = {f"{PREFIX}ON_FAILURE": destination.arn} if destination else {}
     known_later = {f"{PREFIX}STREAM": stream.stream_name, f"{PREFIX}STREAM_ARN": stream.stream_arn}
     return settings.to_environment() | on_failure | known_later
 
 
 def tell_invoke_identity(worker: lambda_.Function, settings: Settings) -> None:
-    """Whose role reads the stream: a part of Lambda's event. It is the worker's, which is made after its settings."""
+    """Lambda's event contains the ARN of the role that reads the stream. It is the worker's, which is created after
+    its settings."""
     if settings.handler_contract is HandlerContract.LAMBDA_EVENT and worker.role is not None:
         worker.add_environment(f"{PREFIX}INVOKE_IDENTITY_ARN", worker.role.role_arn)

@@ -3,7 +3,7 @@
     cdk deploy -c application=orders-audit -c stream_arn=arn:... \\
         -c handler_code=handlers/orders -c handler=orders:handle -c mode=continuous -c window=5m
 
-Every setting is a context key of its own name, and CONTEXT has the others. One that is neither is refused.
+Every setting is a context key of its own name; CONTEXT lists the others. Any other key is refused.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from sublet_cdk.outputs import add_outputs
 
 CONTEXT = {
     "application": "the consumer group, and the lease table's name",
-    "stream_arn": "an existing stream; without it the stack creates one",
-    "stream_key_arn": "the stream's KMS key, if it is encrypted with one of yours",
-    "shards": "of the stream that is created; on-demand without it",
+    "stream_arn": "an existing stream; otherwise the stack creates one",
+    "stream_key_arn": "the stream's KMS key, if it is your own",
+    "shards": "shards of a new stream; on-demand if not given",
     "handler_code": "the directory of the handler's module",
     "handler": "module:function",
     "handler_environment": "variables for the handler, as a JSON object",
     "handler_table_arn": "an existing DynamoDB table that the handler may read and write",
-    "existing_lease_table": "true: go on with the table that KCL (or an earlier stack) has left",
-    "lease_table_key_arn": "a KMS key of yours for the lease table and its sightings",
+    "existing_lease_table": "true: continue with the table of KCL or an earlier stack",
+    "lease_table_key_arn": "your own KMS key for the lease table and the sightings table",
     "tick": "the schedule, as EventBridge writes it: rate(1 minute)",
     "architecture": "arm64 or x86_64",
     "worker_memory": "MiB",
-    "worker_reserved_concurrency": "a number; none is reserved without it",
-    "ephemeral_storage": "MiB of /tmp; 512 without it",
+    "worker_reserved_concurrency": "a number; none is reserved by default",
+    "ephemeral_storage": "MiB of /tmp; 512 by default",
     "runtime": "python3.11 to python3.14",
     "tracing": "true: X-Ray, of both functions; false (default)",
     "vpc_id": "a network for the worker (looked up at synth, with credentials)",
     "on_failure": "the ARN of a queue, a topic, or a bucket with or without /prefix, for records that are set aside",
-    "on_failure_key_arn": "the KMS key of that destination, if it is encrypted with one of yours",
-    "alarm_topic_arn": "an SNS topic that the alarms tell",
+    "on_failure_key_arn": "that destination's KMS key, if it is your own",
+    "alarm_topic_arn": "an SNS topic for the alarms",
     "removal": "retain (default) or destroy: the lease table and a created stream, with the stack",
-    "deletion_protection": "true: nobody deletes the lease table before this is taken back",
+    "deletion_protection": "true: the lease table cannot be deleted until this is false again",
     "deployment_check": "true (default) or false",
 }
-"""What `-c` takes beside the settings."""
+"""Context keys besides the settings."""
 
 REQUIRED = ("application", "handler_code", "handler")
 
@@ -87,9 +87,8 @@ HANDLER_ON_TABLE = [
 
 
 class ConsumerStack(Stack):
-    """The stack. `defaults` stand for context that is not given; `overrides` go to KinesisConsumer as they are, past the
-    context (tests give a layer of their own).
-    """
+    """The stack. `defaults` fill in missing context; `overrides` go to KinesisConsumer directly (tests pass a layer
+    of their own)."""
 
     def __init__(
         self,
@@ -116,7 +115,7 @@ class ConsumerStack(Stack):
         )
         if table_arn := self.context.get("handler_table_arn"):
             role = self.consumer.worker.role
-            assert role is not None  # it is ours; imported functions alone may lack one
+            assert role is not None  # it is ours; only imported functions may lack a role
             statement = roles.allow(HANDLER_ON_TABLE, table_arn)
             role.attach_inline_policy(iam.Policy(self, "HandlerTable", statements=[statement]))
         add_outputs(self, self.consumer.names())

@@ -1,6 +1,6 @@
-"""CDK context as a stack's properties, checked by name: text from `-c` or cdk.json, or, for `sublet deploy`, what its own command
-line says and nothing else. The folder that it is called in may have a cdk.json of another app, with keys that have our names.
-"""
+"""CDK context as a stack's properties, checked by name. It is text from `-c` or cdk.json or, for `sublet deploy`,
+only what its own command line says: the current folder may have a cdk.json of another app, with keys of the same
+names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sublet.settings import DEFINITIONS, unknown, unknown_setting
 T = TypeVar("T")
 
 COMMAND_LINE = "sublet"
-"""The one key of `sublet deploy`: all that it was given, as a JSON object of texts."""
+"""The only key of `sublet deploy`: all its options, as a JSON object of strings."""
 
 STACK = "stack"
 OWN_CREDENTIALS = "cli_credentials"
@@ -23,11 +23,11 @@ APP_CONTEXT = {
     STACK: "consumer (default) or pipeline",
     OWN_CREDENTIALS: "true: deploy without bootstrap's roles, as the caller (emulators need it)",
 }
-"""What the app reads itself, whichever stack it is."""
+"""Keys that the app itself reads, for every stack."""
 
 
 def stated(scope: Construct) -> dict[str, str]:
-    """The context keys that are ours, as text. CDK's own have a colon, a slash or an @ in them."""
+    """Our context keys, as text. CDK's own contain a colon, a slash or an @."""
     command_line = scope.node.try_get_context(COMMAND_LINE)
     everything = json.loads(command_line) if command_line is not None else scope.node.get_all_context()
     return {
@@ -38,7 +38,7 @@ def stated(scope: Construct) -> dict[str, str]:
 
 
 def context_of(scope: Construct, known: Iterable[str]) -> dict[str, str]:
-    """The same; a key that is not `known` is refused."""
+    """The same, but refuses a key that is not `known`."""
     ours, names = stated(scope), {*APP_CONTEXT, *known}
     for key in ours.keys() - names:
         if key in DEFINITIONS:
@@ -48,7 +48,7 @@ def context_of(scope: Construct, known: Iterable[str]) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """`-c` brings text; cdk.json may bring a number, a boolean or an object."""
+    """`-c` gives text; cdk.json may contain a number, a boolean or an object."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -76,7 +76,7 @@ def one_of(context: Mapping[str, str], name: str, choices: Mapping[str, T]) -> T
 
 
 def texts_by_name(context: Mapping[str, str], name: str) -> dict[str, str]:
-    """A JSON object of texts; nothing if it is not given."""
+    """A JSON object of strings; empty if it is not given."""
     text = context.get(name, "{}")
     try:
         value = json.loads(text)

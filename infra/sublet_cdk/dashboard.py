@@ -1,6 +1,4 @@
-"""The dashboard: the alarms, and every metric that they or a person looking for a cause would want, from the
-tip backwards.
-"""
+"""The dashboard: the alarms, and every metric that they use or that helps to find a cause, starting with the lag."""
 
 from __future__ import annotations
 
@@ -96,7 +94,7 @@ def _fleet_metrics(watched: Watched, metrics: Mapping[Metric, str]) -> list[clou
 
 
 def _by_shard(watched: Watched, metric: Metric) -> cloudwatch.MathExpression:
-    """A search, since shards come and go with every reshard."""
+    """A search expression, because each reshard changes the shards."""
     search = f'{{{NAMESPACE},application,shard_id}} MetricName="{metric}" application="{watched.application}"'
     return cloudwatch.MathExpression(
         expression=f"SEARCH('{search}', '{PER_SHARD[metric]}', {int(MINUTE.to_seconds())})",

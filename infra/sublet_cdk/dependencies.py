@@ -1,9 +1,10 @@
-"""What runs beside the library, from locked wheels of its platform: the Lambda layer, and the pipeline's on EMR Serverless.
+"""Installs the library's dependencies from locked wheels for their platform: the Lambda layer, and the pipeline's on
+EMR Serverless.
 
     python -m sublet_cdk.dependencies layer
 
-makes the layer for both architectures; a construct makes it when it is first needed. The same lock file gives the same
-bytes, so CDK's asset hash moves only when a dependency does.
+builds the layer for both architectures; a construct builds it on first use. The same lock file gives the same bytes,
+so CDK's asset hash changes only when a dependency does.
 """
 
 from __future__ import annotations
@@ -25,23 +26,22 @@ from sublet_cdk.wheels import MACHINES, PackagesNotInstalled, Platform, install
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What is installed for where. The packages are in the folder `inside`."""
+    """What is installed, and for which platform. The packages are in the folder `inside`."""
 
     name: str
     lock_file: str
     python_versions: tuple[str, ...]
-    """Binaries have the version in their names, so that those of several lie side by side."""
+    """Binaries have the version in their names, so those of several versions can share a folder."""
     glibc: str
     inside: str = "."
 
 
 LAYER = Bundle("layer", "requirements/layer.txt", ("3.11", "3.12", "3.13", "3.14"), "manylinux2014", "python")
-"""boto3 is left out: Lambda brings its own. Four Pythons: a function's runtime may be any of them, and the embedded
-AWS runs functions on the machine's own.
-"""
+"""boto3 is left out, because Lambda includes it. For four Pythons: a function's runtime may be any of them, and the
+embedded AWS runs functions on the machine's own."""
 
 EMR = Bundle("emr", "requirements/emr.txt", ("3.11",), "manylinux_2_28")
-"""PySpark is left out: EMR brings its own. PyArrow has no wheels for a glibc older than 2.28; EMR's is 2.34."""
+"""PySpark is left out, because EMR includes it. PyArrow has no wheels for a glibc older than 2.28; EMR's is 2.34."""
 
 
 PROCESS = Bundle("process", "requirements/process.txt", ("3.13",), "manylinux_2_28")
@@ -49,12 +49,12 @@ PROCESS = Bundle("process", "requirements/process.txt", ("3.13",), "manylinux_2_
 
 
 def built(bundle: Bundle, architecture: str) -> Path:
-    """The folder of a bundle for `arm64` or `x86_64`; made first if there is none. Raises PackagesNotInstalled."""
+    """The folder of a bundle for `arm64` or `x86_64`, built on first use. Raises PackagesNotInstalled."""
     return build(bundle, architecture, cache_folder(os.environ))
 
 
 def build(bundle: Bundle, architecture: str, cache: Path) -> Path:
-    """As `built`, below `cache`."""
+    """Like `built`, in the folder `cache`."""
     lock_file = shipped(bundle.lock_file)
 
     def install_all(fresh: Path) -> None:
@@ -69,7 +69,7 @@ def build(bundle: Bundle, architecture: str, cache: Path) -> Path:
 
 
 def built_with_bytecode(bundle: Bundle, architecture: str, python_version: str) -> Path:
-    """A layer's folder for one Python, with its bytecode where this machine has that Python."""
+    """A layer's folder for one Python version, with bytecode if this machine has that Python."""
     folder = built(bundle, architecture)
     if python_of_version(python_version) is None:
         return folder
@@ -82,7 +82,7 @@ def built_with_bytecode(bundle: Bundle, architecture: str, python_version: str) 
 
 
 def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
-    """Two at once do not disturb each other: a folder appears whole, and the second is dropped."""
+    """Safe if two run at once: a folder appears whole, and the second one is dropped."""
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -98,14 +98,14 @@ def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
 
 
 def place(bundle: Bundle, architecture: str, cache: Path) -> Path:
-    """Where a bundle is, once it is built: the name changes with all that the content depends on."""
+    """A bundle's folder. Its name changes with everything that the content depends on."""
     recipe = repr((bundle, architecture)).encode()
     digest = hashlib.sha256(recipe + shipped(bundle.lock_file).read_bytes()).hexdigest()
     return cache / f"{bundle.name}-{architecture}-{digest[:16]}"
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """A checkout has it in its own layers/; elsewhere it is the user's cache, where the XDG standard puts it."""
+    """In a checkout, its layers/ folder; otherwise the user's cache, as the XDG standard defines it."""
     if is_checkout():
         return CHECKOUT / "layers" / "dependencies"
     stated = environment.get("XDG_CACHE_HOME", "")

@@ -1,12 +1,13 @@
-"""A custom resource that makes a deployment fail when the deployed lease worker cannot import its handler.
+"""A custom resource that fails a deployment if the deployed lease worker cannot import its handler.
 
-Its logical id ends with a fingerprint of all that could change the answer, so that every deployment with another worker creates a
-check of its own, and deletes the last one when it has come through. A rollback deletes the new check and leaves the old one
-alone: nothing is asked then. A resource that stayed the same would be updated by the rollback too, would ask the worker that is
-put back, and one that has lost its way by then (a table that its import needs, say) would keep the stack from rolling back.
+Its logical id ends with a fingerprint of everything that could change the result. So every deployment with another
+worker creates a new check, and deletes the last one when it has succeeded. A rollback deletes the new check and
+leaves the old one alone, so nothing is checked then. A resource that stayed the same would be updated by the rollback
+too, and check the restored worker. If that could no longer import its handler (because a table is missing, say), the
+stack could not roll back.
 
-Ours, and not the CDK's: a Trigger cannot give the function an event, so the worker would be asked for a window without an
-item; custom_resources.Provider puts a function of its own, in Node, before ours, to do what the last lines of
+We do not use the CDK's own. A Trigger cannot pass an event to the function, so the worker would be invoked for a
+window without an item. custom_resources.Provider adds a Node function in front of ours, to do what the last lines of
 functions/deployment_check/app.py do.
 """
 
@@ -31,7 +32,7 @@ CODE = shipped("functions/deployment_check")
 
 TIMEOUT = Duration.minutes(6)
 ANSWERED_WITHIN = Duration.minutes(7)
-"""Without it CloudFormation would wait an hour for a check that died."""
+"""Otherwise CloudFormation would wait an hour for a check that died."""
 
 DIGITS = 16
 
@@ -48,8 +49,8 @@ def add_deployment_check(
 ) -> CustomResource:
     """Checks at every deployment that changes the `worker`, one of its `layers`, or its role.
 
-    first_figures   what CloudWatch has of an application that has ticked before; one that has none of them is prompted
-    awaits          the check is over when they are there
+    first_figures   metrics that exist if the application has ticked before; if it has none, it is prompted
+    awaits          wait for these metrics before the check ends
     """
     duties = {
         "invoke": roles.allow(["lambda:InvokeFunction"], worker.function_arn),
@@ -74,7 +75,7 @@ def add_deployment_check(
         },
     )
     made = cast("CfnResource", resource.node.default_child)
-    # An override: CDK writes text where a number belongs.
+    # An override, because CDK writes a string instead of a number.
     made.add_property_override("ServiceTimeout", ANSWERED_WITHIN.to_seconds())
     name = Stack.of(scope).resolve(made.logical_id)
     made.override_logical_id(Lazy.uncached_string(_Named(name, worker, layers)))
@@ -83,7 +84,7 @@ def add_deployment_check(
 
 @jsii.implements(IStringProducer)
 class _Named:
-    """The check's logical id, as of when the template is written: a variable may be added to the worker until then."""
+    """The check's logical id, computed when the template is written: a variable may be added to the worker until then."""
 
     def __init__(self, name: str, worker: lambda_.Function, layers: Sequence[lambda_.ILayerVersion]) -> None:
         self.name, self.worker, self.layers = name, worker, layers
@@ -93,7 +94,7 @@ class _Named:
 
 
 def fingerprint(worker: lambda_.Function, layers: Sequence[lambda_.ILayerVersion]) -> str:
-    """Of all that the template says of the function, its layers, and its role with the policies of it."""
+    """Of everything in the template about the function, its layers, its role and the role's policies."""
     said = []
     for each in (worker, *layers, worker.role):
         for resource in _resources(each):

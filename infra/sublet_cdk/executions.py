@@ -1,4 +1,4 @@
-"""The state machine as a resource: its role, its log, and cdk-nag's findings that are meant."""
+"""The state machine as a resource: its role, its log, and the cdk-nag findings that are intended."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from sublet_cdk.nag import acknowledge
 from sublet_cdk.state_machine import Functions, definition
 
 VENDED_LOGS = "/aws/vendedlogs/states"
-"""Step Functions adds each group that is anywhere else to one resource policy of 5,120 characters for an account and region;
-when that is full, deployments fail. (Step Functions Developer Guide, "Logging using CloudWatch Logs".)
-"""
+"""Step Functions adds each log group with another prefix to a single resource policy of 5,120 characters per account
+and region; when that is full, deployments fail. (Step Functions Developer Guide, "Logging using CloudWatch Logs".)"""
 
 
 def add_state_machine(
@@ -22,11 +21,12 @@ def add_state_machine(
     functions: Functions,
     keeping: LogKeeping,
 ) -> sfn.StateMachine:
-    """It may invoke the two functions, and deliver its log."""
+    """It may invoke the two functions and deliver its log."""
     log = add_log_group(scope, "ExecutionsLog", keeping, f"{VENDED_LOGS}/{name}")
     invoke = roles.allow(["lambda:InvokeFunction"], functions.worker_arn, functions.manager_arn)
     stack = Stack.of(scope)
-    # As the Developer Guide has it: Step Functions takes the role to make the log's delivery before there is a state machine.
+    # As in the Developer Guide: Step Functions assumes the role to create the log's delivery before the state machine
+    # exists.
     machines = stack.format_arn(
         service="states",
         resource="stateMachine",

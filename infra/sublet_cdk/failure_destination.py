@@ -1,4 +1,4 @@
-"""The failure destination of a consumer: what the user names, as the setting `on_failure`, and what the worker may do with it."""
+"""A consumer's failure destination: the setting `on_failure`, and the worker's permissions on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sublet_cdk import roles
 from sublet_cdk.nag import acknowledge_wildcard
 
 FailureDestination = sqs.IQueue | sns.ITopic | s3.IBucket | str
-"""A construct, or the ARN of what there is already; a bucket's may have a /prefix."""
+"""A construct, or an existing resource's ARN; a bucket's may have a /prefix."""
 
 PUTS = {"sqs": ["sqs:GetQueueUrl", "sqs:SendMessage"], "sns": ["sns:Publish"], "s3": ["s3:PutObject"]}
 REDRIVES = {
@@ -31,7 +31,7 @@ REDRIVES = {
     "s3": ["s3:DeleteObject", "s3:GetObject"],
 }
 WITH_KEY = ["kms:Decrypt", "kms:GenerateDataKey"]
-"""To put into what is encrypted with a key of the user's."""
+"""For a destination that is encrypted with the user's own key."""
 
 STAND_INS = {
     "sqs": "arn:aws:sqs:us-east-1:123456789012:known-only-at-deployment",
@@ -42,7 +42,7 @@ STAND_INS = {
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """`arn` is the setting, and may be a token; `key` encrypts what is there."""
+    """`arn` is the setting, and may be a token; `key` encrypts the destination."""
 
     service: str
     arn: str
@@ -50,11 +50,11 @@ class Destination:
 
     @property
     def checked_arn(self) -> str:
-        """To validate the settings with: the ARN, or one like it."""
+        """The ARN to validate the settings with: a stand-in if the real one is a token."""
         return STAND_INS[self.service] if Token.is_unresolved(self.arn) else self.arn
 
     def resource(self, application: str) -> str:
-        """What may be written: of a bucket no more than the application's own folder."""
+        """What may be written; in a bucket, only the application's own folder."""
         return f"{self.arn.rstrip('/')}/{application}/*" if self.service == "s3" else self.arn
 
     def duties(self, application: str) -> dict[str, iam.PolicyStatement | None]:
@@ -64,13 +64,13 @@ class Destination:
         }
 
     def acknowledge(self, consumer: IConstruct, application: str) -> None:
-        """To cdk-nag, what `duties` have a `*` for. They are in the role, or beside one that there is already."""
+        """Tells cdk-nag why `duties` contain a `*`. They are in the role, or in a policy of an existing one."""
         if self.service == "s3":
             why = "What is set aside is an object by itself, in the application's own folder"
             acknowledge_wildcard(consumer, self.resource(application), why)
 
     def grant_redrive(self, grantee: iam.IGrantable, application: str) -> None:
-        """`sublet redrive`: take out what is handled."""
+        """`sublet redrive`: remove handled records."""
         if self.service not in REDRIVES:
             raise SettingsError("on_failure", self.arn, "a queue or a bucket: a topic gives nothing back")
         roles.grant(grantee, REDRIVES[self.service], self.resource(application))
@@ -81,7 +81,8 @@ class Destination:
 
 
 def destination_of(given: FailureDestination | None, key: kms.IKey | None = None) -> Destination | None:
-    """Whatever the construct was given. A text is checked as the setting is. `key`: of one that does not know its own."""
+    """From what the construct was given. A string is validated like the setting. `key`: for a destination whose key
+    is unknown."""
     if given is None:
         if key is not None:
             raise SettingsError("on_failure_key", key.key_arn, "the key of a destination: on_failure")
@@ -98,5 +99,5 @@ def destination_of(given: FailureDestination | None, key: kms.IKey | None = None
 
 
 def _service_of(parts: Sequence[str]) -> str:
-    """The settings refuse what is none of these."""
+    """Falls back to sqs; the settings refuse an ARN of any other service."""
     return parts[2] if len(parts) > 2 and parts[2] in STAND_INS else "sqs"

@@ -1,4 +1,4 @@
-"""Lambda functions as all of ours are: an explicit role, a log group with a retention, two layers."""
+"""Lambda functions with what all of ours have: an explicit role, a log group with a retention, two layers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from sublet_cdk.wheels import Platform
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 LAYERS_MAX = 5
-"""Lambda's, for one function. Two are ours."""
+"""Lambda's limit for one function. Two are ours."""
 
 ENVIRONMENT_MAX = 4096
 """Lambda's quota for a function's variables, in bytes."""
 KNOWN_LATER = "x" * 60
 
 OLD_LINUX = {"3.11"}
-"""Lambda's Pythons on Amazon Linux 2; the newer ones are on Amazon Linux 2023, with glibc 2.34."""
+"""Python versions that Lambda runs on Amazon Linux 2; newer ones are on Amazon Linux 2023, with glibc 2.34."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class FunctionShape:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSize:
-    """`memory` in MiB; `concurrency` is what is reserved, None for nothing; `storage` is of /tmp, None for 512 MiB."""
+    """`memory` in MiB; `concurrency`: reserved, None for none; `storage` of /tmp, None for 512 MiB."""
 
     memory: int
     timeout: Duration
@@ -60,7 +60,7 @@ class FunctionSize:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Where in a VPC a function is: in its private subnets and a security group of its own, if nothing is said."""
+    """A function's place in a VPC: by default the private subnets and a new security group."""
 
     vpc: ec2.IVpc
     security_groups: Sequence[ec2.ISecurityGroup] | None = None
@@ -69,7 +69,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What one function has to itself."""
+    """What is specific to one function."""
 
     variables: Mapping[str, str] | None = None
     layers: Sequence[lambda_.ILayerVersion] = ()
@@ -133,7 +133,7 @@ def add_function(
 
 
 def _check_variables(function: lambda_.Function) -> None:
-    """Now, and for those that are added later, when the template is written."""
+    """Checks now, and again when the template is written, for variables that are added later."""
     if problem := environment_problem(function):
         raise SettingsError(*problem)
     function.node.add_validation(_VariablesFit(function))
@@ -150,9 +150,8 @@ class _VariablesFit:
 
 
 def environment_problem(function: lambda_.Function) -> tuple[str, str, str] | None:
-    """Lambda measures all variables as one text of JSON, in which each quotation mark of `filter_criteria` counts twice. For what
-    is known at deployment alone, such as an ARN, a few bytes are assumed.
-    """
+    """Lambda measures all variables as one JSON text, in which each quotation mark of `filter_criteria` counts twice.
+    A value that is only known at deployment, such as an ARN, is counted with a few bytes."""
     made = cast("lambda_.CfnFunction", function.node.default_child)
     properties = Stack.of(function).resolve(made._cfn_properties)  # noqa: SLF001 -- jsii's name for a protected property
     variables = properties.get("environment", {}).get("variables", {})
@@ -169,7 +168,7 @@ def environment_problem(function: lambda_.Function) -> tuple[str, str, str] | No
 
 
 def check_runtime(runtime: lambda_.Runtime) -> None:
-    """Raises SettingsError for one that the library's layers are not for."""
+    """Raises SettingsError for a runtime that the library's layers do not support."""
     if python_of(runtime) not in LAYER.python_versions:
         allowed = ", ".join(f"python{version}" for version in LAYER.python_versions)
         raise SettingsError("runtime", runtime.name, f"one of {allowed}")
@@ -186,16 +185,15 @@ def platform_of(runtime: lambda_.Runtime, architecture: lambda_.Architecture) ->
 
 
 def compiled_asset(folder: Path, python_version: str) -> lambda_.AssetCode:
-    """A folder whose bytecode, if it could be had, is ours. Its name is of its sources: the same code compiles to other bytes
-    now and then.
-    """
+    """A folder with bytecode that we compiled, if possible. The asset hash is that of the sources, because the same
+    code may compile to different bytes."""
     sources = FileSystem.fingerprint(str(folder), exclude=EXCLUDE)
     compiled = python_version if python_of_version(python_version) else "sources"
     return lambda_.Code.from_asset(str(folder), asset_hash=f"{sources}-{compiled}")
 
 
 def plain_asset(folder: Path) -> lambda_.AssetCode:
-    """A folder's sources alone."""
+    """A folder's sources only."""
     return lambda_.Code.from_asset(str(folder), exclude=EXCLUDE)
 
 
@@ -206,7 +204,8 @@ def add_layers(
     library: Path,
     dependencies: lambda_.ILayerVersion | str | Path | None,
 ) -> list[lambda_.ILayerVersion]:
-    """The library's layer and its dependencies': a layer version, the folder of one, or by default the locked wheels."""
+    """The layers of the library and of its dependencies. The latter is a layer version, a folder, or by default built
+    from the locked wheels."""
     own = _layer(
         scope, "Library", architecture, runtime, compiled_asset(library, python_of(runtime)), "sublet"
     )

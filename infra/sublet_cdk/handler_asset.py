@@ -1,6 +1,4 @@
-"""The lease worker's code: the user's handler directory with our entry point beside it, checked before it is
-deployed.
-"""
+"""The lease worker's code: the user's handler folder with our entry point added, checked before it is deployed."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ ENTRY_POINT = f"{ENTRY_MODULE}.py"
 REQUIREMENTS = "requirements.txt"
 
 ANYTHING = "*"
-"""What `from module import *` defines, as far as can be told without running it."""
+"""What `from module import *` defines, which cannot be known without running it."""
 
 
 def stage_handler(
@@ -34,11 +32,12 @@ def stage_handler(
     dot_files: Collection[str] = (),
     contract: HandlerContract = HandlerContract.BATCH,
 ) -> Path:
-    """Fill `target` with the handler directory, what its requirements.txt asks for, and Lambda's entry point, and return it.
+    """Fill `target` with the handler folder, the packages of its requirements.txt, and Lambda's entry point, and
+    return it.
 
-    Raises SettingsError when the directory is none, has a module of the entry point's name, does not define
-    `handler`, defines it by another contract, or has a link that leaves it; PackagesNotInstalled when its requirements have no
-    wheels for the platform.
+    Raises SettingsError if the folder does not exist, has a module with the entry point's name, does not define
+    `handler`, defines it for another contract, or has a link that leaves it; PackagesNotInstalled if its requirements
+    have no wheels for the platform.
     """
     if not handler_code.is_dir():
         raise SettingsError("handler_code", str(handler_code), "a directory with the handler's module in it")
@@ -61,16 +60,15 @@ def stage_handler(
 
 
 def _imported_as_entry_point(target: Path) -> Path | None:
-    """What is there already that Python would import by that name: a module, a package, an extension, from wherever it came."""
+    """What Python would import under the entry point's name: a module, a package or an extension, from any source."""
     PathFinder.invalidate_caches()
     found = PathFinder.find_spec(ENTRY_MODULE, [str(target)])
     return Path(found.origin).relative_to(target) if found is not None and found.origin else None
 
 
 def check_handler_exists(handler_code: Path, handler: str, setting: str = "handler") -> ast.Module:
-    """Refuse a `module:function` that the directory does not define, without running any of its code; the module's source.
-    `setting` is its name in the error.
-    """
+    """Refuse a `module:function` that the folder does not define, without running its code. Returns the parsed
+    module. `setting` is its name in the error."""
     module, _, function = handler.partition(":")
     if not module or not function:
         raise SettingsError(setting, handler, "module:function, such as orders.handler:handle")
@@ -95,9 +93,8 @@ def check_handler_exists(handler_code: Path, handler: str, setting: str = "handl
 
 
 def check_contract(module: ast.Module, handler: str, contract: HandlerContract) -> None:
-    """Refuse a function that takes what another contract calls it with, as far as the module's own statements tell. The worker
-    asks again at its start, where nothing is left open.
-    """
+    """Refuse a function whose parameters fit another contract, as far as the module's own statements show. The worker
+    checks again at its start, without guessing."""
     name = handler.partition(":")[2]
     for statement in module.body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and statement.name == name:
@@ -112,7 +109,7 @@ def check_contract(module: ast.Module, handler: str, contract: HandlerContract) 
 
 
 def check_is_plain(module: ast.Module, function: str, setting: str) -> None:
-    """Refuse a coroutine, where nobody would run it."""
+    """Refuse a coroutine where it would never be awaited."""
     name = function.partition(":")[2]
     if any(isinstance(each, ast.AsyncFunctionDef) and each.name == name for each in module.body):
         raise SettingsError(
@@ -133,7 +130,7 @@ def _modules(directory: Path) -> Iterator[str]:
 
 
 def _defined(body: Iterable[ast.stmt]) -> Iterator[str]:
-    """Names that a module's statements bind, also inside its `if` and `try` blocks."""
+    """Names that a module's statements bind, including those in its `if` and `try` blocks."""
     for statement in body:
         match statement:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):

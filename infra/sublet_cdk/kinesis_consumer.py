@@ -1,4 +1,4 @@
-"""`KinesisConsumer`: a whole consumer as one construct, for a stack of your own.
+"""`KinesisConsumer`: a whole consumer as one construct, for your own stack.
 
     KinesisConsumer(
         self, "Orders",
@@ -6,9 +6,9 @@
         start_position=StartPosition(StartKind.LATEST), window=timedelta(minutes=5), worker_memory=1024,
     )
 
-Every setting of `sublet.settings.Settings` that is not only for a process is a property too, with the default
-and the limits written there; a wrong one is refused at synth, by its name. The handler's own permissions:
-`consumer.worker`, as in `table.grant_write_data(consumer.worker)`. Its metrics: `consumer.metric_lag()` and others.
+Every setting of `sublet.settings.Settings`, except those only for a process, is a property too, with the default and
+limits defined there; a wrong value is refused at synth, by name. The handler's own permissions go to
+`consumer.worker`, as in `table.grant_write_data(consumer.worker)`. Metrics: `consumer.metric_lag()` and others.
 """
 
 from __future__ import annotations
@@ -75,50 +75,53 @@ LEASE_WORKER_ENTRY_POINT = shipped("functions/lease_worker/app.py")
 class KinesisConsumer(Construct):
     """One application (consumer group) on one stream.
 
-    application             names the lease table (KCL's convention) and prefixes all else that has a name
+    application             names the lease table (KCL's convention) and prefixes all other names
     stream                  new, or imported by its ARN
-    handler_code, handler   a directory, and the `module:function` in it. Its requirements.txt is installed from wheels
-                            of the function's platform, without Docker. No file with a dot before its name is shipped,
-                            but for those named in handler_dot_files
-    lease_table             KCL's own, to go on from its checkpoints: a table named `application`. Otherwise
-                            one is made
-    lease_table_removal     its checkpoints outlive the stack by default, but for a first deployment that failed, which
+    handler_code, handler   a folder, and the `module:function` in it. Its requirements.txt is installed from wheels
+                            for the function's platform, without Docker. Files with a leading dot in their names are
+                            left out, except those in handler_dot_files
+    lease_table             an existing table of KCL named `application`, to continue from its checkpoints. By default
+                            one is created
+    lease_table_removal     by default its checkpoints outlive the stack, except after a failed first deployment,
+    which
                             leaves none behind. To use it again: `lease_table`
     lease_table_deletion_protection
-                            nobody deletes the table that is made before this is taken back
-    lease_table_key         a KMS key of yours for the tables that are made, or of the `lease_table` that there is if that does
-                            not know its own; DynamoDB's own by default
-    schedule                of the ticks, each minute by default. The alarms' periods follow it
+                            the created table cannot be deleted until this is false again
+    lease_table_key         your own KMS key for the created tables, or of the existing `lease_table` if that does not
+                            know its own; DynamoDB's own by default
+    schedule                of the ticks, every minute by default. The alarms' periods follow it
     worker_memory           of one lease worker, in MiB
     worker_timeout          of one lease worker; Lambda's 15 minutes by default
     worker_reserved_concurrency, manager_reserved_concurrency
                             None by default, on purpose: a reservation is taken from the account's other
-                            functions, and new accounts have too little for one. The worker's is a ceiling
-                            on what the consumer takes; shards / leases_per_worker is its least. For the
-                            manager 1 is correct but slower: a prompt during a tick is throttled, and
-                            Lambda delivers it some seconds later
+                            functions, and new accounts have too little for one. The worker's limits how much
+                            the consumer takes; it needs at least shards / leases_per_worker. For the manager,
+                            1 is correct but slower: a prompt during a tick is throttled, and Lambda delivers
+                            it some seconds later
     worker_environment      more variables, for the handler
-    worker_role             a role that there is already, which gets what the worker needs; by default one is made
-    on_failure              a queue, topic or bucket, or the ARN of one (a bucket's with or without /prefix): where
-                            records go that are set aside. The worker may put there, and no more
-    on_failure_key          the destination's KMS key, if it has one of yours and does not know it, as an ARN does not
+    worker_role             an existing role, which gets what the worker needs; by default one is created
+    on_failure              a queue, topic or bucket, or the ARN of one (a bucket's with or without /prefix), for
+                            records that are set aside. The worker may only write there
+    on_failure_key          the destination's KMS key, if it is your own and the construct (an ARN, say) does not know
+    it
     worker_layers           up to three more layers, for the handler
     ephemeral_storage       of the worker's /tmp; Lambda's 512 MiB by default
     vpc, vpc_subnets, security_groups
-                            of the worker, whose handler may need what is inside. It needs a way out to Kinesis and
+                            of the worker, whose handler may need resources in it. It must reach Kinesis and
                             DynamoDB (endpoints or a NAT). The manager runs none of your code, and stays outside
     runtime                 of the functions: Python 3.11 to 3.14
-    tracing                 of the functions, by X-Ray
-    log_key                 a KMS key for all log groups, which gets the statement that CloudWatch Logs needs (a key that was
-                            imported must have it); CloudWatch's own by default
+    tracing                 of the functions, with X-Ray
+    log_key                 a KMS key for all log groups, which gets the statement that CloudWatch Logs needs (an
+                            imported key must have it already); CloudWatch's own by default
     stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
-    alarm_topic             is told when an alarm fires and when it is over
-    outputs                 the names of what was made, as the stack's outputs
-    deployment_check        the deployment fails when the deployed worker cannot import its handler, and a first one brings
-                            the first tick: it takes a minute or two longer, until CloudWatch has that tick's figures, so
-                            that no alarm rings because of it
-    dependencies_layer      a layer of yours with what sublet depends on, or a folder for one; by default it is made of
-                            the locked wheels when it is first needed, without Docker
+    alarm_topic             gets a message when an alarm fires and when it is over
+    outputs                 add the names of the created resources as stack outputs
+    deployment_check        the deployment fails if the deployed worker cannot import its handler. A first deployment
+                            also gets its first tick: it takes a minute or two longer, until CloudWatch has that
+                            tick's metrics, so that no alarm fires because of it
+    dependencies_layer      your own layer with sublet's dependencies, or a folder for one; by default it is built
+    from
+                            the locked wheels on first use, without Docker
     """
 
     @typed_properties
@@ -228,7 +231,7 @@ class KinesisConsumer(Construct):
         self.rule.node.add_dependency(self.state_machine)
         self.monitoring = ConsumerMonitoring(
             self,
-            "Default",  # which adds nothing to the names of what is in it
+            "Default",  # an id that adds nothing to the names in it
             application=application,
             alarm_topic=alarm_topic,
             alarm_thresholds=alarm_thresholds,
@@ -248,10 +251,8 @@ class KinesisConsumer(Construct):
 
     @property
     def state_machine_name(self) -> str:
-        """A name of ours, since the manager's environment needs the state machine's ARN and the state machine
-        needs the manager's: with a name, the first can be written down before the state machine exists, and
-        the circle is open.
-        """
+        """Fixed, because the manager's environment needs the state machine's ARN, and the state machine needs the
+        manager's. With a fixed name the first is known before the state machine exists."""
         return f"{self.settings.application}-lease-workers"
 
     @property
@@ -264,7 +265,7 @@ class KinesisConsumer(Construct):
         )
 
     def names(self) -> dict[str, str]:
-        """What was made, by the names that its outputs have."""
+        """The created resources' names, as in the outputs."""
         return {
             "StreamName": self.stream.stream_name,
             "LeaseTable": self.lease_table.table_name,
@@ -277,23 +278,23 @@ class KinesisConsumer(Construct):
         }
 
     def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
-        """To look at the leases: `sublet leases`."""
+        """To read the leases: `sublet leases`."""
         return self._access.grant_read_leases(grantee)
 
     def grant_prompt(self, grantee: iam.IGrantable) -> iam.Grant:
-        """To invoke the lease manager, for a tick at once."""
+        """To invoke the lease manager, for an immediate tick."""
         return roles.grant(grantee, ["lambda:InvokeFunction"], self.manager.function_arn)
 
     def grant_worker(self, grantee: iam.IGrantable) -> None:
-        """What a lease worker does, but for its log and its network: for a role that was imported as immutable."""
+        """What a lease worker may do, except for its log and its network: for a role that was imported as immutable."""
         self._access.grant(grantee, self._access.worker())
 
     def grant_process(self, grantee: iam.IGrantable) -> None:
-        """What `sublet run` and `sublet.Consumer` do, beside this deployment and on the same leases."""
+        """What `sublet run` and `sublet.Consumer` need to run beside this deployment on the same leases."""
         self._access.grant(grantee, self._access.process())
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
-        """`sublet redrive`: to take out of the failure destination what has been handled after all."""
+        """`sublet redrive`: to remove records from the failure destination once they are handled."""
         self._access.grant_redrive(grantee)
 
     def _worker_code(self, handler_code: Path, dot_files: Collection[str]) -> Path:
@@ -305,7 +306,7 @@ class KinesisConsumer(Construct):
         )
 
     def _check_deployment(self, layers: Sequence[lambda_.ILayerVersion]) -> None:
-        """No tick before the handler is known to be there, and no alarm about missing ticks before the first one."""
+        """No tick before the handler is known to be importable, and no alarm about missing ticks before the first one."""
         check = add_deployment_check(
             self, self.worker, layers, self.manager, self.monitoring.first_figures(), self.shape, awaits=has_math(self)
         )  # fmt: skip

@@ -1,12 +1,13 @@
-"""`KinesisConsumerService`: a consumer as long-lived containers on ECS Fargate, for a stack of your own.
+"""`KinesisConsumerService`: a consumer as long-lived containers on ECS Fargate, for your own stack.
 
     KinesisConsumerService(
         self, "Orders",
         application="orders-audit", stream=stream, handler_code="handlers/orders", handler="orders:handle", vpc=vpc,
     )
 
-On the same leases as a KinesisConsumer, a KCL fleet, or any other process. Every setting of `sublet.settings.Settings` that is
-not only for Lambda is a property too. The handler's own permissions: `consumer.task_role`.
+It shares the leases of a KinesisConsumer, a KCL fleet, or any other process of the same application. Every setting of
+`sublet.settings.Settings`, except those only for Lambda, is a property too. The handler's own permissions go to
+`consumer.task_role`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from sublet_cdk.worker_properties import check_memory, own_variables
 ARCHITECTURES = {"arm64": ecs.CpuArchitecture.ARM64, "x86_64": ecs.CpuArchitecture.X86_64}
 
 HEALTH_CHECK = f"import urllib.request as r; r.urlopen('http://{HEALTH}/health/ready', timeout=4)"
-"""Raises, and so exits with 1, at a 503: an image need not have curl."""
+"""Raises on a 503, and so exits with 1; an image need not contain curl."""
 
 CPU_TARGET_PERCENT = 60
 SCALES_IN_AFTER, SCALES_OUT_AFTER = Duration.minutes(10), Duration.minutes(2)
@@ -67,27 +68,29 @@ SCALES_IN_AFTER, SCALES_OUT_AFTER = Duration.minutes(10), Duration.minutes(2)
 class KinesisConsumerService(Construct):
     """One application (consumer group) on one stream, in containers.
 
-    application, stream, stream_key, lease_table, lease_table_removal, lease_table_deletion_protection, lease_table_key,
+    application, stream, stream_key, lease_table, lease_table_removal, lease_table_deletion_protection,
+    lease_table_key,
     on_failure, on_failure_key, log_retention, log_key, alarm_topic, alarm_thresholds, outputs
-                            as of KinesisConsumer
-    sightings_table         `<application>-sightings`, where there is one: of a KinesisConsumer of the same application. By
-                            default one is made
-    handler, handler_code   `module:function`, and the directory with it, which is deployed without a Dockerfile: a public
-                            Python image takes it, the library and their packages from an S3 asset
-    image, command          instead of handler_code: any image that has sublet and the handler. Its command is `sublet run`
-                            unless it is told otherwise
-    vpc, cluster            where it runs: a cluster of yours, or one that is made in the network. It needs a way out to
+                            as for KinesisConsumer
+    sightings_table         an existing `<application>-sightings`, of a KinesisConsumer of the same application. By
+                            default one is created
+    handler, handler_code   `module:function`, and its folder, which is deployed without a Dockerfile: a public
+                            Python image gets it, the library and their packages from an S3 asset
+    image, command          instead of handler_code: any image that has sublet and the handler. The command is
+                            `sublet run` by default
+    vpc, cluster            where it runs: your own cluster, or one that is created in the network. It must reach
                             Kinesis, DynamoDB, CloudWatch Logs and the images (endpoints or a NAT)
     cpu, memory             of one task: Fargate's units and MiB
     architecture            arm64 or x86_64
-    min_tasks, max_tasks    more tasks than shards have nothing to do
-    scale_out_lag           tasks are added while the most lagging shard is further behind, or all take more than 60% of
-                            their CPU; and taken away when neither is so
-    spot                    all tasks but the first on Fargate Spot: an interruption is a SIGTERM, two minutes before. A cluster
-                            of yours must have both capacity providers of Fargate
+    min_tasks, max_tasks    tasks beyond the number of shards have nothing to do
+    scale_out_lag           tasks are added while the most lagging shard is further behind, or the average CPU is
+    above
+                            60%; and removed when neither is true
+    spot                    all tasks but the first on Fargate Spot: an interruption is a SIGTERM, with two minutes'
+                            notice. Your own cluster must have both capacity providers of Fargate
     environment             more variables, for the handler
-    task_role               a role that there is already, which gets what a task needs; by default one is made
-    dependencies            a folder with what sublet depends on; by default it is made of the locked wheels, once
+    task_role               an existing role, which gets what a task needs; by default one is created
+    dependencies            a folder with sublet's dependencies; by default it is built once from the locked wheels
     """
 
     @typed_properties
@@ -182,7 +185,7 @@ class KinesisConsumerService(Construct):
         Tags.of(self).add("sublet:application", application)
 
     def names(self) -> dict[str, str]:
-        """What was made, by the names that its outputs have."""
+        """The created resources' names, as in the outputs."""
         return {
             "StreamName": self.stream.stream_name,
             "LeaseTable": self.lease_table.table_name,
@@ -193,11 +196,11 @@ class KinesisConsumerService(Construct):
         }
 
     def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
-        """To look at the leases: `sublet leases`."""
+        """To read the leases: `sublet leases`."""
         return self._access.grant_read_leases(grantee)
 
     def grant_redrive(self, grantee: iam.IGrantable) -> None:
-        """`sublet redrive`: to take out of the failure destination what has been handled after all."""
+        """`sublet redrive`: to remove records from the failure destination once they are handled."""
         self._access.grant_redrive(grantee)
 
     def _code(
@@ -213,7 +216,7 @@ class KinesisConsumerService(Construct):
         if handler_code is None or image is not None:
             raise SettingsError("handler_code", handler_code, "a directory, or else an image; not both")
         if command is not None:
-            raise SettingsError("command", command, "that of an image of your own")
+            raise SettingsError("command", command, "only with your own image")
         return code_of_folder(
             self, Path(handler_code), self.settings.handler, self.settings.handler_contract, architecture,
             None if dependencies is None else Path(dependencies),
@@ -281,20 +284,21 @@ class KinesisConsumerService(Construct):
                     condition=ecs.ContainerDependencyCondition.SUCCESS,
                 )
             )
-        acknowledge(task, "ECS2", "They are settings and names; a handler's secrets belong elsewhere")
+        acknowledge(task, "ECS2", "These are settings and names; a handler's secrets belong elsewhere")
         return task
 
     def _cluster(self, vpc: ec2.IVpc | None) -> ecs.Cluster:
         if vpc is None:
-            raise SettingsError("vpc", None, "the network to make a cluster in, or a cluster of yours")
+            raise SettingsError("vpc", None, "the network to create a cluster in, or your own cluster")
         cluster = ecs.Cluster(self, "Cluster", vpc=vpc, enable_fargate_capacity_providers=True)
-        # The L2 has two properties for it: one that newer CDKs deprecate, and one that older ones lack.
+        # The L2 has two properties for it: newer CDKs deprecate one, older ones lack the other.
         insights = ecs.CfnCluster.ClusterSettingsProperty(name="containerInsights", value="enabled")
         cast("ecs.CfnCluster", cluster.node.default_child).cluster_settings = [insights]
         return cluster
 
     def _scaling(self, min_tasks: int, max_tasks: int, lag: Duration) -> ecs.ScalableTaskCount:
-        """Both track a target, and so tasks go only when both agree: a handler that waits lags at little CPU."""
+        """Both policies track a target, so tasks are removed only if both agree: a handler that waits lags with
+        little CPU."""
         scaling = self.service.auto_scale_task_count(min_capacity=min_tasks, max_capacity=max_tasks)
         scaling.scale_on_cpu_utilization(
             "Cpu",
@@ -313,7 +317,7 @@ class KinesisConsumerService(Construct):
 
 
 def _strategies(spot: bool) -> list[ecs.CapacityProviderStrategy] | None:
-    """None: Fargate, which every cluster has."""
+    """None stands for Fargate, which every cluster has."""
     if not spot:
         return None
     return [

@@ -1,4 +1,4 @@
-"""The library itself, as what is deployed brings it along: as it is imported here."""
+"""Copies the library, as imported here, into what is deployed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ PACKAGES = ("sublet", "pyspark_sublet")
 
 
 def stage_library(scope: Construct, python_version: str | None = None) -> Path:
-    """A Lambda layer's folder with the packages in `python/`, below the app's output; with bytecode for `python_version`.
+    """A Lambda layer's folder with the packages in `python/`, below the app's output; with bytecode for
+    `python_version`.
 
-    From wherever they are imported: a checkout, or site-packages, where they lie among others.
+    Copies them from where they are imported: a checkout, or site-packages, where other packages lie beside them.
     """
     target = stage_folder(scope) / "sublet-library"
     shutil.rmtree(target, ignore_errors=True)
     for package in PACKAGES:
         spec = find_spec(package)
-        assert spec is not None  # this package's own wheel has them
+        assert spec is not None  # this package's own wheel contains them
         assert spec.origin is not None
         source = Path(spec.origin).parent
         shutil.copytree(source, target / "python" / package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -32,7 +33,7 @@ def stage_library(scope: Construct, python_version: str | None = None) -> Path:
 
 
 def stage_folder(scope: Construct) -> Path:
-    """Where an app's output goes, and assets that are put together before CDK takes them."""
+    """The folder for the app's output, and for assets that are assembled before CDK takes them."""
     stage = Stage.of(scope)
-    assert stage is not None  # an App is one
+    assert stage is not None  # an App is a Stage
     return Path(stage.asset_outdir)

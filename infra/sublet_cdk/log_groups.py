@@ -1,4 +1,4 @@
-"""Log groups as all of ours are: kept for so long, and under a key if one is given."""
+"""Log groups with what all of ours have: a retention, and a key if one is given."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 LOGS_ON_KEY = ["kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"]
-"""As CloudWatch Logs' guide has it, patterns included."""
+"""As in CloudWatch Logs' guide, wildcards included."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogKeeping:
-    """How long, and under whose key: CloudWatch's own, if it is None."""
+    """The retention, and the KMS key; None for CloudWatch's own."""
 
     retention: logs.RetentionDays
     key: kms.IKey | None = None
 
 
 def keep_logs(scope: Construct, retention: logs.RetentionDays, key: kms.IKey | None) -> LogKeeping:
-    """For log groups of the scope's account and region: the key's policy lets CloudWatch use it for them. A key that was
-    imported has a policy of its owner's, which needs the same statement.
-    """
+    """For log groups of the scope's account and region: lets CloudWatch use the key for them. An imported key's
+    policy cannot be changed here; its owner has to add the same statement."""
     if key is not None:
         key.add_to_resource_policy(_let_logs_use(Stack.of(scope)))
     return LogKeeping(retention, key)

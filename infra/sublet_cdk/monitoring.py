@@ -2,7 +2,7 @@
 
     ConsumerMonitoring(self, "Monitoring", application="orders-audit", alarm_topic=topic)
 
-KinesisConsumer has one. On its own it is for a process or a container, whose metrics have the same names.
+KinesisConsumer contains one. Use it alone for a process or a container, whose metrics have the same names.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sublet_cdk.dashboard import add_dashboard
 
 class ConsumerMonitoring(Construct):
     """application        the consumer group
-    alarm_topic           is told when an alarm fires and when it is over
+    alarm_topic           gets a message when an alarm fires and when it is over
     alarm_thresholds      when they fire
     deployment            the functions, state machine and queue of an application on Lambda, which have alarms too
 
-    `alarms` are by name, as in `monitoring.alarms["Lagging"]`.
+    `alarms` is by name, as in `monitoring.alarms["Lagging"]`.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class ConsumerMonitoring(Construct):
         self.dashboard = add_dashboard(self, self._watched, self.alarms)
 
     def begin_after(self, deployed: IDependable) -> None:
-        """Create the alarms that ring when figures are missing after what brings the first ones."""
+        """Create the alarms for missing data only after `deployed`, which brings the first data."""
         for alarm in self._silence:
             self.alarms[alarm.name].node.add_dependency(deployed)
 
     def first_figures(self) -> list[dict[str, object]]:
-        """What those alarms look at, as CloudWatch's GetMetricData names it."""
+        """The metrics of those alarms, as CloudWatch's GetMetricData names them."""
         metrics = [
             self._watched.figure(figure, MINUTE)
             for alarm in self._silence
@@ -74,19 +74,19 @@ class ConsumerMonitoring(Construct):
     def metric(
         self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None
     ) -> cloudwatch.Metric:
-        """Any metric of `sublet.metric_names`: over all shards and workers, or of one shard."""
+        """Any metric of `sublet.metric_names`, over all shards and workers, or of one shard."""
         return self._watched.metric(metric, statistic, period, shard_id)
 
     def metric_lag(self, statistic: str = "Maximum", period: Duration = MINUTE) -> cloudwatch.Metric:
-        """Milliseconds behind the tip: by default of the most lagging shard."""
+        """Milliseconds behind the tip; by default of the shard that lags most."""
         return self.metric(Metric.MILLIS_BEHIND_LATEST, statistic, period)
 
     def metric_records(self, period: Duration = MINUTE) -> cloudwatch.Metric:
-        """User records that the handler has done."""
+        """User records that the handler has finished."""
         return self.metric(Metric.RECORDS, "Sum", period)
 
     def metric_bytes(self, period: Duration = MINUTE) -> cloudwatch.Metric:
-        """Bytes of the stream records whose user records the handler has done."""
+        """Bytes of the stream records whose user records the handler has finished."""
         return self.metric(Metric.BYTES, "Sum", period)
 
     def metric_handler_failures(self, period: Duration = MINUTE) -> cloudwatch.Metric:
@@ -94,9 +94,8 @@ class ConsumerMonitoring(Construct):
         return self.metric(Metric.HANDLER_FAILURES, "Sum", period)
 
     def metric_unclaimed_leases(self, period: Duration = MINUTE) -> cloudwatch.Metric:
-        """Leases that nobody holds, and that no worker is sent for."""
+        """Leases without an owner, for which no worker is starting."""
         return self.metric(Metric.UNCLAIMED_LEASES, "Maximum", period)
 
     def metric_worker_leases(self, period: Duration = MINUTE) -> cloudwatch.Metric:
-        """Leases held."""
         return self.metric(Metric.WORKER_LEASES, "Sum", period)

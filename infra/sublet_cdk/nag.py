@@ -1,4 +1,4 @@
-"""cdk-nag's findings that are meant: each acknowledged where it arises, with its reason."""
+"""Intended cdk-nag findings, each acknowledged where it arises, with its reason."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from constructs import IConstruct
 
 PACK = "AwsSolutions"
 VALIDATIONS = getattr(aws_cdk, "Validations", None)
-"""Newer than the oldest CDK that the constructs work with, and so is the cdk-nag that reads it: there is nothing to tell
-before.
-"""
+"""Newer than the oldest CDK that the constructs support, as is the cdk-nag that reads it; older ones need no
+acknowledgement."""
 
 
 def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
-    """`rule` without the pack's name: `SQS3`, `IAM5[Resource::*]`. A note in the construct, for whoever runs cdk-nag."""
+    """`rule` without the pack's name: `SQS3`, `IAM5[Resource::*]`. Attached to the construct, for users who run
+    cdk-nag."""
     if VALIDATIONS is not None:
         VALIDATIONS.of(construct).acknowledge(aws_cdk.Acknowledgment(id=f"{PACK}-{rule}", reason=reason))
 

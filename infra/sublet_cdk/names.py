@@ -1,4 +1,4 @@
-"""Names of stacks: one for each application and each pipeline, so that a second one does not replace the first."""
+"""Stack names: one for each application and each pipeline, so that a second one does not replace the first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PIPELINE = "pipeline-"
 
 
 def consumer_stack(application: str) -> str:
-    """An application may be named as a pipeline's stack is."""
+    """An application's name may look like a pipeline's stack name; it then gets a digest."""
     return f"sublet-{_as_stack_name(application, taken=application.startswith(PIPELINE))}"
 
 
@@ -18,9 +18,8 @@ def pipeline_stack(name: str) -> str:
 
 
 def _as_stack_name(name: str, *, taken: bool = False) -> str:
-    """CloudFormation takes letters, digits and hyphens. A digest keeps a name with others, or one that is `taken`, apart from
-    its neighbours.
-    """
+    """CloudFormation allows letters, digits and hyphens. A digest keeps names with other characters, or a `taken`
+    one, distinct."""
     plain = re.sub(r"[^A-Za-z0-9-]", "-", name)
     return (
         plain if plain == name and not taken else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

@@ -1,4 +1,4 @@
-"""The names of what was made, as a stack's outputs."""
+"""Adds the names of the created resources as stack outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a stream and tables that there are already can be used from where the stack is deployed."""
+"""Checks that existing streams and tables can be used from where the stack is deployed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANOTHER_ACCOUNT = "sublet:stream-of-another-account"
 
 
 class Place(NamedTuple):
-    """A region and an account; None for what is known at deployment alone."""
+    """A region and an account; None if only known at deployment."""
 
     region: str | None
     account: str | None
@@ -26,16 +26,15 @@ def place_of(arn: str) -> Place:
 
 
 def _place(arn: str, resource: IResource) -> Place:
-    """CDK takes a table that is imported by its ARN for one of the stack's own place."""
+    """The ARN comes first, because CDK assumes the stack's own place for a table imported by its ARN."""
     if not Token.is_unresolved(arn):
         return place_of(arn)
     return Place(_known(resource.env.region), _known(resource.env.account))
 
 
 def check_stream(scope: Construct, stream: kinesis.IStream) -> None:
-    """SettingsError for one of another region: the functions call the Kinesis of their own. One of another account can be read
-    where that account allows it: a warning at synth says what it takes.
-    """
+    """Raises SettingsError for a stream of another region: the functions call their own region's Kinesis. A stream of
+    another account can be read if that account allows it; a warning at synth says what is needed."""
     here, there = _stack(scope), _place(stream.stream_arn, stream)
     if _differ(here.region, there.region):
         raise SettingsError(
@@ -46,16 +45,17 @@ def check_stream(scope: Construct, stream: kinesis.IStream) -> None:
     if _differ(here.account, there.account):
         Annotations.of(scope).add_warning_v2(
             ANOTHER_ACCOUNT,
-            f"{stream.stream_arn} is of account {there.account}, and the stack of {here.account}. That works if the stream's "
+            f"{stream.stream_arn} is in account {there.account}, the stack in {here.account}. That works if the stream's "
             "resource policy lets the roles of this stack call kinesis:DescribeStreamSummary, ListShards, GetShardIterator and "
-            "GetRecords, and if its key is not aws/kinesis, which is of its own account alone (stream_key names another).",
+            "GetRecords, and if its key is not aws/kinesis, which only its own account can use (stream_key names another).",
         )
 
 
 def check_table(scope: Construct, name: str, table: dynamodb.ITable, stream: kinesis.IStream) -> None:
-    """SettingsError for one of another region or account: a table is addressed by its name, which means the stack's own."""
+    """Raises SettingsError for a table of another region or account: a table is addressed by its name, which refers
+    to the stack's own."""
     here, there = _stack(scope), _place(table.table_arn, table)
-    region = here.region or _place(stream.stream_arn, stream).region  # where the stream is, the stack will be
+    region = here.region or _place(stream.stream_arn, stream).region  # the stack will be where the stream is
     if _differ(region, there.region) or _differ(here.account, there.account):
         where = f" ({region})" if region else ""
         raise SettingsError(name, table.table_arn, f"a table in the stack's own region{where} and account")

@@ -1,6 +1,7 @@
-"""A construct's properties, held to the types that its signature states: a wrong one is a SettingsError with its name.
+"""Checks a construct's properties against the types in its signature: a wrong one is a SettingsError with its name.
 
-Without it `worker_memory="512"` is a TypeError about `<`, and `stream="arn:..."` an AttributeError, deep in our code or CDK's.
+Otherwise `worker_memory="512"` is a TypeError about `<`, and `stream="arn:..."` an AttributeError, deep in our code
+or CDK's.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _WORDS = {int: "a whole number", bool: "True or False", str: "text", Path: "a pa
 
 
 def typed_properties(init: Init[P]) -> Init[P]:
-    """For a construct's `__init__`. What goes to `**settings` is for the settings to check: they take texts too."""
+    """Decorates a construct's `__init__`. The settings check `**settings` themselves: they accept text too."""
 
     @wraps(init)
     def checked(self: Any, *args: P.args, **given: P.kwargs) -> None:
@@ -48,9 +49,8 @@ def check_type(name: str, value: object, hint: Any) -> None:
 
 @cache
 def _hints(init: Callable[..., None]) -> dict[str, Any]:
-    """By property; of the settings, which have a name of their own each, nothing. Nor where a type is of a later CDK than the one
-    that is here: such a property cannot have been given.
-    """
+    """Types by property, without the settings. Also without types that the installed CDK is too old to know: such a
+    property cannot have been given."""
     hints: dict[str, Any] = {}
     for name, text in init.__annotations__.items():
         if name not in ("return", "settings"):
@@ -62,7 +62,7 @@ def _hints(init: Callable[..., None]) -> dict[str, Any]:
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:
-    """Without None: a property that is required is not told that it may be left out."""
+    """The parts of a union."""
     if get_origin(hint) in (Union, UnionType):
         return tuple(kind for part in get_args(hint) for kind in _kinds(part))
     return (hint,)
@@ -76,7 +76,7 @@ def _fits(value: object, kind: Any) -> bool:
         return value is None
     if of in (int, bool):
         return isinstance(value, of) and isinstance(value, bool) is (of is bool)
-    if getattr(of, "_is_protocol", False):  # an interface of CDK's: whatever is no plain value may have it
+    if getattr(of, "_is_protocol", False):  # a CDK interface: any other value may have it
         return value is not None and not isinstance(value, _PLAIN)
     is_text_for_many = isinstance(value, str) and of is not str and not issubclass(of, Enum)
     return isinstance(value, of) and not is_text_for_many
@@ -96,7 +96,7 @@ def _described(kind: Any) -> str:
 
 
 def _such_as(interface: type) -> str:
-    """CDK's way to have one of what there is already: `Stream.from_stream_arn(...)` for an IStream."""
+    """CDK's way to refer to an existing resource: `Stream.from_stream_arn(...)` for an IStream."""
     name = interface.__name__.removeprefix("I")
     made_by = getattr(sys.modules[interface.__module__], name, None)
     ways = [

@@ -1,4 +1,4 @@
-"""Queues that people read: what could not be delivered, and what became of runs."""
+"""Queues for people to read: undelivered events, and ended runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sublet_cdk.nag import acknowledge
 
 
 def add_queue(scope: Construct, construct_id: str, reason: str) -> sqs.Queue:
-    """Kept for a fortnight, SQS's longest. `reason`: why it has no dead-letter queue of its own."""
+    """Keeps messages for 14 days, SQS's longest. `reason`: why it has no dead-letter queue of its own."""
     queue = sqs.Queue(
         scope,
         construct_id,

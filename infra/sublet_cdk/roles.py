@@ -1,7 +1,7 @@
-"""Who may do what: one role for each function, every action spelled out, every resource named.
+"""Permissions: one role per function, every action spelled out, every resource named.
 
-None of CDK's `grant_*` of tables and streams: they give more than is used (`grant_read` on a stream includes what our
-code never calls).
+We use none of CDK's `grant_*` of tables and streams, because they grant more than is used (`grant_read` on a stream
+includes calls that we never make).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEASE_MANAGER_ON_STREAM = [
     "kinesis:GetShardIterator",
     "kinesis:GetRecords",
 ]
-"""GetRecords: of a shard that nobody reads, one record, to know that it waits. It is looked at for its arrival alone."""
+"""GetRecords: one record of an unread shard, to see whether one is waiting. Only its arrival time is used."""
 LEASE_WORKER_ON_LEASES = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
 LEASE_WORKER_ON_STREAM = [
     "kinesis:DescribeStreamSummary",
@@ -33,12 +33,14 @@ LEASE_WORKER_ON_STREAM = [
     "kinesis:GetShardIterator",
     "kinesis:ListShards",
 ]
-"""DescribeStreamSummary: who places the stream's records, asked before an aggregate out of its shard's range is dropped."""
+"""DescribeStreamSummary: tells who distributes the stream's records, before an aggregate outside its shard's range is
+dropped."""
 
 LEASE_MANAGER_ON_REPORTS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 LEASE_MANAGER_ON_KCL_STATE = ["dynamodb:GetItem"]
 LEASE_WORKER_ON_REPORTS = ["dynamodb:GetItem", "dynamodb:PutItem"]
-"""On the tables in which a KCL from 3.0 to 3.4 keeps its workers' reports, and its state; from 3.5 on that is the lease table."""
+"""On the tables in which KCL 3.0 to 3.4 keeps its workers' reports and its state; from 3.5 on these are in the lease
+table."""
 
 READER_ON_TABLES_KEY = ["kms:Decrypt", "kms:DescribeKey"]
 ON_TABLES_KEY = [
@@ -49,15 +51,15 @@ ON_TABLES_KEY = [
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 ]
-"""DynamoDB uses a table's customer-managed key in its caller's name (Developer Guide, "How Amazon DynamoDB uses AWS KMS")."""
+"""DynamoDB uses a table's customer-managed key on behalf of its caller (Developer Guide, "How Amazon DynamoDB uses
+AWS KMS")."""
 
 READER_ON_TABLES = ["dynamodb:Scan"]
 PROCESS_ON_LEASES = sorted({*LEASE_MANAGER_ON_LEASES, *LEASE_WORKER_ON_LEASES})
 PROCESS_ON_SIGHTINGS = sorted({*LEASE_MANAGER_ON_SIGHTINGS, "dynamodb:GetItem"})
-"""GetItem: a process that is given a stream's name finds its ARN where those before it have found it."""
+"""GetItem: a process with only a stream's name reads the ARN that earlier processes have found."""
 PROCESS_ON_STREAM = sorted({*LEASE_MANAGER_ON_STREAM, *LEASE_WORKER_ON_STREAM})
 PROCESS_ON_REPORTS = sorted({*LEASE_MANAGER_ON_REPORTS, *LEASE_WORKER_ON_REPORTS})
-"""A process is manager and worker in one."""
 
 LAMBDA_ON_NETWORK = [
     "ec2:AssignPrivateIpAddresses",
@@ -67,7 +69,8 @@ LAMBDA_ON_NETWORK = [
     "ec2:DescribeSubnets",
     "ec2:UnassignPrivateIpAddresses",
 ]
-"""What Lambda needs of a function's role to put it into a VPC, on any resource (its Developer Guide lists them)."""
+"""What a function's role needs so that Lambda can put the function into a VPC, on any resource (listed in its
+Developer Guide)."""
 
 PIPELINE_ON_STREAM = [
     "kinesis:DescribeStreamSummary",
@@ -80,9 +83,9 @@ MAKE_TABLE = [
     "dynamodb:DescribeTable",
     "dynamodb:TagResource",
 ]
-"""For a process, or a query that holds leases, of an application which has no tables yet."""
+"""For a process, or a query that holds leases, of an application without tables."""
 MAKE_LEASE_TABLE = [*MAKE_TABLE, "dynamodb:UpdateContinuousBackups"]
-"""Its point-in-time recovery is switched on; the sightings need none."""
+"""Point-in-time recovery is enabled for it; the sightings table needs none."""
 PIPELINE_ON_LEASES = {
     "none": [],
     "follow": ["dynamodb:Scan"],
@@ -111,7 +114,8 @@ def allow(actions: Sequence[str], *resources: str) -> iam.PolicyStatement:
 def on_kcl(
     scope: Construct, settings: Settings, reports: Sequence[str], state: Sequence[str]
 ) -> dict[str, iam.PolicyStatement]:
-    """On the tables that a KCL from 3.0 to 3.4 has beside its leases, for who shares them and would be assigned some."""
+    """On the tables that KCL 3.0 to 3.4 has besides its leases, for consumers that share them and could be assigned
+    some."""
     if settings.mode is not Mode.CONTINUOUS or settings.kcl_fleet is KclFleet.V2:
         return {}
     duties = {"worker-reports": (settings.worker_reports_table, reports)}
@@ -125,9 +129,7 @@ def on_kcl(
 
 
 def write_log(log_group_arn: str) -> iam.PolicyStatement:
-    """For one existing log group. Metrics need nothing else: they are written to the log in embedded metric
-    format.
-    """
+    """For an existing log group. Metrics need nothing else: they are log lines in embedded metric format."""
     return allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group_arn)
 
 
@@ -138,11 +140,10 @@ def role_of(
     duties: Mapping[str, iam.PolicyStatement | None],
     on_behalf_of: str | None = None,
 ) -> iam.Role:
-    """A role with one inline policy for each duty, so that a reader of the console sees why it may do
-    something. `on_behalf_of` is the ARN of what the service may take it for, with or without a `*`: Step Functions,
-    EventBridge Scheduler and EMR Serverless say in their guides that they name it and its account. Lambda does
-    not; a function's role can be passed to a function of its own account alone.
-    """
+    """A role with one inline policy per duty, so that the console shows why it may do something. `on_behalf_of` is
+    the ARN, with or without a `*`, of the resource for which the service may assume it: the guides of Step Functions,
+    EventBridge Scheduler and EMR Serverless say that they pass it and its account. Lambda does not, but a function's
+    role can only be passed to a function of its own account."""
     conditions = (
         {
             "ArnLike": {"aws:SourceArn": on_behalf_of},
@@ -166,7 +167,7 @@ def role_of(
 def add_duties(
     scope: Construct, construct_id: str, role: iam.IRole, duties: Mapping[str, iam.PolicyStatement | None]
 ) -> iam.Policy:
-    """The same for a role that there is already. One that was imported as immutable gets nothing: see `grant_worker`."""
+    """The same for an existing role. A role imported as immutable gets nothing: see `grant_worker`."""
     statements = [statement for statement in duties.values() if statement is not None]
     policy = iam.Policy(scope, construct_id, statements=statements)
     role.attach_inline_policy(policy)

@@ -1,7 +1,9 @@
-"""What runs in a service's containers without a Dockerfile: a public Python image, and an S3 asset with everything else.
+"""The code of a service's containers, without a Dockerfile: a public Python image, and an S3 asset with everything
+else.
 
-The task's first container copies the asset onto the task's own disk and ends; the second unpacks it, and becomes `sublet run`.
-The asset holds the library, what it depends on from locked wheels, and the handler with what its requirements.txt asks for.
+The task's first container copies the asset to the task's disk and ends; the second unpacks it and becomes `sublet
+run`. The asset contains the library, its dependencies from locked wheels, and the handler with the packages of its
+requirements.txt.
 """
 
 from __future__ import annotations
@@ -25,21 +27,21 @@ PYTHON_IMAGE = f"public.ecr.aws/docker/library/python:{PYTHON}-slim"
 FETCHING_IMAGE = "public.ecr.aws/aws-cli/aws-cli:2.17.0"
 
 CODE = "/code"
-"""Where both containers have the task's disk."""
+"""Where both containers mount the task's disk."""
 PARTS = ("handler", "library", "dependencies")
-"""Folders of the asset, in the order in which Python looks into them."""
+"""Folders of the asset, in the order of Python's path."""
 PYTHONPATH = ":".join(f"{CODE}/app/{part}" for part in PARTS)
 
 RUN = ("python", "-m", "sublet", "run", "--no-create")
 UNPACK_AND_RUN = (
     f"python -m zipfile -e {CODE}/app.zip {CODE}/app && cd {CODE}/app/handler && exec {' '.join(RUN)}"
 )
-"""`exec`, so that SIGTERM comes to Python and not to a shell."""
+"""`exec`, so that SIGTERM reaches Python and not a shell."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceCode:
-    """`asset`: what is to be fetched first; None for an image that has everything."""
+    """`asset`: fetched first; None for an image that contains everything."""
 
     image: ecs.ContainerImage
     command: tuple[str, ...]
@@ -58,7 +60,7 @@ def code_of_folder(
     architecture: str,
     dependencies: Path | None,
 ) -> ServiceCode:
-    """Raises SettingsError for what is not there, and PackagesNotInstalled."""
+    """Raises SettingsError for missing code or folders, and PackagesNotInstalled."""
     target = stage_folder(scope) / f"service-{scope.node.addr}"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
@@ -77,7 +79,7 @@ def code_of_folder(
 def add_fetching(
     task: ecs.TaskDefinition, asset: s3_assets.Asset, logging: ecs.LogDriver
 ) -> ecs.ContainerDefinition:
-    """The container that has to have succeeded before the consumer starts."""
+    """The container that must succeed before the consumer starts."""
     fetching = task.add_container(
         "fetch",
         image=ecs.ContainerImage.from_registry(FETCHING_IMAGE),

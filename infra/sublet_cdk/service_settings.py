@@ -1,4 +1,4 @@
-"""The settings of a consumer in containers: a process', as `sublet run` has them, and what its orchestrator asks of them."""
+"""The settings of a consumer in containers: those of `sublet run`, with what its orchestrator requires."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from sublet_cdk.consumer_settings import (
 from sublet_cdk.failure_destination import Destination
 
 HEALTH = "127.0.0.1:8080"
-"""Within the task, for the container's own health check: nobody else reaches it."""
+"""Inside the task, for the container's own health check; not reachable from outside."""
 
 STOP_TIMEOUT = timedelta(seconds=120)
-"""From SIGTERM to SIGKILL: the most that Fargate allows, and what a Spot interruption leaves."""
+"""From SIGTERM to SIGKILL: Fargate's maximum, and the notice of a Spot interruption."""
 DRAIN_TIMEOUT_MAX = STOP_TIMEOUT - timedelta(seconds=10)
 
 OF_THE_CONSTRUCT = {*STATED_OTHERWISE, "health"}
 OF_EACH_START = {"worker_id"}
-"""Tasks of one definition are workers of their own."""
+"""Tasks of the same definition are different workers."""
 
 
 def service_setting_names() -> list[str]:
-    """The settings that are given as properties under their own name."""
+    """The settings that are properties under their own name."""
     left_out = OF_THE_CONSTRUCT | OF_EACH_START
     return [
         name
@@ -47,7 +47,7 @@ def service_settings_of(
     properties: Mapping[str, object],
     destination: Destination | None = None,
 ) -> Settings:
-    """Validated as at the start of the process; SettingsError names what is refused, before anything is deployed."""
+    """Validated as at the start of the process. Raises SettingsError before anything is deployed."""
     names = service_setting_names()
     given: dict[str, Any] = {name: as_setting(name, value, names) for name, value in properties.items()}
     unresolved = Token.is_unresolved(stream.stream_name)

@@ -1,4 +1,4 @@
-"""Where the files are that the constructs deploy but do not import: entry points and lock files."""
+"""Locates the files that the constructs deploy but do not import: entry points and lock files."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 IN_WHEEL = PACKAGE / "data"
-"""pyproject.toml has hatch put them there in a wheel. An editable install has none of it: it is a checkout."""
+"""hatch puts them there in a wheel (pyproject.toml). An editable install has none of it, because it is a checkout."""
 CHECKOUT = PACKAGE.parents[1]
 
 
 def shipped(path: str) -> Path:
-    """A file or folder, named as in the repository: `functions/lease_manager`. FileNotFoundError if it is not there."""
+    """A file or folder, named as in the repository: `functions/lease_manager`. Raises FileNotFoundError if it is
+    missing."""
     found = next((root / path for root in (IN_WHEEL, CHECKOUT) if (root / path).exists()), None)
     if found is None:
-        raise FileNotFoundError(f"this installation of sublet lacks {path}: install it anew")
+        raise FileNotFoundError(f"this installation of sublet lacks {path}: install it again")
     return found
 
 
 def is_checkout() -> bool:
-    """Whether this is the repository, with folders for what is made in it."""
+    """True in the repository, which has folders for build output."""
     return not IN_WHEEL.exists()

@@ -1,8 +1,8 @@
-"""The pipeline's alarms on EMR Serverless: a run that failed, none that succeeded, lag, a start that got lost.
+"""The pipeline's alarms on EMR Serverless: a failed run, no successful run, lag, a run that could not be started.
 
-Runs are counted by EventBridge, whose rules have a metric each (`TriggeredRules`): EMR Serverless's own metrics
-of jobs have changed their dimensions from release to release. Lag is the stream's own metric: it needs nothing of
-the job, whose log might be cut into other pieces than the lines that its metrics are.
+Runs are counted by EventBridge, whose rules have a metric each (`TriggeredRules`), because the dimensions of EMR
+Serverless's own job metrics have changed from release to release. Lag is the stream's own metric. It needs nothing
+from the job, whose log may split the lines that its metrics are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sublet_cdk.alarms import MINUTE, AlarmSpec, create_alarms
 
 HOUR = Duration.hours(1)
 SILENCE_HOURS_MAX = 168
-"""CloudWatch: an alarm looks at a week at most."""
+"""CloudWatch's alarms look at a week at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,10 @@ class PipelineThresholds:
     """When the alarms fire."""
 
     lag_hours: float = 12
-    """The age of the oldest record read in an hour. Half of the shortest retention there is."""
+    """The age of the oldest record read within an hour. The default is half of the shortest possible retention."""
     silence_hours: int = 3
-    """Without a run that succeeded. A run reads to the tip as it was at its start, so this is the tables' age too.
-    More than the schedule's longest gap and a run together.
-    """
+    """Hours without a successful run. A run reads to where the tip was at its start, so this is also the tables' age.
+    It must be more than the schedule's longest gap and a run together."""
 
     def __post_init__(self) -> None:
         if not self.lag_hours > 0:
@@ -44,8 +43,6 @@ class PipelineThresholds:
 
 @dataclass(frozen=True, slots=True)
 class WatchedRuns:
-    """What the alarms look at."""
-
     stream_name: str
     failed: events.IRule
     succeeded: events.IRule
@@ -55,7 +52,7 @@ class WatchedRuns:
 def add_pipeline_alarms(
     scope: Construct, watched: WatchedRuns, at: PipelineThresholds, topic: sns.ITopic | None
 ) -> Mapping[str, cloudwatch.Alarm]:
-    """Create the alarms, each telling `topic` when it fires and when it is over."""
+    """Create the alarms. Each notifies `topic` when it fires and when it is over."""
     return create_alarms(scope, _specs(watched, at), topic)
 
 
@@ -64,16 +61,16 @@ def _specs(watched: WatchedRuns, at: PipelineThresholds) -> dict[str, AlarmSpec]
         "RunFailed": AlarmSpec(
             _triggered(watched.failed, MINUTE),
             1,
-            "A run of the pipeline has failed. Nothing is lost and nothing is written twice: the next run goes on "
+            "A run of the pipeline has failed. Nothing is lost and nothing is written twice: the next run continues "
             "from the checkpoint. The queue of ended runs has the run's id; its log group has the reason, in the "
             "driver's stderr.",
         ),
         "RunsMissing": AlarmSpec(
             _triggered(watched.succeeded, HOUR),
             at.silence_hours,
-            "No run of the pipeline has succeeded: the tables are as old as that. Is the schedule enabled, does a "
+            "No run of the pipeline has succeeded: the tables are at least as old. Is the schedule enabled, does a "
             "run take longer than this alarm allows (silence_hours), or is one stuck? See the application's job "
-            "runs. Records stay in the stream until its retention ends, so act before.",
+            "runs. Records stay in the stream until its retention ends, so act before then.",
             below=True,
         ),
         "Lagging": AlarmSpec(
@@ -85,8 +82,8 @@ def _specs(watched: WatchedRuns, at: PipelineThresholds) -> dict[str, AlarmSpec]
                 dimensions_map={"StreamName": watched.stream_name},
             ),
             1,
-            "Records were this old when they were read: by the pipeline, or by another consumer of the stream that "
-            "polls, for the metric is of all of them. Normal for a first run from TRIM_HORIZON. Otherwise run more "
+            "Records were this old when they were read, by the pipeline or by another polling consumer of the "
+            "stream: the metric covers all of them. Normal for a first run from TRIM_HORIZON. Otherwise run more "
             "often, allow more executors, split shards, or lengthen the retention.",
             threshold=at.lag_hours * 3_600_000,
         ),
@@ -95,7 +92,7 @@ def _specs(watched: WatchedRuns, at: PipelineThresholds) -> dict[str, AlarmSpec]
                 statistic="Maximum", period=MINUTE
             ),
             1,
-            "EventBridge Scheduler could not start a run: the message has EMR's answer in its attributes. Mend the "
+            "EventBridge Scheduler could not start a run: the message has EMR's answer in its attributes. Fix the "
             "cause, then purge the queue: a later run reads what this one would have.",
         ),
     }

@@ -1,6 +1,4 @@
-"""What a run of the pipeline is asked to do, as `sublet pipeline`'s arguments; checked at synth by that command's own
-rules.
-"""
+"""A run of the pipeline as arguments of `sublet pipeline`, checked at synth by that command's own rules."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ TIMEOUT_MIN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineArguments:
-    """The construct's properties of the same names; prefixes are keys in `bucket`, without slashes around them."""
+    """The construct's properties of the same names; prefixes are keys in `bucket`, without slashes at either end."""
 
     name: str
     stream: kinesis.IStream
@@ -44,12 +42,12 @@ class PipelineArguments:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """What the runs write below."""
+        """The prefixes below which the runs write."""
         inside = self.checkpoint_prefix.startswith(f"{self.output_prefix}/")
         return (self.output_prefix,) if inside else (self.output_prefix, self.checkpoint_prefix)
 
     def texts(self, schema: str | None) -> list[str]:
-        """`schema`: the DDL, or the address of the file. Texts may hold CDK's tokens."""
+        """`schema`: the DDL, or the file's address. Texts may contain CDK's tokens."""
         return self._texts(self.stream.stream_name, self.stream.stream_arn, schema)
 
     def check(self) -> None:
@@ -59,7 +57,9 @@ class PipelineArguments:
         for setting in ("output_prefix", "checkpoint_prefix"):
             prefix = getattr(self, setting)
             if not re.fullmatch(r"[^/\s*?]+(/[^/\s*?]+)*", prefix):
-                raise SettingsError(setting, prefix, "a prefix such as lake/orders, with no slash around it")
+                raise SettingsError(
+                    setting, prefix, "a prefix such as lake/orders, with no slash at either end"
+                )
         if (self.sink is Sink.ICEBERG) != (self.namespace is not None):
             raise SettingsError(
                 "namespace",

@@ -1,6 +1,7 @@
-"""What a run of the pipeline brings along, as assets: the library, its dependencies, the user's code and schema.
+"""The assets of a pipeline's run: the library, its dependencies, the user's code and schema.
 
-Zipped by CDK, uploaded at deployment, unpacked by Spark: no Docker, no packed environment. The interpreter is EMR's.
+CDK zips them, the deployment uploads them, Spark unpacks them: no Docker, no packed environment. The interpreter is
+EMR's.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sublet_cdk.shipped import shipped
 ENTRY_POINT = shipped("functions/spark_pipeline/app.py")
 
 DELTA_ONLY = ["deltalake*", "arro3*"]
-"""A third of the dependencies' bytes, which every worker would load."""
+"""A third of the dependencies' bytes, which every worker would otherwise load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def add_assets(
     sink: Sink,
     dependencies: Path,
 ) -> PipelineAssets:
-    """Raises SettingsError for what is not there, before anything is deployed."""
+    """Raises SettingsError for missing files, before anything is deployed."""
     _check(code, transform, dependencies)
     leave_out = EXCLUDE if sink is Sink.DELTA else [*EXCLUDE, *DELTA_ONLY]
     folders = {
@@ -78,7 +79,7 @@ def add_assets(
 def _check(code: Path | None, transform: str | None, dependencies: Path) -> None:
     if not (dependencies / "pyarrow").is_dir():
         raise SettingsError(
-            "dependencies", str(dependencies), "a folder of packages, such as the one that `make emr` makes"
+            "dependencies", str(dependencies), "a folder of packages, such as the one that `make emr` builds"
         )
     if code is not None and not code.is_dir():
         raise SettingsError("code", str(code), "a directory with the transform's module in it")
@@ -89,7 +90,7 @@ def _check(code: Path | None, transform: str | None, dependencies: Path) -> None
 
 
 def _schema_file(schema: str | None) -> Path | None:
-    """None for DDL, and for a file that is in S3 already."""
+    """None for DDL, and for a file that is already in S3."""
     if schema is None or not schema.endswith(".json") or "://" in schema:
         return None
     file = Path(schema)

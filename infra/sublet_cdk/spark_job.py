@@ -1,8 +1,8 @@
 """One job run of the pipeline on EMR Serverless, as values: its workers, its Spark properties, the request that
 starts it.
 
-The archives are unpacked into the working directory of the driver and of every executor, each in a folder of
-its own name, and Python's path is those folders.
+The archives are unpacked into the working directory of the driver and of every executor, each into a folder of its
+own name, and Python's path consists of those folders.
 """
 
 from __future__ import annotations
@@ -15,29 +15,28 @@ from typing import Any
 from sublet.errors import SettingsError
 
 RELEASE = "emr-spark-8.0.0"
-"""Spark 4.0.2, the first release of EMR with a Spark that has data sources in Python. 8.2.0 has 4.1.3."""
+"""Spark 4.0.2, EMR's first release whose Spark supports data sources in Python. 8.2.0 has 4.1.3."""
 
 PYTHON = "/usr/bin/python3.11"
-"""EMR's images for Spark 4 bring 3.11 to 3.13. `sublet_cdk.dependencies` has packages for 3.11."""
+"""EMR's images for Spark 4 contain 3.11 to 3.13. `sublet_cdk.dependencies` has packages for 3.11."""
 
 MEMORY_OF_CORES = {1: (2, 8, 1), 2: (4, 16, 1), 4: (8, 30, 1), 8: (16, 60, 4), 16: (32, 120, 8)}
-"""EMR Serverless's workers: vCPUs -> least and most GB, and the step between."""
+"""EMR Serverless's workers: vCPUs -> minimum and maximum GB, and the step."""
 
 PYTHON_SHARE = 0.5
-"""Of the JVM's heap, on top of it, for the Python processes in which the source reads. EMR's own is 0.1."""
+"""Memory for the Python processes in which the source reads, relative to the JVM's heap. EMR's own default is 0.1."""
 
 DISK = 20
-"""GB of a worker, EMR's least: a batch is kept on disk only as far as memory does not hold it."""
+"""GB per worker, EMR's minimum: a batch is kept on disk only if memory cannot hold it."""
 
 EXECUTION_ID = "<aws.scheduler.execution-id>"
-"""EventBridge Scheduler puts its own id here, the same for each of its attempts: a start that is tried again
-starts nothing twice.
-"""
+"""EventBridge Scheduler replaces it with its own id, the same for each of its attempts, so that a repeated start
+starts nothing twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSize:
-    """The driver's, or one executor's. `memory` in GB is all that the worker has: heap, and Python beside it."""
+    """The size of the driver, or of one executor. `memory` in GB is the worker's total: heap, and Python beside it."""
 
     cores: int = 2
     memory: int = 8
@@ -58,8 +57,6 @@ class WorkerSize:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The workers of a run."""
-
     driver: WorkerSize
     executor: WorkerSize
     executors_max: int
@@ -72,15 +69,15 @@ class Fleet:
 
     @property
     def capacity(self) -> tuple[str, str, str]:
-        """All that a run can have at once, as EMR writes it: cores, memory, disk."""
+        """The most that a run can use at once, as EMR writes it: cores, memory, disk."""
         cores = self.driver.cores + self.executors_max * self.executor.cores
         memory = self.driver.memory + self.executors_max * self.executor.memory
         return f"{cores} vCPU", f"{memory} GB", f"{DISK * (1 + self.executors_max)} GB"
 
 
 def check_release(label: str, image_uri: str | None) -> None:
-    """Refuse, at synth, a release whose Spark would refuse the source at run time: those named emr-<number> have Spark 3. An
-    image may bring another Spark."""
+    """Refuse, at synth, a release whose Spark would refuse the source at run time: those named emr-<number> have
+    Spark 3. A custom image may contain another Spark."""
     if not re.fullmatch(r"emr-(?:spark-)?\d+\.\d+(?:[.-][\w.-]+)?", label):
         raise SettingsError("release_label", label, f"EMR's name for a release, such as {RELEASE}")
     if not label.startswith("emr-spark-") and image_uri is None:
@@ -94,7 +91,8 @@ def check_release(label: str, image_uri: str | None) -> None:
 def spark_properties(
     fleet: Fleet, archives: Mapping[str, str], python: str, region: str, own: Mapping[str, str]
 ) -> dict[str, str]:
-    """`archives`: folder -> S3 address of the zip that is unpacked there. `own`: the user's, none of which may be ours."""
+    """`archives`: folder -> S3 address of the zip that is unpacked there. `own`: the user's properties, which may not
+    override ours."""
     environment = {
         "PYSPARK_PYTHON": python,
         "PYTHONPATH": ":".join(f"./{folder}" for folder in archives),
@@ -132,7 +130,7 @@ def start_job_run(
     properties: Mapping[str, str],
     timeout_minutes: int,
 ) -> dict[str, Any]:
-    """EMR Serverless's StartJobRun, in the spelling of EventBridge Scheduler. Every text may hold CDK's tokens."""
+    """EMR Serverless's StartJobRun, in the spelling of EventBridge Scheduler. Every text may contain CDK's tokens."""
     return {
         "ApplicationId": application_id,
         "ClientToken": EXECUTION_ID,

@@ -1,4 +1,4 @@
-"""The network of a pipeline's workers, in which they have to reach Kinesis."""
+"""The network of a pipeline's workers, which must reach Kinesis."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ def worker_network(
     subnets: ec2.SubnetSelection | None,
     groups: Sequence[ec2.ISecurityGroup] | None,
 ) -> emr.CfnApplication.NetworkConfigurationProperty:
-    """Raises SettingsError where no worker could reach Kinesis: each run would pay for its workers until it gives up."""
+    """Raises SettingsError if no worker could reach Kinesis: each run would otherwise pay for its workers until it
+    gives up."""
     if vpc is None:
         raise SettingsError(
             "vpc",
             None,
-            "a network that reaches Kinesis. Without one a job reaches S3, Glue, Lake Formation, CloudWatch Logs, KMS, STS, "
-            'DynamoDB and Secrets Manager alone (EMR Serverless User Guide, "Other considerations")',
+            "a network that reaches Kinesis. Without one a job only reaches S3, Glue, Lake Formation, CloudWatch Logs, KMS, STS, "
+            'DynamoDB and Secrets Manager (EMR Serverless User Guide, "Other considerations")',
         )
     if subnets is None and not vpc.private_subnets:
         raise SettingsError(
             "vpc_subnets",
             None,
-            "the subnets of the workers: the network has no private ones with a way out. Isolated ones will do, as "
-            f"SubnetSelection(subnet_type=SubnetType.PRIVATE_ISOLATED), where it has endpoints for {ENDPOINTS}",
+            "the workers' subnets: the network has no private ones with internet access. Isolated ones work too, as "
+            f"SubnetSelection(subnet_type=SubnetType.PRIVATE_ISOLATED), if it has endpoints for {ENDPOINTS}",
         )
     chosen = _select(vpc, subnets or ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS))
     if chosen.has_public:

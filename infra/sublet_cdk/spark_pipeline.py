@@ -1,4 +1,4 @@
-"""`SparkPipeline`: `sublet pipeline` on EMR Serverless, run after run on a schedule, for a stack of your own.
+"""`SparkPipeline`: `sublet pipeline` on EMR Serverless, run on a schedule, for your own stack.
 
     SparkPipeline(
         self, "Lake",
@@ -6,8 +6,8 @@
         schema="id BIGINT NOT NULL, price DECIMAL(9,2)", schedule=ScheduleExpression.rate(Duration.minutes(30)),
     )
 
-Each run reads what is there and ends (`--available-now`), and the next goes on from its checkpoint. What is wrong
-is refused at synth, by its name. More permissions, such as Glue's: `pipeline.job_role`.
+Each run reads what is available and ends (`--available-now`), and the next one continues from its checkpoint. Wrong
+properties are refused at synth, by name. More permissions, such as Glue's, go to `pipeline.job_role`.
 """
 
 from __future__ import annotations
@@ -56,12 +56,11 @@ from sublet_cdk.spark_network import worker_network
 from sublet_cdk.spark_schedule import add_schedule
 
 QUEUE_TIMEOUT = Duration.hours(12)
-"""EMR's longest. Runs never overlap, for they share a checkpoint: a run that is due while another is at work waits,
-and then has little to do.
-"""
+"""EMR's maximum. Runs share a checkpoint, so they never overlap: a run that is due during another one waits, and then
+has little to do."""
 
 IDLE_TIMEOUT = Duration.minutes(1)
-"""After a run. The application keeps no workers of its own, so nothing is paid for between runs."""
+"""After a run. The application keeps no workers, so nothing is paid for between runs."""
 
 
 class SparkPipeline(Construct):
@@ -70,28 +69,30 @@ class SparkPipeline(Construct):
     name                    of the EMR application, and of its runs
     stream                  new, or imported by its ARN
     bucket, output_prefix   where the tables go
-    checkpoint_prefix       in the bucket too; `<output_prefix>/_checkpoint` by default. It and the tables belong together
+    checkpoint_prefix       in the same bucket; `<output_prefix>/_checkpoint` by default. It belongs to these tables
     release_label           EMR's release, with Spark 4
-    image_uri               a custom image in ECR instead of the release's own, which EMR Serverless may pull
+    image_uri               a custom image in ECR, which EMR Serverless may pull, instead of the release's own
     sink                    parquet, delta or iceberg; for iceberg, `namespace` names the tables (glue.orders)
-    schema                  of the records' JSON: DDL, or a .json file with Spark's form of one. Without it: raw alone
-    code, transform         a directory, and the `module:function` in it that makes tables of a batch
-    application, leases     whose lease table, and what to do with it: none, or follow its checkpoints
+    schema                  of the records' JSON: DDL, or a .json file in Spark's form. Without it, only raw records
+    code, transform         a folder, and the `module:function` in it that turns a batch into tables
+    application, leases     whose lease table, and how to use it: none, or follow its checkpoints
     start                   where the first run begins
     options, spark          more options of the source (docs/spark.md), and of the Spark session
-    schedule                an expression, or its text; with longer gaps than alarm_thresholds' silence_hours, raise those
-    run_timeout             a run that takes longer is ended, and has failed; the next goes on where it was
+    schedule                an expression, or its text; if its gaps exceed alarm_thresholds' silence_hours, raise
+    those
+    run_timeout             a run that takes longer is stopped and counts as failed; the next one continues after it
     driver, executor, executors_max   the workers of a run
-    vpc                     the network of the workers, in which Kinesis can be reached: it cannot from EMR Serverless's own
-    vpc_subnets             its private subnets with a way out (a NAT) by default. Isolated ones will do where the network has
-                            endpoints for Kinesis, S3, CloudWatch Logs and, with an `application`, DynamoDB
-    security_groups         of the workers; by default one is made, which lets nothing in
-    log_key                 a KMS key for the log group; as KinesisConsumer's
+    vpc                     the workers' network, which must reach Kinesis; EMR Serverless's own does not
+    vpc_subnets             by default its private subnets with internet access (a NAT). Isolated ones work too if the
+                            network has endpoints for Kinesis, S3, CloudWatch Logs and, with an `application`,
+                            DynamoDB
+    security_groups         of the workers; by default one without inbound rules is created
+    log_key                 a KMS key for the log group, as for KinesisConsumer
     stream_key, bucket_key, lease_table_key
-                            the KMS keys of the stream, the bucket and the lease table, where they are neither AWS's nor known to
-                            the construct that was given
-    alarm_topic             is told when an alarm fires and when it is over
-    dependencies, python    a folder that was built in another place, and the interpreter that it was built for
+                            the KMS keys of the stream, the bucket and the lease table, if they are neither AWS's nor
+                            known to the given construct
+    alarm_topic             gets a message when an alarm fires and when it is over
+    dependencies, python    a folder that was built elsewhere, and the interpreter that it was built for
     """
 
     @typed_properties
@@ -222,7 +223,7 @@ class SparkPipeline(Construct):
             ),
             network_configuration=network,
         )
-        # An override: the oldest CDK that this works with does not know the property.
+        # An override: the oldest supported CDK does not know the property.
         queue = {"MaxConcurrentRuns": 1, "QueueTimeoutMinutes": QUEUE_TIMEOUT.to_minutes()}
         application.add_property_override("SchedulerConfiguration", queue)
         return application
@@ -243,8 +244,8 @@ class SparkPipeline(Construct):
             "sightings": self._on_table(roles.PIPELINE_ON_SIGHTINGS, SIGHTINGS_SUFFIX),
             "leases-key": roles.allow(roles.ON_TABLES_KEY, table_key.key_arn) if table_key else None,
             "tables": roles.allow(roles.PIPELINE_ON_TABLES, *prefixes),
-            # Not narrowed to the prefixes: S3 would answer for an object that is not there with 403 in place of 404,
-            # which Spark takes for a failure. It shows names, not contents.
+            # Not limited to the prefixes, or S3 would answer 403 instead of 404 for a missing object, which Spark
+            # takes for a failure. This shows names, not contents.
             "names": roles.allow(["s3:ListBucket"], bucket.bucket_arn),
             "tables-key": roles.allow(["kms:Decrypt", "kms:GenerateDataKey"], bucket_key.key_arn)
             if bucket_key
@@ -288,7 +289,7 @@ class SparkPipeline(Construct):
         )
 
     def _ended(self, state: str) -> events.Rule:
-        """A rule for the runs that end so; each leaves its event in the queue of runs."""
+        """A rule for runs that end in this state; it sends their events to the queue of runs."""
         return events.Rule(
             self,
             f"Runs{state.capitalize()}",

@@ -1,6 +1,5 @@
-"""What starts the pipeline's runs: EventBridge Scheduler, which calls EMR Serverless itself, under a role for just
-that.
-"""
+"""Starts the pipeline's runs: EventBridge Scheduler calls EMR Serverless directly, with a role that may do nothing
+else."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from constructs import Construct
 from sublet_cdk import roles
 
 START_MAX_AGE = Duration.hours(1)
-"""A start that could not be made for so long goes to the dead-letter queue."""
+"""A start that has failed for this long goes to the dead-letter queue."""
 
 START_ATTEMPTS = 5
 
@@ -28,9 +27,8 @@ def add_schedule(
     job_role: iam.IRole,
     dead_letters: sqs.IQueue,
 ) -> scheduler.CfnSchedule:
-    """`start` is StartJobRun's request. (L1: the L2 would name the IAM action after the SDK's service, which is another
-    name.)
-    """
+    """`start` is StartJobRun's request. (L1: the L2 would name the IAM action after the SDK's service, whose name is
+    different.)"""
     stack, of = Stack.of(scope), scheduler.CfnSchedule
     zone = None if isinstance(expression, str) else expression.time_zone
     target = of.TargetProperty(

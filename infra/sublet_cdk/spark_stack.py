@@ -3,7 +3,7 @@
     cdk deploy -c stack=pipeline -c name=orders-lake -c stream_arn=arn:... -c bucket=lake \\
         -c output_prefix=orders -c schema=orders.json -c every="rate(30 minutes)"
 
-CONTEXT has the keys. One that is not there is refused.
+CONTEXT lists the keys. Any other is refused.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ REQUIRED = {
     "vpc_id": "a network that reaches Kinesis (looked up at synth, with credentials)",
 }
 TEXTS = {
-    "release_label": f"EMR's release, with Spark 4: {RELEASE} without it",
-    "output_prefix": "where in the bucket: tables without it",
-    "checkpoint_prefix": "where the runs keep their place: _checkpoint in the tables' without it",
+    "release_label": f"EMR's release, with Spark 4; {RELEASE} by default",
+    "output_prefix": "the tables' place in the bucket; tables by default",
+    "checkpoint_prefix": "the runs' checkpoint; _checkpoint in the tables' place by default",
     "image_uri": "a custom image in ECR",
-    "namespace": "iceberg alone: the catalog's, such as glue.orders",
+    "namespace": "only for iceberg: the catalog's, such as glue.orders",
     "schema": "DDL, or a .json file",
     "code": "the directory of the transform's module",
     "transform": "module:function",
-    "application": "the application whose lease table `leases` means",
-    "dependencies": "a folder of dependencies that was built in another place",
+    "application": "the application whose lease table `leases` uses",
+    "dependencies": "a folder of dependencies that was built elsewhere",
 }
 CONTEXT = {
     **REQUIRED,
@@ -55,13 +55,13 @@ CONTEXT = {
     "every": "the schedule, as EventBridge writes it: rate(1 hour)",
     "executors_max": "a number",
     "architecture": "arm64 or x86_64",
-    "vpc_subnets": "private (default), or isolated where the network has endpoints",
-    "stream_key_arn": "the stream's KMS key, if it is encrypted with one of yours",
-    "bucket_key_arn": "the bucket's, in the same way",
-    "lease_table_key_arn": "that of the lease table of `application`",
-    "alarm_topic_arn": "an SNS topic that the alarms tell",
+    "vpc_subnets": "private (default), or isolated if the network has endpoints",
+    "stream_key_arn": "the stream's KMS key, if it is your own",
+    "bucket_key_arn": "the bucket's KMS key, if it is your own",
+    "lease_table_key_arn": "the KMS key of the lease table of `application`",
+    "alarm_topic_arn": "an SNS topic for the alarms",
 }
-"""What `-c` takes."""
+"""Context keys."""
 
 DEFAULTS = {
     "sink": "parquet",
@@ -78,7 +78,7 @@ SUBNETS = {
 
 
 class PipelineStack(Stack):
-    """The stack. `overrides` go to SparkPipeline as they are, past the context."""
+    """The stack. `overrides` go to SparkPipeline directly."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, overrides: Mapping[str, Any] | None = None, **stack: Any

@@ -1,26 +1,27 @@
 """The state machine that runs lease workers, as one value in Amazon States Language.
 
-Input: {"items": [<worker item>, ...]}. Each item goes through windows until the worker says that it is done:
+Input: {"items": [<worker item>, ...]}. Each item goes through windows until the worker reports that it is done:
 
     RunWindow ─> AfterWindow ─┬─ again ──> NextWindow ─> RunWindow
       │   ▲                   ├─ prompt ─> PromptLeaseManager ─> Prompted
       ▼   │                   └─ done ───> Done
     CountCrash ─> AfterCrash ─── crashed too often ─> GaveUp
 
-Three states for a window that is done: AWS bills each state entered, and in catch_up mode that is most of what a fleet
-costs. Every error is caught inside the item: one that escaped would fail the Map and stop all other items.
+A finished window takes three states: AWS bills each state entered, which in catch_up mode is most of a fleet's cost.
+Every error is caught inside the item: an uncaught one would fail the Map and stop all other items.
 
-A crashed item runs again at once. That is safe and needs no waiting for an expiry: the worker fences by the
-lease counter, and knows by `item_id` what its crashed predecessor held. JSONPath only, with no JSONata and no
-distributed Map: the same definition runs on AWS, ministack and LocalStack.
+A crashed item runs again at once. That is safe without waiting for an expiry: the worker fences by the lease counter,
+and knows by `item_id` what its crashed predecessor held. It uses only JSONPath, without JSONata or a distributed Map,
+so the same definition runs on AWS, ministack and LocalStack.
 
-Written out, and not as aws_stepfunctions' classes: what is deployed is then one value, which tests execute and whose events
-they count; the classes would add retries, and let the state machine invoke every version of the functions.
+It is written out instead of built from aws_stepfunctions' classes. So the deployed definition is one value, which
+tests execute and whose events they count. The classes would also add retries, and let the state machine invoke every
+version of the functions.
 
-Why one retry, and 50 runs: an execution's history ends at 25,000 events, and then it fails in mid-window.
-`history_events_max` adds up the worst case, every run retried once or crashed, which a second retry would
-already break. Nothing is lost by it: a retry that fails counts as a crash, so a throttled worker is tried
-eight times before the next tick has its turn.
+Why one retry, and 50 runs: an execution fails, in mid-window, when its history reaches 25,000 events.
+`history_events_max` adds up the worst case, in which every run is retried once or crashes; a second retry would
+already exceed it. Nothing is lost by that: a failed retry counts as a crash, so a throttled worker is tried eight
+times before the next tick takes over.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ RETRIES = 1
 """Of each task, for Lambda's own faults."""
 
 HISTORY_EVENTS_MAX = 25_000
-"""Step Functions: a Standard execution fails when its history reaches this."""
+"""Step Functions' limit: a Standard execution fails when its history reaches it."""
 
 LAMBDA_FAULTS = [
     "Lambda.ServiceException",
@@ -43,9 +44,8 @@ LAMBDA_FAULTS = [
     "Lambda.SdkClientException",
     "Lambda.TooManyRequestsException",
 ]
-"""Lambda's, not ours: the function may well not have run. Jitter keeps 40 throttled items from coming back
-together.
-"""
+"""Lambda's faults, not ours: the function probably has not run. Jitter keeps 40 throttled items from coming back
+together."""
 
 Asl = dict[str, Any]
 
@@ -61,12 +61,11 @@ class Functions:
 
     @property
     def invoke(self) -> str:
-        """Step Functions' Lambda integration, which is named after the partition it is in."""
+        """Step Functions' Lambda integration, whose ARN contains the partition."""
         return f"arn:{self.partition}:states:::lambda:invoke"
 
 
 def definition(functions: Functions) -> Asl:
-    """The whole definition."""
     return {
         "Comment": "sublet: lease workers, one window after another; bounded, so that the history is too",
         "StartAt": "EachItem",
@@ -88,9 +87,8 @@ def definition(functions: Functions) -> Asl:
 
 
 def history_events_max(items: int = MAP_ITEMS_MAX, runs: int = RUNS_MAX) -> int:
-    """The most events that an execution can write: every run takes its dearest way, and every item ends by a
-    prompt.
-    """
+    """The most events that an execution can write: every run takes its most expensive path, and every item ends with
+    a prompt."""
     execution = 2  # ExecutionStarted, ExecutionSucceeded
     map_state = 4  # MapStateEntered, MapStateStarted, MapStateSucceeded, MapStateExited
     iteration = 2  # MapIterationStarted, MapIterationSucceeded
@@ -107,7 +105,7 @@ def _item_states(functions: Functions) -> Asl:
         "AfterWindow": _after_window(),
         "NextWindow": {
             "Type": "Pass",
-            "Comment": "A window that came through ends a row of crashes.",
+            "Comment": "A finished window resets the count of crashes.",
             "Parameters": {
                 "item.$": "$.report.item",
                 "runs.$": "States.MathAdd($.runs, 1)",
@@ -146,7 +144,7 @@ def _run_window(functions: Functions) -> Asl:
             "outcome.$": "$.Payload.outcome",
         },
         "ResultPath": "$.report",
-        # Lambda ends the worker by itself; this only bounds the wait for an answer that got lost.
+        # Lambda ends the worker by itself; this only limits the wait for a lost answer.
         "TimeoutSeconds": functions.worker_timeout_seconds + 60,
         "Retry": [_retry()],
         "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.caught", "Next": "CountCrash"}],
@@ -167,7 +165,7 @@ def _after_window() -> Asl:
                 ],
                 "Next": "NextWindow",
             },
-            # `again` with no runs left: crashes have used them up. A tick goes on with it in a new execution.
+            # `again` without runs left, because crashes have used them up. A tick continues it in a new execution.
             {
                 "Or": [again, {"Variable": "$.report.next", "StringEquals": "prompt"}],
                 "Next": "PromptLeaseManager",
@@ -197,7 +195,7 @@ def _after_crash() -> Asl:
 def _prompt(functions: Functions) -> Asl:
     return {
         "Type": "Task",
-        "Comment": "Asynchronous, and a failure is passed over: the schedule's next tick comes in any case.",
+        "Comment": "Asynchronous, and a failure is ignored: the schedule's next tick comes anyway.",
         "Resource": functions.invoke,
         "Parameters": {
             "FunctionName": functions.manager_arn,
@@ -209,7 +207,7 @@ def _prompt(functions: Functions) -> Asl:
                 }
             },
         },
-        # Dropped by the state after it. (`null` would drop it here, but ministack then drops the input too.)
+        # The next state drops it. (`null` would drop it here, but then ministack drops the input too.)
         "ResultPath": "$.reply",
         "TimeoutSeconds": 60,
         "Retry": [_retry()],
@@ -221,8 +219,8 @@ def _prompt(functions: Functions) -> Asl:
 def _ending(outcome: Asl) -> Asl:
     """Little more than the outcome: forty items with all their leases would not fit into the Map's 256 KB.
 
-    The worker's own, such as handler_failed: an execution succeeds whatever becomes of its leases, since one that failed would
-    stop its other items.
+    The outcome is the worker's own, such as handler_failed. An execution succeeds whatever happens to its leases,
+    because a failed one would stop its other items.
     """
     return {
         "Type": "Pass",

@@ -18,9 +18,9 @@ from sublet_cdk.places import check_table
 
 @dataclass(frozen=True, slots=True)
 class TableKeeping:
-    """How the tables that are made are kept. `removal` and `deletion_protection` are the lease table's.
+    """How the created tables are kept. `removal` and `deletion_protection` are the lease table's.
 
-    key   of tables that are made, and of one that there is already if it does not say; None for DynamoDB's own
+    key   of created tables, and of an existing one that does not know its own; None for DynamoDB's own
     """
 
     removal: RemovalPolicy
@@ -30,7 +30,7 @@ class TableKeeping:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """`keys` of both, where they are not DynamoDB's own."""
+    """`keys`: of both tables, without DynamoDB's own."""
 
     leases: dynamodb.ITable
     sightings: dynamodb.ITable
@@ -45,7 +45,7 @@ def tables_of(
     leases: dynamodb.ITable | None,
     sightings: dynamodb.ITable | None = None,
 ) -> Tables:
-    """The existing ones, if they have the application's name and are where the stack is; otherwise new ones."""
+    """The existing tables, if they have the application's name and are where the stack is; otherwise new ones."""
     for name, existing, named in (
         ("lease_table", leases, settings.lease_table),
         ("sightings_table", sightings, settings.sightings_table),
@@ -71,7 +71,6 @@ def _check_name(setting: str, existing: dynamodb.ITable, name: str) -> None:
 def _lease_table(
     scope: Construct, settings: Settings, keeping: TableKeeping, key: kms.IKey | None
 ) -> dynamodb.Table:
-    """With KCL's key."""
     table = dynamodb.Table(
         scope,
         "Leases",
@@ -82,7 +81,7 @@ def _lease_table(
         deletion_protection=keeping.deletion_protection,
         **_encrypted(key),
     )
-    # The L2 has two properties for it: one that newer CDKs deprecate, and one that older ones lack.
+    # The L2 has two properties for it: newer CDKs deprecate one, older ones lack the other.
     recovery = dynamodb.CfnTable.PointInTimeRecoverySpecificationProperty(point_in_time_recovery_enabled=True)
     cast("dynamodb.CfnTable", table.node.default_child).point_in_time_recovery_specification = recovery
     return table
@@ -98,9 +97,7 @@ def _sightings_table(scope: Construct, settings: Settings, key: kms.IKey | None)
         removal_policy=RemovalPolicy.DESTROY,
         **_encrypted(key),
     )
-    acknowledge(
-        table, "DDB3", "Sightings are made anew within a tick; recovering old ones would be of no use"
-    )
+    acknowledge(table, "DDB3", "A tick rebuilds the sightings; recovering old ones would be of no use")
     return table
 
 

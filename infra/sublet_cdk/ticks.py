@@ -1,4 +1,4 @@
-"""What ticks: the lease manager's function, the rule that invokes it, and what becomes of events that it never answers."""
+"""The lease manager's function, the rule that invokes it, and the queue for events that it fails on."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from sublet_cdk.shipped import shipped
 CODE = shipped("functions/lease_manager")
 
 STATE_MACHINE_VARIABLE = "LEASE_WORKER_STATE_MACHINE_ARN"
-"""Not SUBLET_: that prefix is for settings only, and Settings refuses a variable that is none."""
+"""Not SUBLET_, because that prefix is for settings only, and Settings refuses any other variable with it."""
 
 MEMORY = 512
 """MiB. Scanning 10,000 leases takes half a second of CPU."""
 
 TIMEOUT = Duration.minutes(5)
-"""A first tick creates a lease for every shard of the stream. It may overlap the next one: conditional writes
-make that safe.
-"""
+"""A first tick creates a lease for every shard of the stream. It may overlap the next one: conditional writes make
+that safe."""
 
 UNDELIVERED_AFTER = Duration.hours(1)
-"""A tick or prompt that could not be delivered for so long is pointless: later ticks have done its work."""
+"""A tick or prompt that is this late is pointless: later ticks have done its work."""
 
 
 def add_lease_manager(
@@ -38,7 +37,7 @@ def add_lease_manager(
     dead_letters: sqs.IQueue,
     concurrency: int | None,
 ) -> tuple[lambda_.Function, lambda_.CfnEventInvokeConfig]:
-    """The function, and what keeps the events that it failed on, twice retried."""
+    """The function, and the configuration that keeps events on which it failed, after two retries."""
     everything = {
         **duties,
         "start-workers": roles.allow(["states:StartExecution"], state_machine_arn),
@@ -68,7 +67,7 @@ def add_rule(
     schedule: events.Schedule,
     dead_letters: sqs.IQueue,
 ) -> events.Rule:
-    """A rule rather than EventBridge Scheduler: it is free, needs no role, and every emulator has it."""
+    """A rule rather than EventBridge Scheduler: it is free, needs no role, and every emulator supports it."""
     tick = targets.LambdaFunction(
         manager, dead_letter_queue=dead_letters, retry_attempts=2, max_event_age=UNDELIVERED_AFTER
     )

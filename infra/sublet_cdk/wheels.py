@@ -1,4 +1,4 @@
-"""Packages for another platform than this machine's, from their wheels alone: by uv, without Docker."""
+"""Installs packages for another platform from wheels alone, with uv and without Docker."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from sublet.errors import SubletError
 
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
-"""Lambda's name of an architecture -> the wheels'."""
+"""Lambda's name of an architecture -> the wheels' name."""
 
-# What differs from build to build, or is of no use at run time. The rest of dist-info stays: licences must
-# travel with the code, and versions are looked up there.
+# Left out because it differs from build to build, or is useless at run time. The rest of dist-info stays: licences
+# must travel with the code, and versions are looked up there.
 NOT_SHIPPED = (
     "bin",
     "**/__pycache__",
@@ -25,16 +25,16 @@ NOT_SHIPPED = (
 
 
 class PackagesNotInstalled(SubletError):
-    """uv could not be found, or not install what was asked for. The message has its words, on one line."""
+    """uv was not found, or could not install the packages. The message has uv's words, on one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """Where packages are to run.
+    """Where the packages will run.
 
     architecture      arm64 or x86_64
-    python_version    such as 3.13: a binary is for one of them
-    glibc             the newest wheels that it takes, such as manylinux_2_28
+    python_version    such as 3.13: a binary is for one version
+    glibc             the newest wheel tag that it accepts, such as manylinux_2_28
     """
 
     architecture: str
@@ -49,7 +49,7 @@ class Platform:
 def install(requirements: Path, platform: Platform, target: Path, *, locked: bool) -> None:
     """Unpack the wheels of a requirements file into `target`. The same wheels give the same bytes.
 
-    locked: the file names every package, its dependencies too, with hashes; otherwise uv resolves it.
+    locked: the file names every package, dependencies included, with hashes; otherwise uv resolves them.
     Raises PackagesNotInstalled.
     """
     how = ["--no-deps", "--require-hashes"] if locked else []
@@ -58,7 +58,7 @@ def install(requirements: Path, platform: Platform, target: Path, *, locked: boo
         *("--python-platform", platform.tag, "--python-version", platform.python_version),
         *("--link-mode", "copy", "--target", str(target), "--requirements", requirements.name),
     ]
-    # From the file's own folder, so that a wheel beside it can be named in it.
+    # Run in the file's own folder, so that the file can name a wheel beside it.
     done = subprocess.run(command, cwd=requirements.parent, capture_output=True, text=True, check=False)
     if done.returncode:
         raise PackagesNotInstalled(
@@ -73,7 +73,7 @@ def install(requirements: Path, platform: Platform, target: Path, *, locked: boo
 def uv() -> str:
     """The command of the installed package `uv`, or the one on the PATH."""
     try:
-        from uv import find_uv_bin  # noqa: PLC0415 -- it comes with the extra, and may have come otherwise
+        from uv import find_uv_bin  # noqa: PLC0415 -- it comes with the extra cdk, which may be missing
     except ImportError:
         found = shutil.which("uv")
     else:

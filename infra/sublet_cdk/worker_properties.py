@@ -1,4 +1,4 @@
-"""What the properties of the lease worker, or of a service, may be; SettingsError names the one that is refused."""
+"""Checks the properties of the lease worker, or of a service; SettingsError names the wrong one."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ def network(
 
 
 def check_memory(settings: Settings, memory: int, name: str = "worker_memory") -> None:
-    """What is in flight exists twice for a moment, as fetched and as records. The rest takes 192 MiB at worst: Python and boto3,
-    replies being read, and user records of ten leases (`make bench BENCH=memory`).
-    """
+    """For a moment, data in flight exists twice: as fetched and as records. The rest takes up to 192 MiB: Python and
+    boto3, replies being read, and user records of ten leases (`make bench BENCH=memory`)."""
     needed = 192 + -(-2 * settings.max_bytes_in_flight // 2**20)
     if memory < needed:
         raise SettingsError(

@@ -117,7 +117,9 @@ def test_nothing_is_made_beside_a_table_that_is_somebody_elses(client: Any) -> N
         BillingMode="PAY_PER_REQUEST",
     )
     client.get_waiter("table_exists").wait(TableName=settings.lease_table, WaiterConfig={"Delay": 1})
-    with pytest.raises(LeaseTableKeyUnexpected, match=rf"{settings.lease_table} is no lease table.*leaseKey"):
+    with pytest.raises(
+        LeaseTableKeyUnexpected, match=rf"{settings.lease_table} is not a lease table.*leaseKey"
+    ):
         created(client, settings)
     with pytest.raises(LeaseTableKeyUnexpected):
         require_tables(client, settings)

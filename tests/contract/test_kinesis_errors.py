@@ -120,7 +120,7 @@ def test_throttling_that_outlasts_the_retries_is_named(service: ScriptedService)
     client = kinesis_poll_client()
     stream = KinesisStream(client, client, Settings(application="app", stream="orders"))
     service.will("GetShardIterator", error("ProvisionedThroughputExceededException"))
-    with pytest.raises(StreamUnavailable, match="kept refusing"):
+    with pytest.raises(StreamUnavailable, match="keeps refusing"):
         stream.open(PARENT, HORIZON)
 
 

@@ -116,7 +116,9 @@ def test_an_error_code_that_nobody_knew_is_the_streams_error_in_its_own_words(
     service: ScriptedService,
 ) -> None:
     service.will("GetRecords", error("ShardOnHolidayException", "until Monday"))
-    with pytest.raises(StreamError, match=r"Kinesis' error about stream orders: .*ShardOnHolidayException.*until Monday"):
+    with pytest.raises(
+        StreamError, match=r"Kinesis' error about stream orders: .*ShardOnHolidayException.*until Monday"
+    ):
         polled()
 
 

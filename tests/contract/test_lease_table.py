@@ -210,7 +210,7 @@ class TestAnotherTable:
             lambda: table.apply(late),
         ):
             with pytest.raises(
-                LeaseTableKeyUnexpected, match="table orders is no lease table, whose key is leaseKey"
+                LeaseTableKeyUnexpected, match="table orders is not a lease table \\(with the key leaseKey"
             ):
                 call()
         client.put_item(TableName="orders", Item={"orderId": {"S": "1"}})

@@ -309,7 +309,9 @@ class TestOnDynamoDb:
         create_table(client, "orders", "orderId")
         store = DynamoDbSightingStore(lambda: client, "orders")
         assert store.load().sightings == {}
-        with pytest.raises(LeaseTableKeyUnexpected, match="orders is no sightings table, whose key is chunk"):
+        with pytest.raises(
+            LeaseTableKeyUnexpected, match="orders is not a sightings table \\(with the key chunk"
+        ):
             store.save(SEEN)
 
     def test_another_table_is_named_when_its_rows_are_met(self, client: Any) -> None:
@@ -317,7 +319,7 @@ class TestOnDynamoDb:
         client.put_item(TableName="orders", Item={"orderId": {"S": "1"}})
         store = DynamoDbSightingStore(lambda: client, "orders")
         for call in (store.load, lambda: store.save(SEEN)):
-            with pytest.raises(LeaseTableKeyUnexpected, match=r"orders is no sightings table.*no chunk"):
+            with pytest.raises(LeaseTableKeyUnexpected, match=r"orders is not a sightings table.*no chunk"):
                 call()
         assert client.scan(TableName="orders")["Items"] == [{"orderId": {"S": "1"}}]
 

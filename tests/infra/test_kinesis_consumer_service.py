@@ -283,7 +283,7 @@ def test_the_properties_that_type_checkers_know_are_the_settings_that_it_takes()
         ({"min_tasks": 5}, "min_tasks.*1 to max_tasks"),
         ({"handler": "orders:other"}, "handler.*it defines: handle"),
         ({"handler_code": None}, "handler_code.*or else an image"),
-        ({"command": ["python"]}, "command.*image of your own"),
+        ({"command": ["python"]}, "command.*your own image"),
         ({"vpc": None}, "vpc.*the network"),
         ({"dependencies": "/nowhere"}, "dependencies.*a folder"),
         ({"environment": {"SUBLET_WINDOW": "5m"}}, "environment.*SUBLET_ is for settings"),

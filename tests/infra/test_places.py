@@ -77,7 +77,7 @@ def test_where_the_stack_goes_anywhere_the_table_has_to_be_where_the_stream_is(m
 def test_a_stream_of_another_account_is_told_what_it_takes(make: Make) -> None:
     stack = make(arn("kinesis", "stream/orders", account="999999999999"))
     warned = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("resource policy"))
-    assert "of account 999999999999, and the stack of 123456789012" in str(warned[0].entry.data)
+    assert "in account 999999999999, the stack in 123456789012" in str(warned[0].entry.data)
 
 
 def test_sublet_deploy_goes_where_the_stream_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ def test_a_profile_that_is_not_there_is_named(bare: pytest.MonkeyPatch) -> None:
 def test_credentials_that_aws_refuses_are_no_fault_of_the_stream_or_the_table(code: str) -> None:
     error = ClientError({"Error": {"Code": code, "Message": "The token has expired"}}, "Scan")
     with (
-        pytest.raises(AwsNotConfigured, match=r"The token has expired.*log in anew"),
+        pytest.raises(AwsNotConfigured, match=r"The token has expired.*log in again"),
         named_table_errors("lease table", "orders", "leaseKey"),
     ):
         raise error

@@ -1,6 +1,7 @@
-"""LocalStack in host mode: `python -m sublet_localstack KINESIS_LOCAL DYNAMODB_LOCAL`, in an empty folder that it may fill.
+"""LocalStack in host mode: `python -m sublet_localstack KINESIS_LOCAL DYNAMODB_LOCAL`, in an empty folder that it may
+fill.
 
-LocalStack downloads its servers when it first needs them. Here they are laid where it looks for them, from packages that
+LocalStack downloads its servers on first use. Here they are linked to where it looks for them, from packages that
 lock files pin, so that it downloads nothing.
 """
 
@@ -15,11 +16,12 @@ from pathlib import Path
 from twisted.internet import endpoints
 
 LIBRARIES = Path("var/lib/localstack/lib")
-JAVA = "21"  # whatever version it really is, the folder that LocalStack looks for DynamoDB Local's in
+JAVA = "21"  # the folder in which LocalStack looks for DynamoDB Local's Java, whatever its version
 
 
 def lay_out(kinesis_local: Path, dynamodb_local: Path) -> str:
-    """The servers where LocalStack looks for them, below the working directory. Returns kinesis-local's version."""
+    """Link the servers to where LocalStack looks for them, below the working directory. Returns kinesis-local's
+    version."""
     version = str(json.loads((kinesis_local / "package.json").read_text())["version"])
     java = Path(sys.executable).with_name("dynamodb-local-java")
     for place, target in {
@@ -35,9 +37,9 @@ def lay_out(kinesis_local: Path, dynamodb_local: Path) -> str:
 def main() -> None:
     os.environ["KINESIS_MOCK_VERSION"] = lay_out(Path(sys.argv[1]), Path(sys.argv[2]))
     os.environ["FILESYSTEM_ROOT"] = str(Path.cwd())
-    from localstack.runtime.main import main as run  # noqa: PLC0415 - it reads the environment as it is imported
+    from localstack.runtime.main import main as run  # noqa: PLC0415 - it reads the environment on import
 
-    # LocalStack's gateway takes the port of GATEWAY_LISTEN but not its address, and would listen on every interface.
+    # LocalStack's gateway ignores the address in GATEWAY_LISTEN, and would listen on every interface.
     endpoints.TCP4ServerEndpoint = partial(endpoints.TCP4ServerEndpoint, interface="127.0.0.1")
     run()
 

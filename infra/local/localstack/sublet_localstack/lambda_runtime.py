@@ -1,7 +1,7 @@
-"""Inside a function's process: import the handler, then answer one invocation a line until standard input ends.
+"""Inside a function's process: import the handler, then answer one invocation per line until standard input ends.
 
-`python lambda_runtime.py SEARCH_PATH...`, in the function's environment. Runs on the standard library alone. Replies go to
-what was standard output; the handler's own output goes to standard error, which is the log.
+`python lambda_runtime.py SEARCH_PATH...`, in the function's environment. Needs only the standard library. Replies go
+to the original standard output; the handler's own output goes to standard error, which is the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 @dataclass
 class Context:
-    """What Lambda's runtime hands to a handler beside the event."""
+    """Lambda's context, the handler's second argument."""
 
     aws_request_id: str
     invoked_function_arn: str
@@ -56,14 +56,14 @@ def main() -> None:
         try:
             result = handler(json.loads(invocation["payload"]), context_of(invocation))
             answer(replies, result)
-        except Exception as failure:  # noqa: BLE001 - whatever a handler raises is its answer
+        except Exception as failure:  # noqa: BLE001 - any exception of the handler is its answer
             traceback.print_exc()
             answer(replies, error_of(failure), error=True)
         log(f"END RequestId: {invocation['invoke-id']}")
 
 
 def read(invocations: queue.Queue[str]) -> None:
-    """In a thread of its own, so that this process ends with LocalStack even in the middle of an invocation."""
+    """Runs in its own thread, so that this process ends with LocalStack even in the middle of an invocation."""
     for line in sys.stdin:
         invocations.put(line)
     os._exit(1)
@@ -99,13 +99,13 @@ def error_of(failure: BaseException) -> dict[str, Any]:
 
 
 def log(line: str) -> None:
-    """As Lambda marks each invocation in its log; the executor waits for the second."""
+    """Writes START and END lines as Lambda does; the executor waits for END."""
     sys.stdout.flush()
     os.write(2, f"{line}\n".encode())
 
 
 def answer(replies: TextIO, body: object, *, error: bool = False) -> None:
-    """One line, or nothing at all: a result that is no JSON raises before anything is written."""
+    """Writes one line, or nothing: a result that is not JSON raises before anything is written."""
     replies.write(json.dumps({"error": error, "body": body}) + "\n")
 
 

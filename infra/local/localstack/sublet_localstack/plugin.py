@@ -1,4 +1,4 @@
-"""The entry point by which LocalStack finds the executor: chosen with LAMBDA_RUNTIME_EXECUTOR=process."""
+"""The entry point by which LocalStack finds the executor, selected with LAMBDA_RUNTIME_EXECUTOR=process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sublet_localstack.executor import ProcessExecutor
 
 
 class ExecutorPlugin:
-    """plux's protocol for a plugin. Its manager calls `load` first, and LocalStack a second time for the class."""
+    """plux's protocol for a plugin. Its manager calls `load` first; LocalStack calls it again for the class."""
 
     def should_load(self) -> bool:
         return True

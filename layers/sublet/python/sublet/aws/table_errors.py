@@ -62,6 +62,6 @@ def _named(error: ClientError, what: str, table: str, key: str) -> SubletError |
 
 def other_key(what: str, table: str, key: str, because: str) -> str:
     return (
-        f"table {table} is not a {what}, whose key is {key} (string): {because}; "
+        f"table {table} is not a {what} (with the key {key}, a string): {because}; "
         "choose an application name that no other table has"
     )
