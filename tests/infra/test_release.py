@@ -48,7 +48,7 @@ def test_todays_version_has_notes() -> None:
 
 def test_a_tag_of_another_version_is_refused() -> None:
     release.check_tag("v0.2.0", "0.2.0")
-    with pytest.raises(release.ReleaseError, match=r"the tag has to be v0\.2\.0"):
+    with pytest.raises(release.ReleaseError, match=r"the tag must be v0\.2\.0"):
         release.check_tag("v0.2.1", "0.2.0")
 
 

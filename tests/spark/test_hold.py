@@ -555,7 +555,7 @@ def test_a_checkpoint_of_another_way_with_leases_is_refused() -> None:
     alone = MemoryQuery(held.query.stream, held.query.clock, options())
     alone.log = held.query.log
     with pytest.raises(
-        OffsetMalformed, match="by the leases of orders-audit, and the query goes by no leases"
+        OffsetMalformed, match="with the leases of orders-audit, but the query runs without leases"
     ):
         alone.plan()
 

@@ -238,7 +238,7 @@ def test_an_output_without_its_checkpoint_is_refused(
     """Batch 0 of a new checkpoint would be taken for another attempt at the old one's."""
     run(spark, settings(stream_of_one, tmp_path))
     elsewhere = settings(stream_of_one, tmp_path, checkpoint=str(tmp_path / "other"))
-    with pytest.raises(SettingsError, match=r"setting checkpoint .*the output's own checkpoint is wanted"):
+    with pytest.raises(SettingsError, match=r"setting checkpoint .*the output needs its own checkpoint"):
         run(spark, elsewhere)
     with pytest.raises(SettingsError, match=r"setting checkpoint .*belongs to another output"):
         run(
@@ -293,7 +293,7 @@ def test_iceberg_without_its_jars_is_refused_by_name(
     given = settings(
         stream_of_one, tmp_path, sink=Sink.ICEBERG, output="lake.flights", checkpoint=str(tmp_path)
     )
-    with pytest.raises(SettingsError, match="setting sink = 'iceberg': the session has no jars of Iceberg"):
+    with pytest.raises(SettingsError, match="setting sink = 'iceberg': the session lacks Iceberg's jars"):
         run(spark, given)
 
 

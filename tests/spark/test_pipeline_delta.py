@@ -160,7 +160,7 @@ def test_parquet_into_the_same_output_is_refused(
         output=str(tmp_path / "lake"), checkpoint=None, sink=Sink.PARQUET, schema=None,
         transform=None, every=None, options={"stream": stream.name}, spark={},
     )  # fmt: skip
-    with pytest.raises(SettingsError, match=r"setting sink = 'parquet': the output holds delta"):
+    with pytest.raises(SettingsError, match=r"setting sink = 'parquet': the output contains delta"):
         open_tables(spark, parquet)
 
 

@@ -420,7 +420,7 @@ def test_checkpoints_of_a_shard_that_there_is_not_are_a_gap(name: str) -> None:
     query = memory_query(1)
     put(query, 5)
     given = {name: f'{{"shardId-000000000000": "{TRIM_HORIZON}", "shardId-000000000077": "49"}}'}
-    with pytest.raises(DataGap, match=r"no shard shardId-000000000077, of which .*49.*failOnDataLoss"):
+    with pytest.raises(DataGap, match=r"no shard shardId-000000000077, to be read from .*49.*failOnDataLoss"):
         batch_rows(query, **given)
     assert len(batch_rows(query, **given, failOnDataLoss="false")) == (5 if name == "startCheckpoints" else 0)
     assert [line.message for line in query.memory_log.lines] == ["data gap"]

@@ -75,48 +75,48 @@ def test_what_fits(kind: Any, text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "reason"),
     [
-        ("string", "5", "a: text is wanted, 5 is there"),
-        ("string", '"\\ud800"', 'a: text that is whole is wanted, "\\ud800" is there'),
-        ("boolean", "1", "a: true or false is wanted, 1 is there"),
-        ("byte", "128", "a: a whole number of 8 bits is wanted, 128 is there"),
-        (INT, "true", "a: a whole number of 32 bits is wanted, true is there"),
-        (INT, "1.0", "a: a whole number of 32 bits is wanted, 1.0 is there"),
-        (INT, '"1"', 'a: a whole number of 32 bits is wanted, "1" is there'),
-        ("double", "1e999", "a: a number that 64 bits hold is wanted, 1e999 is there"),
-        ("double", "1" + "0" * 400, "a: a number that 64 bits hold is wanted, 1" + "0" * 58 + "… is there"),
-        ("float", "1e39", "a: a number that 32 bits hold is wanted, 1e39 is there"),
-        ("decimal(5,2)", "1.234", "a: a number of 5 digits (2 of them decimals) is wanted, 1.234 is there"),
-        ("decimal(5,2)", "1000", "a: a number of 5 digits (2 of them decimals) is wanted, 1000 is there"),
-        ("decimal(5,2)", '"NaN"', 'a: a number of 5 digits (2 of them decimals) is wanted, "NaN" is there'),
-        ("decimal(5,2)", '"1_0"', 'a: a number of 5 digits (2 of them decimals) is wanted, "1_0" is there'),
-        ("double", "9007199254740993", "a: a number that 64 bits hold is wanted, 9007199254740993 is there"),
-        ("double", "0.12345678901234567890", "a: a number that 64 bits hold is wanted, 0.12345678901234567890 is there"),
-        ("double", "1e-400", "a: a number that 64 bits hold is wanted, 1e-400 is there"),
-        ("double", "1e-9999999999999999999", "a: a number that 64 bits hold is wanted, 1e-9999999999999999999 is there"),
-        ("float", "16777217", "a: a number that 32 bits hold is wanted, 16777217 is there"),
-        ("float", "1e-60", "a: a number that 32 bits hold is wanted, 1e-60 is there"),
-        ("string", "1.50", "a: text is wanted, 1.50 is there"),
+        ("string", "5", "a: text expected, found 5"),
+        ("string", '"\\ud800"', 'a: text without half a surrogate pair expected, found "\\ud800"'),
+        ("boolean", "1", "a: true or false expected, found 1"),
+        ("byte", "128", "a: a whole number of 8 bits expected, found 128"),
+        (INT, "true", "a: a whole number of 32 bits expected, found true"),
+        (INT, "1.0", "a: a whole number of 32 bits expected, found 1.0"),
+        (INT, '"1"', 'a: a whole number of 32 bits expected, found "1"'),
+        ("double", "1e999", "a: a number that 64 bits hold expected, found 1e999"),
+        ("double", "1" + "0" * 400, "a: a number that 64 bits hold expected, found 1" + "0" * 58 + "…"),
+        ("float", "1e39", "a: a number that 32 bits hold expected, found 1e39"),
+        ("decimal(5,2)", "1.234", "a: a number of 5 digits (2 of them decimals) expected, found 1.234"),
+        ("decimal(5,2)", "1000", "a: a number of 5 digits (2 of them decimals) expected, found 1000"),
+        ("decimal(5,2)", '"NaN"', 'a: a number of 5 digits (2 of them decimals) expected, found "NaN"'),
+        ("decimal(5,2)", '"1_0"', 'a: a number of 5 digits (2 of them decimals) expected, found "1_0"'),
+        ("double", "9007199254740993", "a: a number that 64 bits hold expected, found 9007199254740993"),
+        ("double", "0.12345678901234567890", "a: a number that 64 bits hold expected, found 0.12345678901234567890"),
+        ("double", "1e-400", "a: a number that 64 bits hold expected, found 1e-400"),
+        ("double", "1e-9999999999999999999", "a: a number that 64 bits hold expected, found 1e-9999999999999999999"),
+        ("float", "16777217", "a: a number that 32 bits hold expected, found 16777217"),
+        ("float", "1e-60", "a: a number that 32 bits hold expected, found 1e-60"),
+        ("string", "1.50", "a: text expected, found 1.50"),
         ("decimal(5,2)", "1E+99999999999999999999",
-         "a: a number of 5 digits (2 of them decimals) is wanted, 1E+99999999999999999999 is there"),
-        ("string", "[" * 900 + "]" * 900, "a: text is wanted, " + "[" * 59 + "… is there"),
-        ("date", '"2026-02-30"', 'a: a date such as 2026-01-31 is wanted, "2026-02-30" is there'),
-        ("date", '"2026-W05-1"', 'a: a date such as 2026-01-31 is wanted, "2026-W05-1" is there'),
+         "a: a number of 5 digits (2 of them decimals) expected, found 1E+99999999999999999999"),
+        ("string", "[" * 900 + "]" * 900, "a: text expected, found " + "[" * 59 + "…"),
+        ("date", '"2026-02-30"', 'a: a date such as 2026-01-31 expected, found "2026-02-30"'),
+        ("date", '"2026-W05-1"', 'a: a date such as 2026-01-31 expected, found "2026-W05-1"'),
         ("timestamp", '"2026-01-31T08:00"',
-         'a: a moment such as 2026-01-31T08:00:00Z is wanted, "2026-01-31T08:00" is there'),
+         'a: a moment such as 2026-01-31T08:00:00Z expected, found "2026-01-31T08:00"'),
         ("timestamp", '"0001-01-01T00:00:00+05:00"',
-         'a: a moment such as 2026-01-31T08:00:00Z is wanted, "0001-01-01T00:00:00+05:00" is there'),
+         'a: a moment such as 2026-01-31T08:00:00Z expected, found "0001-01-01T00:00:00+05:00"'),
         *(
-            ("timestamp", f'"{moment}"', f'a: a moment such as 2026-01-31T08:00:00Z is wanted, "{moment}" is there')
+            ("timestamp", f'"{moment}"', f'a: a moment such as 2026-01-31T08:00:00Z expected, found "{moment}"')
             for moment in ("2026-01-31T08:00:00.123456789Z", "2026-W05-6T08:00:00Z", "20260131T080000Z", "2026-01-31x08:00:00Z")
         ),
         ("timestamp_ntz", '"2026-01-31T08:00Z"',
-         'a: a moment such as 2026-01-31T08:00:00 (no zone) is wanted, "2026-01-31T08:00Z" is there'),
-        ("binary", '"AP8"', 'a: base64 is wanted, "AP8" is there'),
-        (array(INT), '[1, "x"]', 'a[1]: a whole number of 32 bits is wanted, "x" is there'),
-        (array(INT, False), "[null]", "a[0]: a value is wanted, null is there"),
-        (mapping(INT), '{"k": null}', "a['k']: a value is wanted, null is there"),
-        (array(struct(b_=INT)), "[{}]", "a[0].b: a value is wanted, null is there"),
-        (struct(b=INT), "[1]", "a: an object is wanted, [1] is there"),
+         'a: a moment such as 2026-01-31T08:00:00 (no zone) expected, found "2026-01-31T08:00Z"'),
+        ("binary", '"AP8"', 'a: base64 expected, found "AP8"'),
+        (array(INT), '[1, "x"]', 'a[1]: a whole number of 32 bits expected, found "x"'),
+        (array(INT, False), "[null]", "a[0]: a value expected, found null"),
+        (mapping(INT), '{"k": null}', "a['k']: a value expected, found null"),
+        (array(struct(b_=INT)), "[{}]", "a[0].b: a value expected, found null"),
+        (struct(b=INT), "[1]", "a: an object expected, found [1]"),
     ],
 )  # fmt: skip
 def test_what_does_not_and_why(kind: Any, text: str, reason: str) -> None:
@@ -129,11 +129,11 @@ def test_what_does_not_and_why(kind: Any, text: str, reason: str) -> None:
         (b"\xff", "not UTF-8: invalid start byte at byte 0"),
         (b"", "not JSON: Expecting value: line 1 column 1 (char 0)"),
         (b'{"a": 1} x', "not JSON: Extra data: line 1 column 10 (char 9)"),
-        (b'{"a": NaN}', "not JSON: NaN is no number of JSON's"),
-        (b"[" * 100_000, "not JSON that can be read: it is nested too deep"),
+        (b'{"a": NaN}', "not JSON: NaN is not a JSON number"),
+        (b"[" * 100_000, "not JSON that can be read: nested too deeply"),
         (b'{"a": ' + b"1" * 5000 + b"}", "not JSON: Exceeds the limit (4300 digits)"),
-        (b"[]", "the record: an object is wanted, [] is there"),
-        (b"null", "the record: an object is wanted, null is there"),
+        (b"[]", "the record: an object expected, found []"),
+        (b"null", "the record: an object expected, found null"),
         ('{"a": 1}'.encode("utf-16"), "not UTF-8: invalid start byte at byte 0"),
     ],
 )
@@ -146,7 +146,7 @@ def test_data_that_is_no_object_of_json(data: bytes, reason: str) -> None:
 def test_a_field_that_must_be_there() -> None:
     read = reader_of(struct(id_=LONG, note="string"))
     assert read(b'{"id": 7}') == {"id": 7, "note": None}
-    assert read(b'{"note": "x"}') == "id: a value is wanted, null is there"
+    assert read(b'{"note": "x"}') == "id: a value expected, found null"
 
 
 @pytest.mark.parametrize("kind", ["variant", "interval day to second", "varchar(5)", {"type": "udt"}, None])
@@ -184,7 +184,7 @@ def test_whatever_the_fields_hold_there_is_a_value_or_a_reason(value: dict[str, 
     found = reader_of(EVERYTHING)(json.dumps(value).encode())
     assert isinstance(found, (dict, str))
     if isinstance(found, str):
-        assert "is wanted" in found or "not JSON" in found
+        assert "expected" in found or "not JSON" in found
         found.encode()
 
 
@@ -213,7 +213,7 @@ def test_whatever_the_numbers_and_moments_are_and_however_deep(
 
     found = read(depth)
     assert isinstance(found, (dict, str))
-    assert not isinstance(found, str) or "is wanted" in found or "not JSON" in found
+    assert not isinstance(found, str) or "expected" in found or "not JSON" in found
 
 
 @given(

@@ -35,7 +35,7 @@ def test_a_run_that_died_between_the_two_marks_is_gone_on_with() -> None:
 @pytest.mark.parametrize(
     ("output", "checkpoint", "says"),
     [
-        (None, None, "in use already, and not by this pipeline"),
+        (None, None, "already used by something else"),
         (FIRST, None, "own checkpoint is wanted"),
         (None, FIRST, "belongs to another output"),
         (FIRST, OTHER, r"another checkpoint \(orders into parquet \(first\)\)"),
@@ -84,7 +84,7 @@ def test_the_journal_names_what_another_attempt_at_its_own_batch_takes_away() ->
     ],
 )  # fmt: skip
 def test_no_journal_has_anything_deleted_that_its_batch_does_not_write(place: str) -> None:
-    with pytest.raises(SettingsError, match="a place that no batch writes to"):
+    with pytest.raises(SettingsError, match="a folder that no batch writes to"):
         left_over(Journal(17, ("raw/batch=17", place)), 17)
 
 

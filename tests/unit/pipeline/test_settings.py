@@ -67,7 +67,7 @@ def test_a_source_that_holds_leases_knows_the_checkpoint() -> None:
         (("--option", "startingPosition=LATEST"), r"startingPosition.*did you mean startPosition"),
         (("--option", "region"), r"option = 'region': NAME=VALUE"),
         (("--option", "region=a", "--option", "Region=b"), "Region is given twice"),
-        (("--option", "stream=b"), "option = 'stream': is given by its own argument"),
+        (("--option", "stream=b"), "option = 'stream': has an argument of its own"),
         (("--option", "endPosition=AT_TIMESTAMP:2026-01-01T00:00:00Z"), "endPosition.*not for readStream"),
         (("--start", "YESTERDAY"), "startPosition = 'YESTERDAY'"),
         (("--leases", "follow"), "setting leases .*application"),

@@ -1,4 +1,4 @@
-"""`python -m sublet.pipeline`, with the arguments of `sublet pipeline`: what a cluster's entry point calls."""
+"""`python -m sublet.pipeline`, with the arguments of `sublet pipeline`: for a cluster's entry point."""
 
 from sublet.pipeline.command import main
 

@@ -1,4 +1,4 @@
-"""`sublet pipeline`: its arguments, and what it says when it cannot do what they ask."""
+"""`sublet pipeline`: its arguments, and its errors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sublet.pipeline.settings import PipelineSettings, Sink, pairs, pipeline_set
 from sublet.settings import parse_duration
 
 DESCRIPTION = """\
-Bring a Kinesis stream into tables, each record exactly once:
+Write a Kinesis stream into tables, each record exactly once:
 
   raw        every user record
   parsed     those that fit --schema, with its columns
-  rejected   those that do not: why not, and the original bytes
-  ...        whatever tables --transform makes of a batch of `parsed`
+  rejected   those that do not: the reason, and the original bytes
+  ...        the tables that --transform makes from a batch of `parsed`
 
-The tables are partitioned by arrival date and shard. Runs go on where the last one ended."""
+The tables are partitioned by arrival date and shard. Each run continues where the last one ended."""
 
 EXAMPLES = """\
 examples:
@@ -31,14 +31,13 @@ _NAMED = {"stream": "stream", "start": "startPosition", "application": "applicat
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0, 1 when the query failed, 2 when it could not begin, with one sentence on standard error."""
+    """Returns the exit code: 0; 1 if the query failed; 2 if it could not start, with one line on standard error."""
     parser = argparse.ArgumentParser(prog="python -m sublet.pipeline")
     add_arguments(parser)
     return run(parser.parse_args(arguments))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """What `main` does, with the arguments parsed."""
     try:
         settings = settings_of(arguments)
         try:
@@ -65,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     other.add_argument(
         "--metrics", action="store_true",
-        help="put lag and records on standard output as CloudWatch's embedded metrics, of --application or the stream's name",
+        help="write lag and records to standard output as CloudWatch's embedded metrics, for --application or the stream's name",
     )  # fmt: skip
     other.add_argument(
         "--conf", metavar="NAME=VALUE", action="append", default=[],
@@ -85,11 +84,11 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument(
         "--checkpoint", metavar="WHERE",
-        help="where the query keeps its place (default: _checkpoint in the output). It and the output belong together",
+        help="where the query keeps its checkpoint (default: _checkpoint in the output). It belongs to this output",
     )  # fmt: skip
     group.add_argument(
         "--schema", metavar="DDL|FILE",
-        help="what the records' JSON holds: DDL, or a .json file with Spark's form of a schema. Without it: raw alone",
+        help="schema of the records' JSON: DDL, or a .json file in Spark's form. Without it there is only raw",
     )  # fmt: skip
     group.add_argument(
         "--transform", metavar="MODULE:FUNCTION",
@@ -99,34 +98,34 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
 
 def _add_when(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--application", metavar="NAME", help="the application whose lease table --leases means"
+        "--application", metavar="NAME", help="the application whose lease table --leases uses"
     )
     group.add_argument(
-        "--leases", metavar="HOW", help="what to do with its leases (follow: begin at their checkpoints)"
+        "--leases", metavar="HOW", help="how to use its leases (follow: start at their checkpoints)"
     )
     group.add_argument(
         "--start", metavar="POSITION",
-        help="where the first run begins: TRIM_HORIZON (default), LATEST or AT_TIMESTAMP:<ISO 8601>",
+        help="where the first run starts: TRIM_HORIZON (default), LATEST or AT_TIMESTAMP:<ISO 8601>",
     )  # fmt: skip
     when = group.add_mutually_exclusive_group()
     when.add_argument(
-        "--available-now", action="store_true", help="read what is there, and end: for a scheduled run"
+        "--available-now", action="store_true", help="read what is available, then end: for a scheduled run"
     )
     when.add_argument(
         "--every", metavar="DURATION", default="1m",
-        help="else: a batch so often, until SIGTERM or Ctrl-C, after one (default: 1m; each is a file per table and shard)",
+        help="otherwise: time between batches, until SIGTERM or Ctrl-C (default: 1m; each batch is a file per table and shard)",
     )  # fmt: skip
 
 
 def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
-    """Raises SettingsError, by the argument's name or the option's."""
+    """Raises SettingsError with the argument's or the option's name."""
     named = {
         option: value for name, option in _NAMED.items() if (value := getattr(arguments, name)) is not None
     }
     options = pairs("option", arguments.option)
     for name in named:
         if name.lower() in {option.lower() for option in options}:
-            raise SettingsError("option", name, "is given by its own argument already: give one of the two")
+            raise SettingsError("option", name, "has an argument of its own: give one of the two")
     return pipeline_settings(
         output=arguments.output,
         checkpoint=arguments.checkpoint,

@@ -1,7 +1,8 @@
-"""A batch into Delta tables: Spark writes the files, and `deltalake` adds them in one transaction for each table.
+"""Writes a batch into Delta tables: Spark writes the files, `deltalake` adds them in one transaction per table.
 
-The transaction carries the pipeline's id and the batch's number. A batch that comes again finds its number in the table's
-log and leaves the table alone; files that an attempt wrote without a transaction are in no table, and the next removes them.
+The transaction carries the pipeline's id and the batch's number. A repeated batch finds its number in the table's log
+and leaves the table alone. Files that an attempt wrote without a transaction belong to no table, and the next attempt
+removes them.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from sublet.spark.release import arrow_schema
 
 
 class DeltaTables:
-    """See the module. `pipeline_id` is the transactions' application."""
+    """See the module. `pipeline_id` identifies the application in transactions."""
 
     def __init__(self, files: SparkFiles, output: str, pipeline_id: str, write_frame: WriteFrame) -> None:
         self._files, self._output, self._id, self._write_frame = files, output, pipeline_id, write_frame
 
     def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
-        """Rows by table. Whatever fails, the same call again leaves each row once."""
+        """Returns rows by table. After any failure, repeating the call leaves each row once."""
         return {name: self._write(name, frame, batch) for name, frame in tables.items()}
 
     def _write(self, name: str, frame: DataFrame, batch: int) -> int:
@@ -61,7 +62,7 @@ class DeltaTables:
 
 
 def delta_uri(path: str) -> str:
-    """As deltalake writes what Spark's file systems call file:/..., s3a://... and s3n://...."""
+    """deltalake's form of a path that Spark's file systems call file:/..., s3a://... or s3n://...."""
     scheme, colon, rest = path.partition(":")
     if not colon or scheme == "file":
         return "/" + (rest or path).lstrip("/")
@@ -69,12 +70,12 @@ def delta_uri(path: str) -> str:
 
 
 def _schema(columns: StructType) -> Schema:
-    """What lies in files may be null to Spark, whatever the columns were before."""
+    """Columns in files are nullable to Spark, whatever they were before."""
     return Schema.from_arrow(arrow_schema(columns.toNullable()))
 
 
 def _adds(files: Sequence[File], part: str) -> list[AddAction]:
-    """The partition's values are in each file's path, as Spark wrote them, and not in the file."""
+    """The partition's values are in each file's path, as Spark wrote it, not in the file."""
     return [
         AddAction(f"{part}/{file.path}", file.size, _values(file.path), file.modified, True, json.dumps({}))
         for file in files
@@ -82,5 +83,5 @@ def _adds(files: Sequence[File], part: str) -> list[AddAction]:
 
 
 def _values(path: str) -> dict[str, str | None]:
-    """Of `arrivalDate=2026-01-31/shardId=shardId-0/part-0.parquet`."""
+    """From `arrivalDate=2026-01-31/shardId=shardId-0/part-0.parquet`."""
     return {name: unquote(value) for name, _, value in (part.partition("=") for part in path.split("/")[:-1])}

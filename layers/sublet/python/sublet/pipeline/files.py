@@ -1,4 +1,4 @@
-"""The few things wanted of the file system that Spark itself uses: local, HDFS, or an object store by its scheme."""
+"""Access to the file system that Spark itself uses: local, HDFS, or an object store by its scheme."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 
 class File(NamedTuple):
-    """`path` is below the folder that was listed; `modified` in milliseconds of Unix time."""
+    """`path` is relative to the listed folder; `modified` in milliseconds of Unix time."""
 
     path: str
     size: int
@@ -16,10 +16,10 @@ class File(NamedTuple):
 
 
 class SparkFiles:
-    """Text and folders by full path. What the file system refuses is raised as it comes, through Py4J."""
+    """Text files and folders by full path. Errors of the file system come through Py4J unchanged."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._jvm: Any = spark._jvm  # noqa: SLF001 - the only door to Hadoop's file systems
+        self._jvm: Any = spark._jvm  # noqa: SLF001 - the only access to Hadoop's file systems
         self._conf = spark._jsc.hadoopConfiguration()  # noqa: SLF001
 
     def exists(self, path: str) -> bool:
@@ -39,7 +39,7 @@ class SparkFiles:
             stream.close()
 
     def write_text(self, path: str, text: str) -> None:
-        """In place of what is there. A crash in the middle may leave part of the text."""
+        """Overwrites. A crash in the middle may leave part of the text."""
         system, place = self._at(path)
         stream = system.create(place, True)
         try:
@@ -48,12 +48,12 @@ class SparkFiles:
             stream.close()
 
     def delete(self, path: str) -> None:
-        """A file, or a folder with all that is in it; nothing if it is not there."""
+        """Deletes a file, or a folder with its contents. A missing one is no error."""
         system, place = self._at(path)
         system.delete(place, True)
 
     def files(self, folder: str) -> list[File]:
-        """All files below the folder, but none that readers of tables pass over."""
+        """All files below the folder, except those that readers of tables ignore."""
         system, place = self._at(folder)
         root = system.makeQualified(place).toString().rstrip("/") + "/"
         found, listing = [], system.listFiles(place, True)
@@ -70,7 +70,7 @@ class SparkFiles:
         return str(system.makeQualified(place).toString())
 
     def _at(self, path: str) -> tuple[Any, Any]:
-        """The local one without its checksum files: a crash could leave a file and its checksum that do not fit."""
+        """The local file system without checksum files: a crash could leave a file and a checksum that do not match."""
         place = self._jvm.org.apache.hadoop.fs.Path(path)
         system = place.getFileSystem(self._conf)
         return (system.getRawFileSystem() if system.getScheme() == "file" else system), place

@@ -1,7 +1,7 @@
-"""A batch into Iceberg tables of a catalog that the session has, each in one snapshot.
+"""Writes a batch into Iceberg tables of one of the session's catalogs, each in one snapshot.
 
-A batch takes the place of what the table has of the same pipeline and batch: nothing, or an earlier attempt's rows. Each of
-its files holds rows of one batch alone, so Iceberg drops whole files and rewrites none.
+A batch replaces the table's rows of the same pipeline and batch: none, or an earlier attempt's. Each of its files
+only holds rows of that batch, so Iceberg drops whole files and rewrites none.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from sublet.errors import SettingsError
 from sublet.pipeline.parquet_tables import BATCH, partition_columns
 
 PIPELINE = "pipeline"
-"""The column with the pipeline's id: 16 characters, so that Iceberg's figures of a file hold it whole."""
+"""The column with the pipeline's id: 16 characters, so that Iceberg's column statistics hold it whole."""
 
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def check_iceberg(spark: SparkSession, namespace: str) -> None:
-    """Raises SettingsError if the session lacks Iceberg's jars, or the catalog that the namespace begins with."""
+    """Raises SettingsError if the session lacks Iceberg's jars, or the namespace's catalog."""
     try:
         spark._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(_CATALOG)  # noqa: SLF001
     except Py4JJavaError:
         jars = "--conf spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-<Spark>_2.13:<version>"
-        raise SettingsError("sink", "iceberg", f"the session has no jars of Iceberg: {jars}") from None
+        raise SettingsError("sink", "iceberg", f"the session lacks Iceberg's jars: {jars}") from None
     catalog = namespace.partition(".")[0]
     if "." not in namespace or spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
         wanted = f"a catalog of the session and a namespace, such as glue.orders: --conf spark.sql.catalog.{catalog}=..."
@@ -35,14 +35,14 @@ def check_iceberg(spark: SparkSession, namespace: str) -> None:
 
 
 class IcebergTables:
-    """See the module. `namespace` includes the catalog's name; it is created if it is not there."""
+    """See the module. `namespace` includes the catalog's name; it is created if it does not exist."""
 
     def __init__(self, spark: SparkSession, namespace: str, pipeline_id: str) -> None:
         self._namespace, self._id = namespace, pipeline_id
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
 
     def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
-        """Rows by table. Whatever fails, the same call again leaves each row once."""
+        """Returns rows by table. After any failure, repeating the call leaves each row once."""
         return {
             name: self._write(f"{self._namespace}.{name}", frame, batch) for name, frame in tables.items()
         }

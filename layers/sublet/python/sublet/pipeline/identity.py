@@ -1,6 +1,6 @@
-"""Which pipeline an output and a checkpoint belong to. Batch numbers mean something only within one checkpoint: with
-
-another one's, the numbers begin again, and batches already there would be taken for attempts at the new ones."""
+"""Checks that an output and a checkpoint belong to the same pipeline. Batch numbers have a meaning only within one
+checkpoint. With another checkpoint they start again, and existing batches would be taken for attempts at the new
+ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARK = "_pipeline.json"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`id`: any text that no other pipeline has."""
+    """`id`: unique to this pipeline."""
 
     id: str
     stream: str
@@ -27,7 +27,7 @@ class Mark:
 
     @classmethod
     def from_json(cls, text: str) -> Mark | None:
-        """None for what is no mark: a crash may have left part of one."""
+        """None for text that is not a mark: a crash may have left part of one."""
         try:
             value = json.loads(text)
             return cls(str(value["id"]), str(value["stream"]), Sink(value["sink"]))
@@ -36,9 +36,10 @@ class Mark:
 
 
 def settle(fresh: Mark, output: Mark | None, checkpoint: Mark | None, in_use: bool) -> Mark:
-    """The mark to have in both places: theirs if they belong together, `fresh` if neither is in use yet.
+    """The mark for both places: the existing one if they belong together, `fresh` if neither is in use.
 
-    Raises SettingsError for two that do not belong together. `in_use`: the output holds tables, or the checkpoint positions.
+    Raises SettingsError if they do not belong together. `in_use`: the output has tables, or the checkpoint has
+    positions.
     """
     if output is None and checkpoint is None and not in_use:
         return fresh
@@ -50,7 +51,7 @@ def settle(fresh: Mark, output: Mark | None, checkpoint: Mark | None, in_use: bo
         settled = output
     for name, ours, theirs in (("stream", fresh.stream, settled.stream), ("sink", fresh.sink, settled.sink)):
         if ours != theirs:
-            raise SettingsError(name, str(ours), f"the output holds {theirs}: give another output for it")
+            raise SettingsError(name, str(ours), f"the output contains {theirs}: give another output")
     return settled
 
 
@@ -60,9 +61,9 @@ def _described(mark: Mark | None) -> str | None:
 
 def _refusal(output: Mark | None, checkpoint: Mark | None) -> str:
     if output is None and checkpoint is None:
-        return "it, or the output, is in use already, and not by this pipeline: give new ones"
+        return "it, or the output, is already used by something else: give new ones"
     if checkpoint is None:
-        return "the output's own checkpoint is wanted; without it, begin anew in another output"
+        return "the output needs its own checkpoint; without that, start again with another output"
     if output is None:
         return "it belongs to another output: give that one, or a new checkpoint"
     return (

@@ -1,7 +1,8 @@
-"""What the Parquet batch under way may have written: said before anything is, so that another attempt can take it away.
+"""A record of what the current Parquet batch may have written, made before it writes, so that another attempt can
+remove it.
 
-One text, of the last batch that began. It may be torn by a crash, and then nothing of its batch is in place: an earlier
-attempt's places are taken away before the text is written, and the attempt's own are written to after it.
+It is one text, about the last batch that began. If a crash has torn it, nothing of its batch is in place: an earlier
+attempt's folders are removed before the text is written, and the attempt's own are written after it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sublet.errors import SettingsError
 
 JOURNAL = "_batch.json"
 NAME = r"(?!\.+$)[A-Za-z0-9_.-]+"
-"""A part of a place, or of either side of its `=`: what Spark writes as it is. No `..`."""
+"""A part of a place, or either side of its `=`: names that Spark writes unchanged. No `..`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +38,17 @@ class Journal:
 
 
 def left_over(journal: Journal | None, batch: int) -> tuple[str, ...]:
-    """The places that an earlier attempt at this batch may have written to.
+    """The folders that an earlier attempt at this batch may have written to.
 
-    They are deleted with all that is in them, and whoever can write to the output can write the text. So only what a
-    batch writes to: `table/.../batch=17`, each part a plain name. Raises SettingsError for any other.
+    They are deleted with everything in them, and anybody who can write to the output can write the text. So only
+    folders that a batch writes to are allowed: `table/.../batch=17`, each part a plain name. Raises SettingsError for
+    any other.
     """
     places = journal.places if journal is not None and journal.batch == batch else ()
     for place in places:
         if not _is_of_batch(place, batch):
             raise SettingsError(
-                "output", place, f"its journal names a place that no batch writes to: look at {JOURNAL}"
+                "output", place, f"its journal names a folder that no batch writes to: check {JOURNAL}"
             )
     return places
 

@@ -1,8 +1,8 @@
-"""Whether a JSON value fits a type of Spark's, and as what: strictly, so that nothing is changed on the way.
+"""Checks a JSON value against a Spark type, strictly, so that conversion changes nothing.
 
-A type is what Spark writes as JSON for it (`df.schema.jsonValue()`). Text does not become a number nor a number text, a
-number that would lose digits does not fit, and a moment needs what its type has: a zone, or none. Fields that the schema
-does not name are passed over.
+A type is Spark's JSON for it (`df.schema.jsonValue()`). Text does not become a number, nor a number text. A number
+that would lose digits does not fit. A timestamp needs a zone, or must have none, as its type says. Fields that the
+schema does not name are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sublet.errors import SettingsError
 from sublet.pipeline.numerals import Numeral, as_float
 
 SHOWN_MAX = 60
-"""Characters of a value in a reason."""
+"""Characters of a value shown in a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Misfit:
     found: object
 
     def __str__(self) -> str:
-        return f"{self.path or 'the record'}: {self.wanted} is wanted, {_shown(self.found)} is there"
+        return f"{self.path or 'the record'}: {self.wanted} expected, found {_shown(self.found)}"
 
     def within(self, outer: str) -> Misfit:
         return Misfit(outer + self.path, self.wanted, self.found)
 
 
 def _shown(found: object) -> str:
-    """Its beginning as JSON, made only as far as it is shown: a value may be large, or nested deep."""
+    """The value's beginning as JSON. Stops encoding once it is long enough: a value may be large, or deeply nested."""
     shown = ""
     for piece in [found] if type(found) is Numeral else _TEXT_OF.iterencode(found):
         shown += piece
@@ -52,11 +52,11 @@ def _shown(found: object) -> str:
 _TEXT_OF = json.JSONEncoder()
 
 Fit = Callable[[Any], Any]
-"""From a JSON value, never None, to what Arrow takes for the type, or a Misfit."""
+"""Converts a JSON value (never None) to what Arrow takes for the type, or returns a Misfit."""
 
 
 def fit_of(kind: Any, path: str = "schema") -> Fit:
-    """The fit of a type. Raises SettingsError for one that JSON has nothing for; `path` says where in the schema."""
+    """The fit of a type. Raises SettingsError for a type that JSON cannot represent; `path` says where in the schema."""
     if isinstance(kind, str):
         decimal = re.fullmatch(r"decimal\((\d+), ?(-?\d+)\)", kind)
         fit = _decimal(int(decimal[1]), int(decimal[2])) if decimal else _SIMPLE.get(kind)
@@ -74,8 +74,8 @@ def _text(value: Any) -> Any:
     if not value.isascii():
         try:
             value.encode()
-        except UnicodeEncodeError:  # half a surrogate pair, which JSON can write and UTF-8 cannot
-            return Misfit("", "text that is whole", value)
+        except UnicodeEncodeError:  # half a surrogate pair, which JSON can encode but UTF-8 cannot
+            return Misfit("", "text without half a surrogate pair", value)
     return value
 
 
@@ -102,7 +102,8 @@ def _floating(size: str, wanted: str) -> Fit:
 
 
 def _decimal(precision: int, scale: int) -> Fit:
-    """Also written as text, as is usual for money. Rounding would change it: what has more decimals does not fit."""
+    """Also accepts text, which is usual for money. Rounding would change it, so a value with more decimals does not
+    fit."""
     context = Context(prec=precision, traps=[Inexact, InvalidOperation])
     unit = Decimal(1).scaleb(-scale)
     wanted = f"a number of {precision} digits ({scale} of them decimals)"
@@ -155,11 +156,11 @@ _MOMENT = re.compile(
     r"\d{4}-\d\d-\d\d[T ]([01]\d|2[0-3]):\d\d(:\d\d(\.(?P<fraction>\d+))?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?",
     re.ASCII,
 )
-"""RFC 3339, without seconds too, and with the short forms of a zone."""
+"""RFC 3339, also without seconds, and with a zone's short forms."""
 
 
 def _is_in_microseconds(moment: re.Match[str]) -> bool:
-    """Spark has no finer ones."""
+    """Spark has no finer resolution."""
     return not (moment["fraction"] or "")[6:].strip("0")
 
 
@@ -260,23 +261,23 @@ _NESTED: dict[Any, Callable[[Mapping[str, Any], str], Fit]] = {
 
 
 def reader_of(schema: Mapping[str, Any]) -> Callable[[bytes], dict[str, Any] | str]:
-    """From a record's data to its fitted fields, or to the reason why it does not fit."""
+    """Converts a record's data to its fitted fields, or to the reason why it does not fit."""
     decode = json.JSONDecoder(parse_constant=_refuse, parse_float=Numeral).decode
     return partial(_read, decode, fit_of(schema))
 
 
 def _read(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, Any] | str:
-    """Whatever is wrong is about this record, and stays with it."""
+    """Errors stay with this record."""
     try:
         return _fitted(decode, fit, data)
     except MemoryError:
-        raise  # of the process
-    except Exception as fault:  # noqa: BLE001 - of a value that nobody has thought of
+        raise  # the process is out of memory
+    except Exception as fault:  # noqa: BLE001 - unforeseen errors are the record's too
         return unreadable(fault)
 
 
 def unreadable(fault: Exception) -> str:
-    """The reason for a record that failed in a way that has no reason of its own."""
+    """The reason for a record that failed in an unforeseen way."""
     return f"cannot be read: {type(fault).__name__}: {str(fault)[:SHOWN_MAX]}".encode(
         "utf-8", "replace"
     ).decode()
@@ -288,8 +289,8 @@ def _fitted(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, An
     except UnicodeDecodeError as fault:
         return f"not UTF-8: {fault.reason} at byte {fault.start}"
     except RecursionError:
-        return "not JSON that can be read: it is nested too deep"
-    except ValueError as fault:  # of JSON, and of numbers with thousands of digits
+        return "not JSON that can be read: nested too deeply"
+    except ValueError as fault:  # invalid JSON, or a number with thousands of digits
         return f"not JSON: {fault}"
     fitted = fit(value)
     if type(fitted) is Misfit:
@@ -298,4 +299,4 @@ def _fitted(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, An
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of JSON's")
+    raise ValueError(f"{constant} is not a JSON number")

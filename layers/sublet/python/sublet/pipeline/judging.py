@@ -1,10 +1,10 @@
-"""What fits the schema and what does not, as a step of a query; and the tables that come of it."""
+"""Splits rows into those that fit the schema and those that do not, as a step of a query, and makes the tables."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.types import StringType, StructField, StructType
 
 from sublet.errors import SettingsError
@@ -23,7 +23,7 @@ _ARRIVAL_DATE_SQL = (
 
 
 def check_schema(schema: StructType) -> None:
-    """Raises SettingsError for a type that JSON has nothing for, and for a column that the pipeline adds itself."""
+    """Raises SettingsError for a type that JSON cannot represent, and for a column that the pipeline adds itself."""
     fit_of(schema.jsonValue())
     taken = {name.lower(): name for name in (*_WHENCE, "batch")}
     names = [field.name.lower() for field in schema.fields]
@@ -35,10 +35,11 @@ def check_schema(schema: StructType) -> None:
 
 
 def judge(rows: DataFrame, schema: StructType) -> DataFrame:
-    """The source's rows, with `arrivalDate`, and with either `parsed`, a struct of `schema`, or the `reason` why not.
+    """The source's rows, with `arrivalDate`, and either `parsed`, a struct of `schema`, or the `reason` why it does
+    not fit.
 
-    Works on batches and on streams, and asks Spark nothing: a declarative pipeline allows no question while its tables are
-    being defined. The package has to be installed on the executors.
+    Works on batches and streams, and makes no calls to Spark: a declarative pipeline allows none while its tables are
+    being defined. The package must be installed on the executors.
     """
     kind = StructType([StructField(PARSED, schema), StructField(REASON, StringType())])
     text, arrow_kind = schema.json(), arrow_type(kind)
@@ -60,11 +61,11 @@ def raw(judged: DataFrame) -> DataFrame:
 
 
 def parsed(judged: DataFrame) -> DataFrame:
-    """The rows that fit: the schema's columns, and where each is from."""
+    """The rows that fit: the schema's columns, and where each row comes from."""
     fitting = judged.where(F.col(REASON).isNull())
     return fitting.select(f"{PARSED}.*", *_WHENCE)
 
 
 def rejected(judged: DataFrame) -> DataFrame:
-    """The rows that do not fit: the `reason`, and all that `raw` has."""
+    """The rows that do not fit: the `reason`, and all columns of `raw`."""
     return judged.where(F.col(REASON).isNotNull()).select(REASON, *_COLUMNS)

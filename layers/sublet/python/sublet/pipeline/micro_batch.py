@@ -18,14 +18,14 @@ from sublet.ports import Clock
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What becomes of a batch. `reference`: the transform's name, for errors."""
+    """Which tables a batch becomes. `reference`: the transform's name, for errors."""
 
     schema: StructType | None = None
     transform: Transform | None = None
     reference: str = ""
 
     def tables(self, judged: DataFrame) -> dict[str, DataFrame]:
-        """The user's tables, which are made last and see what `parsed` (or `raw`) has."""
+        """The user's tables come last, and are made from `parsed` (or `raw`)."""
         tables = {"raw": raw(judged)}
         if self.schema is not None:
             tables |= {"parsed": parsed(judged), "rejected": rejected(judged)}
@@ -36,14 +36,15 @@ class Recipe:
 
 
 class NotBegun(Exception):
-    """The run was asked to end before this batch had begun: nothing of it is written, and the query ends by this."""
+    """The run was asked to end before this batch began. Nothing of it is written, and the query ends with this
+    exception."""
 
 
 class WriteBatch:
-    """For `foreachBatch`. What of it fails, fails the query; the next run begins with the same batch.
+    """For `foreachBatch`. Any error fails the query; the next run repeats the same batch.
 
-    is_over      whether the run was asked to end: then no batch is begun any more
-    was_refused  whether one would have been
+    is_over      True once the run was asked to end: no more batches begin
+    was_refused  True if a batch was refused for that
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class WriteBatch:
         self._is_over, self.was_refused = is_over, False
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
-        """The stream is read once, and so is each table: what they come from is kept while they are written."""
+        """Persists the rows and the user's tables while they are written, so that each is read once."""
         if self._is_over():
             self.was_refused = True
             raise NotBegun(f"batch {batch}")

@@ -1,7 +1,7 @@
-"""A number of JSON as it is written, and whether a float holds it: JSON's numbers have no size, and a float has 53 bits.
+"""A JSON number as written, and whether a float can hold it: JSON's numbers have any size, a float has 53 bits.
 
-A float fits when it reads back as it was written: with as many digits as the text has, it is the same number. So 0.1 fits, as
-does 0.10000000000000001 (C's %.17g of the same float), and 9007199254740993 and 1e-400 do not.
+A float fits if it reads back as written: with as many digits as the text, it is the same number. So 0.1 fits, as does
+0.10000000000000001 (C's %.17g of the same float), but 9007199254740993 and 1e-400 do not.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from math import isfinite
 
 
 class Numeral(str):
-    """A number with a fraction or an exponent. Not made into one yet: perhaps nobody wants it, and perhaps it cannot be."""
+    """A number with a fraction or an exponent, still as text: perhaps nobody needs it, or no float can hold it."""
 
     __slots__ = ()
 
 
 ALWAYS_KEPT = {"d": 15, "f": 6}
-"""Digits that a float of 64 and of 32 bits always gives back (C's DBL_DIG and FLT_DIG)."""
+"""Digits that a float of 64 or 32 bits always preserves (C's DBL_DIG and FLT_DIG)."""
 
 
 def as_float(value: int | Numeral, size: str) -> float | None:
-    """The float, of the struct module's `size` "d" or "f". None: it would be another number, or is none that a float can be."""
+    """The float, for the struct module's `size` "d" or "f". None if no float is that number."""
     text = value if type(value) is Numeral else str(value)
     try:
         number = float(text) if size == "d" else struct.unpack(size, struct.pack(size, float(text)))[0]
@@ -38,5 +38,5 @@ def _reads_back(number: float, text: str) -> bool:
         return number == 0
     try:
         return Decimal(f"{number:.{digits - 1}e}") == Decimal(text)
-    except InvalidOperation:  # an exponent of more digits than a Decimal has
+    except InvalidOperation:  # an exponent with more digits than a Decimal allows
         return False

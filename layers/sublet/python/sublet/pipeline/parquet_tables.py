@@ -1,9 +1,9 @@
-"""A batch into Parquet tables, for readers that know nothing of Spark's logs.
+"""Writes a batch into Parquet tables, for readers that do not know Spark's logs.
 
-A batch's rows lie in folders of their own, `arrivalDate=.../shardId=.../batch=17`: named before they are written (see
-`journal`), removed before they are written again. So a row is never there twice, at no moment; a batch that was cut off
-is there in part until the next attempt, which the next run begins with. Spark's own file sink would write each table by a
-query of its own, which reads the stream again for each, and its `_spark_metadata` is read by Spark alone.
+A batch's rows are in folders of their own, `arrivalDate=.../shardId=.../batch=17`. They are named before they are
+written (see `journal`), and removed before they are written again, so no row is ever there twice. An interrupted
+batch is there in part until the next attempt, with which the next run begins. Spark's own file sink would need a
+query per table, each of which reads the stream again, and only Spark reads its `_spark_metadata`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sublet.pipeline.judging import ARRIVAL_DATE
 BATCH = "batch"
 
 WriteFrame = Callable[[DataFrame, str, Sequence[str]], None]
-"""(rows, folder, partition columns): add Parquet files to the folder."""
+"""(rows, folder, partition columns): adds Parquet files to the folder."""
 
 
 def write_files(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
@@ -31,7 +31,7 @@ def write_files(frame: DataFrame, folder: str, partitions: Sequence[str]) -> Non
 
 
 def partition_columns(frame: DataFrame) -> list[str]:
-    """Those of arrival date and shard that the table has."""
+    """Arrival date and shard, as far as the table has them."""
     return [name for name in (ARRIVAL_DATE, "shardId") if name in frame.columns]
 
 
@@ -42,7 +42,7 @@ class ParquetTables:
         self._files, self._output, self._write_frame = files, output, write_frame
 
     def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
-        """Rows by table. Whatever fails, the same call again leaves each row once."""
+        """Returns rows by table. After any failure, repeating the call leaves each row once."""
         places = {name: _places(name, frame, batch) for name, frame in tables.items()}
         file = f"{self._output}/{JOURNAL}"
         for place in left_over(Journal.from_json(self._files.read_text(file)), batch):
@@ -69,7 +69,7 @@ def _places(table: str, frame: DataFrame, batch: int) -> dict[str, int]:
 
 
 def _part(table: str, column: str, value: Any) -> str:
-    """A folder's name. Spark would write other characters in other ways than its users mean."""
+    """A folder's name. Other characters are refused, because Spark would escape them."""
     text = str(value)
     if value is None or not re.fullmatch(r"[A-Za-z0-9_.-]+", text):
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""Data to parsed values or reasons: an Arrow array at a time, inside the tasks."""
+"""Data to parsed values or reasons, one Arrow array at a time, inside the tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARSED, REASON = "parsed", "reason"
 
 
 def parse_array(schema: str, kind: pa.StructType, data: pa.Array) -> pa.Array:
-    """A struct of `parsed` and `reason` for each of `data`: one of the two is null.
+    """Returns a struct of `parsed` and `reason` for each element of `data`; one of the two is null.
 
     schema   Spark's JSON of the columns; text, so that a worker compiles it once
     kind     the struct's Arrow type
@@ -40,7 +40,7 @@ def _structs(rows: list[Row], kind: pa.StructType) -> pa.Array:
 
 
 def _or_why_not(row: Row, kind: pa.StructType) -> Row:
-    """What Arrow does not take keeps only its own record out."""
+    """Rejects only the record that Arrow refuses."""
     try:
         _structs([row], kind)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as fault:

@@ -1,4 +1,4 @@
-"""The same on a terminal: how much of the way to the stream's tip is done, and what has come of it."""
+"""A progress bar for a terminal: how far the run is on its way to the stream's tip, and its results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sublet.pipeline.tally import Tally, seconds
 
 
 class ProgressBar:
-    """The bar is full when nothing is left behind the tip; it moves with no end in sight until the first lag is known."""
+    """Full when the run has reached the tip; indeterminate until the first lag is known."""
 
     def __init__(self, console: Console, stream: str) -> None:
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -35,7 +35,7 @@ class ProgressBar:
 
     @property
     def done(self) -> float | None:
-        """The part of the way from the farthest lag seen to the tip; None as long as no lag is known."""
+        """From 0 (the largest lag seen) to 1 (the tip); None until a lag is known."""
         lag = self._lag
         if lag is None:
             return None

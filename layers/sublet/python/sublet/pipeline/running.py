@@ -1,4 +1,4 @@
-"""The pipeline's query, from its start to its summary."""
+"""Runs the pipeline's query, from its start to its summary."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from sublet.spark import drain, lag_of, report_lag
 from sublet.system.clock import SystemClock
 
 LOOK_SECONDS = 0.5
-"""Between two looks at the query: for its lag, and for whether it is to stop."""
+"""Between two checks of the query: for its lag, and for a request to stop."""
 
 Stop = Callable[[], bool]
 
 
 def run_in_this_process(settings: PipelineSettings) -> int:
-    """What the command does; the exit code. SIGTERM and Ctrl-C end it after the batch under way; a second one at once, and
-    then the next run does that batch again."""
-    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a transform beside you is found
+    """Runs the command; returns the exit code. SIGTERM and Ctrl-C end it after the current batch. A second one ends
+    it at once, and the next run repeats that batch."""
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, to find a transform in the current folder
     if settings.transform is not None:
-        load_transform(settings.transform)  # a wrong one is refused before Spark takes its ten seconds
+        load_transform(settings.transform)  # a wrong one fails before Spark's ten seconds of start-up
     clock = SystemClock()
     began = clock.steady()
     asked: list[bool] = []
@@ -66,7 +66,7 @@ def run_in_this_process(settings: PipelineSettings) -> int:
         return 1
     except KeyboardInterrupt:
         display.close()
-        print("sublet: stopped in mid-batch, which the next run does again", file=sys.stderr)
+        print("sublet: stopped in mid-batch; the next run repeats that batch", file=sys.stderr)
         return 130
     finally:
         display.close()
@@ -85,10 +85,10 @@ def run_pipeline(
     stop: Stop,
     tables: Tables | None = None,
 ) -> None:
-    """Run until what was there is read, or until `stop` and the end of the batch under way: so no table has a part of a batch
-    that another owner of the leases then handles. `tally` has the figures, also when it raises.
+    """Runs until all available records are read, or until `stop` and the end of the current batch. So no table has
+    part of a batch that another owner of the leases then handles. `tally` has the figures, also after an error.
 
-    Raises SettingsError before anything is read, and what the query failed of as Spark's StreamingQueryException.
+    Raises SettingsError before anything is read, and Spark's StreamingQueryException for a query that failed.
     """
     recipe = recipe_of(spark, settings)
     tables = tables or open_tables(spark, settings)
@@ -121,13 +121,13 @@ def start(spark: SparkSession, settings: PipelineSettings, write: WriteBatch) ->
 
 
 def _drain(query: StreamingQuery) -> None:
-    """What the query fails of is for who awaits its end."""
+    """Ignores errors: the thread that awaits the query's end raises them."""
     with suppress(Exception):
         drain(query)
 
 
 def _is_between_batches(query: StreamingQuery) -> bool:
-    """The last one is committed. Should another begin meanwhile, `WriteBatch` refuses it."""
+    """The last batch is committed. If another begins meanwhile, `WriteBatch` refuses it."""
     return not query.status["isTriggerActive"]
 
 
@@ -153,7 +153,7 @@ def recipe_of(spark: SparkSession, settings: PipelineSettings) -> Recipe:
 
 
 def schema_of(spark: SparkSession, text: str) -> StructType:
-    """From DDL, or from a `.json` file where Spark can read one. Raises SettingsError, with Spark's own reason."""
+    """From DDL, or from a `.json` file that Spark can read. Raises SettingsError, with Spark's own reason."""
     try:
         if text.endswith(".json"):
             written = SparkFiles(spark).read_text(text)

@@ -1,4 +1,4 @@
-"""The Spark session of the command, and what it shows on."""
+"""The command's Spark session and display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sublet.pipeline.settings import PipelineSettings
 from sublet.pipeline.tally import Display, PlainLines
 
 REDACTED = "(?i)url|externalid"
-"""Options whose values Spark's plans do not show, by their names: Spark's own default, and the external id of a role."""
+"""Options whose values Spark's plans hide, by name: Spark's own default, and a role's external id."""
 
 DEFAULTS = {
     "spark.sql.redaction.options.regex": REDACTED,
@@ -22,20 +22,21 @@ DEFAULTS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.ui.showConsoleProgress": "false",
 }
-"""Ours where nobody has said otherwise. Spark's own INT96 timestamps are read by Spark and few others."""
+"""Our defaults, unless the user sets them. Spark's own INT96 timestamps are read by Spark and few others."""
 
 SHUFFLE = "spark.sql.shuffle.partitions"
 
 
 def session(settings: PipelineSettings, quiet: bool) -> SparkSession:
-    """`quiet`: its warnings would garble a terminal. Its Python workers run this interpreter, unless something else is set."""
+    """`quiet`: suppresses warnings, which would garble a terminal. Python workers run this interpreter, unless
+    configured otherwise."""
     if "spark.pyspark.python" not in settings.spark:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"sublet pipeline {settings.stream}")
     for name, value in {**_defaults(settings.spark), **settings.spark}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    if SHUFFLE not in settings.spark:  # 200, meant for large joins: the shards' figures would be 200 tasks
+    if SHUFFLE not in settings.spark:  # the default, 200, would be 200 tasks for a few rows
         spark.conf.set(SHUFFLE, str(spark.sparkContext.defaultParallelism))
     if quiet:
         spark.sparkContext.setLogLevel("ERROR")
@@ -47,7 +48,7 @@ def _defaults(given: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def display_for(stream: str, terminal: bool) -> Display:
-    """The bar only on a terminal, and if `rich` is there."""
+    """The bar if this is a terminal and `rich` is installed."""
     if not terminal or find_spec("rich") is None:
         return PlainLines(_say)
     from rich.console import Console
@@ -62,7 +63,7 @@ def _say(line: str) -> None:
 
 
 def cause_of(failure: Exception) -> str:
-    """What a person can do something about: our own error if there is one, or the last one that Python raised."""
+    """The part of an error that a person can act on: our own error if there is one, otherwise Python's last exception."""
     text = str(failure)
     ours = re.findall(r"sublet\.errors\.(\w+: .+)", text)
     raised = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception|Exit|Interrupt): .+)", text, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What a pipeline is asked to do, validated before Spark is started: errors name the setting."""
+"""A pipeline's settings, validated before Spark starts: errors name the setting."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from sublet.settings import duration_text
 from sublet.spark.options import OPTIONS, Leases, Use, parse_options
 
 SPAN_DEFAULT = "10m"
-"""Of arrival time in one batch: what a batch holds is bounded, also when a week is to be caught up with."""
+"""Arrival time covered by one batch: limits a batch's size, also while a week is caught up."""
 
 _LIMITS = frozenset(option.name.lower() for option in OPTIONS if option.name.endswith("PerTrigger"))
 
 CHECKPOINT = "_checkpoint"
-"""In the output, unless it is said otherwise. Readers of tables pass over what begins with an underscore."""
+"""In the output by default. Readers of tables ignore names with a leading underscore."""
 
 
 class Sink(StrEnum):
-    """What kind of tables the batches become."""
-
     PARQUET = "parquet"
     DELTA = "delta"
     ICEBERG = "iceberg"
@@ -33,9 +31,9 @@ class PipelineSettings:
     """Made by `pipeline_settings`.
 
     output       a folder or URI that Spark can write to; for Iceberg a catalog's namespace
-    schema       DDL, or where a file with it in Spark's JSON lies (`.json`); None: there is only `raw`
+    schema       DDL, or a file with Spark's JSON of it (`.json`); None: only `raw` is written
     transform    the user's `module:function`
-    every        from one batch to the next; None: read what is there, and end
+    every        time between batches; None: read what is available, then end
     options      the source's, by Spark's names, checked
     spark        configuration of the session
     metrics_of   the application whose metrics the run puts; None: it puts none
@@ -68,7 +66,7 @@ def pipeline_settings(
     spark: Mapping[str, str],
     metrics_of: str | None = None,
 ) -> PipelineSettings:
-    """The settings, or SettingsError with the first that is wrong."""
+    """Raises SettingsError for the first setting that is wrong."""
     if not output.strip():
         raise SettingsError("output", output, "a folder or URI for the tables")
     if every is not None and every <= timedelta(0):
@@ -92,15 +90,15 @@ def pipeline_settings(
 
 
 def source_options(given: Mapping[str, str], checkpoint: str, *, available_now: bool) -> dict[str, str]:
-    """The source's options, checked, with a limit for a batch if none is given; with the checkpoint if it holds leases."""
+    """The source's options, checked, with a default limit for a batch; with the checkpoint if the query holds leases."""
     known = {name.lower(): text for name, text in given.items()}
     if "checkpointlocation" in known:
         raise SettingsError(
-            "option", "checkpointLocation", "the pipeline's own: leave it out, or give checkpoint"
+            "option", "checkpointLocation", "set by the pipeline: leave it out, or give checkpoint"
         )
     if "availablenow" in known:
         raise SettingsError(
-            "option", "availableNow", "the pipeline's own: leave it out, or give --available-now"
+            "option", "availableNow", "set by the pipeline: leave it out, or give --available-now"
         )
     options = {**given, **({"availableNow": "true"} if available_now else {})}
     if _LIMITS.isdisjoint(known):
@@ -112,7 +110,7 @@ def source_options(given: Mapping[str, str], checkpoint: str, *, available_now: 
 
 
 def pairs(setting: str, texts: Sequence[str]) -> dict[str, str]:
-    """`NAME=VALUE` of a setting that is given again and again. Refused: no name, no `=`, a name given twice."""
+    """Parses `NAME=VALUE` of a repeatable setting. Refuses a missing name or `=`, and a repeated name."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""The tables of a sink, claimed for this pipeline; refused by name when the session cannot write them."""
+"""Opens a sink's tables and claims them for this pipeline; errors name what the session cannot write."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from sublet.pipeline.settings import PipelineSettings, Sink
 
 
 class Tables(Protocol):
-    """Where batches go."""
-
     def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
-        """One batch into all its tables; rows by table. The same call again, after whatever failed, changes nothing."""
+        """Writes one batch into all its tables; returns rows by table. Repeating the call after a failure changes
+        nothing."""
 
 
 def open_tables(
     spark: SparkSession, settings: PipelineSettings, write_frame: WriteFrame = write_files
 ) -> Tables:
-    """Raises SettingsError when the sink cannot be written here, or when output and checkpoint do not belong together.
+    """Raises SettingsError if the sink cannot be written here, or if output and checkpoint do not belong together.
 
-    `write_frame` writes the files of Parquet and Delta; it is there for tests of what happens between two tables.
+    `write_frame` writes the files of Parquet and Delta; tests use it to fail between two tables.
     """
     files = SparkFiles(spark)
     if settings.sink is Sink.ICEBERG:
@@ -51,12 +50,13 @@ def open_tables(
 
 
 def claim(files: SparkFiles, settings: PipelineSettings) -> Mark:
-    """The mark that output and checkpoint have in common; written to both by a pipeline's first run.
+    """The mark that output and checkpoint share. A pipeline's first run writes it to both.
 
-    The output's first: a crash in between leaves an output without tables, which the next run claims again.
+    It is written to the output first: a crash in between leaves an output without tables, which the next run claims
+    again.
     """
     fresh = Mark(uuid4().hex[:16], settings.stream, settings.sink)
-    iceberg = settings.sink is Sink.ICEBERG  # whose rows carry the id, and whose output is no place for files
+    iceberg = settings.sink is Sink.ICEBERG  # Iceberg's rows carry the id, and its output is not a folder
     places = (settings.checkpoint if iceberg else settings.output, settings.checkpoint)
     output, checkpoint = (Mark.from_json(files.read_text(f"{place}/{MARK}") or "") for place in places)
     in_use = files.exists(f"{settings.output}/raw") or files.exists(f"{settings.checkpoint}/offsets")

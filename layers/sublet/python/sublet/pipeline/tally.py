@@ -1,4 +1,4 @@
-"""What a run says of itself: figures, a line for each batch, and the summary at its end."""
+"""A run's figures, a line per batch, and the final summary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BatchDone:
 class Tally:
     """All batches of a run, and the last one.
 
-    lag   how far behind the stream's tip the last one ended, as of `planned_at`; None until Spark has said it
+    lag   how far behind the stream's tip the last batch ended, as of `planned_at`; None until Spark reports it
     """
 
     last: BatchDone | None = None
@@ -32,7 +32,7 @@ class Tally:
     planned_at: datetime | None = None
 
     def behind(self, now: datetime) -> timedelta | None:
-        """How far behind the tip the run has read, at most: what came since the last plan is unread."""
+        """The most that the run may be behind the tip: records since the last plan are unread."""
         if self.lag is None or self.planned_at is None:
             return None
         return self.lag + max(now - self.planned_at, timedelta(0))
@@ -44,7 +44,7 @@ class Tally:
 
 
 class Display(Protocol):
-    """Where a run shows how it gets on."""
+    """Shows a run's progress."""
 
     def batch_done(self, tally: Tally) -> None: ...
 
@@ -54,7 +54,7 @@ class Display(Protocol):
 
 
 class PlainLines:
-    """A line for each batch: for logs."""
+    """A line per batch, for logs."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say = say
@@ -64,10 +64,10 @@ class PlainLines:
             self._say(batch_line(tally.last))
 
     def lag_known(self, tally: Tally) -> None:
-        """Said with the summary."""
+        """Part of the summary."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 def batch_line(done: BatchDone) -> str:
@@ -76,7 +76,7 @@ def batch_line(done: BatchDone) -> str:
 
 
 def summary_lines(tally: Tally, took: timedelta, output: str, now: datetime) -> list[str]:
-    """What a run came to."""
+    """The lines at the end of a run."""
     behind = tally.behind(now)
     raw, rejected = tally.rows["raw"], tally.rows["rejected"]
     pace = round(raw / max(took.total_seconds(), 1e-3))
@@ -91,7 +91,7 @@ def summary_lines(tally: Tally, took: timedelta, output: str, now: datetime) -> 
 
 
 def seconds(duration: timedelta) -> str:
-    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`: to be read, not to be parsed."""
+    """For people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
     whole = round(duration.total_seconds())
     if whole < 10:
         return f"{duration.total_seconds():.1f} s"

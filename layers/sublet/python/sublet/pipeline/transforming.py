@@ -1,4 +1,4 @@
-"""The user's `transform(df)`: what is called, and what it may return."""
+"""Calls the user's `transform(df)` and checks what it returns."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def load_transform(reference: str) -> Transform:
 
 
 def transformed(transform: Transform, reference: str, frame: DataFrame) -> dict[str, DataFrame]:
-    """What it makes of a batch: DataFrames by table name. Raises SettingsError for anything else."""
+    """The DataFrames that the transform makes from a batch, by table name. Raises SettingsError for anything else."""
     made: object = transform(frame)
     if not isinstance(made, Mapping):
-        wanted = "a dict of table names and DataFrames is to be returned"
+        wanted = "it must return a dict of table names and DataFrames"
         raise SettingsError("transform", reference, f"returned {type(made).__name__}: {wanted}")
     for name, table in made.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name in OWN_TABLES:

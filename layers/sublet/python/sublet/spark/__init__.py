@@ -1,15 +1,18 @@
-"""Spark: a Kinesis source and sink for PySpark 4.0 and later. Registered by `pyspark_sublet`; needs the extra `sublet[spark]`.
+"""Spark: a Kinesis source and sink for PySpark 4.0 and later. Registered by `pyspark_sublet`; needs the extra
+`sublet[spark]`.
 
-What a user imports is listed here, and loads PySpark with its first use. The rooms, each of which knows those above it:
+The public names are listed here, and load PySpark on first use. The subpackages, each of which imports only those
+above it:
 
-    options   every option, validated by name; other_connectors: theirs, and what to write here
-    plain_errors how our errors are shown
-    plan/     pure: what Spark's offset log holds, where the next batch ends, what its tasks read; leases and offsets reconciled
-    release   what this release of PySpark lacks, made up for
-    read/     a shard's pages at its pace: the driver's looks ahead, and a task's exact range as Arrow RecordBatches
-    write/    the other direction: PutRecords, the refused ones again, KPL aggregates
+    options   every option, validated by name; other_connectors: other sources' options, and ours instead
+    plain_errors how Spark shows our errors
+    plan/     pure: what Spark's offset log holds, where the next batch ends, what its tasks read; leases and offsets
+    reconciled
+    release   makes up for what this release of PySpark lacks
+    read/     a shard's pages at its pace: the driver's peeks, and a task's exact range as Arrow RecordBatches
+    write/    the other direction: PutRecords, retries of refused records, KPL aggregates
     keeper/   the leases of a query that shares them: acquired, heartbeaten, checkpointed as Spark commits, released
-    source/   Spark's own interfaces and what drives them: streams, batch reads, a Lambda fleet's handler in tasks, lag
+    source/   Spark's own interfaces and their drivers: streams, batch reads, a Lambda fleet's handler in tasks, lag
 """
 
 from importlib import import_module
@@ -40,10 +43,10 @@ _NAMES = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-if not TYPE_CHECKING:  # or else type checkers would believe in every name
+if not TYPE_CHECKING:  # otherwise type checkers would accept any name
 
     def __getattr__(name: str) -> object:
-        """A name's first use (PEP 562)."""
+        """Loads a name on first use (PEP 562)."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)

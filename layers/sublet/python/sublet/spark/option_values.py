@@ -1,4 +1,4 @@
-"""What the text of an option may be: its value, or SettingsError with the option's name and what is allowed."""
+"""Parses option values. Errors are SettingsError with the option's name and what is allowed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def role_arn(name: str, text: str) -> str:
 
 
 def external_id(name: str, text: str) -> str:
-    """Never in a message."""
+    """Never shown in a message."""
     if not _EXTERNAL_ID.fullmatch(text):
         raise SettingsError(name, "...", "2 to 1224 of letters, digits and +=,.@:/-_ (as IAM has it)")
     return text

@@ -1,4 +1,4 @@
-"""Every option of the source, in one table: an unknown, malformed or contradictory one is refused by its name."""
+"""Every option of the source, in one table. Unknown, malformed or contradictory options are refused by name."""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ class Leases(StrEnum):
 
 
 class Use(StrEnum):
-    """What the options are for."""
-
     STREAM = "readStream"
     BATCH = "read"
     WRITE = "write"
@@ -89,7 +87,7 @@ class Options:
 
     @property
     def lease_access(self) -> Access:
-        """To the lease table: a role of its own, or none; region and profile are the stream's unless they are said."""
+        """To the lease table: with its own role, or none; region and profile default to the stream's."""
         return Access(
             region=self.lease_region or self.region,
             endpoint_url=self.lease_endpoint_url,
@@ -109,13 +107,14 @@ class Options:
 
     @property
     def settings(self) -> Settings:
-        """What the library's own adapters take."""
+        """For the library's own adapters."""
         application = self.application or "sublet-spark"
         return Settings(application=application, stream=self.stream, stream_arn=self.stream_arn)
 
     @property
     def keeper_settings(self) -> Settings:
-        """Of a query that holds leases: one worker of its application, with one name in every run. It never steals."""
+        """For a query that holds leases: one worker of its application, with the same name in every run. It never
+        steals."""
         return Settings(
             application=self.application or "",
             stream=self.stream,
@@ -150,60 +149,60 @@ OPTIONS = (
     Option("stream", values.not_empty, None, _ALL, "The stream's name. Required."),
     Option("streamArn", values.not_empty, None, _ALL, "Its ARN, sent with every call: for policies scoped to one stream."),
     Option("region", values.not_empty, None, _ALL,
-           "Its region; without it boto3's own (`AWS_DEFAULT_REGION`, profile) on driver and executors."),
+           "Its region; by default boto3's own (`AWS_DEFAULT_REGION`, profile) on driver and executors."),
     Option("endpointUrl", values.url, None, _ALL, "Another Kinesis endpoint: a VPC endpoint, or an emulator."),
     Option("profile", values.not_empty, None, _ALL,
-           "A named profile of `~/.aws`, on driver and executors. Without it boto3's own credentials: a role of the machine, "
+           "A named profile of `~/.aws`, on driver and executors. By default boto3's own credentials: the machine's role, "
            "`AWS_PROFILE`, ..."),
     Option("roleArn", values.role_arn, None, _ALL,
-           "A role to assume for the stream, with those credentials; assumed anew before it expires, also within a long task."),
-    Option("roleExternalId", values.external_id, None, _ALL, "With a role: the external id that its trust policy asks for."),
+           "A role to assume for the stream, with those credentials; renewed before it expires, also within a long task."),
+    Option("roleExternalId", values.external_id, None, _ALL, "With a role: the external id that its trust policy requires."),
     Option("roleSessionName", values.session_name, None, _ALL,
-           "With a role: the session's name in CloudTrail. `sublet-spark`, if not said."),
+           "With a role: the session's name in CloudTrail. `sublet-spark` by default."),
     Option("stsEndpointUrl", values.url, None, _ALL, "With a role: another endpoint of STS."),
     Option("leaseRegion", values.not_empty, None, (Use.STREAM,), "The lease table's region, if it is not the stream's."),
     Option("leaseEndpointUrl", values.url, None, (Use.STREAM,), "Another endpoint of DynamoDB."),
     Option("leaseProfile", values.not_empty, None, (Use.STREAM,), "A profile for the lease table, if it is not the stream's."),
     Option("leaseRoleArn", values.role_arn, None, (Use.STREAM,),
-           "A role to assume for the lease table. Without it the process' own credentials, also where the stream has a role."),
+           "A role to assume for the lease table. By default the process' own credentials, even if the stream has a role."),
     Option("startPosition", values.position, "TRIM_HORIZON", _BOTH,
-           "Where to begin: `TRIM_HORIZON`, `LATEST` (streaming: the moment of the first plan), `AT_TIMESTAMP:<ISO 8601>`."),
+           "Where to start: `TRIM_HORIZON`, `LATEST` (streaming: the time of the first plan), `AT_TIMESTAMP:<ISO 8601>`."),
     Option("endPosition", values.moment, None, (Use.BATCH,),
-           "`AT_TIMESTAMP:<ISO 8601>`: only what arrived before it. Without it: to the tip."),
+           "`AT_TIMESTAMP:<ISO 8601>`: only records that arrived before it. By default: to the tip."),
     Option("startCheckpoints", values.checkpoints, None, (Use.BATCH,),
-           'JSON of shard ids and checkpoints (`"4968…:3"`): rows after them. A shard that is not named begins at the '
-           "horizon."),
+           'JSON of shard ids and checkpoints (`"4968…:3"`): rows after them. Other shards start at the '
+           "trim horizon."),
     Option("endCheckpoints", values.checkpoints, None, (Use.BATCH,),
-           "The same: rows up to and including them, of the named shards alone. Without it: all shards, to the tip."),
+           "The same: rows up to and including them, of the named shards only. By default: all shards, to the tip."),
     Option("hashRangeFilter", values.hash_range_filter, "kcl", _BOTH,
-           "`kcl` drops a KPL aggregate with a record outside the shard's hash range, as KCL does, but only where Kinesis cannot "
-           "have placed it itself; `off` keeps it."),
+           "`kcl` drops a KPL aggregate with a record outside the shard's hash range, as KCL does, but only if Kinesis cannot "
+           "have placed it there itself; `off` keeps it."),
     Option("failOnDataLoss", values.flag, "true", _BOTH,
-           "Whether unread records that are past retention fail the query; else a warning says what is gone."),
+           "Whether unread records that are past retention fail the query; otherwise a warning says what is lost."),
     Option("maxSpanPerTrigger", values.duration, None, (Use.STREAM,),
-           "At most so much of arrival time in one batch of each shard (`5m`). The cheap limit: one call more a shard."),
+           "The most arrival time in one batch of each shard (`5m`). The cheap limit: one more call per shard."),
     Option("maxRecordsPerTrigger", values.count, None, (Use.STREAM,),
-           "At most so many rows in one batch, shared evenly by the shards; an aggregate is never cut, and each shard "
-           "may bring one. The driver counts them: it reads all data once more."),
+           "The most rows in one batch, divided evenly among the shards; an aggregate is never split, and each shard "
+           "may contribute one. The driver counts them, so all data is read twice."),
     Option("maxBytesPerTrigger", values.count, None, (Use.STREAM,), "The same in bytes of the stream records' data."),
     Option("application", values.not_empty, None, (Use.STREAM,),
-           "The application whose lease table `leases` means; the table has its name."),
+           "The application whose lease table `leases` uses; the table has its name."),
     Option("leases", _leases, "none", (Use.STREAM,),
-           "`follow`: begin at that application's checkpoints, and write nothing there. `hold`: share its leases, as "
-           "`<application>-spark`. `none`: Spark's checkpoint alone."),
+           "`follow`: start at that application's checkpoints, and write nothing there. `hold`: share its leases, as "
+           "`<application>-spark`. `none`: only Spark's checkpoint."),
     Option("failoverTime", values.duration, "30s", (Use.STREAM,),
-           "With `hold`: a lease whose owner is silent for so long is taken over. Of a KCL fleet: its failoverTimeMillis."),
+           "With `hold`: a lease whose owner is silent for this long is taken over. With a KCL fleet: its failoverTimeMillis."),
     Option("checkpointLocation", values.not_empty, None, (Use.STREAM,),
-           "With `hold`: the same as for `writeStream`. What Spark committed last is read there when the query is over."),
+           "With `hold`: the same as for `writeStream`. Spark's last commit is read there when the query is over."),
     Option("aggregate", values.flag, "false", (Use.WRITE,),
-           "Whether rows are put in KPL aggregates, by the shard that they hash to. No effect on a stream that distributes "
+           "Whether rows are put into KPL aggregates, by the shard that they hash to. No effect on a stream that distributes "
            "records itself (AUTO)."),
     Option("availableNow", values.flag, "false", (Use.STREAM,),
-           "Plan nothing beyond what is there at the first plan, in as many batches as the limits make. For `drain(query)`, "
-           "without a trigger: what `trigger(availableNow=True)` is for, also on Spark 4.0 and 4.1, where that is one batch."),
+           "Plan nothing beyond what is available at the first plan, in as many batches as the limits need. For `drain(query)`, "
+           "without a trigger: like `trigger(availableNow=True)`, also on Spark 4.0 and 4.1, where that is one batch."),
     Option("listInterval", values.duration, "10s", (Use.STREAM,), "How often the shards are listed while none is seen to end."),
     Option("patience", values.duration, "60s", _ALL,
-           "How long driver and tasks wait for a record that is there, or while Kinesis throttles or refuses, before they fail."),
+           "How long driver and tasks wait for a record that exists, or while Kinesis throttles or refuses, before they fail."),
 )  # fmt: skip
 
 _BY_KEY = {option.name.lower(): option for option in OPTIONS}
@@ -218,9 +217,9 @@ _EXCLUSIVE = (
 
 
 def parse_options(given: Mapping[str, str], use: Use | None) -> Options:
-    """The options, or SettingsError with the first that is wrong. Spark gives names in any case.
+    """Parses the options. Raises SettingsError for the first that is wrong. Spark gives names in any case.
 
-    `use` None: it is not known yet (Spark asks for the schema first); what fits any is taken.
+    `use` None: not known yet (Spark asks for the schema first); options of any use are accepted.
     """
     texts = {key.lower(): text for key, text in given.items()}
     for key, text in texts.items():
@@ -287,7 +286,7 @@ def _check_name(key: str, text: str, use: Use | None) -> None:
 
 
 def _check_uses(texts: Mapping[str, str]) -> None:
-    """Also before it is known what the options are for: each allows something, and together they must."""
+    """Also before the use is known: some use must allow all of the options."""
     first, uses = next(iter(texts), ""), frozenset(Use)
     for key in texts:
         option = _BY_KEY[key]
@@ -310,7 +309,9 @@ def _snake(name: str) -> str:
 def _check_positions(options: Options, use: Use | None) -> None:
     if use is Use.BATCH and options.start_position.kind is StartKind.LATEST:
         raise SettingsError(
-            "startPosition", "LATEST", "nothing is after the tip: TRIM_HORIZON or AT_TIMESTAMP for a batch"
+            "startPosition",
+            "LATEST",
+            "nothing is after the tip: use TRIM_HORIZON or AT_TIMESTAMP for a batch",
         )
     start, end = options.start_position.at, options.end_position.at if options.end_position else None
     if start is not None and end is not None and start >= end:

@@ -1,4 +1,5 @@
-"""Options of Databricks' `kinesis` source and of the awslabs connector (`aws-kinesis`), and what to write here in their place."""
+"""Options of Databricks' `kinesis` source and of the awslabs connector (`aws-kinesis`), and what to write here
+instead."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ _NO_FAN_OUT = "enhanced fan-out is not used: leave it out"
 
 
 class Theirs(NamedTuple):
-    """An option of other connectors, in their own spelling. `here`: the option of ours, or why there is none.
+    """An option of other connectors, in their own spelling. `here`: our option, or why there is none.
 
-    value   what the value becomes here; None: the same, or nobody can say
+    value   converts the value to ours; None: it is the same, or cannot be converted
     """
 
     databricks: str | None
@@ -88,8 +89,8 @@ _BY_KEY = {
 
 
 def instead_of(key: str, text: str) -> str | None:
-    """What to write in place of another connector's option; None: it is nobody's that we know. Its value is in the sentence only
-    where ours has it too, and never a key's."""
+    """What to write instead of another connector's option; None for an option of neither. The message contains the
+    value only if our option has it too, and never an access key."""
     theirs = _BY_KEY.get(key.lower())
     if theirs is None:
         return None

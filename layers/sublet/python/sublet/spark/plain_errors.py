@@ -1,7 +1,7 @@
-"""Our own errors, as Spark shows them: the sentence alone, in the first line of its exception.
+"""Makes Spark show our own errors as one sentence, in the first line of its exception.
 
-Spark sends home the text of a Python worker's exception, with every traceback that led to it: the sentence that says what to do
-was its last line, below a hundred others. An error that is named says enough by itself. Whatever else is raised keeps its
+Spark passes on the text of a Python worker's exception with every traceback that led to it, so that the sentence that
+says what to do was the last line of a hundred. A named error says enough by itself. Other exceptions keep their
 traceback.
 """
 
@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 from sublet.errors import SubletError
 
 _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
-"""PySpark asks for it when a worker has failed, which ends by that: nobody else's traceback is hidden."""
+"""PySpark reads it when a worker has failed, which then ends, so no other traceback is hidden."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def plainly(method: Callable[P, T]) -> Callable[P, T]:
-    """For what Spark calls."""
+    """For functions that Spark calls."""
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -43,6 +43,6 @@ def plainly(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def plain_items(items: Iterator[T]) -> Iterator[T]:
-    """For what Spark iterates over."""
+    """For iterators that Spark consumes."""
     with plain_errors():
         yield from items

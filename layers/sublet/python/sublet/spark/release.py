@@ -1,6 +1,7 @@
-"""What this release of PySpark lacks of 4.2's data source API, made up for; asked of PySpark itself, not of its version.
+"""Makes up for what this release of PySpark lacks of 4.2's data source API. It tests PySpark's features, not its
+version.
 
-Everything else is written for 4.2. docs/spark.md has a table of what an earlier release cannot keep.
+Everything else is written for 4.2. docs/spark.md has a table of what an earlier release cannot do.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, datasource
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
@@ -22,7 +23,7 @@ from sublet.spark.plain_errors import plainly
 from sublet.system.python_log import PythonLog
 
 HAS_READ_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
-"""4.2: Spark tells a source where a batch begins, how much it may hold, and that a run is to end with what is there."""
+"""4.2: Spark tells a source where a batch begins, how much it may hold, and that a run ends with what is available."""
 
 if HAS_READ_LIMITS:
     from pyspark.sql.streaming.datasource import (
@@ -70,19 +71,19 @@ __all__ = [
 ]
 
 StreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
-"""4.1. Before it a stream's writer is given rows: see `arrow_batches`."""
+"""From 4.1 on. Earlier, a stream's writer gets rows: see `arrow_batches`."""
 
 ROWS_AT_ONCE = 10_000
 
 ONE_BATCH_ALONE = (
-    "this Spark reads one batch alone with trigger(availableNow=True) or trigger(once=True), and more than that is there. If "
-    "that is this query's trigger: leave it out, give the source the option availableNow, and end with "
+    "this Spark reads only one batch with trigger(availableNow=True) or trigger(once=True), and more records are available. If "
+    "that is this query's trigger, leave it out, give the source the option availableNow, and end with "
     "sublet.spark.drain(query). In a declarative pipeline: run it again"
 )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Timestamps are in UTC. 4.2 has another name for that."""
+    """Timestamps are in UTC. 4.2 renamed that parameter."""
     try:
         return to_arrow_schema(schema, timezone="UTC")
     except TypeError:
@@ -96,8 +97,8 @@ def arrow_type(kind: DataType) -> pa.DataType:
 def with_column(
     rows: DataFrame, name: str, kind: DataType, make: Callable[[pa.Array], pa.Array], of: str
 ) -> DataFrame:
-    """The rows with one more column, made of the column `of`; once for each row, whatever is done with it. Before 4.1 no
-    expression is from Arrow to Arrow: all columns pass through Python."""
+    """The rows with one more column, computed from the column `of`, once per row however it is used. Before 4.1 no
+    expression goes from Arrow to Arrow, so all columns pass through Python."""
     if hasattr(F, "arrow_udf"):
         return rows.withColumn(name, F.arrow_udf(make, kind).asNondeterministic()(F.col(of)))
 
@@ -110,7 +111,7 @@ def with_column(
 
 
 def arrow_batches(given: Iterable[Any]) -> Iterator[pa.RecordBatch]:
-    """RecordBatches as they are; rows as RecordBatches."""
+    """Passes RecordBatches on, and converts rows to RecordBatches."""
     rest = iter(given)
     while some := list(islice(rest, 1)):
         if isinstance(some[0], pa.RecordBatch):
@@ -121,17 +122,18 @@ def arrow_batches(given: Iterable[Any]) -> Iterator[pa.RecordBatch]:
 
 
 def for_this_release(reader: Any) -> DataSourceStreamReader:
-    """The reader, which is one of 4.2, as this release wants it."""
+    """Adapts a reader written for 4.2 to this release."""
     return reader if HAS_READ_LIMITS else PositionedReader(reader)
 
 
 class PositionedReader(DataSourceStreamReader):
-    """A reader of 4.2 on 4.0 and 4.1, where `latestOffset` is told nothing: the position is known by what Spark did before.
+    """A reader for 4.2 on 4.0 and 4.1, where `latestOffset` gets no arguments: the position follows from Spark's
+    earlier calls.
 
-    On a restart Spark calls partitions(x, x) before all else, with x the last offset of its log, committed or not; it does the
-    batch up to x again, if it has to, before it asks for the next one. A new query begins at the initial offset. From then on
-    each answer is where the next batch begins. The limit is the options' own, and lag travels with the offset: Spark shows
-    that as the source's latestOffset, which is where 4.2 shows lag.
+    On a restart Spark calls partitions(x, x) before anything else, with x the last offset of its log, committed or
+    not. It repeats the batch up to x, if it has to, before it asks for the next one. A new query begins at the
+    initial offset. From then on each answer is where the next batch begins. The limit is the options' own, and the
+    lag is part of the offset: Spark shows that as the source's latestOffset, which is where 4.2 shows lag.
     """
 
     def __init__(self, reader: Any) -> None:
@@ -153,15 +155,15 @@ class PositionedReader(DataSourceStreamReader):
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Raises SettingsError when Spark asked for an answer before it told the position."""
+        """Raises SettingsError if Spark asked for an offset before it told the position."""
         if start != end:
             return self._reader.partitions(start, end)  # type: ignore[no-any-return]
         if self._has_answered and end != self._position:
             raise SettingsError(
                 "spark.sql.streaming.triggerAvailableNowWrapper.enabled",
                 "true",
-                "false: with it Spark asks for the next offset before it says where the query is. To read what is there, and "
-                "end: the option availableNow, no trigger, and sublet.spark.drain(query)",
+                "false: with it Spark asks for the next offset before it says where the query is. To read what is available and "
+                "end, use the option availableNow, no trigger, and sublet.spark.drain(query)",
             )
         self._position = end
         return []

@@ -1,7 +1,7 @@
-"""What Spark has committed, as its query's checkpoint folder says: `commits/<batch>` beside `offsets/<batch>`.
+"""What Spark has committed, according to its query's checkpoint folder: `commits/<batch>` beside `offsets/<batch>`.
 
-Spark tells a source of a commit only when it plans the next batch. Of the last batch of a query it tells nobody, but it has
-written it here before it ends.
+Spark tells a source of a commit only when it plans the next batch. It never tells the source that a query's last
+batch was committed, but it writes that here before the query ends.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
 
 S3_SCHEMES = ("s3", "s3a", "s3n")
 LOOKED_AT = 3
-"""Commits back from the last one: a source may have had nothing to read in the last of a query with several sources."""
+"""How many of the last commits are checked: in a query with several sources, one source may have nothing to read in
+the last batch."""
 
 
 class Commits(Protocol):
     """What is known of a query's commits."""
 
     def has(self, end: Offset) -> bool | None:
-        """Whether one of the last committed batches ended at this offset. None: nobody can tell."""
+        """True if one of the last committed batches ended at this offset. None if that cannot be known."""
 
 
 class UnknownCommits:
-    """The folder is not named, or is on a file system that only Spark can read (HDFS, for one)."""
+    """The folder is not given, or is on a file system that only Spark can read (such as HDFS)."""
 
     def has(self, end: Offset) -> bool | None:  # noqa: ARG002
         return None
 
 
 class Folder(Protocol):
-    """A checkpoint folder. Raises OSError: FileNotFoundError for what is not there. What is there is whole."""
+    """A checkpoint folder. Raises OSError; FileNotFoundError for a missing file. Files appear whole."""
 
     def names(self, folder: str) -> list[str]: ...
 
@@ -58,7 +59,7 @@ class LocalFolder:
 
 
 class FolderCommits:
-    """The commits that a checkpoint folder shows."""
+    """The commits in a checkpoint folder."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -76,7 +77,7 @@ class FolderCommits:
 
 
 def commits_in(location: str | None, region: str | None = None) -> Commits:
-    """Of a query whose `checkpointLocation` this is, as it was given to `writeStream`: on this machine, or in S3."""
+    """For the query whose `checkpointLocation` this is, as given to `writeStream`: on this machine, or in S3."""
     if location is None:
         return UnknownCommits()
     parts = urlsplit(location)
@@ -88,7 +89,8 @@ def commits_in(location: str | None, region: str | None = None) -> Commits:
 
 
 def _says(text: str, wanted: Mapping[str, Any]) -> bool:
-    """Spark's offset log has a line for each source of the query, after its own two. Beside an offset there may be more in it."""
+    """Spark's offset log has a line for each source of the query, after two of its own. A line may have more in it
+    than the offset."""
     return any(_offset_in(line) == wanted for line in text.splitlines())
 
 

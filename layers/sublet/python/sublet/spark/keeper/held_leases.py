@@ -1,4 +1,4 @@
-"""The leases that a keeper holds, and every write to them: many at once, but of one lease one at a time."""
+"""The leases that a keeper holds, and every write to them: many at once, but one at a time for each lease."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from sublet.spark.plan.offsets import Ended, Position, ShardOffset
 
 @dataclass(slots=True)
 class HeldLeases:
-    """By lease key. One thread calls this; `pool` has the threads that write."""
+    """By lease key. Only one thread may use it; the writes run on `pool`."""
 
     ports: Ports
     settings: Settings
     pool: Executor
     _held: dict[str, HeldLease] = field(default_factory=dict)
     _left: dict[str, Lease] = field(default_factory=dict)
-    """Leases that are held no longer, as their last holder knew them."""
+    """Leases no longer held, as last known."""
 
     def __contains__(self, key: object) -> bool:
         return key in self._held
@@ -42,7 +42,7 @@ class HeldLeases:
 
     @property
     def readable(self) -> Mapping[str, Lease]:
-        """Those of which more may be read: not the ones that we are asked to hand over."""
+        """Leases whose shards may be read further: not those that we are asked to hand over."""
         return {key: held.lease for key, held in self._held.items() if held.tenure is Tenure.HELD}
 
     @property
@@ -56,17 +56,17 @@ class HeldLeases:
         return held
 
     def write(self, key: str, make: MakeWrite) -> bool:
-        """Whether the row now says at least what was to be written. False: the lease is lost, or the table cannot be reached, and
-        the next write finds out."""
+        """True if the row now says at least what was to be written. False if the lease is lost, or the table is
+        unreachable; the next write finds out which."""
         return self._act(key, lambda held: held.write(make))
 
     def write_due(self, committed: Mapping[str, ShardOffset], in_doubt: bool) -> None:
-        """Checkpoints of what is committed, and heartbeats. Ends are for `end_those`."""
+        """Writes checkpoints of what is committed, and heartbeats. `end_those` writes shard ends."""
         due = {key: make for key in self.keys if (make := self._next(key, committed, in_doubt))}
         list(self.pool.map(lambda key: self.write(key, due[key]), due))
 
     def write_late(self, checkpoints: Mapping[str, Checkpoint]) -> None:
-        """For leases that are lost: who took one may look at its row again before it begins, or refuse to go back."""
+        """For lost leases. The new owner may read its row again before it begins, or refuse to go back."""
         for key in checkpoints.keys() & self._left.keys():
             lost, to = self._left.pop(key), checkpoints[key]
             if to <= lost.checkpoint:
@@ -77,22 +77,21 @@ class HeldLeases:
                 self.ports.log.warning("late checkpoint failed", lease_key=key, problem=str(problem))
 
     def end_those(self, committed: Mapping[str, ShardOffset]) -> bool:
-        """End the shards that are read to their end; whether any is ended. One that cannot be yet stays held."""
+        """Ends the shards that are read to their end; True if any was ended. One that cannot be ended yet stays held."""
         ending = [key for key in self.keys if isinstance(_position(committed, key), Ended)]
         return sum(self._act(key, self._end) for key in ending) > 0
 
     def checkpoint_and_release(self, committed: Mapping[str, ShardOffset]) -> None:
-        """One attempt to write what is outstanding of each lease, and then to give it back."""
+        """Tries once to write each lease's outstanding checkpoint, and then to release it."""
         self.end_those(committed)
         list(self.pool.map(lambda key: self._checkpoint_and_release(key, committed), self.keys))
 
     def release_as_they_stand(self, keys: Iterable[str]) -> None:
-        """Release as they stand."""
         for key in keys:
             self.write(key, release)
 
     def _act(self, key: str, step: Callable[[HeldLease], bool]) -> bool:
-        """What is left or lost by the step is held no longer."""
+        """Drops a lease that the step has released or lost."""
         held = self._held.get(key)
         if held is None:
             return False
@@ -100,7 +99,7 @@ class HeldLeases:
         is_done = step(held)
         if held.moves != moves and held.lease.checkpoint < before:
             self.ports.log.warning(
-                "the checkpoint was moved back by another hand; a query goes by its own offsets",
+                "someone moved the checkpoint back; a query follows its own offsets",
                 lease_key=key, checkpoint=str(held.lease.checkpoint), before=str(before),
             )  # fmt: skip
         if held.tenure not in MAY_WRITE:
@@ -119,7 +118,7 @@ class HeldLeases:
         )
 
     def _end(self, held: HeldLease) -> bool:
-        """As the whole library ends a shard, but that its children are those of the listing."""
+        """Ends a shard as the rest of the library does, except that its children come from the listing."""
         key = held.lease.lease_key
         try:
             listed = {shard.shard_id: shard for shard in self.ports.stream.list_shards()}
@@ -129,7 +128,7 @@ class HeldLeases:
             plan = plan_end(held.lease, children, self.ports)
             return not isinstance(plan, Blocked) and end_shard(held, plan, self.ports)
         except (LeaseTableError, StreamError) as problem:
-            self.ports.log.warning("shard end failed; tried again", lease_key=key, problem=str(problem))
+            self.ports.log.warning("shard end failed; will try again", lease_key=key, problem=str(problem))
             return False
 
     def _checkpoint_and_release(self, key: str, committed: Mapping[str, ShardOffset]) -> None:

@@ -1,7 +1,7 @@
-"""The keeper of a query's leases: it takes them, heartbeats, checkpoints what Spark has committed, ends shards in KCL's order,
-and gives everything back when the query is over.
+"""The keeper of a query's leases: it acquires them, heartbeats, checkpoints what Spark has committed, ends shards in
+KCL's order, and releases everything when the query is over.
 
-Nothing here knows of threads: one calls it all (`keeper_thread`).
+Not thread-safe: one thread calls it all (`keeper_thread`).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ WRITES_AT_ONCE = 16
 PAUSE = timedelta(milliseconds=500)
 
 ASKED_WITHIN = SHORTEST_RETENTION / 2
-"""A batch may take long, and so may the wait for the next trigger. A query that has asked nothing for so long lets its leases
-go: whoever is next has as long again before the first unread record is past retention."""
+"""A batch may take long, and so may the wait for the next trigger. A query that makes no request for this long loses
+its leases. The next owner then has as much time again before the first unread record is past retention."""
 
 FIRST_PLAN_WITHIN = timedelta(minutes=10)
-"""Before a query's first plan there is neither."""
+"""The same before a query's first plan, when there is neither."""
 
 
 class Keeping(Protocol):
-    """What a source asks: a keeper, or the way to one."""
+    """What a source calls: a keeper, or a proxy for one."""
 
     def held(self, committed: Offset) -> Mapping[str, Lease]: ...
 
@@ -59,7 +59,7 @@ class Keeping(Protocol):
 
 @dataclass(slots=True)
 class Keeper:
-    """`settings.worker_id`: the query's, the same in every run. `holder`: this keeper's own name, which no other has."""
+    """`settings.worker_id`: the query's, the same in every run. `holder`: this keeper's own, unique name."""
 
     ports: Ports
     commits: Commits
@@ -69,7 +69,7 @@ class Keeper:
     fail_on_data_loss: bool
     _committed: Offset | None = None
     _planned: Offset | None = None
-    """The end of the batch that is under way, or may have been committed by now."""
+    """The end of the current batch, which may also have been committed by now."""
     _is_checked: bool = False
     _asked_at: datetime = field(init=False)
     _held: HeldLeases = field(init=False)
@@ -83,14 +83,14 @@ class Keeper:
             self.ports, self.settings, self._held, self.holder, self._pool, self.fail_on_data_loss
         )
 
-    # What the source asks.
+    # Called by the source.
 
     def held(self, committed: Offset) -> Mapping[str, Lease]:
-        """Spark has committed everything up to `committed`: it is checkpointed, and what has ended is ended. Then the leases
-        whose shards may be read in the next batch, by shard id.
+        """Spark has committed everything up to `committed`: checkpoints it, and ends shards that have ended. Returns
+        the leases whose shards may be read in the next batch, by shard id.
 
-        Raises SettingsError when the checkpoint folder is not this query's, DataGap, and what LeaseTable and Stream raise;
-        but once it has looked, not because they are out of reach for a while.
+        Raises SettingsError if the checkpoint folder is not this query's, DataGap, and what LeaseTable and Stream
+        raise. After the first look at the leases, temporary failures do not raise.
         """
         self._asked_at = self.ports.clock.steady()
         self._check_folder(committed)
@@ -98,7 +98,7 @@ class Keeper:
         self._write_due()
         if self._held.end_those(self._offsets) or self._taker.is_due:
             self._look()
-            self._write_due()  # taken with less in the row than this query has committed
+            self._write_due()  # the row of a lease taken may say less than this query has committed
         offsets = self._offsets
         return {
             key: lease
@@ -107,31 +107,33 @@ class Keeper:
         }
 
     def planned(self, end: Offset) -> None:
-        """A batch that ends there is about to be run."""
+        """A batch that ends there is about to run."""
         self._asked_at, self._planned = self.ports.clock.steady(), end
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
-        """Leases as they stand, whoever holds them; one that has no row, or no readable one, is left out."""
+        """Leases as they stand, whoever holds them, without those whose row is missing or unreadable."""
         rows = self._pool.map(self.ports.table.get, shard_ids)
         return {row.lease_key: row for row in rows if isinstance(row, Lease)}
 
     def has_settled(self) -> bool:
-        """Take what is there; whether it is known by now of every lease that its owner lives, or that it is ours. Raises what
-        `held` raises."""
+        """Takes what is available. True once it is known of every lease that its owner is alive or that it is ours.
+        Raises what `held` raises."""
         self._asked_at = self.ports.clock.steady()
         self._taker.look_and_take(self._write_due)
         return not self._taker.undecided
 
     @property
     def placement(self) -> Placement:
-        """As of the last look: how the stream is described, and was by others of the application. May be asked on any thread."""
+        """How the stream was described, by us or by other processes of the application, as of the last look.
+        Thread-safe."""
         return self._taker.placement
 
-    # What goes on without it.
+    # Independent of the source's calls.
 
     def work(self) -> None:
-        """What is due: heartbeats, checkpoints that failed before, and after the first look, which is for who asks, another.
-        Wants to be called at least ten times in a heartbeat_interval. What is refused is logged: who asks is told."""
+        """Does what is due: heartbeats, checkpoints that failed before, and further looks (the first one is the
+        caller's). Call it at least ten times per heartbeat_interval. Errors are logged; the source's own calls raise
+        them."""
         if self._is_forgotten():
             self._let_go()
             return
@@ -146,21 +148,21 @@ class Keeper:
             self._taker.begin_look()
 
     def finish(self) -> None:
-        """The query is over: checkpoint exactly what it committed, and release everything, for at most failover_time."""
+        """The query is over: checkpoints exactly what it committed, and releases everything, within failover_time."""
         self._give_back()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _is_forgotten(self) -> bool:
-        """Whether the query may be over although nobody has said so: Spark stops no source of a query that failed between its
-        sources' preparations and its first plan."""
+        """True if the query has probably ended without notice: Spark does not stop the source of a query that failed
+        between its sources' preparations and its first plan."""
         bound = FIRST_PLAN_WITHIN if self._committed is None else ASKED_WITHIN
         return self.ports.clock.steady() - self._asked_at > bound
 
     def _let_go(self) -> None:
-        """Until it is asked again, which takes leases anew."""
+        """Releases the leases until the next request, which takes leases again."""
         if self._held.keys:
             self.ports.log.warning(
-                "leases released: the query has long asked nothing", since=str(self._asked_at)
+                "leases released: the query has made no request for long", since=str(self._asked_at)
             )
             self._give_back()
 
@@ -169,9 +171,7 @@ class Keeper:
         if self._planned is not None:
             is_committed = self.commits.has(self._planned)
             if is_committed is None:
-                self.ports.log.warning(
-                    "nobody can say whether the last batch was committed: it may come again"
-                )
+                self.ports.log.warning("unknown whether the last batch was committed: it may come again")
             if is_committed:
                 self._commit(self._planned)
         deadline = self.ports.clock.steady() + self.settings.failover_time
@@ -181,7 +181,7 @@ class Keeper:
                 self.sleep(PAUSE)
         self._held.release_as_they_stand(
             self._held.keys
-        )  # whoever is next reads some of it again, and need not wait
+        )  # the next owner reads some again, but need not wait
 
     @property
     def _offsets(self) -> Mapping[str, ShardOffset]:
@@ -206,7 +206,7 @@ class Keeper:
         self._held.write_due(self._offsets, in_doubt=self._planned is not None)
 
     def _check_folder(self, committed: Offset) -> None:
-        """Once, at the first batch that Spark says is committed: then the folder has to say so too."""
+        """Once, at the first batch that Spark reports as committed: the folder must show that commit too."""
         if self._is_checked or not committed.shards:
             return
         self._is_checked = True
@@ -214,5 +214,5 @@ class Keeper:
             raise SettingsError(
                 "checkpointLocation",
                 None,
-                "the same as for writeStream: the folder given has no commit of the batch that this query goes on from",
+                "the same as for writeStream: the folder given has no commit of the batch that this query continues from",
             )

@@ -1,14 +1,16 @@
 """The keeper on a thread of its own, in the source's process on the driver.
 
-That process ends in these ways, as was tried on Spark 4.3:
+That process ends in these ways, as tested on Spark 4.3:
 
-    query.stop(), spark.stop(), Ctrl-C, a failed task or sink   SIGTERM and the end of its input, when the last commit is written
-    the reader raises, prepareForTriggerAvailableNow too        Spark's runner calls the reader's `stop()`, in `finally`
+    query.stop(), spark.stop(), Ctrl-C, a failed task or sink   SIGTERM and the end of its input, after the last
+    commit is written
+    the reader raises, prepareForTriggerAvailableNow too        Spark's runner calls the reader's `stop()`, in
+    `finally`
     SIGKILL or SIGTERM of the JVM                               the end of its input
 
-At the end of the input the runner calls `stop()` too. Without a handler SIGTERM would be quicker than that. Beside these the
-thread watches whose child the process is, since a call to AWS may keep the main thread from its input for long. After SIGKILL
-of the process itself its leases expire.
+At the end of the input the runner also calls `stop()`, but without a handler SIGTERM would come first. The thread
+also watches the process' parent, because a call to AWS may keep the main thread from its input for long. After
+SIGKILL of the process itself, its leases expire.
 """
 
 from __future__ import annotations
@@ -48,17 +50,17 @@ from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
 
 CHECKS_PER_INTERVAL = 10
-"""Due heartbeats are looked for this often within a heartbeat_interval."""
+"""Checks for due heartbeats per heartbeat_interval."""
 
 ANSWER_WAIT = 1.0
-"""Seconds between two looks at whether the keeper that is to answer still lives."""
+"""Seconds between checks that the keeper we wait for is still alive."""
 
 T = TypeVar("T")
 
 
 class KeeperThread:
-    """Asked by the source's main thread. It gives everything back when it is stopped or terminated, or sees that the query is
-    over."""
+    """Called by the source's main thread. Releases everything when it is stopped or terminated, or notices that the
+    query is over."""
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class KeeperThread:
         is_over: Callable[[], bool],
         exit_process: Callable[[int], object] = os._exit,
     ) -> None:
-        """`is_over`: whether the query is, though nobody has said so."""
+        """`is_over`: True if the query has ended without notice."""
         self._keeper = keeper
         self._is_over = is_over
         self._exit_process = exit_process
@@ -93,30 +95,30 @@ class KeeperThread:
         return self._keeper.placement
 
     def stop(self) -> None:
-        """The query is over. Returns when everything is released, or raises what the keeper failed of."""
+        """The query is over. Returns when everything is released, or raises the keeper's failure."""
         self._inbox.put(None)
         self._keeping.result()
 
     def terminate(self, number: int, _: FrameType | None = None) -> None:
-        """Signal handlers may call this, whatever the main thread is at: it waits for nothing. Once everything is given back, the
-        process ends, as the signal meant it to."""
+        """Safe to call from a signal handler: it waits for nothing. Once everything is released, the process ends, as
+        the signal demands."""
         self._exit_code = 128 + number
         self._inbox.put(None)
 
     def _ask(self, question: Callable[[], T]) -> T:
-        """Raises what the keeper refuses with, and LeaseKeeperGone."""
+        """Raises the keeper's error, or LeaseKeeperGone."""
         answer: Future[T] = Future()
         self._inbox.put(partial(_answer, question, answer))
         while not wait([answer], timeout=ANSWER_WAIT).done:
             if self._has_ended.is_set():
                 raise LeaseKeeperGone(
-                    "nobody keeps the query's leases any more (the driver's log may say why). What is left of them expires by "
-                    "itself; start the query again"
+                    "the keeper of the query's leases has ended (the driver's log may say why). Leases still held will "
+                    "expire; start the query again"
                 )
         return answer.result()
 
     def _keep(self) -> None:
-        """Answer, and see to what is due, until the query is over; then give everything back."""
+        """Answers calls and does what is due until the query is over; then releases everything."""
         pause = (self._keeper.settings.heartbeat_interval / CHECKS_PER_INTERVAL).total_seconds()
         try:
             while not self._is_over():
@@ -141,12 +143,12 @@ class KeeperThread:
 def _answer(question: Callable[[], T], answer: Future[T]) -> None:
     try:
         answer.set_result(question())
-    except Exception as refusal:  # noqa: BLE001 - whatever it is, it is for who asked
+    except Exception as refusal:  # noqa: BLE001 - the caller raises it
         answer.set_exception(refusal)
 
 
 def connect_keeper(options: Options) -> KeeperThread | None:
-    """A keeper of the query's own; None when it holds no leases. Called on the main thread, which signals come to."""
+    """The query's keeper; None if it holds no leases. Call it on the main thread, which receives signals."""
     if options.leases is not Leases.HOLD:
         return None
     jvm = os.getppid()
@@ -169,18 +171,19 @@ def _keeper(options: Options) -> Keeper:
 
 
 def keeper_metrics(settings: Settings) -> Metrics:
-    """To the handlers of the logger `sublet.metrics`, if the process has any: standard output is the user's, or Spark's."""
+    """To the handlers of the logger `sublet.metrics`, if there are any: standard output belongs to the user, or to
+    Spark."""
     return EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=MetricsLogger())
 
 
 def _ports(options: Options) -> Ports:
-    """Like `sublet.aws.ports`, but that a query may say whose credentials it uses, and logs as Spark's workers do. The tables
-    are made if there are none, as by `sublet run`."""
+    """Like `sublet.aws.ports`, but with the query's own credentials and Spark's logging. Creates missing tables, as
+    `sublet run` does."""
     settings, tasks = options.keeper_settings, ThreadTasks()
     way, leases = connection_of(options.access), connection_of(options.lease_access)
     stream = KinesisStream(kinesis_client(*way), kinesis_poll_client(*way), settings)
     table, log, clock = dynamodb_client(*leases), PythonLog("sublet.spark.keeper"), SystemClock()
-    stream.describe()  # no table is made for a stream that is not there
+    stream.describe()  # make no table for a stream that does not exist
     create_tables(table, settings, tasks.signal(), log.info)
     return Ports(
         table=DynamoDbLeaseTable(table, settings.lease_table),

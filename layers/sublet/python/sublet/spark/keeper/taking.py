@@ -1,6 +1,6 @@
-"""How a keeper comes by leases: a look at the table and the stream, the plan of every sublet lease manager, and its writes.
+"""How a keeper acquires leases: it reads the table and the stream, plans like every sublet lease manager, and writes.
 
-It takes what is free or expired, up to its fair share beside other live workers, and never steals.
+It takes free or expired leases, up to its fair share beside other live workers, and never steals.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from sublet.settings import Settings
 from sublet.spark.keeper.held_leases import HeldLeases
 
 AGAIN = timedelta(seconds=1)
-"""Until the next look, while there is a lease that may become ours at any moment."""
+"""Time until the next look while a lease may become ours at any moment."""
 
 
 @dataclass(slots=True)
 class Taker:
-    """`holder`: this keeper's own name, which no other has. The worker id is the application's: the same in every run.
+    """`holder`: this keeper's own, unique name. The worker id is the application's: the same in every run.
 
-    undecided    lease keys of which it is not known yet whether their owner lives
-    has_looked   at least once, and taken what was there
-    placement    how the stream was described as of the last look
+    undecided    lease keys whose owner is not known yet to be alive or dead
+    has_looked   True after the first look, with its leases taken
+    placement    how the stream was described at the last look
     """
 
     ports: Ports
@@ -58,15 +58,16 @@ class Taker:
     _looking: Future[Look] | None = None
     _look_at: datetime | None = None
     _is_reporting: bool = False
-    """To a KCL 3.x leader; as it was at the last look."""
+    """To a KCL 3.x leader, as of the last look."""
 
     @property
     def is_due(self) -> bool:
         return self._look_at is None or self.ports.clock.steady() >= self._look_at
 
     def look_and_take(self, meanwhile: Callable[[], None]) -> None:
-        """Look, and take what is there to be taken; `meanwhile` is called as long as the look lasts. One that is under way
-        already may have missed what the caller has just written: children, for one, that are to be read next.
+        """Look, and take what is available; `meanwhile` is called while the look lasts. A look already in progress
+        may have missed what the caller has just written, such as children that are read next, so a new one begins
+        after it.
 
         Raises DataGap, and what LeaseTable and Stream raise.
         """
@@ -84,7 +85,7 @@ class Taker:
             self._looking = self.pool.submit(look, self.ports, self.settings)
 
     def take_if_seen(self) -> None:
-        """Act on the look that was begun, if it is done. Raises what it raised; then the next one is a while off."""
+        """Act on the look in progress, if it is done. Raises its error; the next look then comes later."""
         if self._looking is None or not self._looking.done():
             return
         looking, self._looking = self._looking, None
@@ -116,26 +117,26 @@ class Taker:
         self.has_looked = True
 
     def stop_reporting(self) -> None:
-        """Before its leases are given back: a KCL 3.x leader would name it for more."""
+        """Before its leases are released: otherwise a KCL 3.x leader would assign it more."""
         if self._is_reporting:
             stop_reporting(self.settings.own_worker_ids, self.ports)
             self._is_reporting = False
 
     def _delete(self, deletion: Deletion) -> None:
-        """A fleet would count a data gap, and go on; a query is asked what to do."""
+        """A fleet would count a data gap and go on; a query has an option for it."""
         lease = deletion.lease
         if lease.lease_key in self.held or not is_gone(deletion, self.ports):
             return
         if not lease.is_ended and self.fail_on_data_loss:
             raise DataGap(
-                f"shard {lease.lease_key} is gone, which was handled up to {lease.checkpoint} by its lease: what was left is "
+                f"shard {lease.lease_key} is gone; its lease was handled up to {lease.checkpoint}: the rest is "
                 "past retention. Set failOnDataLoss to false to delete the lease and go on"
             )
         delete_lease(deletion, self.ports)
         self.ports.metrics.flush()
 
     def _acquire(self, choice: Choice) -> None:
-        """Acquire a lease as it was seen, and make it ready to be read, or give it up."""
+        """Acquire a lease as it was seen, and prepare it for reading, or release it."""
         since = instant(self.ports.clock)
         row = acquire_lease(self.ports.table, choice.lease.fence, choice.worker_id, self.holder)
         if not isinstance(row, Lease) or not is_held_by(row, choice.worker_id, self.holder):
@@ -159,7 +160,7 @@ class Taker:
         )
 
     def _wants_more(self, scan: LeaseScan) -> bool:
-        """Whether a lease may become ours at any moment: a free one, or one whose owner may have gone."""
+        """True if a lease may become ours at any moment: a free one, or one whose owner may be gone."""
         unfinished = {lease.lease_key for lease in scan.leases if not lease.is_ended}
         return any(
             (lease.actual_owner is None or lease.lease_key in self.undecided)

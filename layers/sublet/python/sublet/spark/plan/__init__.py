@@ -5,7 +5,7 @@ gaps             what is unread and past retention
 planning         which shards begin, where the next batch ends, what its tasks read
 follow           an application's checkpoints as a first offset
 joining          an application's leases and the query's own offsets, reconciled
-strays           which aggregates out of their shard's hash key range a batch drops
+strays           which aggregates outside their shard's hash key range a batch drops
 committed        a committed offset as checkpoints, and the next write to a held lease
 listed_children  a closed shard's children, by the listing
 """

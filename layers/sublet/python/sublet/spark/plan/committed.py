@@ -1,6 +1,6 @@
-"""What a committed offset means for the leases: the checkpoint that it is, and the next write to a held lease. Pure.
+"""What a committed offset means for the leases: its checkpoint, and the next write to a held lease. Pure.
 
-Everything up to a committed batch's end is handled, so its checkpoint may be written; and nothing else ever is.
+Everything up to a committed batch's end is handled, so its checkpoint may be written, and only that.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from sublet.spark.plan.offsets import Ended, Position, ReadTo, ShardOffset, Unre
 
 
 def checkpoint_of(position: Position) -> Checkpoint | None:
-    """The checkpoint that says: everything up to the position is handled. None: nothing is, or an end, which is more than a
-    checkpoint. An aggregate read whole is named by its last user record, or KCL would give the others again."""
+    """The checkpoint for everything up to the position. None if nothing is handled, or for a shard end, which is more
+    than a checkpoint. An aggregate that was read whole is named by its last user record, or KCL would deliver the
+    others again."""
     if not isinstance(position, ReadTo):
         return None
     sub = position.sub_sequence_number
@@ -28,9 +29,10 @@ def checkpoint_of(position: Position) -> Checkpoint | None:
 def next_write(
     lease: Lease, tenure: Tenure, committed: Position | None, *, in_doubt: bool, is_heartbeat_due: bool
 ) -> Callable[[Lease], LeaseWrite] | None:
-    """The write that the lease needs now; None: none. A checkpoint is a heartbeat too.
+    """The write that the lease needs now, or None. A checkpoint also counts as a heartbeat.
 
-    committed   how far committed batches have read the shard; in_doubt: a batch is under way, or may have been committed
+    committed   how far committed batches have read the shard; in_doubt: a batch is running, or may have been
+    committed
     """
     to = None if committed is None else checkpoint_of(committed)
     if to is not None and to > lease.checkpoint:
@@ -54,7 +56,7 @@ def _is_at(lease: Lease, position: Position) -> bool:
 
 
 def read_on(before: Mapping[str, ShardOffset], after: Mapping[str, ShardOffset]) -> dict[str, Checkpoint]:
-    """The checkpoints of a batch, for the shards that it read some of."""
+    """The checkpoints of a batch, for the shards that it read from."""
     return {
         shard_id: to
         for shard_id, shard in after.items()

@@ -1,7 +1,7 @@
-"""Where a query that follows an application begins: at the checkpoints of its lease table, as they stand. Pure.
+"""Where a query that follows an application starts: at the checkpoints of its lease table, as they stand. Pure.
 
-Whoever consumed the stream so far, a Lambda fleet, a process or a KCL fleet, has to have stopped: what it handles after
-this look is read here too. Nothing is written.
+The previous consumer of the stream, a Lambda fleet, a process or a KCL fleet, must have stopped: what it handles
+after this look is read here too. Nothing is written.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from sublet.spark.plan.planning import descendants
 def followed_positions(
     scan: LeaseScan, listed: Sequence[Shard], start: StartPosition, now: datetime
 ) -> dict[str, ShardOffset]:
-    """The first offset's shards: a position for each lease that can be read on from, and for each shard to which no lease
-    leads, by KCL's rule; as ended those that were handled to their end, or lie before all that.
+    """The first offset's shards: a position for each unfinished lease, and for each shard that no lease leads to, by
+    KCL's rule. Shards that were handled to their end, or lie before all that, are ended.
 
-    Left out are shards that wait for a parent: they begin at their first record once it has ended here. Raises
-    MalformedCheckpoint for a row that nobody could follow.
+    Shards that wait for a parent are left out: they start at their first record once it has ended here. Raises
+    MalformedCheckpoint for a row that cannot be followed.
     """
     if scan.malformed:
         row = scan.malformed[0]
         raise MalformedCheckpoint(
-            f"lease {row.lease_key} cannot be followed: {row.problem}; mend the row first"
+            f"lease {row.lease_key} cannot be followed: {row.problem}; repair the row first"
         )
     plan = plan_shard_sync(scan.leases, (), listed, start)
     leases = {lease.lease_key: lease for lease in (*(new.lease for new in plan.create), *scan.leases)}
@@ -49,14 +49,14 @@ def followed_positions(
 
 
 def _started(lease: Lease, leases: Mapping[str, Lease], start: StartPosition, now: datetime) -> Lease:
-    """With the moment that its first owner would pin it at."""
+    """With the pin that its first owner would set."""
     parents = [leases.get(parent) for parent in lease.parent_shard_ids]
     needed = needs_pin(lease, parents, start, now)
     return replace(lease, start_at=needed.at) if needed else lease
 
 
 def leased_position(lease: Lease, now: datetime) -> ShardOffset:
-    """Where a batch reads on from that begins with this lease, which has been pinned if it needs a pin."""
+    """Where a batch that starts from this lease reads on; the lease is pinned if it needs a pin."""
     checkpoint = lease.checkpoint
     if checkpoint.is_shard_end:
         return ShardOffset(Ended())

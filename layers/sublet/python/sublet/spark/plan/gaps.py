@@ -1,11 +1,13 @@
-"""What a query has not read and cannot have any more. Pure: every plan asks, whatever triggered it and whoever listed the shards.
+"""What a query has not read and can no longer read. Pure. Every plan checks it, whatever triggered the plan and
+whoever listed the shards.
 
-A query that is away for longer than the retention can lose records in four ways, and each leaves a trace:
+A query that is away for longer than the retention can lose records in four ways, each of which leaves a trace:
 
 * A shard of the offset is gone before it was read to its end: the service denies it (`shards_to_ask_about`).
 * A shard came and went: the query never read it, and its listed child names it as a parent (`shards_to_ask_about`).
-* Records after the last one read are gone: so is the last one read, by which a shard is opened (`may_be_trimmed`).
-* Records of a shard of which nothing was read are gone: the offset says when nothing was unread (`may_be_trimmed`).
+* Records after the last one read are gone: so is the last one read, at which a shard is opened (`may_be_trimmed`).
+* Records of a shard from which nothing was read are gone: the offset has the time when nothing was unread
+  (`may_be_trimmed`).
 """
 
 from __future__ import annotations
@@ -18,17 +20,18 @@ from sublet.protocol.shard import Shard
 from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset
 
 CLOCKS_DIFFER_BY = timedelta(hours=1)
-"""And tasks wait."""
+"""Includes the time that tasks wait."""
 
 NEVER_TRIMMED = SHORTEST_RETENTION - CLOCKS_DIFFER_BY
-"""Nothing as young as this is ever past retention."""
+"""A record younger than this is never past retention."""
 
 
 def shards_to_ask_about(start: Offset, listed: Mapping[str, Shard]) -> frozenset[str]:
-    """Shards that a plan from `start` depends on and the listing leaves out: the service may know them all the same.
+    """Shards that a plan from `start` depends on but the listing leaves out: the service may know them all the same.
 
-    Those of the offset, and parents that the offset never had of shards that could begin now. An ended shard is left in
-    the offset, and not asked about, while a listed one waits for another parent: it says that this parent was read.
+    These are shards of the offset, and parents, unknown to the offset, of shards that could begin now. An ended shard
+    stays in the offset, without a question to the service, while a listed one waits for another parent: it shows that
+    this parent was read.
     """
     waiting = (
         [shard for shard in listed.values() if shard.shard_id not in start.shards] if start.shards else []
@@ -45,7 +48,7 @@ def shards_to_ask_about(start: Offset, listed: Mapping[str, Shard]) -> frozenset
 def never_read(
     beginning: Iterable[str], start: Offset, listed: Mapping[str, Shard]
 ) -> dict[str, frozenset[str]]:
-    """Of the shards that begin, those whose parents came and went unread, with these parents."""
+    """The beginning shards whose parents came and went unread, with these parents."""
     return {
         shard_id: parents
         for shard_id in sorted(beginning)
@@ -54,7 +57,7 @@ def never_read(
 
 
 def _strangers(child: Shard, start: Offset, listed: Mapping[str, Shard]) -> frozenset[str]:
-    """The child's parents that neither the listing nor the offset has, if its others have all ended."""
+    """The child's parents that are neither in the listing nor in the offset, if all its others have ended."""
     unknown = child.parent_shard_ids - listed.keys() - start.shards.keys()
     return (
         unknown
@@ -68,15 +71,16 @@ def has_ended(offset: Offset, shard_id: str) -> bool:
 
 
 def unread_since(shard: ShardOffset) -> datetime | None:
-    """A moment before which nothing arrived that is unread; once the shard has ended, of its children. None: not known."""
+    """A time before which nothing unread arrived; for an ended shard, nothing unread of its children. None if not
+    known."""
     arrived = shard.position.arrived if isinstance(shard.position, ReadTo) else None
     return max((moment for moment in (arrived, shard.caught_up_at) if moment is not None), default=None)
 
 
 def may_be_trimmed(shard: ShardOffset, now: datetime) -> bool:
-    """Whether unread records of the shard may be past retention: it has to be looked for what would show that they are not.
+    """True if unread records of the shard may be past retention, so that we must look for evidence that they are not.
 
-    Of a shard that is to be read from its beginning, and of which no moment is known, all that is there is wanted.
+    If a shard is read from its beginning and no time is known, whatever it still has is enough.
     """
     known = unread_since(shard)
     if known is None:
@@ -85,20 +89,20 @@ def may_be_trimmed(shard: ShardOffset, now: datetime) -> bool:
 
 
 def is_past(retention: timedelta, shard: ShardOffset, now: datetime) -> bool:
-    """Whether unread records of the shard may be older than that."""
+    """True if unread records of the shard may be older than that."""
     known = unread_since(shard)
     return known is not None and now - known >= retention - CLOCKS_DIFFER_BY
 
 
 def parents_known(start: Offset, child: Shard) -> datetime | None:
-    """Nothing of a child that begins arrived before its last parent was closed."""
+    """The latest time known from its parents: nothing of a beginning child arrived before its last parent was closed."""
     known = [unread_since(start.shards[p]) for p in child.parent_shard_ids & start.shards.keys()]
     return max((moment for moment in known if moment is not None), default=None)
 
 
 def forgotten_parents(listed: Iterable[Shard], first: Mapping[str, ShardOffset]) -> dict[str, ShardOffset]:
-    """Parents, already past retention when the query begins, of shards that wait for another parent: as ended, so that they
-    are not taken for shards that came and went later."""
+    """Parents of shards that wait for another parent, if they were past retention when the query began. They are
+    marked as ended, so that they are not taken for shards that came and went later."""
     shards = {shard.shard_id: shard for shard in listed}
     waiting = [shard for shard in shards.values() if shard.shard_id not in first]
     return {
@@ -109,7 +113,7 @@ def forgotten_parents(listed: Iterable[Shard], first: Mapping[str, ShardOffset])
 
 
 def named(record: ReadTo) -> str:
-    """For messages about what was read last."""
+    """For messages about the last record read."""
     return f"record {record.sequence_number}" + (
         f", arrived {record.arrived.isoformat()}," if record.arrived else ""
     )

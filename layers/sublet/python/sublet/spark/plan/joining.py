@@ -1,8 +1,8 @@
-"""Where a query that holds leases reads on from: its own offsets and the leases' rows, reconciled. Pure.
+"""Where a query that holds leases reads on: its own offsets and the leases' rows, reconciled. Pure.
 
-Two things say how far a shard has been handled: this query's committed offset, and the row, which others move on while they
-hold the lease. Each is true by itself, so the later one counts: nothing that either says is handled comes again, and what
-neither says is handled is read by whoever holds the lease.
+Two sources say how far a shard has been handled: this query's committed offset, and the row, which others advance
+while they hold the lease. Each is true, so the later one counts. What either says is handled does not come again, and
+what neither says is handled is read by the lease's holder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sublet.spark.plan.planning import ShardRange
 
 
 def is_further(row: Checkpoint, position: Position) -> bool:
-    """Whether the row's checkpoint says that something after our position is handled."""
+    """True if the row's checkpoint says that something after our position is handled."""
     if isinstance(position, Ended):
         return False
     if row.is_shard_end or not isinstance(position, ReadTo):
@@ -33,7 +33,7 @@ def is_further(row: Checkpoint, position: Position) -> bool:
 
 
 def joining_positions(start: Offset, held: Mapping[str, Lease], now: datetime) -> dict[str, ShardOffset]:
-    """The shards whose leases say more than the offset does: it lacks them, or another owner has read on since."""
+    """The shards whose leases say more than the offset: they are missing there, or another owner has read on since."""
     return {
         shard_id: leased_position(lease, now)
         for shard_id, lease in held.items()
@@ -43,7 +43,7 @@ def joining_positions(start: Offset, held: Mapping[str, Lease], now: datetime) -
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A batch of the log that is to be done again. `waiting`: shards whose part somebody else is about to handle."""
+    """A logged batch that is to be repeated. `waiting`: shards whose part another owner is about to handle."""
 
     ranges: tuple[ShardRange, ...]
     waiting: tuple[str, ...]
@@ -52,12 +52,11 @@ class Resumed:
 def resume_ranges(
     ranges: Iterable[ShardRange], end: Offset, held: Mapping[str, Lease], others: Mapping[str, Lease]
 ) -> Resumed:
-    """What is left of the batch's ranges. Between its first attempt and this one the leases were released, and perhaps
-    taken: of a shard that is held again, what comes after its row; of another's, nothing once that owner is past the range.
-
-    Until it is past it, or leaves, the batch has to wait: committed without these records, the query's offset would say
-    that they are handled. A shard without a row was handled to its end, and cleaned up.
-    """
+    """The remaining ranges of the batch. Between its first attempt and this one the leases were released, and perhaps
+    taken. Of a shard that we hold again, the part after its row remains; of another owner's shard, nothing once that
+    owner is past the range. Until then, or until the owner leaves, the batch must wait: if it were committed without
+    these records, the query's offset would say that they are handled. A shard without a row was handled to its end,
+    and cleaned up."""
     left: list[ShardRange] = []
     waiting: list[str] = []
     for one in ranges:

@@ -1,4 +1,4 @@
-"""A closed shard's children, as a listing shows them: a query's driver may never see the shard's last page. Pure."""
+"""A closed shard's children according to a listing, since a query's driver may never see the shard's last page. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sublet.protocol.shard import ChildShard, HashKeyRange, Shard
 
 
 def listed_children(parent: Shard, listed: Mapping[str, Shard]) -> tuple[ChildShard, ...] | None:
-    """None while the listing does not show all of them, whose hash keys hold all of the parent's."""
+    """None until the listing shows all of them, that is, until their hash keys cover the parent's."""
     children = sorted(
         (shard for shard in listed.values() if parent.shard_id in shard.parent_shard_ids),
         key=lambda shard: shard.hash_key_range,

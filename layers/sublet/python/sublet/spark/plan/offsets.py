@@ -1,21 +1,28 @@
-"""What Spark's offset log holds of a stream: values, and their JSON. Pure.
+"""What Spark's offset log holds for a stream: values, and their JSON. Pure.
 
     {"v":1, "stream":"orders", "arn":"arn:...", "created":1795227170308, "shards":{
         "shardId-0": {"e":1},
         "shardId-3": {"a":"4968...", "t":1795227170308},
         "shardId-4": {"a":"4968...", "t":1795227170308, "f":{"p":"TRIM_HORIZON"}}}}
 
-`e`: read to its end. `a`: the last stream record read, by sequence number; `t`: when it arrived; `i`: of that record only
-the user records up to this sub-sequence number. `p`: nothing read yet, from the trim horizon or from the moment `t`.
-`f`: where this offset's batch began, for a shard that the offset before lacks: a batch can be planned again from the log
-alone, and LATEST is a moment from the first plan on. `c`: a moment before which nothing arrived that is unread, of the shard or,
-beside `e`, of its children. `q`: no record beyond the position arrived before that moment, by Kinesis' own clock: so an idle
-shard is not walked again from its last record on (`decisions.quiet`). It stands beside the position that it is of, and goes with
-it. `d`: how the stream was last described before the batch was planned: at `t`, with a retention of `r`
-seconds and, as far as told, the record distribution `s`; `auto`: until when AUTO may have placed records. By these alone a task
-knows which aggregates out of range it may drop, so that it drops the same ones when it is done again; and they outlive the
-process. Moments are milliseconds of the epoch. `initial`: of a query that has planned nothing yet; an offset
-that names no shard and does not say so is damaged, and would have everything read from the start.
+e         the shard is read to its end
+a, t, i   the last stream record read, by sequence number; when it arrived; only its user records up to this
+          sub-sequence number
+p         nothing is read yet; from the trim horizon, or from the time `t`
+f         where this offset's batch began, for a shard that the previous offset lacks. So a batch can be planned again
+          from the log alone, and LATEST is a fixed time from the first plan on
+c         a time before which nothing unread arrived, of the shard or, beside `e`, of its children
+q         no record beyond the position arrived before this time, by Kinesis' own clock. So an idle shard is not
+walked
+          again from its last record on (`decisions.quiet`). It belongs to the position beside it
+d, auto   how the stream was last described before the batch was planned: at `t`, with a retention of `r` seconds and,
+          if known, the record distribution `s`; until when AUTO may have placed records. Tasks decide by these alone
+          which aggregates outside the range to drop, so that a repeated task drops the same ones. They outlive the
+          process
+initial   a query that has planned nothing yet. An offset without shards and without this mark is damaged, and would
+          have everything read from the start
+
+Times are milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -38,7 +45,7 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Nothing of the shard has been read. It begins at the moment `at`, or (None) at the trim horizon."""
+    """Nothing of the shard has been read. It starts at the time `at`, or (None) at the trim horizon."""
 
     at: datetime | None = None
 
@@ -47,9 +54,9 @@ class Unread:
 class ReadTo:
     """Everything up to and including this stream record has been read.
 
-    arrived               None when unknown: the position is a checkpoint of the lease table
-    sub_sequence_number   of this record only the user records up to this one: a checkpoint in mid-aggregate
-    last_sub_sequence_number   of the last user record in it: what a checkpoint after the whole record names
+    arrived               None if unknown: the position is a checkpoint of the lease table
+    sub_sequence_number   only this record's user records up to this one: a checkpoint in mid-aggregate
+    last_sub_sequence_number   of the record's last user record: what a checkpoint after the whole record names
     """
 
     sequence_number: str
@@ -58,14 +65,14 @@ class ReadTo:
     last_sub_sequence_number: int = 0
 
     def is_before(self, sequence_number: str) -> bool:
-        """Whether something of that stream record is still to be read."""
+        """True if something of that stream record is still to be read."""
         ours, other = int(self.sequence_number), int(sequence_number)
         return ours < other or (ours == other and self.sub_sequence_number is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The shard has been read to its end, or is none of ours: it was closed before the query's start position."""
+    """The shard has been read to its end, or is not ours: it was closed before the query's start position."""
 
 
 Position = Unread | ReadTo | Ended
@@ -83,8 +90,8 @@ class ShardOffset:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """How far a query has read a stream. Without shards: not planned yet. `application`: whose leases it holds. `placement`: who
-    places the stream's records, as far as it was known when the batch that ends here was planned."""
+    """How far a query has read a stream. Without shards: not planned yet. `application`: whose leases it holds.
+    `placement`: who places the stream's records, as known when the batch that ends here was planned."""
 
     stream: str
     identity: StreamIdentity
@@ -94,7 +101,7 @@ class Offset:
 
 
 def to_millis(moment: datetime) -> int:
-    """Rounded down."""
+    """Rounds down."""
     return (moment - _EPOCH) // _MILLISECOND
 
 
@@ -103,7 +110,7 @@ def from_millis(millis: int) -> datetime:
 
 
 def offset_to_json(offset: Offset) -> dict[str, Any]:
-    """Shards in order of their ids, so that equal offsets are equal text: Spark compares text."""
+    """Sorts shards by id, so that equal offsets are equal text: Spark compares text."""
     holds = {} if offset.application is None else {"application": offset.application}
     return {
         "v": VERSION,
@@ -118,7 +125,7 @@ def offset_to_json(offset: Offset) -> dict[str, Any]:
 
 
 def offset_from_json(data: Mapping[str, Any]) -> Offset:
-    """The offset, or OffsetMalformed: it is another source's, another version's, or damaged."""
+    """Raises OffsetMalformed if it is another source's, another version's, or damaged."""
     try:
         if data["v"] != VERSION:
             raise OffsetMalformed(
@@ -141,7 +148,7 @@ def offset_from_json(data: Mapping[str, Any]) -> Offset:
 
 
 def damaged_offset(text: str, damage: Exception) -> OffsetMalformed:
-    """For what Spark's log holds in an offset's place."""
+    """The error for anything else in Spark's log where an offset should be."""
     return OffsetMalformed(
         f"the checkpoint's offset {text[:200]!r} is not sublet's, or is damaged ({type(damage).__name__}: {damage}): "
         "put the file in `offsets` below the checkpointLocation back from a copy, or give the query a new checkpointLocation"

@@ -1,7 +1,7 @@
 """Where the next micro-batch ends, and what its tasks read. Pure: listings and peeks in, an offset or ranges out.
 
-The range of a batch is fixed here, before anything of it is read, and goes into Spark's own offset log: whatever fails
-and is done again gives the same rows. An end is always a stream record that exists, or the end of a closed shard.
+The range of a batch is fixed here, before any of it is read, and goes into Spark's own offset log, so a repeated
+batch gives the same rows. An end is always a stream record that exists, or the end of a closed shard.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from sublet.spark.plan.gaps import (
 from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset, Unread, to_millis
 
 CONFIRM_AFTER = SHORTEST_RETENTION / 2
-"""An idle shard's offset says at least this often that nothing is unread, so that a restart after a quiet day knows it."""
+"""An idle shard's offset confirms at least this often that nothing is unread, so that a restart after a quiet day
+knows it."""
 
 WALKED_AGAIN = 10
-"""Calls. A batch without rows costs more than to walk so far once more."""
+"""Calls. A batch without rows costs more than walking this far again."""
 
 Begin = Unread | ReadTo
 
@@ -39,10 +40,10 @@ class Peek:
     """What a look into a shard found.
 
     end   a record beyond the position, or the end of the closed shard; None: nothing to read now
-    caught_up   nothing is unread, or nothing beyond the end: the look went on to the tip
-    lag   of the end behind the shard's tip, as far as known
-    records   how many stream records there are up to the end, at least; None: not known, and to be read in large pages
-    quiet_until   nothing beyond the position arrived before; where there is nothing to read now
+    caught_up   nothing is unread, or nothing beyond the end: the look reached the tip
+    lag   how far the end is behind the shard's tip, if known
+    records   the fewest stream records up to the end; None: not known, read in large pages
+    quiet_until   nothing beyond the position arrived before this time; if there is nothing to read now
     walked    how many calls it took to prove that
     """
 
@@ -58,11 +59,12 @@ class Peek:
 class ShardRange:
     """What one task reads: everything beyond `begin` up to and including `end` (None: to the end of the shard).
 
-    verify    what comes after `begin` may be past retention by now: look for what would show that it is not
-    end_arrived   when the record at `end` did, as far as known
-    end_sub_sequence_number   of the record at `end` only the user records up to this one (None: all)
-    quiet_until   nothing beyond `begin` arrived before
-    since, until   only what arrived from the one moment on and before the other; with `until`, `end` may be the tip
+    verify    what comes after `begin` may be past retention: look for evidence that it is not
+    end_arrived   when the record at `end` arrived, if known
+    end_sub_sequence_number   only the user records of the record at `end` up to this one (None: all)
+    quiet_until   nothing beyond `begin` arrived before this time
+    since, until   only records that arrived from the first time on and before the second; with `until`, `end` may be
+    the tip
     """
 
     shard_id: str
@@ -78,37 +80,37 @@ class ShardRange:
 
 
 def check_identity(offset: Offset, stream: str, found: StreamIdentity) -> None:
-    """Refuse a stream that is not the one of the checkpoint."""
+    """Refuse a stream that is not the checkpoint's."""
     if offset.stream != stream:
         raise StreamRecreated(
-            f"the checkpoint is of stream {offset.stream}, and the query reads {stream}: give it a new checkpointLocation"
+            f"the checkpoint is for stream {offset.stream}, but the query reads {stream}: give it a new checkpointLocation"
         )
     if not offset.identity.is_same_as(found):
         raise StreamRecreated(
-            f"stream {stream} is not the one that the checkpoint is of: that was {offset.identity}; this is {found}. "
+            f"stream {stream} is not the one of the checkpoint: that was {offset.identity}; this is {found}. "
             "Start the query with a new checkpointLocation"
         )
 
 
 def check_application(offset: Offset, application: str | None) -> None:
-    """Refuse a checkpoint written under other leases: its positions are of those shards alone that the query held."""
+    """Refuse a checkpoint written under other leases: its positions cover only the shards that the query held."""
     if offset.shards and offset.application != application:
         written, now = (
-            "by no leases" if whose is None else f"by the leases of {whose}"
+            "without leases" if whose is None else f"with the leases of {whose}"
             for whose in (offset.application, application)
         )
         raise OffsetMalformed(
-            f"the query's checkpoint was written {written}, and the query goes {now}: give it a new checkpointLocation"
+            f"the query's checkpoint was written {written}, but the query runs {now}: give it a new checkpointLocation"
         )
 
 
 def first_positions(
     listed: Sequence[Shard], open_at_start: Sequence[Shard], start: StartPosition, now: datetime
 ) -> dict[str, ShardOffset]:
-    """The first offset's shards: those that were open at the start position, and as ended those closed before it.
+    """The first offset's shards: those open at the start position, and, as ended, those closed before it.
 
-    Descendants of the first are in neither: they begin when their parents have ended. LATEST becomes the moment `now`.
-    Raises StreamUnavailable when the listing leaves hash keys out: those shards would begin too late.
+    Descendants of the first are in neither: they begin when their parents have ended. LATEST becomes the time `now`.
+    Raises StreamUnavailable if the listing leaves hash keys out: those shards would begin too late.
     """
     plan = plan_shard_sync((), (), open_at_start, start)
     if plan.holes:
@@ -135,7 +137,7 @@ def descendants(of: Collection[str], listed: Iterable[Shard]) -> set[str]:
 
 
 def other_listed_parents(shard_id: str, listed: Iterable[Shard]) -> frozenset[str]:
-    """The parents that the shard's listed children have beside it: of a merge."""
+    """The other parents of the shard's listed children, after a merge."""
     children = (shard for shard in listed if shard_id in shard.parent_shard_ids)
     return frozenset[str]().union(*(child.parent_shard_ids for child in children)) - {shard_id}
 
@@ -143,10 +145,11 @@ def other_listed_parents(shard_id: str, listed: Iterable[Shard]) -> frozenset[st
 def beginning_shards(
     start: Offset, listed: Sequence[Shard], denied: Collection[str]
 ) -> dict[str, ShardOffset]:
-    """Shards that are not in the offset yet and whose every parent has ended in it, or is denied and was never in it.
+    """Shards that are not in the offset yet, and whose parents have all ended in it, or are denied and were never in
+    it.
 
-    In the offset that the batch starts from, not in the one being planned: so a child's first batch comes after its
-    parents' last one.
+    Checked against the offset that the batch starts from, not the one being planned, so that a child's first batch
+    comes after its parents' last one.
     """
     return {
         shard.shard_id: ShardOffset(Unread(), began=Unread(), caught_up_at=parents_known(start, shard))
@@ -167,12 +170,13 @@ def next_offset(
     looked_at: datetime,
     placement: Placement = NOT_DESCRIBED,
 ) -> Offset:
-    """The offset at which the next batch ends. `start` itself, unchanged, when there is nothing to say.
+    """The offset at which the next batch ends. `start` itself, unchanged, if there is nothing new.
 
-    gone        shards of `start` that the stream does not have any more: unread ones count as ended, ended ones are dropped
-    looked_at   the moment that a peek's `caught_up` is of
-    placement   who places the stream's records. That Kinesis does outlives the process: it may be switched off while what it has
-                placed is unread
+    gone        shards of `start` that the stream no longer has: unread ones count as ended, ended ones are dropped
+    looked_at   the time of a peek's `caught_up`
+    placement   who places the stream's records. If Kinesis does, this is remembered beyond the process: it may be
+    switched
+                off while records that it placed are unread
     """
     is_news = placement.is_auto and not start.placement.is_auto
     moved = not start.shards or bool(beginning) or bool(gone) or is_news
@@ -191,7 +195,8 @@ def next_offset(
 
 
 def _after(before: ShardOffset, begins: bool, peek: Peek | None, looked_at: datetime) -> ShardOffset:
-    """Where the batch begins the shard, `c` stays that of its beginning: it says whether the batch can be read again whole."""
+    """In the batch that begins the shard, `c` stays that of its beginning: it shows whether the batch can be read
+    again whole."""
     caught_up_at = looked_at if peek is not None and peek.caught_up else before.caught_up_at
     began = before.began if begins else None
     if isinstance(before.position, Ended):
@@ -205,7 +210,7 @@ def _after(before: ShardOffset, begins: bool, peek: Peek | None, looked_at: date
 
 
 def _is_worth_a_batch(before: ShardOffset, peek: Peek | None) -> bool:
-    """Whether an idle shard was walked so far that the next process is not to walk it again."""
+    """True if so much of an idle shard was walked that the next process should not repeat it."""
     if peek is None or peek.quiet_until is None or peek.walked <= WALKED_AGAIN:
         return False
     return before.quiet_until is None or to_millis(before.quiet_until) < to_millis(peek.quiet_until)
@@ -221,14 +226,14 @@ def _needs_confirming(before: ShardOffset, after: ShardOffset, looked_at: dateti
 def plan_ranges(
     start: Offset, end: Offset, hash_key_ranges: Mapping[str, HashKeyRange], now: datetime
 ) -> list[ShardRange]:
-    """What the batch from `start` to `end` reads: the same for the same offsets, but for the caution of `verify`."""
+    """What the batch from `start` to `end` reads. The same for the same offsets, except for `verify`."""
     ranges = []
     for shard_id, after in sorted(end.shards.items()):
         begin = begin_of(shard_id, start, end)
         if begin is None or isinstance(begin.position, Ended) or isinstance(after.position, Unread):
             continue
         if begin.position == after.position:
-            continue  # perhaps in mid-aggregate, and the rest of it is not this batch's
+            continue  # perhaps in mid-aggregate, whose rest is not in this batch
         last = after.position if isinstance(after.position, ReadTo) else None
         if last is not None and _has_read(begin.position, last.sequence_number):
             continue

@@ -1,7 +1,7 @@
-"""Aggregates out of their shard's hash key range, in a batch: which of them its tasks drop. Pure.
+"""Which aggregates outside their shard's hash key range a batch's tasks drop. Pure.
 
-The rule is the library's (`decisions.out_of_range`). What is known of the stream is fixed with the batch, so that whoever counts
-the batch's rows, reads them, or reads them again, comes to the same ones.
+The rule is the library's (`decisions.out_of_range`). What is known of the stream is fixed with the batch, so that
+counting the batch's rows, reading them, and reading them again give the same result.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from sublet.protocol.stream_info import Placement
 
 
 def is_sent_again(arrived: datetime | None, placement: Placement) -> bool:
-    """Whether an aggregate that is out of range was put into the wrong shard. None: it is not known when it arrived."""
+    """True if an aggregate that is out of range was put into the wrong shard. `arrived` None: not known."""
     return arrived is not None and why_kept(arrived, placement) is None
 
 
 @dataclass(slots=True)
 class Strays:
-    """Of one shard in one batch.
+    """For one shard in one batch.
 
     inside      the shard's hash key range; None switches the filter off
     dropped, kept   user records that were out of range, and why those were kept
@@ -36,7 +36,7 @@ class Strays:
     kept: Counter[Kept] = field(default_factory=Counter)
 
     def expanded(self, record: StreamRecord) -> AggregateColumns | Whole | None:
-        """What the record gives; None: nothing, it is dropped."""
+        """The record's contents; None if it is dropped."""
         found = aggregate_columns(record.data, self.inside)
         if not isinstance(found, OutOfRange):
             return found

@@ -1,4 +1,4 @@
-"""The way to the stream of one process: made once and kept, since Spark's Python workers run task after task."""
+"""One process's access to the stream, made once and kept, because Spark's Python workers run task after task."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sublet.system.threads import ThreadTasks
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One process's way to a stream. `patience`: how long refusals of one call are waited out."""
+    """One process's access to a stream. `patience`: how long to wait while a call is refused."""
 
     stream: Stream
     pace: Pace
@@ -34,17 +34,17 @@ class Connection:
 
 
 def connect_driver(options: Options) -> Connection:
-    """For looks. A query's driver-side process makes them all."""
+    """For the driver's looks, all of which its one process makes."""
     return _connection(options.settings, options.access, options.patience, Pace.of_driver)
 
 
 def connect_task(options: Options) -> Connection:
-    """For reads, in whatever worker process the task runs."""
+    """For a task's reads, in any worker process."""
     return _connection(options.settings, options.access, options.patience, Pace.of_task)
 
 
 def connect_once(options: Options) -> KinesisStream:
-    """For a question that need not be answered: nothing is waited out."""
+    """For a call that need not succeed: it does not wait."""
     return _kinesis(options.settings, options.access)
 
 

@@ -1,6 +1,6 @@
 """How much of a shard a limit by rows or bytes admits: counted on the driver, each stream record once.
 
-What was looked at beyond a batch's end is remembered for the next batch, without its data.
+What was read beyond a batch's end is remembered for the next batch, without its data.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sublet.spark.read.pages import Limit
 from sublet.spark.read.positions import is_at_tip, is_beyond, opening
 
 BYTES_A_RECORD = 1024
-"""Until some are known."""
+"""Assumed until some records are known."""
 
 PagesFrom = Callable[[ReadPosition, Limit], Iterator[Page]]
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A shard's part of the limits of one batch. None: no limit of the kind."""
+    """A shard's part of one batch's limits. None: no limit of the kind."""
 
     records: int | None = None
     bytes: int | None = None
@@ -49,7 +49,7 @@ NO_LIMIT = Share()
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """Of some stream records. `rows`: their user records."""
+    """The size of some stream records. `rows`: their user records."""
 
     records: int = 0
     rows: int = 0
@@ -59,13 +59,13 @@ class _Size:
         return _Size(self.records + other.records, self.rows + other.rows, self.bytes + other.bytes)
 
     def left_of(self, share: Share, seen: _Size) -> int:
-        """How many more records the share may admit, if they are as those that were seen on the shard. At least one."""
+        """How many more records the share may admit, if they are like those seen on the shard. At least one."""
         left = [POLL_LIMIT_MAX]
         if share.records is not None:
             left.append(ceil((share.records - self.rows) / max(seen.rows / max(seen.records, 1), 1)))
         if share.bytes is not None:
             each = seen.bytes / seen.records if seen.records else BYTES_A_RECORD
-            left.append(ceil((share.bytes - self.bytes) / max(each, 1)) + 1)  # and the one that is too much
+            left.append(ceil((share.bytes - self.bytes) / max(each, 1)) + 1)  # and one too many
         return max(min(left), 1)
 
     def is_over(self, share: Share) -> bool:
@@ -77,7 +77,8 @@ class _Size:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """One stream record. `is_stray`: out of the shard's hash key range, so that each batch has to ask whether it is dropped."""
+    """One stream record. `is_stray`: outside the shard's hash key range, so that each batch checks whether it is
+    dropped."""
 
     at: ReadTo
     size: _Size
@@ -90,10 +91,10 @@ class _Counted:
 
 @dataclass(slots=True)
 class ShardCount:
-    """One shard's count, from `position` on: where the next batch begins, if it begins where the last one ended.
+    """One shard's count, from `position` on, where the next batch begins if it continues the last one.
 
     inside   the shard's hash key range, as the batches' tasks have it
-    quiet_until   nothing beyond the position arrived before
+    quiet_until   nothing beyond the position arrived before this time
     tip_at   when it was last seen that nothing follows; None: something does
     """
 
@@ -113,14 +114,14 @@ class ShardCount:
         self._pages = self.pages_from(opening(self.position, self.quiet_until), lambda: self._limit)
 
     def is_at(self, position: Begin) -> bool:
-        """Whether it goes on from there. Moments are rounded in Spark's log."""
+        """True if the count continues from there. Times are rounded in Spark's log."""
         if isinstance(position, ReadTo) and isinstance(self.position, ReadTo):
             same_part = position.sub_sequence_number == self.position.sub_sequence_number
             return same_part and position.sequence_number == self.position.sequence_number
         return position == self.position
 
     def admit(self, share: Share, now: datetime, placement: Placement) -> Peek:
-        """Where a batch ends that the share limits. One stream record is always admitted."""
+        """Where a batch with this share ends. At least one stream record is admitted."""
         size, last = _Size(), None
         self._walked, self.tip_at = 0, None
         while self._has_next(size, share):
@@ -139,13 +140,13 @@ class ShardCount:
         return Peek(None, caught_up=True, quiet_until=self.quiet_until, walked=self._walked)
 
     def _up_to(self, last: ReadTo, records: int, now: datetime | None = None) -> Peek:
-        """`now`: more follows."""
+        """`now`: given if more records follow."""
         self.position, self.quiet_until = last, None
         lag = timedelta(0) if now is None or last.arrived is None else max(now - last.arrived, timedelta(0))
         return Peek(last, lag=lag, records=records)
 
     def _has_next(self, size: _Size, share: Share) -> bool:
-        """Whether there is another record; False at the shard's tip and end."""
+        """False at the shard's tip and end."""
         while not self._ahead and not self._is_ended:
             self._limit = size.left_of(share, self._seen)
             page = next(self._pages)
@@ -176,7 +177,8 @@ class ShardCount:
 
 
 def read_to(record: StreamRecord, rows: int | None = None) -> ReadTo:
-    """The position after the record. `rows`: its user records, if they have been counted; also those that are not delivered."""
+    """The position after the record. `rows`: the number of its user records if they have been counted, including
+    those that are not delivered."""
     if rows is None:
         contents = read_aggregate(record.data)
         rows = 1 if contents is None else len(contents.data)

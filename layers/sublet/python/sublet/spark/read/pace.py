@@ -1,15 +1,16 @@
-"""A shard's read limit, kept rather than run into: five calls and 2 MB a second, over a query's looks and reads.
+"""Keeps to a shard's read limit instead of running into it: five calls and 2 MB a second, over a query's looks and
+reads.
 
-Looks are made on the driver and reads on executors, which cannot see each other's calls. A query's batches follow one
-another, and that is enough:
+The driver looks and executors read, without seeing each other's calls. A query's batches follow one another, which is
+enough:
 
-* The driver makes at most three calls a second: its looks, and the first call of each task, which it makes in the
-  task's name when it plans it, and dates to the batch's end as soon as it sees that.
-* A task's later calls are half a second apart: two in any second, also over two tasks of successive batches.
-* What a page weighs is paid for before the next call. A task pays for its last page before it ends, and is told what
-  the looks before it still owe.
+* The driver makes at most three calls a second: its looks, and the first call of each task, which it counts on the
+  task's behalf when it plans it, and dates to the batch's end as soon as it sees that.
+* A task's later calls are half a second apart: two in any second, also across two tasks of successive batches.
+* A page's size is paid for before the next call. A task pays for its last page before it ends, and is told what the
+  looks before it still owe.
 
-Other consumers of the stream take their part all the same: a poll that is throttled is repeated, as in the library.
+Other consumers of the stream use the limit too: a throttled poll is repeated, as in the rest of the library.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ BYTES_PER_SECOND = 2 * 2**20
 
 _SECOND = timedelta(seconds=1)
 _SLACK = timedelta(milliseconds=20)
-"""The service measures seconds by its own clock, with requests that travel for different times."""
+"""The service measures seconds by its own clock, and requests take different times to arrive."""
 
 Sleep = Callable[[timedelta], object]
 
 
 class Pace:
-    """When the next call on each shard may be made. One thread at a time for a shard; different shards at once."""
+    """When the next call on each shard may be made. One thread at a time per shard; different shards may use
+    different threads."""
 
     def __init__(self, calls: int, window: timedelta, clock: Clock, sleep: Sleep) -> None:
-        """At most so many calls on a shard in any `window`."""
+        """Allows `calls` calls on a shard in any `window`."""
         self._max_calls = calls
         self._window = window
         self._clock = clock
@@ -58,7 +60,7 @@ class Pace:
         calls.append(self._clock.steady())
 
     def count_call(self, shard_id: str) -> None:
-        """A call is made that somebody else has waited for."""
+        """Count a call for which somebody else has waited."""
         self.settle(shard_id)
         self._calls_on(shard_id).append(self._clock.steady())
 
@@ -68,7 +70,7 @@ class Pace:
             calls[-1] = self._clock.steady()
 
     def owe(self, shard_id: str, debt: timedelta) -> None:
-        """Nothing may be read for so long from now on, and longer if more is owed already."""
+        """No reads for this long from now on, or longer if more is already owed."""
         paid_at = self._clock.steady() + debt
         self._paid_at[shard_id] = max(paid_at, self._paid_at.get(shard_id, paid_at))
 
@@ -76,12 +78,12 @@ class Pace:
         self.owe(shard_id, _SECOND * (size / BYTES_PER_SECOND))
 
     def debt(self, shard_id: str) -> timedelta:
-        """For how long what was read still uses the limit up."""
+        """For how long earlier reads still use up the limit."""
         now = self._clock.steady()
         return max(self._paid_at.get(shard_id, now) - now, timedelta(0))
 
     def settle(self, shard_id: str) -> None:
-        """Wait until what was read is paid for."""
+        """Wait until earlier reads are paid for."""
         self._wait(self.debt(shard_id))
 
     def _calls_on(self, shard_id: str) -> deque[datetime]:

@@ -1,4 +1,4 @@
-"""Pages of one shard, in order: at its pace, with refused polls repeated and expired iterators opened anew."""
+"""Pages of one shard, in order: at its pace, with refused polls repeated and expired iterators reopened."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sublet.spark.read.connection import Connection
 from sublet.spark.read.positions import is_at_tip
 
 Limit = Callable[[], int]
-"""GetRecords' Limit, asked before each poll."""
+"""GetRecords' Limit, computed before each poll."""
 
 _key_of = attrgetter("partition_key")
 
@@ -32,18 +32,18 @@ def read_pages(
 ) -> Iterator[Page]:
     """Each page from the position on; endless, with empty pages at the tip, until the shard's end.
 
-    first_call_waited   the driver has waited for this task's first call
-    Raises what Stream raises, and StreamUnavailable when one poll was refused for longer than our patience.
+    first_call_waited   the driver has already waited for this task's first call
+    Raises what Stream raises, and StreamUnavailable if a poll was refused for longer than our patience.
     """
     pages = connection.stream.reader(shard_id, position)
     reader = _Reader(connection, shard_id, pages, limit, first_call_waited)
     while not reader.is_ended:
-        yield reader.next_page()  # and keeps no page: this may stand still for as long as the query runs
+        yield reader.next_page()  # keeps no page: this may wait for as long as the query runs
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Where a shard is being read. `call_waited`: somebody else has waited for the next call."""
+    """Reads a shard. `call_waited`: somebody else has waited for the next call."""
 
     connection: Connection
     shard_id: str
@@ -81,7 +81,7 @@ class _Reader:
 
 
 def first_record_at(connection: Connection, shard_id: str, at: ReadTo) -> StreamRecord | None:
-    """That record if it is still there, and else a later one; None once it is plain that it is not."""
+    """That record if it still exists, otherwise a later one; None once it is clear that it does not."""
     position = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, at.sequence_number)
     for page in read_pages(connection, shard_id, position, lambda: 1):
         if page.records:
@@ -94,5 +94,5 @@ def first_record_at(connection: Connection, shard_id: str, at: ReadTo) -> Stream
 
 
 def page_bytes(page: Page) -> int:
-    """What the page counts against the read limit: data and partition keys."""
+    """How much of the read limit the page uses: data and partition keys."""
     return page.data_bytes + sum(map(len, filter(None, map(_key_of, page.records))))

@@ -1,4 +1,4 @@
-"""A stream whose calls wait out what passes by itself: throttled listings, a service that fails for a while."""
+"""A stream whose calls wait out transient failures: throttled listings, a service that fails for a while."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ T = TypeVar("T")
 
 
 class PatientStream:
-    """Each call is repeated for so long as `patience` before it raises StreamUnavailable.
+    """Repeats each call for up to `patience` before it raises StreamUnavailable.
 
-    Not a first call that gets no reply at all: that is a wrong endpoint or no network rather than a service that is busy.
+    The first call is not repeated if it gets no reply at all: that means a wrong endpoint or no network rather than a
+    busy service.
     """
 
     def __init__(self, inner: PolledStream, clock: Clock, sleep: Sleep, patience: timedelta) -> None:

@@ -1,7 +1,7 @@
-"""The driver's looks into shards: for an existing record at which the next batch can end.
+"""The driver's looks into shards, for an existing record at which the next batch can end.
 
-Moments only steer the search, since arrival times need not rise with sequence numbers: what is found counts only if it
-lies beyond the position by its sequence number.
+Times only guide the search, because arrival times need not rise with sequence numbers: a record counts only if its
+sequence number is beyond the position.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from sublet.spark.read.pages import first_record_at, read_pages
 from sublet.spark.read.positions import is_at_tip, is_beyond, open_at, opening
 
 LOOKBACK = timedelta(seconds=1)
-"""A batch ends about this far before the tip of a busy shard; an idle shard's batch ends at its tip."""
+"""A batch ends about this far before a busy shard's tip; an idle shard's batch ends at its tip."""
 
 WIDEN = 16
-"""Nothing in the last second: look 16, 256, ... seconds back."""
+"""If the last second is empty, look 16, 256, ... seconds back."""
 
 BUSY_LIMIT = 100
 """Records of a look into the last second: a fraction of what a task will read again."""
 
 FIRST_OF_A_SPAN = 500
-"""Records of a task's first page, where it is not known how many the batch has: more than that follow."""
+"""Records of a task's first page if the batch's number is not known: it has more than this."""
 
 OLDEST = timedelta(days=400)
 """Longer than any retention."""
@@ -48,7 +48,7 @@ _NO_LAG = timedelta(0)
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Where a search came to. `record` lies beyond the position; `is_end`: the shard's end was seen."""
+    """A search's result. `record` is beyond the position; `is_end`: the shard's end was seen."""
 
     record: StreamRecord | None
     page: Page | None
@@ -70,7 +70,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _AtTip:
-    """Pages that stood at the tip when they were last asked for, which was at this steady moment."""
+    """Pages that were at the tip when last requested, at this steady time."""
 
     position: Begin
     pages: Iterator[Page]
@@ -78,13 +78,13 @@ class _AtTip:
 
 
 class Peeker:
-    """Looks into shards, each shard by one thread at a time.
+    """Looks into shards; one thread at a time per shard.
 
-    Remembers where it found nothing: the iterator there stands at the tip, and the next look is one call.
+    Remembers where it found nothing: the iterator there is at the tip, so the next look is one call.
     """
 
     def __init__(self, connection: Connection, *, filters: bool = False) -> None:
-        """`filters`: what is out of a shard's hash key range may be dropped."""
+        """`filters`: records outside a shard's hash key range may be dropped."""
         self._connection = connection
         self._filters = filters
         self._at_tip: dict[str, _AtTip] = {}
@@ -102,8 +102,8 @@ class Peeker:
     ) -> Peek:
         """Where a batch from `position` may end.
 
-        placement     what the batch's tasks go by
-        quiet_until   nothing beyond the position arrived before
+        placement     the one that the batch's tasks use
+        quiet_until   nothing beyond the position arrived before this time
         """
         self._note_quiet(shard.shard_id, position, quiet_until)
         if share.counts:
@@ -113,7 +113,7 @@ class Peeker:
         return Peek(Ended()) if not shard.is_open else self._search(shard.shard_id, position)
 
     def tip(self, shard: Shard, position: Begin, quiet_until: datetime | None = None) -> Peek:
-        """The last record that arrived before now; the page that shows it is empty, or its records arrived later."""
+        """The last record that arrived before now. The page that shows it is empty, or its records arrived later."""
         self._note_quiet(shard.shard_id, position, quiet_until)
         if not shard.is_open:
             return Peek(Ended())
@@ -136,13 +136,13 @@ class Peeker:
         return self._near_tip(shard_id, position).peek()
 
     def _is_there(self, remembered: _AtTip, position: Begin) -> bool:
-        """An iterator that expires is opened anew where it was opened first, and walks again."""
+        """An expired iterator is reopened where it was first opened, and walks again."""
         age = self._connection.clock.steady() - remembered.since
         return remembered.position == position and age < ITERATOR_IS_USED_FOR
 
     def _near_tip(self, shard_id: str, position: Begin) -> _Found:
-        """Something beyond the position, as near to the tip as a look into the last second finds. An idle shard is walked once:
-        from where it is proved that nothing arrived before."""
+        """A record beyond the position, as near to the tip as a look into the last second finds. An idle shard is
+        walked once, from the time before which it is proved empty."""
         now = self._connection.clock.now()
         if now - LOOKBACK > _moment_of(position):
             at = ReadPosition(IteratorType.AT_TIMESTAMP, at=now - LOOKBACK)
@@ -155,18 +155,19 @@ class Peeker:
         return self._nearest(now, shard_id, position, first.record)
 
     def _nearest(self, now: datetime, shard_id: str, position: Begin, first: StreamRecord) -> _Found:
-        """To the tip. `first`: one that is beyond the position, of those that come first."""
+        """To the tip. `first`: an early record beyond the position."""
         found = self._back_from(now, shard_id, position, first)
         return found or self._page_from(shard_id, position, first)
 
     def _first_beyond(self, shard_id: str, position: Begin) -> _Found:
-        """The last record of the first page that has something beyond the position."""
+        """The last record of the first page with a record beyond the position."""
         return self._first(
             shard_id, position, self._pages(shard_id, self._opening(shard_id, position), BUSY_LIMIT)
         )
 
     def _back_from(self, now: datetime, shard_id: str, position: Begin, first: StreamRecord) -> _Found | None:
-        """Looks back from the tip, each up to where the one before began, and none further than to what is known to be there."""
+        """Looks back from the tip in growing steps, each up to where the previous one began, but no further than a
+        record known to exist."""
         back, empty_from = LOOKBACK * WIDEN, now - LOOKBACK
         while now - back > first.approximate_arrival_timestamp and back < OLDEST:
             at = ReadPosition(IteratorType.AT_TIMESTAMP, at=now - back)
@@ -175,7 +176,7 @@ class Peeker:
             if found.record is not None or found.is_end:
                 return found
             if found.page is not None and found.page.records:
-                return None  # all of it read already: whatever is new is just after the position
+                return None  # all of it was read before: new records are just after the position
             back, empty_from = back * WIDEN, now - back
         return None
 
@@ -192,10 +193,10 @@ class Peeker:
         look_only: bool = False,
         until: datetime | None = None,
     ) -> _Found:
-        """The last record of the first page that has something beyond the position; nothing if the tip comes first.
+        """The last record of the first page with a record beyond the position; none if the tip comes first.
 
-        look_only   the pages do not begin at the position: they prove nothing of what is just behind it
-        until       up to which moment to look
+        look_only   the pages do not begin at the position, so they prove nothing about what is just behind it
+        until       up to which time to look
         """
         page = None
         for walked, page in enumerate(pages, 1):
@@ -218,7 +219,7 @@ class Peeker:
             self._quiet[shard_id] = (position, until)
 
     def _quiet_until(self, shard_id: str, position: Begin) -> datetime | None:
-        """Only of this very position: whatever moved it, the moment says nothing of another."""
+        """Only for this exact position: the time says nothing about another."""
         known = self._quiet.get(shard_id)
         return known[1] if known is not None and known[0] == position else None
 
@@ -226,7 +227,7 @@ class Peeker:
         return opening(position, self._quiet_until(shard_id, position))
 
     def _count(self, shard: Shard, position: Begin, share: Share, placement: Placement) -> Peek:
-        """Goes on where the last count ended, if the batch begins there."""
+        """Continues the last count, if the batch begins where it ended."""
         shard_id = shard.shard_id
         count = self._counts.pop(shard_id, None)
         now = self._connection.clock.now()
@@ -247,7 +248,7 @@ class Peeker:
         return peek
 
     def _span(self, shard: Shard, position: Begin, span: timedelta) -> Peek | None:
-        """The first record that arrived `span` after the position; None when all that is unread is younger."""
+        """The first record that arrived `span` after the position; None if everything unread is younger."""
         shard_id, now = shard.shard_id, self._connection.clock.now()
         begins_at = self._begins_at(shard_id, position)
         if begins_at is None or begins_at + span >= now:
@@ -255,7 +256,7 @@ class Peeker:
         pages = self._pages_from_moment(shard_id, begins_at + span)
         page = next(pages)
         if not page.records and not is_at_tip(page):
-            # Perhaps idle: then it is walked once, from the position on, to the first record or the tip.
+            # Perhaps idle: then it is walked once, from the position to the first record or the tip.
             first = self._first_beyond(shard_id, position)
             if first.record is None:
                 return first.peek() if shard.is_open else None
@@ -273,8 +274,8 @@ class Peeker:
         return self._pages(shard_id, ReadPosition(IteratorType.AT_TIMESTAMP, at=moment), 1)
 
     def _begins_at(self, shard_id: str, position: Begin) -> datetime | None:
-        """When the position's record arrived, or else the first unread one; None when there is none. Not before it is proved that
-        nothing did."""
+        """When the position's record arrived, otherwise the first unread one; None if there is none. Not before the
+        time until which the shard is proved quiet."""
         arrived = position.arrived if isinstance(position, ReadTo) else position.at
         quiet_until = self._quiet_until(shard_id, position)
         known = max((at for at in (arrived, quiet_until) if at is not None), default=None)
@@ -284,12 +285,12 @@ class Peeker:
         return None if first is None else first.approximate_arrival_timestamp
 
     def holds(self, shard_id: str, record: ReadTo) -> bool:
-        """Whether the record is still there: then all that came after it is."""
+        """True if the record still exists: then all that came after it does too."""
         first = first_record_at(self._connection, shard_id, record)
         return first is not None and int(first.sequence_number) == int(record.sequence_number)
 
     def holds_any(self, shard_id: str) -> bool:
-        """Whether any record of the shard is still there: then all of its children's are."""
+        """True if any record of the shard still exists: then all of its children's do."""
         return self._first_record(shard_id, ReadPosition(IteratorType.TRIM_HORIZON)) is not None
 
     def _first_record(self, shard_id: str, at: ReadPosition) -> StreamRecord | None:

@@ -1,4 +1,4 @@
-"""A place in a shard, as Kinesis is asked for it, and what a page says of it."""
+"""Positions in a shard as Kinesis takes them, and a page's relation to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sublet.spark.plan.planning import Begin
 
 
 def open_at(position: Begin) -> ReadPosition:
-    """A record read in part comes again."""
+    """A partly read record comes again."""
     match position:
         case ReadTo(sequence_number, sub_sequence_number=None):
             return ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, sequence_number)
@@ -25,9 +25,10 @@ def open_at(position: Begin) -> ReadPosition:
 
 
 def opening(position: Begin, quiet_until: datetime | None) -> ReadPosition:
-    """The same, but that no quiet stretch is walked again. What comes and is not beyond the position is to be dropped.
+    """Like `open_at`, but a quiet stretch is not walked again. Records that are not beyond the position must be
+    dropped.
 
-    quiet_until   nothing beyond the position arrived before
+    quiet_until   nothing beyond the position arrived before this time
     """
     at = open_at(position)
     if quiet_until is None or (isinstance(position, ReadTo) and _is_nearer(position, quiet_until)):
@@ -36,7 +37,7 @@ def opening(position: Begin, quiet_until: datetime | None) -> ReadPosition:
 
 
 def _is_nearer(position: ReadTo, quiet_until: datetime) -> bool:
-    """Than the moment; or it is a record read in part, the rest of which no such moment is of."""
+    """True if the position is nearer than the time, or is a partly read record, whose rest the time does not cover."""
     if position.sub_sequence_number is not None or position.arrived is None:
         return position.sub_sequence_number is not None
     return quiet_until - ARRIVALS_DIFFER_BY <= position.arrived
@@ -47,5 +48,5 @@ def is_beyond(record: StreamRecord, position: Begin) -> bool:
 
 
 def is_at_tip(page: Page) -> bool:
-    """A page with records and no lag is not yet the tip: records of the same millisecond may follow."""
+    """A page with records and no lag is not at the tip yet: records of the same millisecond may follow."""
     return page.is_shard_end or (not page.records and page.millis_behind_latest == 0)

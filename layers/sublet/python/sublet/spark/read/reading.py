@@ -24,7 +24,7 @@ from sublet.spark.read.positions import is_beyond, open_at, opening
 from sublet.spark.read.rows import Rows
 
 DISORDER = timedelta(minutes=1)
-"""Arrival times need not rise with sequence numbers: how long after `until` a batch goes on looking for earlier ones."""
+"""How long after `until` a batch looks for earlier records, because arrival times need not rise with sequence numbers."""
 
 _ALWAYS, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
@@ -33,10 +33,10 @@ _ALWAYS, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=
 class Task:
     """A range and how to read it.
 
-    debt   for how long the driver's looks still use the shard's read limit up
-    first_call_waited   the driver has waited for the first call
-    expected   how many stream records the range has, at least; None: not known, and read in the largest pages
-    placement  who places the stream's records, as far as it was known when the batch was planned
+    debt   for how long the driver's looks still use up the shard's read limit
+    first_call_waited   the driver has already waited for the first call
+    expected   the fewest stream records in the range; None: not known, read in the largest pages
+    placement  who places the stream's records, as known when the batch was planned
     """
 
     stream: str
@@ -51,7 +51,7 @@ class Task:
 def read_range(connection: Connection, task: Task) -> Iterator[pa.RecordBatch]:
     """The range's rows, in order.
 
-    Raises DataGap, StreamUnavailable when its end does not come within our patience, and what Stream raises.
+    Raises DataGap, StreamUnavailable if its end does not come within our patience, and what Stream raises.
     """
     shard_id = task.range.shard_id
     strays = Strays(keys_inside(task.range.hash_key_range), task.placement)
@@ -123,7 +123,7 @@ def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamReco
 
 
 def _limit(task: Task, fetched: int) -> int:
-    """No more than is wanted, while that is known; then as much again as there was, so that at most half is read in vain."""
+    """As many as expected, if that is known; then as many again as were read, so that at most half are read in vain."""
     if task.expected is None:
         return POLL_LIMIT_MAX
     opened_at_one_read = _open_at(task.range, task.range.verify).type is IteratorType.AT_SEQUENCE_NUMBER
@@ -132,12 +132,12 @@ def _limit(task: Task, fetched: int) -> int:
 
 
 def _tell_of_trimmed_end(connection: Connection, task: Task) -> None:
-    """At the shard's tip, and the range's end has not come. Raises StreamUnavailable where it must be there all the same."""
+    """The shard's tip is reached without the range's end. Raises StreamUnavailable if the end must exist."""
     wanted = task.range
     if wanted.end_arrived is None or connection.clock.now() - wanted.end_arrived < NEVER_TRIMMED:
         raise StreamUnavailable(
             f"shard {wanted.shard_id} is at its tip and record {wanted.end} has not come for {connection.patience}, "
-            "though it is there: the task fails rather than finish short, and Spark does it again"
+            "though it exists: the task fails rather than finish short, and Spark runs it again"
         )
     _lost(connection, task, f"record {wanted.end}, the last of this batch, is past retention; none is left")
 
@@ -149,7 +149,7 @@ def _open_at(wanted: ShardRange, verify: bool) -> ReadPosition:
 
 
 def _is_verified(connection: Connection, task: Task) -> bool:
-    """Looks for the record before the range by itself, where the range is opened behind a quiet stretch."""
+    """Looks for the record before the range with a call of its own, if the range is opened after a quiet stretch."""
     wanted = task.range
     if not isinstance(wanted.begin, ReadTo) or opening(wanted.begin, wanted.quiet_until) == open_at(
         wanted.begin
@@ -179,7 +179,8 @@ def _up_to(wanted: ShardRange) -> tuple[str, int] | None:
 def _after_begin(
     connection: Connection, task: Task, records: Sequence[StreamRecord]
 ) -> Sequence[StreamRecord]:
-    """Opened at the record before the range, Kinesis gives it again, unless it is past retention."""
+    """Drops the record before the range, at which the shard was opened; if it did not come again, it is past
+    retention."""
     begin = task.range.begin
     assert isinstance(begin, ReadTo), "a task verifies by a record"
     first = records[0]
@@ -213,7 +214,6 @@ def _up_to_end(
 
 
 def _within(records: Sequence[StreamRecord], wanted: ShardRange) -> Sequence[StreamRecord]:
-    """Those that arrived from `since` on and before `until`."""
     if wanted.since is None and wanted.until is None:
         return records
     since, until = wanted.since or _ALWAYS, wanted.until or _NEVER
@@ -221,7 +221,8 @@ def _within(records: Sequence[StreamRecord], wanted: ShardRange) -> Sequence[Str
 
 
 def _is_past(page: Page, wanted: ShardRange, connection: Connection) -> bool:
-    """Whether everything that arrived before `until` has been read. It has passed, so nothing more can arrive before it."""
+    """True if everything that arrived before `until` has been read. That time has passed, so nothing more can arrive
+    before it."""
     if wanted.until is None:
         return False
     if page.records:

@@ -1,6 +1,6 @@
 """Stream records as Spark's rows: Arrow RecordBatches, built column by column.
 
-No Python object is made for a row, only for its data and its partition key's text, once for each aggregate.
+No Python object is made per row except its data; partition keys become text once per aggregate.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ ARROW_SCHEMA = pa.schema(
         ("stream", pa.string()),
     ]
 )
-"""Spark takes a batch only if its schema equals this one, which it makes of SCHEMA_DDL."""
+"""Spark accepts a batch only if its schema equals this one, which it derives from SCHEMA_DDL."""
 
 
 BATCH_BYTES = 2**20
-"""Of stream records' data that one RecordBatch is made of: what stays in a core's cache from the first step to Spark."""
+"""Bytes of stream records' data per RecordBatch: fits into a core's cache all the way to Spark."""
 
 _data_of = attrgetter("data")
 _key_of = attrgetter("partition_key")
@@ -50,7 +50,8 @@ _may_be_aggregate = methodcaller("startswith", MAGIC)
 
 @dataclass(slots=True)
 class Rows:
-    """Makes the rows of one shard's range, and counts what the rules did on the way. `delivered_whole`: as in Deaggregation."""
+    """Makes the rows of one shard's range, and counts what the rules dropped or kept. `delivered_whole`: as in
+    Deaggregation."""
 
     stream: str
     shard_id: str
@@ -63,10 +64,11 @@ class Rows:
         after: tuple[str, int] | None = None,
         up_to: tuple[str, int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The user records of `records`, in order; never an empty batch, nor a stream record in two.
+        """The user records of `records`, in order. No batch is empty, and no stream record is split.
 
-        after, up_to   a stream record's sequence number and a sub-sequence number: of that record alone, only the user
-        records after the one, and up to the other
+        after, up_to   a stream record's sequence number and a sub-sequence number: only that record's user records
+        after the
+        first number, and up to the second
         """
         for some in _portions(records):
             data = list(map(_data_of, some))
@@ -80,7 +82,7 @@ class Rows:
                 yield batch
 
     def _plain_batch(self, records: Sequence[StreamRecord], data: Sequence[bytes]) -> pa.RecordBatch:
-        """What `_batch` makes of records none of which is an aggregate, in half the time: a row each."""
+        """The same as `_batch` for records without aggregates, in half the time: a row each."""
         rows = len(records)
         arrays = [
             _binary(data),
@@ -109,7 +111,7 @@ class Rows:
 
 
 def _portions(records: Sequence[StreamRecord]) -> Iterator[Sequence[StreamRecord]]:
-    """At least one record each, and no more than BATCH_BYTES of data unless one alone has more."""
+    """At least one record each, and at most BATCH_BYTES of data unless a single record has more."""
     ends = list(accumulate(map(len, map(_data_of, records)), initial=0))
     first = 0
     while first < len(records):
@@ -121,10 +123,10 @@ def _portions(records: Sequence[StreamRecord]) -> Iterator[Sequence[StreamRecord
 
 @dataclass(slots=True)
 class _Columns:
-    """Columns that grow by a stream record at a time.
+    """Columns that grow by one stream record at a time.
 
-    counts, first_keys   of each stream record: its user records, and where its partition keys begin in `keys`
-    explicit             by the first row of those stream records that have explicit hash keys
+    counts, first_keys   per stream record: its user records, and where its partition keys begin in `keys`
+    explicit             explicit hash keys, by the first row of their stream record
     """
 
     data: list[bytes] = field(default_factory=list)
@@ -155,7 +157,7 @@ class _Columns:
         self.first_keys.append(len(self.keys))
 
     def batch(self, records: Sequence[StreamRecord], shard_id: str, stream: str) -> pa.RecordBatch:
-        """The columns as Arrow's; what a stream record's user records share is repeated for each of them."""
+        """The columns as Arrow's; what a stream record's user records share is repeated for each."""
         rows = len(self.data)
         counts = np.array(self.counts, np.int64)
         record_of = np.repeat(np.arange(len(records)), counts)
@@ -192,7 +194,7 @@ def _arrivals(records: Sequence[StreamRecord]) -> pa.Array:
 
 
 def _binary(values: Sequence[bytes]) -> pa.Array:
-    """What pa.array makes of them, in half the time."""
+    """The same as pa.array, in half the time."""
     ends = np.zeros(len(values) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=ends[1:])
     return pa.Array.from_buffers(
@@ -203,6 +205,6 @@ def _binary(values: Sequence[bytes]) -> pa.Array:
 def _cut(
     batch: pa.RecordBatch, sequence_number: str, keep: Callable[[np.ndarray], np.ndarray]
 ) -> pa.RecordBatch:
-    """Of one stream record's user records keep some, by their sub-sequence numbers."""
+    """Keeps some user records of one stream record, by their sub-sequence numbers."""
     other = np.array(batch.column("sequenceNumber").to_pylist()) != sequence_number
     return batch.filter(pa.array(other | keep(batch.column("subSequenceNumber").to_numpy())))

@@ -1,11 +1,11 @@
-"""Spark's own interfaces, and what drives them.
+"""Spark's own interfaces, and their drivers.
 
-data_source                   what Spark knows as `sublet`
+data_source                   the data source named `sublet`
 stream_read, driver           a streaming query: its reader, and its driver side in our own values
 descriptions                  what the driver knows of its stream, and when it asks
-whole_stream, leased_shards   what of the stream is the query's to read
+whole_stream, leased_shards   which part of the stream the query reads
 batch_read, batch_read_plan, narrowing   `spark.read`
 handler_tasks                 a Lambda fleet's handler on Spark's rows
-draining                      the end of a run for what is there
+draining                      ends a run once what was available is read
 query_lag                     how far behind a query is, as values and as metrics
 """

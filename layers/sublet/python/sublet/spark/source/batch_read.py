@@ -1,7 +1,7 @@
 """The source as Spark's batch reader, with filters on shardId and approximateArrivalTimestamp pushed down.
 
-Spark asks for pushed-down filters only while `spark.sql.python.filterPushdown.enabled` is on, and fails every read of a
-reader that could take them while it is off. So the method is there only in the worker process that pushes filters, which
+Spark pushes filters down only while `spark.sql.python.filterPushdown.enabled` is on; while it is off, Spark fails
+every read of a reader that has the method. So the method exists only in the worker process that pushes filters, which
 Spark 4.0 does not have.
 """
 
@@ -24,7 +24,7 @@ _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class BatchReader(DataSourceReader):
-    """Plans once a scan, on the driver; each shard is a partition."""
+    """Plans once per scan, on the driver; each shard is a partition."""
 
     def __init__(self, options: Options, connect: Connect) -> None:
         self._options = options
@@ -41,13 +41,13 @@ class BatchReader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Of a scan without partitions Spark makes one all the same, of its own class: it has no rows."""
+        """For a scan without partitions Spark makes one of its own class: it has no rows."""
         if not isinstance(partition, TaskPartition):
             return iter(())
         return plain_items(read_range(self._connect(self._options), partition.task))
 
     def _push_filters(self, filters: list[Any]) -> Iterable[Any]:
-        """Gives back those that Spark has to apply: all but the ones on shardId."""
+        """Returns the filters that Spark must apply itself: all but those on shardId."""
         from sublet.spark.source.narrowing import narrow  # noqa: PLC0415 - Spark 4.0 has no filters to import
 
         for each in filters:

@@ -1,4 +1,4 @@
-"""What a batch read reads: a range for each shard, with ends that exist, so that a task run again gives the same rows."""
+"""What a batch read reads: a range per shard, with ends that exist, so that a repeated task gives the same rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOOKS_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What Spark's filters leave of the options. None: no filter of the kind."""
+    """The options narrowed by Spark's filters. None: no filter of the kind."""
 
     shard_ids: frozenset[str] | None = None
     since: datetime | None = None
@@ -52,7 +52,7 @@ def plan_batch(connection: Connection, options: Options, wanted: Wanted) -> list
 
 
 def _placement(connection: Connection, options: Options) -> Placement:
-    """Asked for after all that is read has arrived. Where it cannot be, nothing is dropped."""
+    """Requested once everything to be read has arrived. If it is not available, nothing is dropped."""
     if options.hash_range_filter is HashRangeFilter.OFF:
         return NOT_DESCRIBED
     try:
@@ -65,7 +65,7 @@ def _placement(connection: Connection, options: Options) -> Placement:
 def _check_named_shards(
     connection: Connection, options: Options, wanted: Wanted, listed: Collection[str]
 ) -> None:
-    """Raises DataGap for a shard of which checkpoints want something, and that the stream does not have."""
+    """Raises DataGap for a shard that the checkpoints name and the stream does not have."""
     starts, ends = options.start_checkpoints or {}, options.end_checkpoints
     for shard_id in sorted(starts.keys() if ends is None else ends.keys()):
         start, end = starts.get(shard_id), None if ends is None else ends[shard_id]
@@ -74,13 +74,11 @@ def _check_named_shards(
         if shard_id in listed or not wanted.has(shard_id) or is_handled or is_nothing_wanted:
             continue
         if connection.stream.has_shard(shard_id):
-            raise StreamUnavailable(
-                f"the listing of shards leaves out {shard_id}, which is there; list again"
-            )
+            raise StreamUnavailable(f"the listing of shards leaves out {shard_id}, which exists; list again")
         tell_of_gap(
             connection,
             options,
-            f"there is no shard {shard_id}, of which {start or 'the beginning'} to {end or 'the end'} is wanted: that is past "
+            f"there is no shard {shard_id}, to be read from {start or 'the beginning'} to {end or 'the end'}: that is past "
             "retention, or the shard is another stream's",
         )
 
@@ -131,7 +129,7 @@ def _begin(options: Options, wanted: Wanted, shard: Shard) -> Begin | None:
 
 
 def _until(options: Options, wanted: Wanted, now: datetime) -> datetime | None:
-    """Never after now: what has arrived by then is all there."""
+    """Never later than now: everything that arrived by then can be read."""
     given = options.end_position.at if options.end_position is not None else None
     ends = [moment for moment in (given, wanted.until) if moment is not None]
     return min(*ends, now) if ends else None

@@ -1,4 +1,4 @@
-"""The data source that Spark knows as `sublet`. It finds it through the module `pyspark_sublet`."""
+"""The data source that Spark knows as `sublet`. Spark finds it through the module `pyspark_sublet`."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class SubletDataSource(DataSource):
 
     @plainly
     def schema(self) -> str:
-        """Asked for at `load()`: so that is where a wrong option is refused, and a stream that is not there or may not be read.
-        What may pass by itself is for the query."""
+        """Spark calls this at `load()`, so wrong options are refused there, and a stream that does not exist or may
+        not be read. Transient errors are left to the query."""
         options = parse_options(self.options, None)
         with suppress(TransientError):
             connect_once(options).describe()
         return SCHEMA_DDL
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Raises nothing: Spark would ask a reader that it has not got to stop, and show the error of that."""
+        """Does not raise: Spark would call `stop` on a reader that it does not have, and show that error instead."""
         try:
             options = self._options(schema, Use.STREAM)
         except SubletError as refusal:
@@ -75,7 +75,7 @@ class SubletDataSource(DataSource):
         return StreamWriter(self._write_options(schema), connect_writer)
 
     def _write_options(self, schema: StructType) -> Options:
-        """Spark hands on the query's own options too."""
+        """Spark passes the query's own options too."""
         check_columns(schema)
         ours = {key: text for key, text in self.options.items() if key.lower() not in _SPARKS_OWN}
         options = parse_options(ours, Use.WRITE)
@@ -92,7 +92,7 @@ class SubletDataSource(DataSource):
 
 
 def connect_leases(options: Options) -> tuple[LeaseTable, SightingStore] | None:
-    """The table to begin from, and what its application remembers; None when the query follows no application."""
+    """The table to start from, and what its application remembers; None if the query follows no application."""
     if options.leases is not Leases.FOLLOW:
         return None
     way, settings = connection_of(options.lease_access), options.settings

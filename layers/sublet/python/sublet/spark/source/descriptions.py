@@ -1,4 +1,5 @@
-"""What a query's driver knows of its stream, and when it asks: an account has 20 calls of DescribeStreamSummary a second."""
+"""What a query's driver knows of its stream, and when it asks: an account has 20 calls of DescribeStreamSummary a
+second."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 
 
 class Descriptions:
-    """Asks at the start, and every five minutes, unless others of the application have; at once where a listing shows another
-    stream's shards, and a few times after a reshard: what the KPL put into the wrong shard then is dropped only by a description
-    that is younger.
+    """Describes the stream at the start and every five minutes, unless other processes of the application have. Asks
+    at once if a listing shows another stream's shards, and a few times after a reshard: what the KPL puts into the
+    wrong shard then is dropped only with a later description.
 
-    shared   what other processes of the application have been told
+    shared   what other processes of the application have learned
     """
 
     def __init__(
@@ -32,18 +33,19 @@ class Descriptions:
         self._due_at: datetime | None = None
         """None: at once."""
         self._pause: timedelta | None = ASK_LATEST
-        """Until the question after the next one is due, in the form of `ask_again_after`."""
+        """The pause after the next request, in the form of `ask_again_after`."""
 
     @property
     def identity(self) -> StreamIdentity:
-        """Asked for only where nothing is known. Raises what Stream raises."""
+        """Described only if nothing is known yet. Raises what Stream raises."""
         if self._known.last is None:
             self._ask()
         assert self._known.last is not None, "it has just been described"
         return self._known.last.identity
 
     def placement(self, logged: Placement) -> Placement:
-        """Who places the records that have arrived. `logged`: what the query's offsets remember. Raises what Stream raises."""
+        """Who places the records that have arrived. `logged`: what the query's offsets remember. Raises what Stream
+        raises."""
         self._known = self._known.merged(logged)
         shared, known = self._shared(), self._known.last
         self._known = self._known.merged(shared)
@@ -54,7 +56,7 @@ class Descriptions:
         return self._known
 
     def note_listing(self, before: Mapping[str, Shard], now: Mapping[str, Shard]) -> None:
-        """Two successive listings. The first says nothing."""
+        """Two successive listings. The first one proves nothing."""
         if not before:
             return
         if _is_other_stream(before, now):
@@ -72,7 +74,7 @@ class Descriptions:
 
 
 def _is_other_stream(before: Mapping[str, Shard], now: Mapping[str, Shard]) -> bool:
-    """A shard keeps its first sequence number for as long as it lives, and an open one does not go."""
+    """A shard keeps its first sequence number for life, and an open one does not disappear."""
     return any(
         shard.is_open
         if shard_id not in now

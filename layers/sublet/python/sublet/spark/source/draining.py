@@ -1,4 +1,5 @@
-"""A run for what is there, on any release of Spark: the source's option `availableNow`, and `drain`."""
+"""A run that reads what is available and ends, on any release of Spark: the source's option `availableNow`, and
+`drain`."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ class Draining(Protocol):
 
 
 def drain(query: Draining) -> None:
-    """Wait until the query has read what was there when it began, and end it.
+    """Wait until the query has read what was available when it began, and end it.
 
-    For a source with the option `availableNow`, and no trigger or `processingTime`; without the option a busy stream has no
-    end. Raises what the query fails of, and then what was committed stays committed.
+    For a source with the option `availableNow`, and no trigger or `processingTime`; without the option, a busy stream
+    never ends. Raises the query's failure; what was committed stays committed.
     """
     try:
         query.processAllAvailable()

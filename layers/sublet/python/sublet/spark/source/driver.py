@@ -1,7 +1,8 @@
-"""A streaming query's driver side: looks into the stream, and the next offset and its tasks from what planning decides.
+"""A streaming query's driver side: it looks into the stream, and turns planning's decisions into the next offset and
+its tasks.
 
-One object a query, in one process, called by one thread. What it remembers only saves calls, but for the targets of an
-available-now run: Spark asks for those once at each start of the query.
+One object per query, in one process, called by one thread. What it remembers only saves calls, except the targets of
+an available-now run: Spark sets those once at each start of the query.
 """
 
 from __future__ import annotations
@@ -45,27 +46,27 @@ LOOKS_AT_ONCE = 32
 
 
 class Portion(Protocol):
-    """What of the stream is the query's to read: `whole_stream`, `leased_shards`.
+    """Which part of the stream the query reads: `whole_stream`, `leased_shards`.
 
-    application   whose leases it goes by; None: nobody's
+    application   whose leases it uses; None: none
     """
 
     @property
     def application(self) -> str | None: ...
 
     def settle(self) -> None:
-        """Before the targets of an available-now run are set."""
+        """Called before the targets of an available-now run are set."""
 
     def committed(self, start: Offset) -> None:
-        """Spark has committed everything up to `start`. Before each plan."""
+        """Spark has committed everything up to `start`. Called before each plan."""
 
     def planned(self, end: Offset) -> None:
-        """A batch up to there is about to be run."""
+        """A batch up to there is about to run."""
 
     def is_ours(self, shard_id: str) -> bool: ...
 
     def is_unlisted(self, listed: Mapping[str, Shard]) -> bool:
-        """Whether something is ours to read that is not in the listing."""
+        """True if a shard that is ours to read is not in the listing."""
 
     def beginning(
         self,
@@ -78,17 +79,17 @@ class Portion(Protocol):
         """The shards that a batch from `start` begins to read, and where. `denied`: unlisted ones that are gone."""
 
     def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
-        """Those of the closed shards that may not be read to their end yet, only to their last record."""
+        """Closed shards that may only be read to their last record for now, not to their end."""
 
     def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
-        """What is left to read of a batch that may be one of the log, to be done again."""
+        """What is left to read of a batch that may be a logged one, to be repeated."""
 
     def placement(self) -> Placement:
-        """What other processes of the application were told of who places the stream's records."""
+        """Who places the stream's records, as other processes of the application know it."""
 
 
 class QueryDriver:
-    """What Spark asks of a streaming source, in our own values."""
+    """What Spark calls on a streaming source, in our own values."""
 
     def __init__(self, connection: Connection, options: Options, portion: Portion) -> None:
         self._connection = connection
@@ -113,10 +114,11 @@ class QueryDriver:
         self.lag: Mapping[str, timedelta] = {}
         """How far each shard's last planned end was behind its tip, by shard id."""
         self.leaves_more = False
-        """Whether the last planned batch ends well before what is there does: by a limit, or because children follow."""
+        """True if the last planned batch ends well before what is available: because of a limit, or because children
+        follow."""
 
     def initial_offset(self) -> Offset:
-        """Before the first plan. Spark asks again when it plans batch 0 again."""
+        """Before the first plan. Spark calls it again when it repeats planning batch 0."""
         return Offset(self._options.stream, self._described.identity, application=self._portion.application)
 
     @property
@@ -124,11 +126,11 @@ class QueryDriver:
         return self._targets is not None
 
     def set_targets(self, start: Offset | None = None) -> None:
-        """From now on nothing is planned beyond what is there now. `start`: how far the query has read, if it is known."""
+        """From now on, plan nothing beyond what is available now. `start`: how far the query has read, if known."""
         self._portion.settle()
         self._list()
         if start is not None:
-            self._check(start)  # a place of another stream's is not looked for in this one
+            self._check(start)  # a position of another stream is not looked up in this one
         shards = list(self._shards.values())
         self._targets_at = self._connection.clock.now()
         with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
@@ -136,7 +138,7 @@ class QueryDriver:
             self._targets = {shard.shard_id: tip for shard, tip in zip(shards, tips, strict=True)}
 
     def latest_offset(self, start: Offset, limit: Share = NO_LIMIT) -> Offset:
-        """Where a batch that begins at `start` ends: `start` itself when there is nothing to read.
+        """Where a batch that begins at `start` ends: `start` itself if there is nothing to read.
 
         limit: of the whole batch. Raises StreamRecreated, DataGap, and what Stream raises.
         """
@@ -165,7 +167,7 @@ class QueryDriver:
         peeks = self._peek_all(unfinished, limit)
         self._tell_of_idle_shards({**start.shards, **beginning}, peeks, now)
         if any(isinstance(peek.end, Ended) for peek in peeks.values()):
-            self._list_at = clock.steady()  # its children are wanted next
+            self._list_at = clock.steady()  # its children are needed next
         self._counted = {
             (shard_id, peek.end.sequence_number if isinstance(peek.end, ReadTo) else None): peek.records
             for shard_id, peek in peeks.items()
@@ -180,7 +182,7 @@ class QueryDriver:
         return end
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
-        """What the batch reads. Also called without `latest_offset` before it, to do a batch of the log again."""
+        """What the batch reads. Also called without `latest_offset` before it, to repeat a logged batch."""
         if not end.shards.keys() <= self._shards.keys():
             self._list()
         self._check(end)
@@ -229,7 +231,7 @@ class QueryDriver:
         )
 
     def _beginning(self, start: Offset, denied: Collection[str], now: datetime) -> dict[str, ShardOffset]:
-        """Until the targets are read: of the shards that were listed then, and of those that were gone already."""
+        """Until the targets are read: only shards that were listed then, and those that were already gone."""
         fresh = self._portion.beginning(start, self._shards, denied, self._list, now)
         later = frozenset[str]() if self._targets is None else self._shards.keys() - self._targets.keys()
         return {shard_id: shard for shard_id, shard in fresh.items() if shard_id not in later}
@@ -248,13 +250,14 @@ class QueryDriver:
     def _tell_of_idle_shards(
         self, shards: Mapping[str, ShardOffset], peeks: Mapping[str, Peek], now: datetime
     ) -> None:
-        """Those in which there is nothing to read now, though there may have been something."""
+        """Checks shards that have nothing to read now, although they may have had."""
         for shard_id, peek in peeks.items():
             if peek.end is None and peek.caught_up and may_be_trimmed(shards[shard_id], now):
                 self._losses.look(shard_id, shards[shard_id], self._shards, now)
 
     def _verified(self, one: ShardRange, start: Offset, end: Offset, now: datetime) -> ShardRange:
-        """A range from a shard's beginning; of others the task itself sees whether the record that it begins after is there."""
+        """Checks a range from a shard's beginning. For other ranges, the task itself sees whether the record before
+        them still exists."""
         if not one.verify or isinstance(one.begin, ReadTo):
             return one
         if (begin := begin_of(one.shard_id, start, end)) is not None:
@@ -262,7 +265,7 @@ class QueryDriver:
         return replace(one, verify=False)
 
     def _peek_all(self, places: Mapping[str, ShardOffset], limit: Share) -> dict[str, Peek]:
-        """A look into every unfinished shard that is listed, and ours to read, many at once."""
+        """Looks into every unfinished shard that is listed and ours to read, many at once."""
         listed = sorted(places.keys() & self._shards.keys())
         shards = [self._shards[shard_id] for shard_id in listed if self._portion.is_ours(shard_id)]
         share = Share(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
@@ -306,7 +309,7 @@ def _is_ended(shard: ShardOffset) -> bool:
 
 
 def _place(start: Offset | None, shard_id: str) -> tuple[Begin, datetime | None]:
-    """How far the shard is read, and until when nothing beyond that arrived, as far as known."""
+    """How far the shard is read, and until when nothing beyond that arrived, if known."""
     shard = None if start is None else start.shards.get(shard_id)
     if shard is None or isinstance(shard.position, Ended):
         return Unread(), None
@@ -318,7 +321,7 @@ def _part(total: int | None, parts: int) -> int | None:
 
 
 def _has_reached(position: Begin, target: ReadTo | Ended) -> bool:
-    """Whether nothing up to the target is unread. A shard that begins after the target arrived has nothing either."""
+    """True if nothing up to the target is unread. That includes a shard that begins after the target arrived."""
     if isinstance(target, Ended):
         return False
     if isinstance(position, ReadTo):

@@ -1,4 +1,4 @@
-"""One shard's rows that are handed over in a task: what a batch's course needs done where positions are Spark's."""
+"""Runs one shard's batch in a task, for the retry loop, where positions are Spark's."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sublet.settings import LogExceptions
 from sublet.spark.read.pace import Sleep
 
 NO_END = timedelta(days=365)
-"""Nothing ends a task as a window ends."""
+"""A task, unlike a window, has no time limit."""
 
 
 @dataclass(slots=True)
 class TaskBatch:
-    """The acts of its course. `handled` are the records that the handler has finished, and `failure` what it raised last."""
+    """The retry loop's actions. `handled`: records that the handler has finished; `failure`: its last exception."""
 
     handler: Handler
     stream: str
@@ -44,11 +44,11 @@ class TaskBatch:
         return NO_END
 
     def call(self, run: Run) -> Answer:
-        """Each failure is in the executor's log, without its text, which may hold what a record holds."""
+        """Logs each failure in the executor, without its text, which may contain a record's data."""
         records, done = self.records[run.start : run.end], 0
 
         def checkpoint(record: UserRecord) -> bool:
-            """Within the task it counts; Spark's own checkpoint follows whole batches alone."""
+            """Counts within the task only; Spark's own checkpoint covers whole batches."""
             nonlocal done
             place = next((place for place, known in enumerate(records, 1) if known is record), None)
             if place is None:
@@ -66,7 +66,7 @@ class TaskBatch:
         )
         try:
             self._pass_on(batch)
-        except Exception as failure:  # noqa: BLE001 - whatever the user's code raises
+        except Exception as failure:  # noqa: BLE001 - any exception of the user's code
             fields = exception_fields(failure, LogExceptions.FRAMES)
             first = str(records[0].checkpoint)
             self.log.error(
@@ -79,7 +79,7 @@ class TaskBatch:
         return Answer(run.size)
 
     def _pass_on(self, batch: Batch) -> None:
-        """To the handler, unless its records cannot be."""
+        """Calls the handler, unless a record has a fault."""
         first = batch.records[0]
         if (fault := self.faults.get(first.checkpoint)) is not None:
             raise fault.error(first)

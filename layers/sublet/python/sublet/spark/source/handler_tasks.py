@@ -1,4 +1,4 @@
-"""The handler of a Lambda fleet, unchanged, on Spark's rows."""
+"""Runs a Lambda fleet's handler, unchanged, on Spark's rows."""
 
 from __future__ import annotations
 
@@ -45,15 +45,17 @@ _FIELDS = tuple(ARROW_SCHEMA.names)
 
 
 def apply_handler(rows: DataFrame, handler: str, **settings: Any) -> DataFrame:
-    """Call `module:function` with the source's rows, inside the tasks; a row for each call that returned: what it handled.
+    """Call `module:function` with the source's rows, inside the tasks. Returns a row for each call that returned:
+    what it handled.
 
-    Nothing happens until the result is written somewhere, and it happens again each time that it is. A batch holds rows of
-    one shard, in order: give the source's rows as they come, or filtered, never shuffled. A call that raises is repeated
-    as on Lambda (handler_attempts times in a row, with backoff), or split, or its records are set aside, by the same
-    settings; otherwise the task fails, and Spark runs it again: at least once, with all attempts anew. The
-    module has to be importable on the executors; its lease functions are not called, and `batch.checkpoint` counts within
-    the task alone. `settings`: how it is called, by name, such as `handler_contract="lambda_event"`.
-    Raises HandlerNotLoadable and SettingsError right away.
+    Nothing happens until the result is written, and it happens again each time that it is. A batch has rows of one
+    shard, in order: pass the source's rows as they come, or filtered, but never shuffled. A call that raises is
+    repeated as on Lambda (handler_attempts times in a row, with backoff), or split, or its records are set aside, by
+    the same settings. Otherwise the task fails, and Spark runs it again: at least once, with a fresh count of
+    attempts. The module must be importable on the executors. Its lease functions are not called, and
+    `batch.checkpoint` only counts within the task. `settings`: how it is called, by name, such as
+    `handler_contract="lambda_event"`.
+    Raises HandlerNotLoadable and SettingsError at once.
     """
     calls = _settings_of(settings)
     load_handler(handler, calls)
@@ -66,7 +68,7 @@ def apply_handler(rows: DataFrame, handler: str, **settings: Any) -> DataFrame:
 
 
 def _settings_of(given: Mapping[str, Any]) -> Settings:
-    """Values as elsewhere, or their text. An application it is not; its stream is told by each row."""
+    """Accepts values, or their text. There is no application, and each row names its stream."""
     parsed: dict[str, Any] = {
         name: parse_setting(name, DEFINITIONS[name].kind, value)
         if name in DEFINITIONS and isinstance(value, str)
@@ -106,7 +108,8 @@ def handle_batches(
     settings: Settings,
     destination: FailureDestination | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """What `apply_handler` does in one task. Raises what the handler raised last, when that is neither finished nor set aside."""
+    """What `apply_handler` does in one task. Raises the handler's last exception for records that are neither
+    finished nor set aside."""
     wanted = RecordFilter(settings)
     for rows in batches:
         for (stream, shard_id), given in _by_shard(rows):
@@ -137,13 +140,12 @@ def _handled(stream: str, shard_id: str, count: int, last: UserRecord) -> pa.Rec
 
 
 def _not_counted(_: Metric, __: float) -> None:
-    """An executor has no metrics of ours; what is set aside, and what is refused, is in its log."""
+    """An executor puts no metrics; its log shows what is set aside or refused."""
 
 
 def _by_shard(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], Sequence[UserRecord]]]:
-    """Runs of rows of one shard. The user records of one stream record share it, as in the library; of its data there is what
-    tells a plain record from those that follow the first of an aggregate.
-    """
+    """Runs of rows of one shard. User records of one stream record share it, as elsewhere in the library. Its data is
+    only kept as far as it distinguishes a plain record from the later ones of an aggregate."""
     columns = (rows.column(name).to_pylist() for name in _FIELDS)
     stream_records: dict[str, StreamRecord] = {}
 

@@ -20,11 +20,12 @@ WITHOUT_LEASES = timedelta(milliseconds=500)
 """Between two looks of a query that waits for leases."""
 
 LOOK_AGAIN = timedelta(seconds=1)
-"""Between two looks at whether a lease's owner lives."""
+"""Between two checks that a lease's owner is alive."""
 
 
 class LeasedShards:
-    """`held`: by shard id, as of the last plan. Of other shards nothing is read, and their places in the offset stay put."""
+    """`held`: by shard id, as of the last plan. Other shards are not read, and their positions in the offset do not
+    change."""
 
     def __init__(self, keeper: Keeping, connection: Connection, options: Options) -> None:
         self.application = options.application
@@ -36,7 +37,7 @@ class LeasedShards:
         self._takes_what_is_there = False
 
     def settle(self) -> None:
-        """Wait until of every lease it is known that its owner lives, or it is ours."""
+        """Wait until every lease is known to be ours or to have a live owner."""
         self._takes_what_is_there = True
         clock, sleep = self._connection.clock, self._connection.sleep
         until = clock.steady() + self._options.failover_time + 3 * LOOK_AGAIN
@@ -44,11 +45,11 @@ class LeasedShards:
             sleep(LOOK_AGAIN)
 
     def committed(self, start: Offset) -> None:
-        """Spark plans the batch after `start`: so that is committed."""
+        """Spark plans the batch after `start`, so `start` is committed."""
         self.held = self._keeper.held(start)
 
     def planned(self, end: Offset) -> None:
-        """Told before Spark knows of it, so that the keeper knows of each batch that runs."""
+        """Called before Spark learns of the batch, so that the keeper knows of every batch that runs."""
         self._planned = end
         self._keeper.planned(end)
 
@@ -66,8 +67,8 @@ class LeasedShards:
         list_again: Callable[[], Iterable[Shard]],  # noqa: ARG002
         now: datetime,
     ) -> Mapping[str, ShardOffset]:
-        """Waits a little when there is nothing at all to read. Raises LeaseHeldElsewhere when a run that takes what is there, and
-        ends, would end without having read anything because of other owners."""
+        """Waits a little if there is nothing at all to read. Raises LeaseHeldElsewhere if a run for what is available
+        would end without reading anything because of other owners."""
         if self._takes_what_is_there and self._planned is None and not self.held:
             self._refuse_to_read_nothing(listed)
         joining = joining_positions(start, self.held, now)
@@ -76,8 +77,8 @@ class LeasedShards:
         return joining
 
     def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
-        """A merge's other parent has no lease (KCL): the child would start without its records. They are read to their last
-        record, which can be checkpointed, and ended later."""
+        """A merge whose other parent has no lease (KCL): the child would start without its records. Such shards are
+        read to their last record, which can be checkpointed, and ended later."""
         others = {
             shard.shard_id: other_listed_parents(shard.shard_id, listed.values()) & listed.keys()
             for shard in shards
@@ -91,10 +92,10 @@ class LeasedShards:
         return self._keeper.placement
 
     def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
-        """As they are when this process planned them. A batch of the log is done again: what is left of it, once each of its
-        leases is ours or past it.
+        """Returns the ranges unchanged if this process planned them. A logged batch is repeated: returns what is left
+        of it, once each of its leases is ours or past it.
 
-        Raises LeaseHeldElsewhere when that takes longer than two failover times and our patience.
+        Raises LeaseHeldElsewhere if that takes longer than two failover times and our patience.
         """
         if self._planned is not None and offset_to_json(end) == offset_to_json(self._planned):
             return ranges
@@ -109,8 +110,8 @@ class LeasedShards:
                 return resumed.ranges
             if self._connection.clock.steady() > until:
                 raise LeaseHeldElsewhere(
-                    f"a batch has to be done again, and for {patience} others have held leases of it without getting past it: "
-                    f"{_owners(others[key] for key in resumed.waiting)}. Stop them, or start the query again when they are"
+                    f"a batch has to be repeated, and for {patience} others have held its leases without getting past it: "
+                    f"{_owners(others[key] for key in resumed.waiting)}. Stop them, or start it again once they are past it"
                 )
             self._connection.sleep(WITHOUT_LEASES)
 
@@ -119,8 +120,8 @@ class LeasedShards:
         others = [row for row in rows if row.actual_owner is not None and not row.is_ended]
         if others:
             raise LeaseHeldElsewhere(
-                f"a run for what is there has nothing to read, because other owners hold the leases: {_owners(others)}. Stop "
-                f"them, and start it again. {self.application}-spark is another query of this application, which lives"
+                f"this run has nothing to read, because other owners hold the leases: {_owners(others)}. Stop "
+                f"them, and start it again. {self.application}-spark is another running query of this application"
             )
 
 

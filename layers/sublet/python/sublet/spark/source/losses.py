@@ -1,4 +1,4 @@
-"""What is lost is told, or fails the query: records that it has not read, and that nobody can have any more."""
+"""Reports lost records, which were never read and no longer can be, or fails the query."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Losses:
         self._peeker = peeker
 
     def gone(self, shard_id: str, position: Position) -> None:
-        """A shard that was closed so long ago that the service denies it, and that was not read to its end."""
+        """A shard that was not read to its end, and was closed so long ago that the service no longer knows it."""
         self._tell(
-            f"shard {shard_id}, {_read_so_far(position)}, is gone: it was closed, and what was left of it is past retention"
+            f"shard {shard_id}, {_read_so_far(position)}, is gone: it was closed, and the rest of it is past retention"
         )
 
     def never_read(self, parents: Iterable[str], child: str) -> None:
-        """Shards that came and went while nobody looked."""
+        """Shards that came and went while the query was away."""
         self._tell(
-            f"shard {child}: nothing was read of {' and '.join(sorted(parents))}, of which it was made, and that is gone. "
-            "Since the query last looked it was opened and closed, perhaps with others before it; all of it is past retention, "
-            f"and the first records of {child} may be"
+            f"shard {child}: nothing was read of its parents {' and '.join(sorted(parents))}, which are gone. "
+            "They came and went since the query last looked, perhaps after others; all of their records are past retention, "
+            f"and the first ones of {child} may be"
         )
 
     def look(self, shard_id: str, shard: ShardOffset, listed: Mapping[str, Shard], now: datetime) -> None:
-        """Whether unread records of the shard, which may be past retention, are."""
+        """Checks whether unread records of the shard are past retention."""
         if isinstance(shard.position, ReadTo):
             if not self._peeker.holds(shard_id, shard.position):
                 self._tell(
@@ -48,7 +48,7 @@ class Losses:
             if not any(self._peeker.holds_any(parent) for parent in sorted(parents & listed.keys())):
                 since = unread_since(shard)
                 self._tell(
-                    f"shard {shard_id}, of which nothing was read: records that arrived since {since} may be past retention"
+                    f"shard {shard_id}, never read: records that arrived since {since} may be past retention"
                 )
 
     def _tell(self, what: str) -> None:
@@ -64,4 +64,4 @@ def tell_of_gap(connection: Connection, options: Options, what: str) -> None:
 
 
 def _read_so_far(position: Position) -> str:
-    return f"read up to {named(position)}" if isinstance(position, ReadTo) else "of which nothing was read"
+    return f"read up to {named(position)}" if isinstance(position, ReadTo) else "never read"

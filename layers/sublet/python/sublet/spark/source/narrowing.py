@@ -1,4 +1,4 @@
-"""What a filter of Spark's leaves to be read. Pure."""
+"""Narrows a read by Spark's filters. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def narrow(wanted: Wanted, filter_: Filter) -> Wanted | None:
-    """What is wanted with the filter too; None if it tells nothing that we can use."""
+    """The read narrowed by the filter; None if the filter is of no use to us."""
     match filter_:
         case EqualTo(("shardId",), str(shard_id)):
             return _only(wanted, frozenset({shard_id}))

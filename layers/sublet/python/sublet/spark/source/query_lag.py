@@ -1,7 +1,8 @@
-"""How far a query is behind its shards' tips: as values, and as the library's metrics.
+"""How far a query is behind its shards' tips, as values and as the library's metrics.
 
-Spark asks a source once a trigger for the text that `query.lastProgress` shows as its `latestOffset`, and passes it on to
-listeners, also over Spark Connect. A source in Python has no other way to tell anything: its `metrics` stay empty.
+Spark asks a source once per trigger for the text that `query.lastProgress` shows as its `latestOffset`, and passes it
+to listeners, also over Spark Connect. A source in Python has no other way to report anything: its `metrics` stay
+empty.
 """
 
 from __future__ import annotations
@@ -60,13 +61,14 @@ class ShardLag(NamedTuple):
 
 
 def lag(query: Query) -> tuple[ShardLag, ...]:
-    """Of each shard that the query reads now, as of its last trigger. Empty before the first, and for other sources."""
+    """The lag of each shard that the query currently reads, as of its last trigger. Empty before the first, and for
+    other sources."""
     progress = query.lastProgress
     return () if progress is None else lag_of(progress.json)
 
 
 def lag_of(progress: str) -> tuple[ShardLag, ...]:
-    """The same, of a progress as JSON."""
+    """The same from a progress as JSON."""
     return tuple(
         ShardLag(offset["stream"], shard_id, millis * _MILLISECOND)
         for offset, _ in _sources(progress)
@@ -75,8 +77,8 @@ def lag_of(progress: str) -> tuple[ShardLag, ...]:
 
 
 def report_lag(spark: SparkSession, application: str, stream: str) -> LagListener:
-    """Put the metrics of this session's queries on the stream on standard output from now on, in CloudWatch's embedded
-    format, as the fleet does: `millis_behind_latest` of each shard, and `records`. `spark.streams.removeListener` ends it."""
+    """Write metrics of this session's queries on the stream to standard output, in CloudWatch's embedded format, as
+    the fleet does: `millis_behind_latest` of each shard, and `records`. `spark.streams.removeListener` ends it."""
     listener = LagListener(spark.streams, stream, EmfMetrics(application), SystemClock())
     spark.streams.addListener(listener)
     return listener
@@ -105,7 +107,7 @@ class LagListener(StreamingQueryListener):
         self._flush_if_due()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """The event tells nothing but which query it is of. That one may have ended since, or run another batch."""
+        """The event only names its query, which may have ended since, or run another batch."""
         query = self._queries.get(str(event.id))
         if query is not None and query.lastProgress is not None:
             for offset, _ in self._ours(query.lastProgress):
@@ -129,12 +131,12 @@ class LagListener(StreamingQueryListener):
 
 
 def _sources(progress: str) -> Iterator[tuple[Mapping[str, Any], int]]:
-    """Of sublet's sources among the query's: what they told, and the rows of the last batch."""
+    """The reports of sublet's sources among the query's, with the rows of the last batch."""
     for source in json.loads(progress)["sources"]:
         told = source.get("latestOffset")
         try:
             offset = json.loads(told) if isinstance(told, str) else told
         except ValueError:
-            continue  # another source's, whose offsets need not be JSON
+            continue  # another source's: its offsets need not be JSON
         if isinstance(offset, dict) and "millisBehindLatest" in offset:
             yield offset, source["numInputRows"]

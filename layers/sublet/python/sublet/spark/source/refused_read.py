@@ -1,4 +1,4 @@
-"""The reader of a query that may not be: it says why when it is first asked."""
+"""The reader of a query that is refused: its first call raises the reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sublet.spark.plain_errors import plainly
 
 
 class RefusedReader(DataSourceStreamReader):
-    """Every question has the same answer. `latestOffset` is the one of Spark 4.0, which later releases take too."""
+    """Every method raises the same error. `latestOffset` has Spark 4.0's signature, which later releases accept too."""
 
     def __init__(self, refusal: SubletError) -> None:
         self._refusal = refusal

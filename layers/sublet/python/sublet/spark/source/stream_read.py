@@ -1,7 +1,7 @@
 """The source as Spark's streaming reader.
 
-Spark has one of these in a driver-side process of the query, and pickles another for its executors: nothing that happens
-to the one is known to the other, so `read` knows only the options and its partition.
+Spark keeps one reader in a driver-side process of the query, and pickles another for its executors. They share no
+state, so `read` knows only the options and its partition.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ConnectLeases = Callable[[Options], tuple[LeaseTable, SightingStore] | None]
 ConnectKeeper = Callable[[Options], KeeperThread | None]
 
 BY_SPAN = ReadMaxRows(sys.maxsize)
-"""Spark has no read limit by arrival time. This one, which limits nothing, comes back when ours is to be applied."""
+"""Spark has no read limit by arrival time. This one limits nothing, and comes back when ours is to be applied."""
 
 
 class TaskPartition(InputPartition):
@@ -82,7 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """`start` unchanged when there is nothing to read; then Spark runs no batch."""
+        """Returns `start` unchanged if there is nothing to read; then Spark runs no batch."""
         before, query = offset_from_json(start), self._query()
         if (self._options.available_now or self._reads_what_is_there) and not query.has_targets:
             query.set_targets(before)
@@ -91,7 +91,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Spark asks for the first offset next, and says then where the query is: idle shards are not walked from their start."""
+        """Spark next asks for the first offset, and only then says where the query is, so that idle shards need not
+        be walked from their start."""
         self._reads_what_is_there = True
 
     @plainly
@@ -107,7 +108,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def leaves_more(self) -> bool:
-        """Whether the batch that was planned last ends well before what is there does, and nobody has asked for all of it."""
+        """True if the last planned batch ends well before what is available, and the query was not asked to read all
+        of it."""
         return self._query().leaves_more and not self._options.available_now
 
     @plainly
@@ -121,8 +123,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def stop(self) -> None:
-        """Spark calls this last, however the query ends, as long as this process lives. Raises OffsetMalformed in the stead of
-        what PySpark itself makes of an offset that is no JSON, before we see it."""
+        """Spark's last call, however the query ends, as long as this process lives. Raises OffsetMalformed instead of
+        PySpark's own error for an offset that is not JSON, which we never see."""
         if self._keeper is not None:
             self._keeper.stop()
         why = sys.exception()
@@ -143,7 +145,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return WholeStream(connection, self._options, *followed)
 
     def _share(self, limit: ReadLimit) -> Share:
-        """ReadAllAvailable (Trigger.Once) overrides our own limits: so Spark's contract has it."""
+        """ReadAllAvailable (Trigger.Once) overrides our own limits, as Spark's contract says."""
         if limit == BY_SPAN:
             return Share(span=self._options.max_span_per_trigger)
         if isinstance(limit, ReadMaxRows):

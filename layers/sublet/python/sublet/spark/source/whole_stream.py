@@ -1,4 +1,4 @@
-"""A query that reads the whole stream: every shard is its own, from `startPosition` on or from an application's checkpoints."""
+"""A query that reads the whole stream: all its shards, from `startPosition` or from an application's checkpoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ LISTING_ATTEMPTS = 5
 
 
 class WholeStream:
-    """`leases`: the table whose checkpoints the query begins at, if it follows an application; `sightings`: what it remembers."""
+    """`leases`: the table whose checkpoints the query starts at, if it follows an application; `sightings`: what that
+    remembers."""
 
     application: str | None = None
 
@@ -39,13 +40,13 @@ class WholeStream:
         self._placement: Placement | None = None
 
     def settle(self) -> None:
-        """Nothing is shared with anybody."""
+        """Nothing to do: no leases are shared."""
 
     def committed(self, start: Offset) -> None:
-        """Spark's own checkpoint is all there is."""
+        """Nothing to do: Spark has its own checkpoint."""
 
     def planned(self, end: Offset) -> None:
-        """And nobody has to know."""
+        """Nothing to do."""
 
     def is_ours(self, shard_id: str) -> bool:  # noqa: ARG002
         return True
@@ -60,7 +61,7 @@ class WholeStream:
         return ranges
 
     def placement(self) -> Placement:
-        """As the application that is followed knew it when the query was started; nothing, where it cannot be asked."""
+        """As the followed application knew it when the query started; unknown if that cannot be read."""
         if self._placement is None:
             self._placement = NOT_DESCRIBED if self._sightings is None else self._remembered(self._sightings)
         return self._placement
@@ -69,9 +70,7 @@ class WholeStream:
         try:
             return sightings.load().placement
         except LeaseTableError as problem:
-            self._connection.log.info(
-                "the application's memory of the stream cannot be read", problem=str(problem)
-            )
+            self._connection.log.info("the application's sightings cannot be read", problem=str(problem))
             return NOT_DESCRIBED
 
     def beginning(
@@ -87,10 +86,12 @@ class WholeStream:
         return self._first(list_again, now)
 
     def _first(self, list_again: Callable[[], Iterable[Shard]], now: datetime) -> dict[str, ShardOffset]:
-        """Listed again while hash keys are missing: a listing caught in mid-reshard."""
+        """Lists again while hash keys are missing, as in a listing caught in mid-reshard."""
         position, stream = self._options.start_position, self._connection.stream
         if position.kind is StartKind.LATEST:
-            now = stream.service_time()  # a driver whose clock is ahead would skip what arrives meanwhile
+            now = (
+                stream.service_time()
+            )  # a driver whose clock is ahead would skip records that arrive meanwhile
         for attempt in range(1, LISTING_ATTEMPTS + 1):
             # Leases first: a new shard has none yet.
             scan = self._leases.scan() if self._leases is not None else None

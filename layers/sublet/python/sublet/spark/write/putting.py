@@ -1,6 +1,6 @@
-"""Putting records: full calls, the refused ones again, and KPL aggregates that stay whole through a reshard.
+"""Puts records: in full calls, with retries of refused records, and KPL aggregates that stay whole through a reshard.
 
-At least once: a task that Spark runs again puts its rows again, and so does a call whose reply was lost.
+At least once: a task that Spark runs again puts its rows again, as does a call whose reply was lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sublet.spark.read.pace import Sleep
 
 RECORDS_PER_CALL = 500
 BYTES_PER_CALL = 10 * 2**20
-"""Kinesis: a PutRecords call, keys included."""
+"""Kinesis' limits for a PutRecords call, keys included."""
 
 TOO_MUCH = "ProvisionedThroughputExceededException"
 """Kinesis: a shard takes 1 MB and 1,000 records a second."""
@@ -31,7 +31,7 @@ _LONGEST_PAUSE = timedelta(seconds=2)
 
 
 class Writer(Protocol):
-    """Puts some records; for each the shard that took it, or why it was refused."""
+    """Puts some records. Returns for each the shard that took it, or why it was refused."""
 
     def put(self, records: Sequence[NewRecord]) -> list[str | Refused]: ...
 
@@ -45,7 +45,8 @@ class Placed(NamedTuple):
 
 @dataclass(slots=True)
 class Putter:
-    """Puts records for one task. `calls` and `retried` count; `patience`: how long without any success it goes on."""
+    """Puts records for one task. `calls` and `retried` are counters; `patience`: how long it tries without any
+    success."""
 
     writer: Writer
     clock: Clock
@@ -55,7 +56,8 @@ class Putter:
     retried: int = 0
 
     def put_all(self, records: Iterable[NewRecord]) -> Iterator[Placed]:
-        """Lazily, in calls as full as they can be. Raises StreamUnavailable, RowNotWritable, and what the writer raises."""
+        """Puts lazily, in calls as full as possible. Raises StreamUnavailable, RowNotWritable, and what the writer
+        raises."""
         for call in full_calls(records):
             yield from self._put(call)
 
@@ -79,7 +81,8 @@ class Putter:
 
 
 def _check_all_pass(refused: Sequence[tuple[NewRecord, Refused]]) -> None:
-    """Raises RowNotWritable for the first that is refused for good: asking again would keep the others waiting for nothing."""
+    """Raises RowNotWritable for the first record that is refused for good: retries would keep the others waiting for
+    nothing."""
     for record, why in refused:
         if not why.passes:
             raise RowNotWritable(
@@ -107,7 +110,7 @@ def _gave_up(refused: Sequence[tuple[NewRecord, Refused]], patience: timedelta) 
 
 
 def full_calls(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
-    """The records in order, as many in a call as Kinesis takes."""
+    """The records in order, as many per call as Kinesis takes."""
     call: list[NewRecord] = []
     size = 0
     for record in records:
@@ -123,11 +126,11 @@ def full_calls(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
 
 @dataclass(slots=True)
 class AggregatingPutter:
-    """Puts user records in KPL aggregates, each of records of one shard.
+    """Puts user records in KPL aggregates, each with records of one shard.
 
-    KCL drops an aggregate with a record outside the shard that it is in, trusting that the producer sends it again: so when
-    a reply names another shard than predicted, and that shard does not take all of the aggregate's records, they are sent
-    again, by a new listing of the shards.
+    KCL drops an aggregate with a record outside its shard, trusting the producer to send it again. So if a reply
+    names another shard than predicted, and that shard does not cover all of the aggregate's records, they are sent
+    again after a new listing of the shards.
     """
 
     putter: Putter
@@ -136,7 +139,7 @@ class AggregatingPutter:
     _map: ShardMap | None = field(default=None)
 
     def put_all(self, records: Iterable[NewRecord]) -> int:
-        """How many stream records it took."""
+        """Returns the number of stream records."""
         put = 0
         pending: Iterable[NewRecord] = records
         while True:
@@ -147,7 +150,7 @@ class AggregatingPutter:
                 put += 1
                 group = sent.pop(id(record), None)
                 if group is None:
-                    continue  # without a key: it was put alone, and fits wherever it is
+                    continue  # a record without a key is put alone, and may be in any shard
                 if shard_id != group.predicted and not self._fits(group, shard_id):
                     strays += group.user_records
             if not strays:
@@ -156,7 +159,7 @@ class AggregatingPutter:
             pending, self._map = strays, None
 
     def _fits(self, group: _Sent, shard_id: str) -> bool:
-        """Whether the shard that took the aggregate takes each of its records. A shard's range never changes."""
+        """True if the shard that took the aggregate covers each of its records. A shard's range never changes."""
         if self._map is None or shard_id not in self._map.ranges:
             self._map = ShardMap.of(self.list_shards())
         range_ = self._map.ranges.get(shard_id)
@@ -173,7 +176,7 @@ class _Sent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShardMap:
-    """Which open shard takes a hash key. `ranges`: of every listed shard, closed ones too."""
+    """Which open shard takes a hash key. `ranges`: of every listed shard, including closed ones."""
 
     starts: Sequence[int]
     shard_ids: Sequence[str]
@@ -198,9 +201,9 @@ class ShardMap:
 def _aggregated(
     records: Iterable[NewRecord], shards: ShardMap, sent: dict[int, _Sent]
 ) -> Iterator[NewRecord]:
-    """The records in aggregates, an open one for each shard.
+    """The records in aggregates, with one open aggregate per shard.
 
-    sent   what is in each that has been given out, by its identity: two aggregates may be equal
+    sent   the contents of each finished aggregate, by its identity: two aggregates may be equal
     """
     aggregators: dict[str, Aggregator] = {}
     inside: dict[str, list[NewRecord]] = {}

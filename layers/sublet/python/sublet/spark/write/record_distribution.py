@@ -1,4 +1,4 @@
-"""Who places the records that a sink puts: the keys of its rows, or Kinesis itself. Looked up only where it matters."""
+"""Who places the records that a sink puts: the keys of its rows, or Kinesis itself. Looked up only if it matters."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sublet.protocol.stream_info import RecordDistribution
 from sublet.spark.read.connection import Connection
 
 AUTO_PUTS_ALONE = (
-    "the option aggregate has no effect: the stream distributes records itself (RecordDistributionStrategy AUTO), and KCL drops "
-    "aggregates there"
+    "the option aggregate has no effect: the stream distributes records itself (RecordDistributionStrategy AUTO), where KCL "
+    "drops aggregates"
 )
 
 
 class Distribution:
-    """Of one stream, for one process; asked for at most every five minutes."""
+    """For one stream and process; looked up at most every five minutes."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -26,15 +26,16 @@ class Distribution:
         self._is_told = False
 
     def check_keyless(self) -> None:
-        """Raises RowNotWritable where the stream takes no record without a partition key. Where it is not known, Kinesis says."""
+        """Raises RowNotWritable if the stream accepts no record without a partition key. If that is not known,
+        Kinesis decides."""
         if self._now() is RecordDistribution.USER_PARTITION_KEY:
             raise RowNotWritable(
-                "partitionKey is null, or there is no such column: the stream takes a record without one only if it distributes "
+                "partitionKey is null or missing: the stream accepts a record without one only if it distributes "
                 "records itself (an on-demand stream's RecordDistributionStrategy AUTO)"
             )
 
     def may_aggregate(self) -> bool:
-        """Also where it is not known: then as the option says."""
+        """True also if the distribution is not known: then the option decides."""
         if self._now() is not RecordDistribution.AUTO:
             return True
         if not self._is_told:
@@ -58,5 +59,5 @@ class Distribution:
 
 @cache
 def distribution_of(connection: Connection) -> Distribution:
-    """One for each way to a stream, which a worker process keeps from task to task."""
+    """One per connection, which a worker process keeps from task to task."""
     return Distribution(connection)

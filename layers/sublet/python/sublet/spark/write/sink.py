@@ -30,7 +30,7 @@ ConnectWriter = Callable[[Options], tuple[Writer, Connection]]
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task put."""
+    """What one task has put."""
 
     rows: int
     stream_records: int
@@ -39,7 +39,7 @@ class Written(WriterCommitMessage):
 
 
 def check_columns(schema: StructType) -> None:
-    """Refuse a column that would not be written: before anything is put."""
+    """Refuse a column that would not be written, before anything is put."""
     if "data" not in schema.fieldNames():
         raise SettingsError("schema", schema.simpleString(), "the column data is required")
     for field in schema.fields:
@@ -48,7 +48,7 @@ def check_columns(schema: StructType) -> None:
             raise SettingsError(
                 "schema",
                 field.name,
-                f"no column of a record: select {', '.join(COLUMNS)} alone (the last is optional; where the stream distributes "
+                f"not a column of a record: select only {', '.join(COLUMNS)} (the last is optional; if the stream distributes "
                 "records itself, AUTO, partitionKey is too)",
             )
         if field.dataType not in allowed:
@@ -59,7 +59,7 @@ def check_columns(schema: StructType) -> None:
 
 
 def put_rows(options: Options, connect: ConnectWriter, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Put one task's rows; returns when Kinesis has taken every one."""
+    """Put one task's rows; returns once Kinesis has taken them all."""
     writer, connection = connect(options)
     putter = Putter(writer, connection.clock, connection.sleep, options.patience)
     distribution = distribution_of(connection)
@@ -83,8 +83,8 @@ class _Counted:
 
 
 def new_records(batches: Iterator[pa.RecordBatch], check_keyless: Callable[[], None]) -> Iterator[NewRecord]:
-    """Rows as records, each checked against what Kinesis would refuse for ever. `check_keyless` is called for each without a
-    partition key, and raises where the stream takes none."""
+    """Rows as records, each checked against what Kinesis would always refuse. `check_keyless` is called for each
+    without a partition key, and raises if the stream accepts none."""
     for batch in batches:
         columns = {name: batch.column(name) for name in batch.schema.names}
         keys, hash_keys = (
@@ -117,7 +117,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(StreamArrowWriter):
-    """`df.writeStream.format("sublet")`. Nothing is left to commit or abort: what is put stays put."""
+    """`df.writeStream.format("sublet")`. There is nothing to commit or abort: put records stay."""
 
     def __init__(self, options: Options, connect: ConnectWriter) -> None:
         self._options = options
