@@ -1,5 +1,5 @@
 // Preloaded into kinesis-local (`node --require`), which has no option for its host and would listen on every interface.
-// Whatever a server asks for, it gets 127.0.0.1. Node's forms: listen(port[, host][, backlog][, callback]), listen(options).
+// Every server listens on 127.0.0.1 instead. Node's forms: listen(port[, host][, backlog][, callback]), listen(options).
 'use strict';
 
 const { Server } = require('node:net');
@@ -18,7 +18,7 @@ Server.prototype.listen = function onLoopback(first, ...rest) {
       ? listen.call(this, port, HOST, ...others)
       : listen.call(this, port, HOST, ...rest);
   }
-  // A pipe, a handle, or nothing: `listen()` alone would take a random port of every interface.
+  // A pipe, a handle, or nothing: `listen()` without arguments would take a random port on every interface.
   return first === undefined || typeof first === 'function'
     ? listen.call(this, { port: 0, host: HOST }, ...(first ? [first] : []), ...rest)
     : listen.call(this, first, ...rest);

@@ -1,6 +1,7 @@
-// Preloaded into kinesis-local (`node --require`), which checks no signature and lets every web page in. It gets a socket file
-// in its own folder, and the port that it asked for is ours: what is signed with this embedded AWS's keys is passed on, the
-// rest is refused, and so is what the policies of the signer's role do not allow, which ministack knows. What it would offer with TLS is nobody's: it has a socket file and no port.
+// Preloaded into kinesis-local (`node --require`), which checks no signatures and accepts requests from every web page.
+// kinesis-local gets a socket file in its own folder, and this proxy takes its port. The proxy passes on requests that are
+// signed with this embedded AWS's keys and allowed by the policies of the signer's role, which ministack evaluates, and
+// refuses all others. kinesis-local's TLS server gets a socket file too, but no port.
 'use strict';
 
 const crypto = require('node:crypto');
@@ -11,7 +12,7 @@ const { AWS_ACCESS_KEY_ID: KEY, AWS_SECRET_ACCESS_KEY: SECRET, KINESIS_MOCK_PLAI
 const { AWS_ENDPOINT_URL: MINISTACK, AWS_REGION: REGION, ACCOUNT } = process.env;
 const HOST = '127.0.0.1';
 const CLOCK_SKEW = 15 * 60 * 1000;
-const JUDGED_FOR = 1000; // milliseconds: IAM takes longer than that to notice a change
+const JUDGED_FOR = 1000; // milliseconds; IAM takes longer to apply a change
 const TOKENS_MAX = 10000;
 const listen = Server.prototype.listen;
 
@@ -36,12 +37,12 @@ function door(upstream) {
       return reason ? refuse(reply, reason) : pass(upstream, request, body, reply, call);
     });
   });
-  server.keepAliveTimeout = 10 * 60 * 1000; // a client's idle connection must not be closed under its next request
+  server.keepAliveTimeout = 10 * 60 * 1000; // do not close a client's idle connection just before its next request
   server.requestTimeout = 0;
   return server;
 }
 
-/** Why the request is not for kinesis-local; undefined if it is. */
+/** Why the request is refused; undefined if it may pass. */
 async function refusal(request, body, call) {
   const { headers, method, url } = request;
   if (headers.origin !== undefined) return ['AccessDeniedException', 'No web page may use this endpoint'];
@@ -58,14 +59,14 @@ async function refusal(request, body, call) {
   return isOurs ? judgement.refusal : ['InvalidSignatureException', 'Not signed with the keys of this embedded AWS'];
 }
 
-/** What is asked of which stream: named, or told by the iterator or token that was given for it. */
+/** The operation and its stream, which is named, or follows from the iterator or token. */
 function callOf(request, body) {
   const operation = (request.headers['x-amz-target'] ?? '').split('.').pop();
   let asked = {};
   try {
     asked = JSON.parse(body);
   } catch {
-    // not JSON: kinesis-local says so
+    // not JSON: kinesis-local will say so
   }
   const named = asked.StreamName && `arn:aws:kinesis:${REGION}:${ACCOUNT}:stream/${asked.StreamName}`;
   const given = asked.StreamARN ?? asked.ResourceARN ?? asked.ConsumerARN ?? named;
@@ -73,7 +74,7 @@ function callOf(request, body) {
   return { operation, resource, isNamed: given !== undefined };
 }
 
-/** Of the tokens that were given to somebody limited: whose stream each is of. */
+/** Iterators and tokens given to callers with limited permissions, with their streams. */
 const tokens = new Map();
 
 function remember(text, resource) {
@@ -86,7 +87,7 @@ function remember(text, resource) {
 
 const judgements = new Map();
 
-/** What ministack says of a key that is not the root's: its secret, and why its role may not do this. */
+/** ministack's answer for a key that is not the root's: its secret, and why its role may not do this. */
 function judged(key, { operation, resource }) {
   const asked = JSON.stringify({ key, action: `kinesis:${operation}`, resource });
   const known = judgements.get(asked);
@@ -105,7 +106,7 @@ function judged(key, { operation, resource }) {
   return answer;
 }
 
-/** SigV4 of a POST to /, which is all that Kinesis' clients send. */
+/** SigV4 of a POST to /, the only request that Kinesis' clients send. */
 function signatureOf(headers, body, scope, names, secret) {
   const lines = names.split(';').map((name) => `${name}:${(headers[name] ?? '').trim().replace(/ +/g, ' ')}\n`);
   const canonical = ['POST', '/', '', lines.join(''), names, sha256(body)].join('\n');
@@ -133,7 +134,7 @@ function refuse(reply, [type, message]) {
   reply.end(JSON.stringify({ __type: type, message }));
 }
 
-/** A reply's tokens are remembered where the next call may name nothing else. */
+/** Remembers a reply's tokens if the next call may contain nothing else. */
 function pass(upstream, request, body, reply, { operation, resource, isLimited, isNamed }) {
   const goesOn = isLimited && (operation === 'GetRecords' ? !isNamed : /^(GetShardIterator|ListShards)$/.test(operation));
 

@@ -12,10 +12,10 @@ CARRIERS = ("AA", "UA", "WN")
 MISFITS = {
     b"\xff\xfe": "not UTF-8: invalid start byte at byte 0",
     b'{"key": "N1"': "not JSON: Expecting ',' delimiter: line 1 column 13 (char 12)",
-    b"[]": "the record: an object is wanted, [] is there",
-    b"{}": "key: a value is wanted, null is there",
+    b"[]": "the record: an object expected, found []",
+    b"{}": "key: a value expected, found null",
     b'{"key": "N1", "number": %s}' % (b"[" * 900 + b"]" * 900): (
-        f"number: a whole number of 32 bits is wanted, {'[' * 59}… is there"
+        f"number: a whole number of 32 bits expected, found {'[' * 59}…"
     ),
 }
 

@@ -36,7 +36,7 @@ def test_a_run_that_died_between_the_two_marks_is_gone_on_with() -> None:
     ("output", "checkpoint", "says"),
     [
         (None, None, "already used by something else"),
-        (FIRST, None, "own checkpoint is wanted"),
+        (FIRST, None, "needs its own checkpoint"),
         (None, FIRST, "belongs to another output"),
         (FIRST, OTHER, r"another checkpoint \(orders into parquet \(first\)\)"),
     ],

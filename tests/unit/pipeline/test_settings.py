@@ -75,8 +75,8 @@ def test_a_source_that_holds_leases_knows_the_checkpoint() -> None:
         (("--every", "0s"), "every = '0ms': longer than 0"),
         (("--sink", "iceberg"), "checkpoint = None: required with iceberg"),
         (("--output", " "), "output = ' '"),
-        (("--option", "checkpointLocation=x"), "checkpointLocation.*the pipeline's own"),
-        (("--option", "availablenow=true"), "availableNow.*the pipeline's own.*--available-now"),
+        (("--option", "checkpointLocation=x"), "checkpointLocation.*set by the pipeline"),
+        (("--option", "availablenow=true"), "availableNow.*set by the pipeline.*--available-now"),
         (("--conf", "=x"), "conf = '=x': NAME=VALUE"),
     ],
 )

@@ -27,7 +27,7 @@ HEARTBEATS_PER_FAILOVER = 3
 
 
 class Leases(StrEnum):
-    """What the query has to do with an application's lease table."""
+    """How the query uses an application's lease table."""
 
     NONE = "none"
     FOLLOW = "follow"
