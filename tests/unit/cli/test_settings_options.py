@@ -98,7 +98,7 @@ def test_the_help_has_type_range_default_and_reason(capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         settings("--help")
     said = " ".join(capsys.readouterr().out.split())
-    assert "--failover-time DURATION A lease whose counter stood still this long" in said
+    assert "--failover-time DURATION A lease whose counter stands still for this long" in said
     assert "[3s to 1d; default: 30s]" in said
     assert "default: continuous]" in said, "a process's own default, not the deployment's"
     assert "--worker-count" not in said, "it is for Lambda deployments only"
