@@ -1,14 +1,14 @@
 """sublet: Kinesis consumers on short leases.
 
-What a handler meets: `Batch` and its `UserRecord`s, `Checkpoint`, and the errors. Importing this loads no AWS library, and a
-module of its own only with the first use of a name.
+The names that handlers use: `Batch` and its `UserRecord`s, `Checkpoint`, and the errors. Importing this loads no AWS
+library; each name loads its module at its first use.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
-"""Here and nowhere else: the distribution's version is read from this line, and a Lambda layer has no other."""
+"""The only place: the distribution's version is read from this line, and a Lambda layer has no other."""
 
 _PUBLIC = {
     "sublet.consumer.consumer": "Consumer",
@@ -38,7 +38,7 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605 -- made from the one list
 
-if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these lines to it
+if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these lines with it
     from sublet.consumer.consumer import Consumer as Consumer
     from sublet.consumer.context import Context as Context
     from sublet.consumer.context import connect as connect
@@ -83,10 +83,10 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test holds these line
     from sublet.settings import Settings as Settings
     from sublet.settings import StartKind as StartKind
     from sublet.settings import StartPosition as StartPosition
-else:  # or else type checkers would believe in every name
+else:  # otherwise type checkers would accept any name
 
     def __getattr__(name: str) -> object:
-        """A name's first use (PEP 562)."""
+        """Loads a name at its first use (PEP 562)."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
@@ -94,5 +94,5 @@ else:  # or else type checkers would believe in every name
 
 
 def __dir__() -> list[str]:
-    """What is public, for completion: also what is not loaded yet."""
+    """The public names for completion, loaded or not."""
     return [*__all__, "__version__"]

@@ -1,4 +1,4 @@
-"""What a context needs of the world: an account's streams, and the tables of their consumers. Implemented in aws/ and memory/."""
+"""The Account port: an account's streams, and the tables of their consumers. Implemented in aws/ and memory/."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Account(Protocol):
-    """One account and region. A stream is named by its name, or by its ARN.
+    """One account and region. A stream is given by its name or its ARN.
 
-    Raises StreamNotFound, StreamAccessDenied and StreamUnavailable; of tables what LeaseTable raises.
+    Raises StreamNotFound, StreamAccessDenied and StreamUnavailable; for tables, what LeaseTable raises.
     """
 
     @property
@@ -29,7 +29,7 @@ class Account(Protocol):
 
     @property
     def log(self) -> Log:
-        """Of the consumers whose ports are made of it."""
+        """For the consumers that `compose` makes."""
 
     def streams(self) -> Iterator[str]:
         """The names of all streams, in order."""
@@ -37,37 +37,40 @@ class Account(Protocol):
     def info(self, stream: str) -> StreamInfo: ...
 
     def create(self, stream: str, shards: int | None) -> None:
-        """Begin to make it: on demand unless it is told how many shards. Raises StreamExists."""
+        """Start creating it; on demand if `shards` is None. Raises StreamExists."""
 
     def change(self, stream: str, change: Change) -> None:
-        """Begin to."""
+        """Start the change."""
 
     def delete(self, stream: str) -> None:
-        """Begin to delete it, with all that is in it."""
+        """Start deleting it, with all its records."""
 
     def put(self, stream: str, record: NewRecord) -> PutRecord:
         """Retried while the stream cannot take it; if a response was lost on the way, it may be put twice."""
 
     def reading(self, stream: str) -> Stream:
-        """The Stream port, of no consumer."""
+        """The Stream port, without a consumer."""
 
     def limits(self) -> AccountInfo: ...
 
     def compose(
         self, settings: Settings, stop: Signal, *, may_create: bool, say: Callable[[str], None] | None = None
     ) -> tuple[Ports, Settings]:
-        """A consumer's ports, and its settings with the stream's ARN. The stream comes first: no table is made for one that is
-        not there. The signal cuts it short.
+        """A consumer's ports, and its settings with the stream's ARN. The stream is looked up first, so that no table
+        is created for a missing one. `stop` interrupts it.
 
-        `say` is told of each table that is made; without it the log is. Raises LeaseTableNotFound unless it may create.
+        `say` gets a line for each table created; without it the log does. Raises LeaseTableNotFound unless it may
+        create.
         """
 
     def applications(self) -> Iterator[str]:
         """The names of all that have a sightings table, in order."""
 
     def stream_of(self, application: str) -> StreamIdentity | None:
-        """What its leases are of; None where nobody knows."""
+        """The stream that its leases belong to; None if that is not known."""
 
     def delete_tables(self, settings: Settings) -> None:
-        """Of an application: the leases first, so that nobody goes on. Raises LeaseTableNotFound where there is none of them, and
-        LeaseTableKeyUnexpected, before anything is deleted, if one is no table of a consumer."""
+        """Delete an application's tables, the leases first, so that no worker goes on. Raises LeaseTableNotFound if
+        there is no lease table, and LeaseTableKeyUnexpected, before anything is deleted, if one is not a consumer's
+        table.
+        """

@@ -1,7 +1,7 @@
-"""Whose turn it is, where calls of the handler share a thread: as coroutines share the event loop's.
+"""Which call is to blame if calls of the handler share a thread, as coroutines share the event loop's.
 
-One that blocks the thread holds up the others, those that have begun and those that still wait for their turn. When all of them
-have taken too long, only that one has failed.
+A call that blocks the thread holds up the others, those that have begun and those that still wait. If all of them take
+too long, only the blocking call has failed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def _not_held_up() -> bool:
 
 
 class Turn:
-    """Of one call. Who makes the call gives it up; who runs it elsewhere than in the caller's thread says so."""
+    """One call's turn. The caller may abandon it; the runner in the other thread reports when it starts."""
 
     __slots__ = ("_is_given_up", "_is_held_up", "_lock", "_waits")
 
@@ -26,7 +26,7 @@ class Turn:
         self._is_held_up: Callable[[], bool] = _not_held_up
 
     def wait(self, is_held_up: Callable[[], bool]) -> None:
-        """It waits for its turn from now on. `is_held_up` tells, once it has begun, whether another keeps it from going on."""
+        """The call waits for its turn from now on. `is_held_up`: whether, once begun, it is blocked by another call."""
         with self._lock:
             self._waits, self._is_held_up = True, is_held_up
 
@@ -37,7 +37,9 @@ class Turn:
             return not self._is_given_up
 
     def give_up(self) -> bool:
-        """What has not begun never will. Whether another is to blame; asking may take a moment."""
+        """Abandon the call: if it has not begun, it never will. Returns whether another call is to blame; finding out
+        may take a moment.
+        """
         with self._lock:
             self._is_given_up = True
             waits = self._waits
@@ -45,4 +47,4 @@ class Turn:
 
 
 TURN: ContextVar[Turn | None] = ContextVar("sublet_turn", default=None)
-"""Of the call that is made in this thread."""
+"""Of the call that this thread makes."""

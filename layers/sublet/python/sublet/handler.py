@@ -1,4 +1,4 @@
-"""What a handler meets: a `Batch` of records, and the functions that may stand beside `handle`."""
+"""What a handler gets: a `Batch` of records, and the functions that it may have besides `handle`."""
 
 from __future__ import annotations
 
@@ -15,50 +15,53 @@ from sublet.protocol.stream_identity import StreamArn
 
 
 def no_deadline() -> int:
-    """Milliseconds: a day, for a batch that no window's end cuts short."""
+    """Milliseconds: a day, for a batch that no window's end interrupts."""
     return 24 * 60 * 60 * 1000
 
 
 class CheckpointReply(StrEnum):
-    """What became of a checkpoint by position."""
+    """The result of a checkpoint by position."""
 
     WRITTEN = "written"
     OUT_OF_REACH = "out of reach"
-    """The lease table could not be reached: it may be tried again."""
+    """The lease table could not be reached; a retry may succeed."""
     TOO_LATE = "too late"
-    """The lease is no longer ours, or was given up, or its checkpoint was moved by an operator."""
+    """The lease is lost or given up, or an operator has moved its checkpoint."""
 
 
 def too_late(_: Checkpoint) -> CheckpointReply:
-    """For a batch that has no lease: Spark's, or a test's."""
+    """For a batch without a lease: Spark's, or a test's."""
     return CheckpointReply.TOO_LATE
 
 
 def never_written(_: UserRecord, __: bytes) -> bool:
-    """For a batch that has no lease: Spark's, or a test's."""
+    """For a batch without a lease: Spark's, or a test's."""
     return False
 
 
 class Batch(Struct, frozen=True):
-    """What a handler is given: user records of one shard, in order, none of them finished before by this window.
+    """The argument of a handler: user records of one shard, in order, none of them finished before in this window.
 
-    records                     at least one; see UserRecord
-    millis_behind_latest        how far the end of the poll they came from is behind the shard's tip, in milliseconds
-    checkpoint(record)          "this record and all before it are done", also if the call fails afterwards. Optional, unless
-                                `checkpointing` is manual: then nothing else says so, and it may be called for a batch of
-                                earlier as well, until the lease is given up. Whether the lease table has it: with manual
-                                False means that the lease is lost or the table out of reach
-    stream_arn                  None where nobody has told: a deployment or process without the setting `stream_arn`
-    attempt                     1 for the first call that begins with this record in this window, 2 for its first retry
-    remaining_time_in_millis()  until the window wants to end: no call begins after it, the one under way may go on into
-                                `window_margin`. Never negative; 0 as soon as the lease is to be left, also before its time
-    prepare_checkpoint(record, state)
-                                the first of two phases (KCL's pending checkpoint): `state`, bytes of yours, is kept beside the
-                                place that is to be checkpointed, and given back with the lease to whoever comes before it is
-                                checkpointed. Whether it is written
-    checkpoint_at(position)     with manual checkpointing: the same as `checkpoint` by position, for whoever keeps no records
-    is_redrive                  `sublet redrive` hands these records over: they were set aside, and what follows on them in the
-                                shard may have been handled since
+    records                            at least one; see UserRecord
+    millis_behind_latest               how far the poll that fetched them ended behind the shard's tip, in milliseconds
+    checkpoint(record)                 this record and all before it are done, even if the call fails afterwards.
+                                       Optional, unless `checkpointing` is manual: then nothing else says so, and it may
+                                       also be called for an earlier batch until the lease is given up. Returns whether
+                                       the lease table has it; with manual checkpointing False means that the lease is
+                                       lost or the table out of reach
+    stream_arn                         None in a deployment or process without the setting `stream_arn`
+    attempt                            1 for the first call that begins with this record in this window, 2 for its first
+                                       retry
+    remaining_time_in_millis()         until the end of the window: no call begins after it, and the current one may go
+                                       on into `window_margin`. Never negative; 0 as soon as the lease is to be left,
+                                       even before its time
+    prepare_checkpoint(record, state)  the first of two phases (KCL's pending checkpoint): stores `state`, bytes of
+                                       yours, with the future checkpoint, and returns both to the next owner of the
+                                       lease if it is not checkpointed before. Returns whether it is written
+    checkpoint_at(position)            with manual checkpointing: the same as `checkpoint` by position, for handlers
+                                       that keep no records
+    is_redrive                         `sublet redrive` hands these records over: they were set aside, and later records
+                                       of the shard may have been handled since
     """
 
     stream: str
@@ -74,18 +77,18 @@ class Batch(Struct, frozen=True):
     is_redrive: bool = False
 
     def __repr__(self) -> str:
-        """Without the data: a batch may well end up in a log."""
+        """Without the data, since a batch may end up in a log."""
         span = f", {self.records[0].checkpoint} to {self.records[-1].checkpoint}" if self.records else ""
         return f"<Batch of {self.stream} {self.shard_id}: {len(self.records)} records{span}, attempt {self.attempt}>"
 
     @property
     def account(self) -> str | None:
-        """The stream's AWS account, of twelve digits; None without a `stream_arn`."""
+        """The stream's AWS account, twelve digits; None without a `stream_arn`."""
         return StreamArn.parse(self.stream_arn).account if self.stream_arn else None
 
     @property
     def region(self) -> str | None:
-        """The stream's; None without a `stream_arn`."""
+        """The stream's region; None without a `stream_arn`."""
         return StreamArn.parse(self.stream_arn).region if self.stream_arn else None
 
 
@@ -104,38 +107,46 @@ UserHandler = (
     | ModuleType
     | str
 )
-"""A handler as a user gives it: a function, an object or module with `handle`, or `module:function`; of (event, context) for the
-contract `lambda_event`; for `record_processor` a class, or what else makes a processor."""
+"""A handler as a user gives it: a function, an object or module with `handle`, or `module:function`. For the contract
+`lambda_event` the function takes (event, context); for `record_processor` it is a class, or a callable that makes a
+processor.
+"""
 
 
 class Handler(Protocol):
-    """The user's code. `handle` alone is required of a user; `sublet.handlers.load` fills the others in with nothing.
+    """The user's code. Only `handle` is required of a user; `sublet.handlers.load` replaces missing functions by ones
+    that do nothing.
 
-    What they raise is logged and counted. One lease's calls never overlap; calls for several leases do if
+    Exceptions are logged and counted. One lease's calls never overlap; calls for different leases do if
     `handler_concurrency` is more than 1.
     """
 
     def handle(self, batch: Batch) -> None:
-        """Returning means done, or with manual checkpointing "give me more". Raising means: nothing after the last
-        `batch.checkpoint` is done; the batch comes again.
+        """Returning means that the batch is done, or with manual checkpointing that the handler wants more. After an
+        exception nothing after the last `batch.checkpoint` is done, and the batch is retried.
         """
 
     def lease_acquired(
         self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
     ) -> None:
-        """Before the first batch of a lease in this window; and again, with nothing said of a loss, when an operator has moved
-        its checkpoint in the table: state kept for it is stale, and `checkpoint` is where the next batch begins.
+        """Before the first batch of a lease in this window; and again, without lease_lost, if an operator has moved its
+        checkpoint in the table: then state kept for it is stale, and `checkpoint` is where the next batch begins.
 
-        `pending`: what is prepared in the row and not checkpointed yet. A user's function gets it if it takes three arguments."""
+        `pending`: a prepared checkpoint in the row that is not checkpointed yet. A user's function gets it if it takes
+        three arguments.
+        """
 
     def lease_releasing(self, shard_id: str) -> None:
-        """The lease, still ours, is about to be released before its shard's end: flush what is kept for it. A
-        `batch.checkpoint(record)` made in here, of any batch of this lease, still gets written. With manual checkpointing it
-        comes at the end of each window, also where the lease is kept for the next: that one begins at the checkpoint."""
+        """The lease, still ours, is about to be released before its shard's end: flush state that is kept for it. A
+        `batch.checkpoint(record)` made in here, for any batch of this lease, is still written. With manual
+        checkpointing it is called at the end of each window, even if the lease is kept for the next one, which then
+        begins at the checkpoint.
+        """
 
     def lease_lost(self, shard_id: str) -> None:
-        """Another owner has the lease; no more batches of it will come, and state kept for it is stale."""
+        """Another owner has the lease: no more batches of it will come, and state kept for it is stale."""
 
     def shard_ended(self, shard_id: str) -> None:
-        """Every record of the shard has been handled, or handed over; what is kept has to be checkpointed in here. Raising keeps
-        the shard from being ended, and so does a record that is not checkpointed."""
+        """Every record of the shard has been handled, or handed over; checkpoint in here what the handler still holds.
+        An exception keeps the shard from being ended, and so does a record that is not checkpointed.
+        """

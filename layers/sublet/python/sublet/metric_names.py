@@ -1,6 +1,7 @@
-"""Every metric, once: its name, unit, dimensions, who puts it, and what it means.
+"""Every metric: its name, unit, dimensions, source and meaning.
 
-The engine puts metrics by these names, the alarms and the dashboard watch them, and a table in the documents is made of them.
+The engine puts metrics by these names, the alarms and the dashboard watch them, and the documents' table is generated
+from them.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from enum import StrEnum
 from typing import Self
 
 NAMESPACE = "sublet"
-"""CloudWatch's, of all metrics."""
+"""In CloudWatch, for all metrics."""
 
 
 class Unit(StrEnum):
-    """CloudWatch's units that we use."""
+    """The CloudWatch units that we use."""
 
     COUNT = "Count"
     MILLISECONDS = "Milliseconds"
@@ -21,9 +22,10 @@ class Unit(StrEnum):
 
 
 class Per(StrEnum):
-    """Whose number it is: what is put for a shard counts for its application too.
+    """A metric's dimensions: a value for a shard counts for its application too.
 
-    TROUBLED_SHARD   a set of dimensions costs as much as a metric: for a shard only while something is wrong with it
+    TROUBLED_SHARD: each set of dimensions costs as much as a metric, so a shard gets one only while something is wrong
+    with it.
     """
 
     APPLICATION = "application"
@@ -32,7 +34,7 @@ class Per(StrEnum):
 
 
 class PutBy(StrEnum):
-    """Who knows the number."""
+    """Which part of the system measures it."""
 
     TICK = "tick"
     WINDOW = "window"
@@ -40,7 +42,7 @@ class PutBy(StrEnum):
 
 
 class Metric(StrEnum):
-    """A metric: as text its name, which is all that CloudWatch knows, with what there is to say about it."""
+    """A metric: its text is its name in CloudWatch; the attributes describe it."""
 
     unit: Unit
     per: Per
@@ -63,7 +65,7 @@ class Metric(StrEnum):
     )  # fmt: skip
     UNCLAIMED_LEASES = (
         "unclaimed_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
-        "Leases that nobody holds and that the limits leave over.",
+        "Leases without an owner that the limits leave over.",
     )  # fmt: skip
     MALFORMED_ROWS = (
         "malformed_rows", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
@@ -71,7 +73,7 @@ class Metric(StrEnum):
     )  # fmt: skip
     CRASHING_LEASES = (
         "crashing_leases", Unit.COUNT, Per.APPLICATION, PutBy.TICK,
-        "Leases that got no further through three crashes or more, or hung calls; each is tried alone, ever more seldom.",
+        "Leases that got no further through three crashes or more, or hung calls; each is tried alone, less and less often.",
     )  # fmt: skip
     WORKER_LEASES = (
         "worker_leases", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
@@ -79,7 +81,7 @@ class Metric(StrEnum):
     )  # fmt: skip
     MILLIS_BEHIND_LATEST = (
         "millis_behind_latest", Unit.MILLISECONDS, Per.SHARD, PutBy.BOTH,
-        "How far the shard is read behind its tip, growing while nothing gets done. By a tick: of shards that nobody reads.",
+        "How far the shard is read behind its tip, growing while nothing is done. By a tick: of shards without a reader.",
     )  # fmt: skip
     CHECKPOINT_AGE = (
         "checkpoint_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,
@@ -87,7 +89,7 @@ class Metric(StrEnum):
     )  # fmt: skip
     UNREAD_AGE = (
         "unread_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.TICK,
-        "How long a shard is known to have had records and nobody to read them, or nobody who got any further.",
+        "How long a shard is known to have had records without a reader, or without progress.",
     )  # fmt: skip
     OWNER_STALLED_AGE = (
         "owner_stalled_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.TICK,
@@ -103,11 +105,11 @@ class Metric(StrEnum):
     )  # fmt: skip
     LEASES_FAILED = (
         "leases_failed", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
-        "Leases given up because Kinesis or DynamoDB refused, or of a fault that nobody planned.",
+        "Leases given up because Kinesis or DynamoDB refused, or because of an unexpected fault.",
     )  # fmt: skip
     READS_REFUSED = (
         "reads_refused", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.BOTH,
-        "Shards that Kinesis refused to read, so that asking again does not help: a permission, a key, a stream that is gone.",
+        "Shards that Kinesis refused to read for a reason that no retry removes: a permission, a key, a deleted stream.",
     )  # fmt: skip
     THROTTLED_POLLS = (
         "throttled_polls", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
@@ -115,11 +117,11 @@ class Metric(StrEnum):
     )  # fmt: skip
     BYTES = (
         "bytes", Unit.BYTES, Per.SHARD, PutBy.WINDOW,
-        "Bytes of the stream records whose user records the handler has done.",
+        "Bytes of the stream records whose user records the handler has finished.",
     )  # fmt: skip
     RECORDS = (
         "records", Unit.COUNT, Per.SHARD, PutBy.WINDOW,
-        "User records that the handler has done.",
+        "User records that the handler has finished.",
     )  # fmt: skip
     HANDLER_FAILURES = (
         "handler_failures", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,
@@ -127,15 +129,15 @@ class Metric(StrEnum):
     )  # fmt: skip
     HANDLER_ATTEMPTS = (
         "handler_attempts", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
-        "How often the same records have been tried in vain, in windows before too; put with each call that fails.",
+        "Failed attempts at the same records, earlier windows included; put with each call that fails.",
     )  # fmt: skip
     RECORDS_SET_ASIDE = (
         "records_set_aside", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
-        "Records that were given up, and that the failure destination has.",
+        "Records that were set aside and that the failure destination has accepted.",
     )  # fmt: skip
     DESTINATION_REFUSALS = (
         "destination_refusals", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,
-        "Times that the failure destination did not take what is to be set aside; its shard waits.",
+        "How often the failure destination did not accept records to be set aside; their shard waits.",
     )  # fmt: skip
     LOST_LEASES = (
         "lost_leases", Unit.COUNT, Per.APPLICATION, PutBy.WINDOW,

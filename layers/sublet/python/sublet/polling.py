@@ -1,6 +1,7 @@
-"""A shard read by polls: GetShardIterator once, then GetRecords from iterator to iterator.
+"""Reads a shard by polls: GetShardIterator once, then GetRecords from iterator to iterator.
 
-Whoever has the two calls has a reader: Kinesis, the stream in memory, a simulation. How often it is asked is the caller's.
+Every source with the two calls has a reader: Kinesis, the stream in memory, a simulation. The caller decides how often
+to poll.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from sublet.protocol.records import Page, Polled
 
 
 class Polls(Protocol):
-    """The two calls. Raise what Stream raises."""
+    """The two calls. They raise what Stream raises."""
 
     def open(self, shard_id: str, position: ReadPosition) -> str:
-        """An iterator at the position. Raises CheckpointNotInStream when the service refuses the sequence number."""
+        """An iterator at the position. Raises CheckpointNotInStream if the service refuses the sequence number."""
 
     def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
-        """One GetRecords. An empty page is normal, also far behind the tip."""
+        """One GetRecords. An empty page is normal, even far behind the tip."""
 
 
 class PolledStream(Stream, Polls, Protocol):
@@ -34,7 +35,7 @@ class PollingReader:
         self._shard_id = shard_id
         self._position = position
         self._iterator: str | None = None
-        """None: to be opened at the position."""
+        """None: not open yet."""
 
     def open(self) -> None:
         self._opened()

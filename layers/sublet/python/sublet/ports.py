@@ -1,8 +1,8 @@
 """What the engine needs from the world, in domain words. Implemented twice: aws/ (boto3) and memory/ (no network).
 
-Each docstring is the contract; tests/contract holds every implementation to it. No boto3 shape crosses these interfaces.
-Expected outcomes are values (a refused write, a throttled poll); the errors that may be raised are named and come from
-`sublet.errors`. Whatever is transient has been retried inside already.
+Each docstring is the contract; tests/contract checks every implementation against it. No boto3 type crosses these
+interfaces. Expected outcomes are values (a refused write, a throttled poll); possible errors are named and come from
+`sublet.errors`. Implementations have already retried whatever is transient.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from sublet.protocol.stream_info import Placement
 
-if TYPE_CHECKING:  # what no handler meets: `import sublet` stays under 30 ms without it
+if TYPE_CHECKING:  # no handler needs these: `import sublet` stays under 30 ms without them
     from sublet.decisions.announcing import Announcement
     from sublet.decisions.chance import Chance
     from sublet.decisions.dispatching import Dispatched
@@ -48,7 +48,9 @@ class Applied(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True):
-    """A clause of the write's condition did not hold; nothing was changed. `row` is what stands there (None: no such row)."""
+    """A clause of the write's condition did not hold; nothing was changed. `row` is the row that refused it (None: no
+    such row).
+    """
 
     row: Lease | MalformedRow | None
 
@@ -60,19 +62,21 @@ class LeaseTable(Protocol):
         """All leases. Eventually consistent: a row may be missing or seconds old, never half-written."""
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
-        """One row, strongly consistent; None when there is none (or it is no lease)."""
+        """One row, strongly consistent; None if there is none (or it is not a lease)."""
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
-        """Do one conditional write atomically. A response lost on the way is retried, so our own write may come back Refused."""
+        """Do one conditional write atomically. If the response is lost the write is retried, so our own write may come
+        back Refused.
+        """
 
 
 class PollRefusal(StrEnum):
-    """Why a read brought nothing. Neither moves the position."""
+    """Why a read returned nothing. It does not change the position."""
 
     THROTTLED = "throttled"
     """The shard's read limit is used up: 5 calls or 2 MB a second, shared by all its consumers. Read again later."""
     NO_ANSWER = "no_answer"
-    """The service failed, or its answer did not come, or not whole. Read again later."""
+    """The service failed, or its answer was lost or incomplete. Read again later."""
     ITERATOR_EXPIRED = "iterator_expired"
     """An iterator lives 300 s. The next read opens a new one after the last record that was fetched."""
 
@@ -84,48 +88,51 @@ class Stream(Protocol):
         """Every listed shard, closed ones included; with `at`, those open at that position (ListShards' ShardFilter)."""
 
     def describe(self) -> StreamDescription:
-        """Which stream it is, among others of its name, and how it places records. StreamAccessDenied where only this may not be
-        asked. An account may ask 20 times a second, for all its streams and consumers together: ask seldom.
+        """The stream's identity and how it places records. StreamAccessDenied if only this call is not permitted. An
+        account may call it 20 times a second, for all its streams and consumers together: call it seldom.
         """
 
     def has_shard(self, shard_id: str) -> bool:
-        """Whether the service still knows the shard, asked of the shard itself: a listing may lag."""
+        """Whether the service still has the shard. Asks for that shard itself, since a listing may lag."""
 
     def service_time(self) -> datetime:
-        """A moment by the service's own clock, at most a second or two ago and never in its future: nothing that arrives from
-        now on arrives before it. A worker's clock may be ahead, and a LATEST lease pinned by it would lose what it is ahead by.
+        """A time by the service's own clock, at most a second or two ago and never in its future: nothing that arrives
+        from now on arrives before it. A worker's clock may be ahead, and a LATEST lease pinned by it would skip what
+        arrives meanwhile.
         """
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
-        """Nothing is asked of the service until it is opened, or read."""
+        """Makes no call to the service until the reader is opened or read."""
 
 
 class ShardReader(Protocol):
     """One shard's records from a position on, in order. Raises what Stream raises, and CheckpointNotInStream.
 
-    By polls (`sublet.polling`); a push (SubscribeToShard) would be another. It remembers where it is, whatever is refused.
+    It reads by polls (`sublet.polling`); a push (SubscribeToShard) would be another implementation. It keeps its
+    position whatever is refused.
     """
 
     def open(self) -> None:
-        """Make ready to read, as the first read otherwise does: what that takes is not counted against the shard's read limit."""
+        """Prepare to read, as the first read otherwise does: this does not count against the shard's read limit."""
 
     def read(self, limit: int) -> Page | PollRefusal:
-        """The next page, of at most `limit` stream records. An empty one is normal, also far behind the tip; after one that
-        `is_shard_end` nothing may be read."""
+        """The next page, of at most `limit` stream records. An empty one is normal, even far behind the tip; do not
+        read after one that `is_shard_end`.
+        """
 
 
 class Remembered(Struct, frozen=True):
-    """What lease managers know from earlier ticks, of one moment.
+    """What lease managers know from earlier ticks, read at one moment.
 
     sightings   by lease key
-    stream      the stream that the application's leases are of; None before the first tick
+    stream      the stream of the application's leases; None before the first tick
     dispatched  by lease key, the last dispatches
-    unread      by lease key, what is known of shards that stand still
-    definition  what all programs that pull go by, as text by name; None where nobody has defined it
+    unread      by lease key, what is known about shards that stand still
+    definition  the options that all pulling programs share, as text by name; None if there is none
     round       how often `dispatched` has been replaced
-    announced   by worker id, what was said last, lapsed or not
-    placement   how the stream was last described, by whichever process
-    asked_at    when a process last set out to describe it
+    announced   by worker id, the last announcement, lapsed or not
+    placement   the last descriptions of the stream, by any process
+    asked_at    when a process last started to describe it
     """
 
     sightings: Mapping[str, Sighting]
@@ -142,7 +149,7 @@ class Remembered(Struct, frozen=True):
 class SightingStore(Protocol):
     """What lease managers remember between ticks, apart from the lease table, whose rows are KCL's.
 
-    Raises what LeaseTable raises, of a table of its own.
+    Raises what LeaseTable raises, for a table of its own.
     """
 
     def load(self) -> Remembered:
@@ -152,62 +159,69 @@ class SightingStore(Protocol):
         """Replace all sightings. The last writer wins; that is safe (liveness)."""
 
     def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
-        """Keep the stream that the leases are of, if `instead_of` stands there now (None: none yet). Whether it did."""
+        """Store the stream of the leases if the stored one is `instead_of` (None: none yet). Returns whether it was."""
 
     def begin_describing(self, now: datetime, seen: Remembered) -> bool:
-        """Say that the stream is being described, if nobody has said so since `seen`. Whether it was said: of many processes that
-        look at once, one asks.
+        """Announce that the stream is being described, unless another process has done so since `seen`. Returns whether
+        it was announced: of many processes at once, one makes the call.
         """
 
     def keep_placement(self, placement: Placement, asked_at: datetime) -> None:
-        """What a description that was asked for then has told. The last writer wins."""
+        """Store the result of a description that was started at `asked_at`. The last writer wins."""
 
     def define(self, definition: Mapping[str, str], instead_of: Mapping[str, str] | None) -> bool:
-        """Keep what all programs go by that pull, if `instead_of` stands there now (None: none). Whether the new one stands."""
+        """Store the options that all pulling programs share if the stored ones are `instead_of` (None: none). Returns
+        whether the new ones are stored.
+        """
 
     def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
-        """Replace what is dispatched, if nobody has since `seen_round`: of two ticks that looked at once, one dispatches.
-
-        Whether it is kept. What is too much to keep may be dropped: such a lease may be dispatched twice.
+        """Replace the dispatches, unless that was done since `seen_round`: of two ticks at once, one dispatches.
+        Returns whether they are stored. Some may be dropped if there are too many: such a lease may be dispatched
+        twice.
         """
 
     def keep_unread(self, unread: Mapping[str, Unread]) -> None:
-        """Replace what is known of shards that stand still. The last writer wins; lost, an alarm comes a tick later."""
+        """Replace what is known about shards that stand still. The last writer wins; if it is lost, an alarm comes a
+        tick later.
+        """
 
     def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
-        """Say it, instead of what this worker id said before, and forget what the `lapsed` ones said."""
+        """Store this worker id's announcement instead of its last one, and delete those of the `lapsed` ones."""
 
     def begin_prompted(self, token: str, now: datetime) -> bool:
-        """Begin the one tick that answers prompts. False: one is under way, by another token, since less than
-        `PROMPTED_TICK_ENDS_WITHIN`; it is told to look again when it has looked.
+        """Begin the one tick that answers prompts. False: one with another token began less than
+        `PROMPTED_TICK_ENDS_WITHIN` ago; it is then told to look again when it is done.
         """
 
     def end_prompted(self, token: str) -> bool:
-        """The tick of this token has looked. Whether it was told to look again, or nobody knows any more. If another tick has
-        begun since, this one having lasted for too long, then that one has looked later.
+        """The tick of this token is done. Returns whether it has to look again: it was told to, or that is not known
+        any more. If it took too long and another tick has begun since, that one looks later.
         """
 
 
 class WorkerReports(Protocol):
-    """By which workers of a KCL 3.x fleet tell its leader that they live. Raises what LeaseTable raises.
+    """The reports by which workers of a KCL 3.x fleet show its leader that they are alive. Raises what LeaseTable
+    raises.
 
-    Those in the lease table come with its scan; others stand in a table of their own, which need not exist.
+    Reports in the lease table come with its scan; others are in a separate table, which need not exist.
     """
 
     def load(self) -> tuple[WorkerReport, ...]:
-        """All in the table of their own; none where there is no such table, or we may not read it."""
+        """All reports of the separate table; none if there is no such table, or we may not read it."""
 
     def client_version(self) -> str | None:
-        """By whose rules the fleet works, as kept beside that table; None where it is not, or we may not read it."""
+        """The version by whose rules the fleet works, as stored beside that table; None if it is not, or we may not
+        read it.
+        """
 
     def get(self, worker_id: str) -> WorkerReport | None:
-        """A worker's, where it stands: in the lease table, or else in the other."""
+        """A worker's report: from the lease table, or else from the separate table."""
 
     def put(self, report: WorkerReport) -> None:
-        """In its place, instead of the worker's last one there. Only where others report: see decisions.fleet_kind."""
+        """Replace the worker's report in its table. Only if other workers report: see decisions.fleet_kind."""
 
     def remove(self, report: WorkerReport) -> None:
-        """From its place, if it stands there."""
+        """Delete it from its table if it is there."""
 
 
 class Dispatcher(Protocol):
@@ -218,17 +232,17 @@ class Dispatcher(Protocol):
 
 
 class FailureDestination(Protocol):
-    """Where records go that are given up. Raises DestinationRefused."""
+    """Where records are set aside. Raises DestinationRefused."""
 
     def put(self, batch: SetAsideBatch) -> None:
-        """Returns when all of them are kept. If it raises, some may be kept: the same batch is put again, and then kept twice,
-        or once where the destination can tell.
+        """Returns once all of them are stored. If it raises, some may be stored: the same batch is put again, and is
+        then stored twice, or once if the destination can tell.
         """
 
 
 class KeptBatch(Struct, frozen=True):
-    """What a destination keeps under a name of its own; `problem` instead of the batch where that is not the application's, or
-    cannot be read. `version`: of what was read, where a name may come to stand for something else.
+    """A batch that a destination keeps under a name. `problem` instead of the batch if it belongs to another
+    application or cannot be read. `version`: of what was read, if the name may later stand for something else.
     """
 
     name: str
@@ -238,60 +252,62 @@ class KeptBatch(Struct, frozen=True):
 
 
 class HeldBack(Struct, frozen=True):
-    """A FIFO queue's message group that begins with as many messages that were left as the queue gives of it. What is behind them
-    cannot be had."""
+    """A FIFO queue's message group that begins with as many left messages as the queue returns of one group. Later ones
+    cannot be received.
+    """
 
     group: str
     left: int
 
 
 GIVEN_FOR = timedelta(minutes=15)
-"""As long as a window: what a store has given to one, it gives to nobody else before."""
+"""As long as a window: a store gives a batch to no other consumer during this time."""
 
 
 class Counted(NamedTuple):
-    """About how many batches a store keeps: those that can be had now, and those that somebody was given."""
+    """About how many batches a store keeps: available ones, and ones that another consumer has received."""
 
     available: int
     hidden: int = 0
 
 
 class Removal(StrEnum):
-    """What came of removing a batch."""
+    """The result of removing a batch."""
 
     REMOVED = "removed"
     STAYS = "stays"
-    """Something else is kept under its name since it was read, or it has been given to somebody else since."""
+    """Something else was stored under its name since it was read, or another consumer has received it since."""
     GONE = "gone"
-    """Another redrive has removed it meanwhile: only a store tells that hides nothing from others."""
+    """Another redrive has removed it meanwhile. Only a store that hides nothing from others can tell."""
 
 
 class SetAsideStore(Protocol):
-    """A failure destination that gives back what it keeps. Raises DestinationRefused."""
+    """A failure destination that returns what it keeps. Raises DestinationRefused."""
 
     def counted(self) -> Counted:
-        """What is hidden will be had again after GIVEN_FOR if it was given by `kept`."""
+        """Batches that `kept` has returned are hidden, and available again after GIVEN_FOR."""
 
     def kept(self, application: str) -> Generator[KeptBatch | HeldBack, None, None]:
-        """All that can be had, each when it is asked for, a shard's in order: in memory is one batch, and the names of others.
-        What is not the application's may be told without being read. What cannot be had for what is before it comes last.
+        """Every available batch, lazily, each shard's in order: memory holds one batch, and the names of others.
+        Batches of other applications may be listed without being read. What is held back by batches before it comes
+        last.
 
-        Each is to be removed or left before the next is asked for. Nobody else is given it for GIVEN_FOR; a store that cannot
-        promise that says so. Once this is closed, or has raised, what it has not given can be had by others.
+        Remove or leave each before asking for the next. No other consumer gets it for GIVEN_FOR, unless the store says
+        that it cannot promise that. Once this is closed, or has raised, others can get what it has not returned.
         """
 
     def remove(self, kept: KeptBatch) -> Removal:
-        """It is handled, and need not be kept: what was read, and nothing else. To remove what is gone is no error."""
+        """Delete a handled batch: exactly what was read, nothing else. Removing a batch that is gone is no error."""
 
     def leave(self, kept: KeptBatch) -> None:
-        """It stays, and anybody may be given it again."""
+        """Keep it; any consumer may get it again."""
 
 
 class Clock(Protocol):
-    """The time, as an argument. Both are UTC-aware, and alike while nobody touches the machine's clock."""
+    """The time, as an argument. Both are UTC-aware, and equal as long as the machine's clock is not set."""
 
     def now(self) -> datetime:
-        """The moment, by the wall clock: for what is written down, or compared with other machines' moments. It may jump."""
+        """By the wall clock: for stored times, and for comparing with other machines' times. It may jump."""
 
     def steady(self) -> datetime:
         """For durations: never set, never back. It stands still while the machine is suspended."""
@@ -305,7 +321,7 @@ class Signal(Protocol):
     def is_set(self) -> bool: ...
 
     def wait(self, timeout: timedelta) -> bool:
-        """Sleep until set or for `timeout`; whether it is set. This is the only way that the engine sleeps."""
+        """Sleep until set or for `timeout`; returns whether it is set. This is the only way that the engine sleeps."""
 
     def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` once when this is set, or at once if it is set already. Returns a function that takes it back.
@@ -319,7 +335,7 @@ class Task(Protocol[T_co]):
     """Work going on beside the caller."""
 
     def result(self) -> T_co:
-        """Wait for it; its value, or the exception that it raised."""
+        """Wait for it. Returns its value, or raises its exception."""
 
 
 class Tasks(Protocol):
@@ -329,10 +345,10 @@ class Tasks(Protocol):
         """Start `work` beside the caller."""
 
     def lock(self) -> AbstractContextManager[object]:
-        """A mutual exclusion, not reentrant."""
+        """A lock, not reentrant."""
 
     def slots(self, count: int) -> AbstractContextManager[object]:
-        """A semaphore that `count` holders may have at once."""
+        """A semaphore for `count` holders."""
 
     def signal(self) -> Signal: ...
 
@@ -341,15 +357,15 @@ class Metrics(Protocol):
     """Numbers for dashboards and alarms. Never raises."""
 
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
-        """One number, of the whole application or of one shard."""
+        """One value, for the whole application or for one shard."""
 
     def flush(self) -> None:
         """Called at the end of a tick or window, and at least each minute within."""
 
 
 class Log(Protocol):
-    """Structured log lines: a constant message and fields. Never given a payload or a credential. A field may not be named as an
-    attribute of a `logging.LogRecord` is, such as `name`: Python's logging refuses it.
+    """Structured log lines: a constant message and fields. Never given a payload or a credential. A field must not have
+    the name of an attribute of `logging.LogRecord`, such as `name`: Python's logging refuses it.
     """
 
     def info(self, message: str, **fields: object) -> None: ...
@@ -361,9 +377,11 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What an application needs of the world, made in one place: `sublet.aws.ports.aws_ports`, `sublet.memory.memory_ports`.
+    """Everything an application needs from the world, made in one place: `sublet.aws.ports.aws_ports`,
+    `sublet.memory.memory_ports`.
 
-    Beside these a lease manager needs a Dispatcher, and a lease worker a Handler: those are the runtime's and the user's.
+    Besides these a lease manager needs a Dispatcher, which the runtime provides, and a lease worker a Handler, which
+    the user does.
     """
 
     table: LeaseTable
@@ -375,6 +393,6 @@ class Ports:
     metrics: Metrics
     log: Log
     destination: FailureDestination | None = None
-    """None where there is no setting `on_failure`: then nothing is ever given up."""
+    """None without the setting `on_failure`: then no record is ever set aside."""
     reports: WorkerReports | None = None
-    """None: a KCL 3.x leader is not told of us, and assigns us nothing."""
+    """None: we do not report to a KCL 3.x leader, and it assigns us nothing."""

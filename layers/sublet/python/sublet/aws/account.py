@@ -101,7 +101,7 @@ class AwsAccount:
                 if code_of(error) != "ResourceInUseException":
                     raise
                 raise StreamExists(
-                    f"there is a stream {stream} already; update it, or take it as it is"
+                    f"stream {stream} exists already; update it, or use it as it is"
                 ) from error
 
     def change(self, stream: str, change: Change) -> None:

@@ -1,1 +1,1 @@
-"""The `sublet` command: a module for each of its commands, and `main`, which lists them."""
+"""The `sublet` command: one module per subcommand, and `main`, which lists them."""

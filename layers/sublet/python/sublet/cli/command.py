@@ -1,4 +1,4 @@
-"""What a command of `sublet` is made of."""
+"""A subcommand of `sublet`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`run` gets the parsed arguments and returns the exit code. It may raise SubletError, which is shown as one sentence.
+    """`run` takes the parsed arguments and returns the exit code. It may raise SubletError, which is shown as one
+    sentence.
 
-    What a command needs is imported when it runs: `sublet --help` is there at once, and without the extras.
+    A command imports what it needs when it runs, so that `sublet --help` is fast and works without the extras.
     """
 
     name: str

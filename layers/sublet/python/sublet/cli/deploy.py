@@ -1,4 +1,4 @@
-"""`sublet deploy` and `sublet synth`: a consumer on Lambda, without any code of CDK's. The app is sublet_cdk's."""
+"""`sublet deploy` and `sublet synth`: a consumer on Lambda without any CDK code. The CDK app is sublet_cdk's."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sublet.cli.command import Command
 from sublet.errors import SettingsError, SubletError
 
 DESCRIPTION = """\
-{does} a lease manager and lease workers on Lambda, in a stack named sublet-<application>. Paths are taken from here.
+{does} a lease manager and lease workers on Lambda, in a stack named sublet-<application>. Paths are relative to this folder.
 
-It runs the CDK's command line, which npx fetches from npm: it takes Node.js, and sublet's extra cdk. An account and
-region that have not seen the CDK need `npx cdk bootstrap` once. What stands after -- goes to cdk as it is.
+It runs the CDK's command line, which npx fetches from npm: it needs Node.js, and sublet's extra cdk. An account and
+region without the CDK need `npx cdk bootstrap` once. Arguments after -- go to cdk unchanged.
 
---set has every setting of `sublet run --help`, and what else sublet_cdk/consumer_stack.py lists, such as
+--set takes every setting of `sublet run --help`, and what sublet_cdk/consumer_stack.py lists besides, such as
 tick="rate(5 minutes)", worker_memory=1024, architecture=x86_64, existing_lease_table=true. With --set stack=pipeline the
 stack is a pipeline on EMR Serverless: sublet_cdk/spark_stack.py."""
 
@@ -39,16 +39,17 @@ OPTIONS = {
 }
 
 COMMAND_LINE = "sublet"
-"""The context key that sublet_cdk reads in place of all others."""
+"""The context key that sublet_cdk reads instead of all others."""
 
 CDK_VERSION = "2.1148.1"
-"""Of aws-cdk on npm, the CDK's command line, as the repository's own package.json has it. Not npm's `latest`: what runs with your
-credentials does not change by itself. It reads what aws-cdk-lib 2.275 and earlier ones write (cloud assembly schema 55).
+"""The version of aws-cdk on npm, the CDK's command line, as in the repository's package.json. It is pinned, because it
+runs with your credentials and should not change by itself. It reads the output of aws-cdk-lib up to 2.275 (cloud
+assembly schema 55).
 """
 
 
 class CannotDeploy(SubletError):
-    """Something that the CDK's command line needs is not there. Says how to get it."""
+    """Something that the CDK's command line needs is not installed. The text says how to install it."""
 
 
 def add_arguments(name: str, does: str) -> Callable[[ArgumentParser], None]:
@@ -58,15 +59,19 @@ def add_arguments(name: str, does: str) -> Callable[[ArgumentParser], None]:
         for option, meaning in OPTIONS.items():
             parser.add_argument("--" + option.replace("_", "-"), metavar="TEXT", help=meaning)
         parser.add_argument(
-            "--set", metavar="NAME=VALUE", action="append", default=[], help="anything else, by its name"
+            "--set",
+            metavar="NAME=VALUE",
+            action="append",
+            default=[],
+            help="any other setting or option, by name",
         )
         parser.add_argument(
             "--cdk-version",
             metavar="VERSION",
             default=CDK_VERSION,
-            help=f"of aws-cdk on npm; a newer aws-cdk-lib may need a newer one than {CDK_VERSION}",
+            help=f"version of aws-cdk on npm; a newer aws-cdk-lib may need a newer one than {CDK_VERSION}",
         )
-        parser.add_argument("cdk", nargs="*", metavar="-- CDK", help="more of cdk's own options")
+        parser.add_argument("cdk", nargs="*", metavar="-- CDK", help="options for cdk itself")
         parser.set_defaults(verb=name)
 
     return add
@@ -74,11 +79,11 @@ def add_arguments(name: str, does: str) -> Callable[[ArgumentParser], None]:
 
 def run_cdk(options: Namespace) -> int:
     """The exit code of the CDK's command line."""
-    return subprocess.run(cdk_command(options), check=False).returncode  # noqa: S603 -- the user's own words, and no shell
+    return subprocess.run(cdk_command(options), check=False).returncode  # noqa: S603 -- the user's own arguments, without a shell
 
 
 def cdk_command(options: Namespace) -> list[str]:
-    """Raises SettingsError for what is malformed, and CannotDeploy for what is not installed."""
+    """Raises SettingsError for malformed arguments, and CannotDeploy if something is not installed."""
     given = {name: text for name in OPTIONS if (text := getattr(options, name)) is not None}
     for pair in options.set:
         name, equals, value = pair.partition("=")
@@ -87,7 +92,7 @@ def cdk_command(options: Namespace) -> list[str]:
         given[name] = value
     _check_context(options.cdk)
     app = shlex.join([sys.executable, "-m", "sublet_cdk.app"])
-    # One key for all of it: a cdk.json in this folder may have others, which are another app's.
+    # All in one key: a cdk.json in this folder may have other keys, for another app.
     context = ("--context", f"{COMMAND_LINE}={json.dumps(given)}")
     return [
         *(_npx(), "--yes", "--package", f"aws-cdk@{options.cdk_version}", "cdk"),
@@ -100,11 +105,11 @@ def cdk_command(options: Namespace) -> list[str]:
 
 
 def _check_context(cdk: Sequence[str]) -> None:
-    """CDK's own keys have a colon, a slash or an @ in them. One of ours would be passed over."""
+    """CDK's own keys contain a colon, a slash or an @. A key of ours would be ignored here."""
     options = re.finditer(r"(?:^|\0)(?:-c|--context)(?:=|\0)?([^\0=]+)=", "\0".join(cdk))
     for name in (option[1] for option in options):
         if not set(name) & set(":/@"):
-            raise SettingsError("--context", name, f"no context of cdk's; it is given as --set {name}=VALUE")
+            raise SettingsError("--context", name, f"not a context key of cdk; use --set {name}=VALUE")
 
 
 def _npx() -> str:
@@ -113,7 +118,7 @@ def _npx() -> str:
     npx = shutil.which("npx", path=os.environ.get("PATH"))
     if npx is None:
         raise CannotDeploy(
-            "there is no npx on the PATH: the CDK's command line takes Node.js 20 or newer (nodejs.org)"
+            "there is no npx on the PATH: the CDK's command line needs Node.js 20 or newer (nodejs.org)"
         )
     return npx
 

@@ -1,4 +1,4 @@
-"""`sublet leases`: the lease table, a line for each lease, and who has how much of it."""
+"""`sublet leases`: a line for each lease of the table, and the load of each worker and group."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sublet.protocol.lease import LeaseScan
 from sublet.settings import DEFINITIONS
 
 DESCRIPTION = """\
-Show every lease of an application: who owns it, its counter, which a living owner raises, and its checkpoint; and how the leases
-and what they bring a second are spread over groups of workers and over workers. Only reads; any lease table of KCL 1, 2 or 3
-will do. Whose owner is gone is known from <application>-sightings, where a lease manager of sublet's has seen it."""
+Show every lease of an application: its owner, its counter, which a live owner raises, and its checkpoint; and how the leases
+and their throughput are spread over workers and groups of workers. Read-only; works with any lease table of KCL 1, 2 or 3.
+Expired owners are known from <application>-sightings, if a lease manager of sublet writes it."""
 
 EXAMPLES = """\
 examples:
@@ -46,7 +46,7 @@ def show_leases(options: Namespace) -> int:
     try:
         sightings = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table).load().sightings
     except LeaseTableError as unknown:
-        print(f"sublet: whose owners are gone, and what moved, is not known: {unknown}", file=sys.stderr)
+        print(f"sublet: expired owners and moved leases are not known: {unknown}", file=sys.stderr)
         sightings = {}
     status = fleet_status(scan, sightings, SystemClock().now(), settings.failover_time)
     for line in (*lease_lines(scan), "", *distribution_lines(work_distribution(status, settings))):
@@ -77,13 +77,13 @@ def distribution_lines(of: WorkDistribution) -> Iterable[str]:
             yield f"{_shown(worker.worker_id):<46} {worker.leases:>8} {_kbps(worker.kbps):>19}"
         yield ""
     yield (
-        f"target: {of.target} leases a worker; {of.unowned} unowned, {of.expired} of owners that are gone, "
+        f"target: {of.target} leases a worker; {of.unowned} unowned, {of.expired} expired,  "
         f"{of.moved} moved in the last hour"
     )
 
 
 def _shown(text: str) -> str:
-    """Anybody may have written the row: what would move a terminal's cursor is shown, and not sent to it."""
+    """Escapes control characters, which could move a terminal's cursor: the row may come from anyone."""
     return text if text.isprintable() else repr(text)
 
 
@@ -91,4 +91,4 @@ def _kbps(kbps: float | None) -> str:
     return "-" if kbps is None else f"{kbps:,.1f}"
 
 
-COMMAND = Command("leases", "show every lease, and who has how much", add_arguments, show_leases)
+COMMAND = Command("leases", "show every lease, and the load of each worker", add_arguments, show_leases)

@@ -20,11 +20,10 @@ COMMANDS: tuple[Command, ...] = (
     deploy.DEPLOY,
     deploy.SYNTH,
 )
-"""Each in a module of its own."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: a command's own, or 2 with one sentence on standard error."""
+    """The exit code: the command's own, or 2 with one sentence on standard error."""
     options, unknown = parser().parse_known_args(arguments)
     if unknown:
         options.parser.error(unrecognized(unknown, options.parser))

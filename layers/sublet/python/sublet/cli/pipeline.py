@@ -1,4 +1,4 @@
-"""`sublet pipeline`, which `sublet.pipeline` describes."""
+"""`sublet pipeline`; `sublet.pipeline` describes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sublet redrive`: what was set aside, to the handler once more."""
+"""`sublet redrive`: passes records that were set aside to the handler again."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from sublet.engine.redrive import Redriven
 
 DESCRIPTION = """\
-Hand the records that an application has set aside to its handler once more: from an SQS queue or a folder of S3, in order per
-shard. What the handler does is removed; what fails again stays, and so does what other applications have put there. Each batch is
-handed over whole, once; at least once, as ever. It exits with 1 when anything stays.
+Pass the records that an application has set aside to its handler again: from an SQS queue or a folder of S3, in order per
+shard. Batches that succeed are removed; batches that fail again stay, and so do those of other applications. Each batch is
+passed as a whole and tried once; delivery is at least once, as always. The exit code is 1 if anything stays.
 
-Records that follow on these in their shard may have been handled long ago: see "What a redrive brings" in docs/handlers.md for
-what that means for a handler, which can tell by batch.is_redrive.
+Later records of their shard may have been handled long ago: see "What a redrive brings" in docs/handlers.md for
+what that means for a handler, which can check batch.is_redrive.
 
-A queue's messages are hidden from others for 15 minutes at most meanwhile; it also asks the queue how many were hidden
-before (sqs:GetQueueAttributes). A FIFO queue gives ten batches of a shard at a time: once ten of them stay, no more can be had,
-and the shards are named."""
+A queue's messages are hidden from other consumers meanwhile, for 15 minutes at most; redrive also asks the queue how many were
+hidden before (sqs:GetQueueAttributes). A FIFO queue returns ten batches of a shard at a time: once ten of them stay, it returns
+no more, and the shards are named."""
 
 EXAMPLES = """\
 examples:
@@ -46,7 +46,7 @@ TOLD_BY = {
     HandlerContract.LAMBDA_EVENT: 'getattr(context, "is_redrive", False)',
     HandlerContract.RECORD_PROCESSOR: "process_records_input.is_redrive, from version 2 of kclpy on",
 }
-"""How a handler of each contract can know that a batch is redriven."""
+"""How a handler of each contract can tell that a batch is redriven."""
 
 SETTINGS = ("application", "stream", "handler", "handler_contract", "checkpointing", "log_exceptions")
 
@@ -62,14 +62,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="a queue, or a bucket with or without /prefix",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="only tell what is there; nothing is called or removed"
+        "--dry-run", action="store_true", help="only report what is there; call and remove nothing"
     )
     for name in SETTINGS:
         add_setting(parser, DEFINITIONS[name])
 
 
 def destination(text: str) -> str:
-    """So that what is wrong with it is said of the option, and not of the setting that it stands for."""
+    """Checks it here, so that the error names the option rather than its setting."""
     try:
         DEFINITIONS["on_failure"].check(text)
     except SettingsError as refused:
@@ -93,8 +93,8 @@ def redrive(options: Namespace) -> int:
             "on_failure", settings.on_failure, "a redrive is from a queue or a bucket: a topic keeps nothing"
         )
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
-    logging.getLogger("botocore").setLevel(logging.WARNING)  # else it says where it found credentials
-    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # otherwise it logs where it found credentials
+    sys.path.insert(0, str(Path.cwd()))  # like `python -m`: finds a handler in this folder
     handler = load_handler(settings.handler, settings)
     print(f"sublet: {note(settings.handler_contract)}", file=sys.stderr, flush=True)
     with shown() as show:
@@ -105,32 +105,32 @@ def redrive(options: Namespace) -> int:
 
 
 def note(contract: HandlerContract) -> str:
-    """What no redrive can see, and its user has to know: the handler returns, whatever it has done."""
+    """A redrive cannot see this, but its user has to know: the handler returns, whatever it has done."""
     return (
-        "these records lie before what the handler has done since. One that leaves out what is before a position of its own "
-        f"skips them, and they are removed all the same: it must look at {TOLD_BY[contract]}"
+        "these records come before others that the handler has done since. A handler that skips records before its own position "
+        f"skips these too, and they are removed all the same: it must check {TOLD_BY[contract]}"
     )
 
 
 def said(done: Redriven, *, dry_run: bool) -> str:
-    """One line that says what came of it."""
+    """The result in one line."""
     what = "would be handed over" if dry_run else "handled and removed"
     text = f"{done.records_done:,} records in {done.done:,} batches {what}"
     if done.hidden:
         minutes = GIVEN_FOR // timedelta(minutes=1)
-        text += f"; about {done.hidden:,} more are hidden, since somebody was given them: "
+        text += f"; about {done.hidden:,} more are hidden, since another consumer received them: "
         text += f"for {minutes} minutes at most if it was a redrive"
     if done.failed:
         text += f"; {done.failed:,} batches failed again and stay"
     if done.changed:
-        text += f"; {done.changed:,} are handled, but stay, since they were set aside again or given to others meanwhile"
+        text += f"; {done.changed:,} are handled, but stay, since they were set aside again or received by others meanwhile"
     if done.foreign:
-        text += f"; {done.foreign:,} are other applications' or cannot be read, and stay"
+        text += f"; {done.foreign:,} belong to other applications or cannot be read, and stay"
     if done.held_back:
         text += f"; {_behind(done)}"
     if done.is_shared:
         text += (
-            "; another redrive is removing what this one handles, which has stopped and leaves the rest to it"
+            "; another redrive is removing the same batches, so this one has stopped and leaves it the rest"
         )
     return text
 
@@ -138,15 +138,15 @@ def said(done: Redriven, *, dry_run: bool) -> str:
 def _behind(done: Redriven) -> str:
     many = f"about {done.behind:,} batches" if done.behind else "what may be"
     return (
-        f"{many} behind the ten that stay of {', '.join(done.held_back)} could not be had: a FIFO queue gives no more of a "
-        "message group. Mend the handler for those first, or give the queue a dead-letter queue, which takes what is received "
+        f"{many} behind the ten that stay of {', '.join(done.held_back)} could not be received: a FIFO queue returns no more of "
+        "its message group. Fix the handler for those first, or give the queue a dead-letter queue, which takes what is received "
         "too often"
     )
 
 
 @contextmanager
 def shown() -> Iterator[Callable[[Redriven], None]]:
-    """A progress bar where there is a terminal and the extra `progress`."""
+    """A progress bar, if there is a terminal and the extra `progress` is installed."""
     if not sys.stderr.isatty() or find_spec("rich") is None:
         yield lambda _: None
         return
@@ -168,4 +168,4 @@ def shown() -> Iterator[Callable[[Redriven], None]]:
         yield show
 
 
-COMMAND = Command("redrive", "hand what was set aside to the handler once more", add_arguments, redrive)
+COMMAND = Command("redrive", "pass records that were set aside to the handler again", add_arguments, redrive)

@@ -12,16 +12,16 @@ from sublet.cli.settings_options import add_settings, settings_of
 from sublet.settings import check_sets_aside
 
 DESCRIPTION = """\
-Consume a stream in this process, until SIGTERM or Ctrl-C; then every lease is checkpointed and released. After SIGTERM it
-first lets the application's other processes know, and goes on until they look for what it gives back, 8 seconds at most. A
-second signal ends it at once, and so does drain_timeout after the first, saying which leases it leaves. It ends by itself,
-with status 70, when only a new process could go on: calls of the handler hang in all its slots, or the system has no more
+Consume a stream in this process until SIGTERM or Ctrl-C; then every lease is checkpointed and released. After SIGTERM it
+first announces that to the application's other processes, and goes on until they are ready to take over, 8 seconds at most. A
+second signal ends it at once, as does drain_timeout after the first; then it names the leases it leaves. It ends by itself,
+with status 70, if only a new process could go on: calls of the handler hang in all its slots, or the system has no more
 threads or file descriptors for it.
 
-As many processes as you like share an application's leases, with Lambda deployments of sublet and with KCL fleets. The
-application's tables are made if there are none: the lease table, which has KCL's own format, and <application>-sightings.
+Any number of processes share an application's leases, also with Lambda deployments of sublet and with KCL fleets. The
+application's tables are created if they are missing: the lease table, in KCL's own format, and <application>-sightings.
 
-Each setting can also stand in the environment: --failover-time 10s is SUBLET_FAILOVER_TIME=10s."""
+Each setting can also be set in the environment: --failover-time 10s is SUBLET_FAILOVER_TIME=10s."""
 
 EXAMPLES = """\
 examples:
@@ -34,12 +34,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.usage = f"{parser.prog} --application TEXT --stream TEXT --handler MODULE:FUNCTION [options]"
     parser.add_argument(
-        "--no-create", action="store_true", help="refuse to run when a table is missing, instead of making it"
+        "--no-create", action="store_true", help="refuse to run if a table is missing, instead of creating it"
     )
     parser.add_argument(
         "--adopt",
         action="store_true",
-        help="have the application's leases go on on this stream, whatever stream they were of before",
+        help="continue with the application's leases on this stream, whichever stream they belonged to before",
     )
     add_settings(parser)
 
@@ -59,10 +59,10 @@ def run_consumer(options: Namespace) -> int:
     use_one_heap()
     settings = settings_of(options, os.environ)
     check_sets_aside(settings)
-    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that a handler beside you is found
+    sys.path.insert(0, str(Path.cwd()))  # like `python -m`: finds a handler in this folder
     load_handler(
         settings.handler, settings
-    )  # what cannot be loaded is refused before AWS is asked for anything
+    )  # a handler that cannot be loaded is refused before any call to AWS
     tasks = ThreadTasks()
     told = stops(
         tasks

@@ -1,4 +1,4 @@
-"""Settings as options of a command: made from their definitions, so that a new setting has one too."""
+"""Settings as options of a command, derived from their definitions, so that a new setting has an option too."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ METAVARS = {int: "NUMBER", timedelta: "DURATION", bool: "true|false", StartPosit
 NO_STREAM = "-"
 
 FIRST = ("application", "stream", "handler")
-"""What every run is told."""
+"""Required by every run."""
 
 
 def add_settings(parser: ArgumentParser) -> None:
-    """An option for each setting that a process has."""
+    """An option for each setting of a process."""
     first, others = parser.add_argument_group("what to consume"), parser.add_argument_group("settings")
     for name in FIRST:
         add_setting(first, DEFINITIONS[name])
@@ -44,8 +44,8 @@ def add_setting(parser: ArgumentParser | _ArgumentGroup, definition: Definition)
 def settings_of(
     options: Namespace, environment: Mapping[str, str], required: Collection[str] = FIRST
 ) -> Settings:
-    """The options, then the environment's SUBLET_* variables, then a process's own defaults. `required`, beside the application:
-    a command that reads no stream does without one.
+    """From the options, then the SUBLET_* variables, then a process's own defaults. `required`, besides the
+    application: a command that reads no stream needs none.
     """
     stated = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
     given = {
@@ -64,5 +64,5 @@ def _missing(name: str) -> SettingsError:
 
 
 def option_of(name: str) -> str:
-    """A setting's name on the command line."""
+    """A setting's option on the command line."""
     return "--" + name.replace("_", "-")

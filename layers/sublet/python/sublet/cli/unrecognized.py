@@ -1,4 +1,4 @@
-"""An option that a command does not have: what was probably meant."""
+"""Suggests an option for one that a command does not have."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sublet.cli.settings_options import option_of
 from sublet.settings import DEFINITIONS, nearest
 
 _OPTION = re.compile(r"^ +(?:-\w, )?(--[\w-]+)", re.MULTILINE)
-"""As the help lists them: argparse has no public way to ask."""
+"""From the help text, since argparse has no public list of options."""
 
 
 def unrecognized(words: Sequence[str], parser: ArgumentParser) -> str:
-    """One sentence about what argparse has left over, for the command's parser."""
+    """One sentence about the arguments that argparse did not recognize, for the command's parser."""
     option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
     if option is None:
         return f"unrecognized arguments: {' '.join(words)}"

@@ -1,6 +1,6 @@
-"""The ports with no network: for tests, simulations and users' own tests.
+"""The ports without a network: for tests, simulations and users' own tests.
 
-Held to the same contract suite as `sublet.aws`.
+They pass the same contract suite as `sublet.aws`.
 """
 
 from sublet.memory.account import MemoryAccount

@@ -36,15 +36,15 @@ from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 
 ON_DEMAND_SHARDS = 4
-"""Kinesis': of an on-demand stream that is new."""
+"""Kinesis' count for a new on-demand stream."""
 
 SHARD_LIMIT, ON_DEMAND_STREAM_LIMIT = 500, 50
 
 
 class MemoryAccount:
-    """The Account port. Safe for threads. What is begun is done at once.
+    """The Account port. Safe for threads. Every change is complete at once.
 
-    at(name)  the stream itself: put, split, merge, trim
+    `at(name)`: the stream itself, to put, split, merge and trim.
     """
 
     def __init__(self, *, clock: Clock | None = None, tasks: Tasks | None = None) -> None:
@@ -75,7 +75,7 @@ class MemoryAccount:
     def create(self, stream: str, shards: int | None) -> None:
         with self._lock:
             if stream in self._streams:
-                raise StreamExists(f"there is a stream {stream} already; update it, or take it as it is")
+                raise StreamExists(f"stream {stream} exists already; update it, or use it as it is")
             count = ON_DEMAND_SHARDS if shards is None else shards
             mode = StreamMode.ON_DEMAND if shards is None else StreamMode.PROVISIONED
             made = self._streams[stream] = MemoryStream(count, clock=self.clock, name=stream)
@@ -134,7 +134,7 @@ class MemoryAccount:
         stop: Signal,  # noqa: ARG002 - nothing takes long
         *,
         may_create: bool,
-        say: Callable[[str], None] | None = None,  # noqa: ARG002 - nor is worth a word
+        say: Callable[[str], None] | None = None,  # noqa: ARG002 - there is nothing to say
     ) -> tuple[Ports, Settings]:
         stream = self.at(settings.stream)
         with self._lock:
@@ -177,7 +177,7 @@ def _open(stream: MemoryStream) -> list[Shard]:
 
 
 def _reshard(stream: MemoryStream, count: int) -> None:
-    """The widest are split, or the narrowest neighbours merged, until there are so many."""
+    """Splits the widest shard, or merges the narrowest neighbours, until there are `count`."""
     while len(shards := _open(stream)) < count:
         widest = max(shards, key=lambda shard: shard.hash_key_range.ending - shard.hash_key_range.starting)
         stream.split(widest.shard_id)

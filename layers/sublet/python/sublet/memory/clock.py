@@ -1,15 +1,15 @@
-"""A clock that stands still until it is told to move."""
+"""A clock that stands still until it is moved."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
 BEGINNING = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
-"""Where a FakeClock starts, so that every run of a test sees the same moments."""
+"""Where a FakeClock starts, so that every run of a test sees the same times."""
 
 
 class FakeClock:
-    """The Clock port. Both clocks show whatever was last set, until the wall clock `jump`s; the steady one never goes back."""
+    """The Clock port. Both clocks show the time last set, until the wall clock jumps; the steady one never goes back."""
 
     def __init__(self, start: datetime = BEGINNING) -> None:
         if start.tzinfo is None:
@@ -24,19 +24,19 @@ class FakeClock:
         return self._now
 
     def jump(self, by: timedelta) -> None:
-        """Somebody sets the wall clock, forwards or back."""
+        """Sets the wall clock forwards or back."""
         self._wall += by
 
     def suspend(self, duration: timedelta) -> None:
-        """The machine stands still, and its steady clock with it."""
+        """The machine is suspended, so its steady clock stands still."""
         self._wall += duration
 
     def advance(self, by: timedelta) -> datetime:
-        """Move on, and return the new moment."""
+        """Move on, and return the new time."""
         return self.set(self._now + by)
 
     def set(self, moment: datetime) -> datetime:
-        """Move to `moment`, which is not before the present one."""
+        """Move to `moment`, which must not be in the past. Raises ValueError."""
         if moment < self._now:
             raise ValueError(f"a clock does not go back from {self._now} to {moment}")
         self._wall += moment - self._now

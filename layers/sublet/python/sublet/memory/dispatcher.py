@@ -1,4 +1,4 @@
-"""A dispatcher that starts nothing: it keeps what it is given, to be looked at or run by a simulation."""
+"""A dispatcher that starts nothing: it keeps the items for a test to inspect, or for a simulation to run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sublet.decisions.packing import WorkerItem
 
 
 class MemoryDispatcher:
-    """The Dispatcher port. `items` are all that were dispatched and not yet taken, in order."""
+    """The Dispatcher port. `items`: dispatched and not yet taken, in order."""
 
     def __init__(self) -> None:
         self.items: list[WorkerItem] = []
@@ -17,6 +17,6 @@ class MemoryDispatcher:
         self.items.extend(items)
 
     def take(self) -> list[WorkerItem]:
-        """Hand over the waiting items, and forget them."""
+        """Return the waiting items and forget them."""
         taken, self.items = self.items, []
         return taken

@@ -10,9 +10,9 @@ from sublet.protocol.failure_document import SetAsideBatch, object_key
 
 
 class MemoryDestination:
-    """The FailureDestination and SetAsideStore ports. `refusals`: so many calls are refused from now on.
+    """The FailureDestination and SetAsideStore ports. `refusals`: the next that many calls are refused.
 
-    It keeps what is set aside twice once, as a bucket does. `taken` are all calls that were not refused, in order.
+    Like a bucket, it keeps a batch that is set aside twice only once. `taken`: every accepted call, in order.
     """
 
     def __init__(self) -> None:
@@ -38,4 +38,4 @@ class MemoryDestination:
         return Removal.GONE if self._kept.pop(kept.name, None) is None else Removal.REMOVED
 
     def leave(self, kept: KeptBatch) -> None:
-        """It was never hidden."""
+        """Batches are never hidden here."""

@@ -1,4 +1,4 @@
-"""A lease table in memory: rows as DynamoDB would hold them, written by the same LeaseWrite values."""
+"""A lease table in memory: rows as DynamoDB holds them, written by the same LeaseWrite values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class MemoryLeaseTable:
         return Applied(lease) if isinstance(lease, Lease) else Refused(lease)
 
     def delete(self) -> None:
-        """Delete the table: every call of its port after this raises LeaseTableNotFound."""
+        """Delete the table: every later call raises LeaseTableNotFound."""
         with self._lock:
             self._rows.clear()
             self._is_deleted = True
@@ -61,22 +61,21 @@ class MemoryLeaseTable:
             raise LeaseTableNotFound("the lease table has been deleted")
 
     def put_row(self, row: Row) -> None:
-        """Put a row as it is, on no condition: another consumer's, another entity's, or a malformed one."""
+        """Put a row unconditionally: another consumer's, another entity's, or a malformed one."""
         with self._lock:
             self._rows[row[LEASE_KEY]["S"]] = dict(row)
 
     def row(self, lease_key: str) -> Row | None:
-        """One row as it stands."""
         with self._lock:
             row = self._rows.get(lease_key)
             return None if row is None else dict(row)
 
     def delete_row(self, lease_key: str) -> Row | None:
-        """On no condition, as an operator does; what stood there."""
+        """Delete unconditionally, as an operator does. Returns the row."""
         with self._lock:
             return self._rows.pop(lease_key, None)
 
     def rows(self) -> Mapping[str, Row]:
-        """Every row as it stands, foreign and malformed ones too, by lease key."""
+        """Every row by lease key, foreign and malformed ones included."""
         with self._lock:
             return {lease_key: dict(row) for lease_key, row in self._rows.items()}

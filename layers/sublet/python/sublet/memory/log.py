@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 RESERVED = frozenset({*logging.makeLogRecord({}).__dict__, "message", "asctime"})
-"""Names of fields that Python's logging refuses: a line that has one raises where it should only tell something."""
+"""Field names that Python's logging refuses: a line with one of them would raise."""
 
 
 @dataclass(frozen=True, slots=True)

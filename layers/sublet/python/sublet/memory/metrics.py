@@ -15,7 +15,7 @@ class Measurement:
 
 
 class MemoryMetrics:
-    """The Metrics port. `measurements` are all that were ever put; `flushes` counts the calls of flush."""
+    """The Metrics port. `measurements`: all that were put; `flushes`: how many calls of flush."""
 
     def __init__(self) -> None:
         self.measurements: list[Measurement] = []
@@ -28,7 +28,7 @@ class MemoryMetrics:
         self.flushes += 1
 
     def values(self, metric: Metric, shard_id: str | None = None) -> list[float]:
-        """What was put, in order: of one shard, or of all."""
+        """The values in order, of one shard or of all."""
         return [
             put.value
             for put in self.measurements

@@ -39,7 +39,7 @@ def memory_ports(
     log: Log | None = None,
     destination: FailureDestination | None = None,
 ) -> Ports:
-    """A new and empty world, but for what is given. The clock is the machine's, and the tasks are its threads."""
+    """New, empty ports, except for those given. The clock is the machine's, and the tasks are its threads."""
     clock, table = clock or SystemClock(), table or MemoryLeaseTable()
     return Ports(
         table=table,

@@ -18,15 +18,15 @@ _SEQUENCE_VERSION = 2 << 184  # makes numbers of 56 digits that begin with 49, a
 
 
 def sequence_number(shard_number: int, created_at: datetime, position: int, is_short: bool = False) -> int:
-    """Rises with the position in the stream; names its shard, so that another's number can be refused. Short ones get longer by
-    a digit now and then, which Kinesis' own are free to do.
+    """Rises with the position in the stream, and contains the shard's number, so that another shard's number can be
+    refused. Short numbers gain a digit now and then, which Kinesis' own may do too.
     """
     since = 0 if is_short else _SEQUENCE_VERSION | int(created_at.timestamp()) << 148
     return since | position << 80 | shard_number << 4 | 2
 
 
 class ShardLog:
-    """A shard and its records. Positions count from its first record ever: trimming does not move them."""
+    """A shard and its records. Positions count from the first record ever put, so trimming does not change them."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class ShardLog:
         self.created_at = created_at
         self.closed_at: datetime | None = None
         self.horizon = created_at
-        """Nothing that arrived before it is kept."""
+        """Earlier records are trimmed."""
         self.children: tuple[ChildShard, ...] = ()
         self.reads: deque[datetime] = deque(maxlen=POLLS_PER_SECOND_MAX)
         self.readable_at = created_at
-        """Throttled streams: the last reads, and when the bytes of the last one have been paid off."""
+        """For throttled streams: the last reads, and when the bytes of the last one have been paid off."""
         self._short_numbers = short_numbers
         self._starting_number = sequence_number(number, created_at, position, short_numbers)
         self._last_number = self._starting_number
@@ -56,12 +56,12 @@ class ShardLog:
         self._dropped_bytes = 0
         self._records: list[StreamRecord] = []
         self._arrivals: list[datetime] = []
-        """By the service's own clock: what retention goes by."""
+        """By the service's own clock, which retention uses."""
         self._numbers: list[int] = []
         self._ends: list[int] = []
-        """The bytes up to and including each record: a page's size is a difference, found by bisection."""
+        """Cumulative bytes up to and including each record: a page's size is a difference, found by bisection."""
         self._data_ends: list[int] = []
-        """The same of the data alone, without keys."""
+        """The same for the data alone, without keys."""
 
     @property
     def is_open(self) -> bool:
@@ -89,7 +89,7 @@ class ShardLog:
     def append(
         self, partition_key: str | None, data: bytes, arrival: datetime, stamp: datetime, position: int
     ) -> str:
-        """`stamp`: its approximate arrival time."""
+        """`stamp`: its approximate arrival time. Returns the sequence number."""
         number = sequence_number(self.number, self.created_at, position, self._short_numbers)
         self._records.append(StreamRecord(str(number), data, partition_key, stamp))
         self._arrivals.append(arrival)
@@ -102,32 +102,33 @@ class ShardLog:
         return str(number)
 
     def owns(self, number: int) -> bool:
-        """Whether this shard has given the sequence number, or may still give it."""
+        """Whether this shard has assigned the sequence number, or may still assign it."""
         is_ours = (number >> 4) & (2**76 - 1) == self.number and number & 15 == 2
         return is_ours and number >= self._starting_number and (number <= self._last_number or self.is_open)
 
     def position_at(self, number: int) -> int:
-        """Of the record, or of the oldest one kept when it has been trimmed."""
+        """Of the record, or of the oldest one left if it is trimmed."""
         return self._trimmed + bisect_left(self._numbers, number)
 
     def position_after(self, number: int) -> int:
         return self._trimmed + bisect_right(self._numbers, number)
 
     def position_at_time(self, moment: datetime) -> int:
-        """Of the first record that bears the moment or a later one."""
+        """Of the first record with this arrival time or a later one."""
         later = (i for i, r in enumerate(self._records) if r.approximate_arrival_timestamp >= moment)
         return self._trimmed + next(later, len(self._records))
 
     def moment_of(self, number: int) -> datetime:
-        """When the last record up to this number arrived; the horizon, where that has been trimmed or never was."""
+        """The arrival time of the last record up to this number; the horizon if that is trimmed or never existed."""
         index = bisect_right(self._numbers, number) - 1
         return self.horizon if index < 0 else self._records[index].approximate_arrival_timestamp
 
     def read(
         self, position: int, limit: int, until: datetime | None = None
     ) -> tuple[tuple[StreamRecord, ...], int, int]:
-        """The records from the position on that arrived until then, within Kinesis' limits, their data's bytes, and the position
-        after them."""
+        """The records from the position on that arrived by `until`, within Kinesis' limits; the bytes of their data;
+        and the position after them.
+        """
         first = max(position - self._trimmed, 0)
         within_bytes = bisect_right(self._ends, self._bytes_before(first) + PAGE_BYTES)
         last = min(max(within_bytes, first + 1), first + limit)
@@ -138,18 +139,18 @@ class ShardLog:
         return records, self._data_bytes(first, last), self._trimmed + last
 
     def bytes_between(self, position: int, end: int) -> int:
-        """What the records from one position up to another count against the read limit."""
+        """The bytes of the records from one position up to another, as they count against the read limit."""
         return self._bytes_before(max(end - self._trimmed, 0)) - self._bytes_before(
             max(position - self._trimmed, 0)
         )
 
     def arrival_at(self, position: int) -> datetime | None:
-        """When the record at the position arrived; None after the last one."""
+        """The arrival time of the record at the position; None after the last one."""
         index = max(position - self._trimmed, 0)
         return self._records[index].approximate_arrival_timestamp if index < len(self._records) else None
 
     def trim(self, before: datetime) -> None:
-        """Forget what arrived before the moment, up to the first record that did not."""
+        """Drop the records that arrived before the moment, up to the first that did not."""
         kept = bisect_left(self._arrivals, before)
         self.horizon = max(self.horizon, before)
         self._dropped_bytes = self._bytes_before(kept)

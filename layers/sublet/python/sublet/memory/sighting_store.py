@@ -1,4 +1,4 @@
-"""What lease managers remember, in memory."""
+"""The memory of lease managers, without a network."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class MemorySightingStore:
         self._lock = threading.Lock()
         self._remembered = Remembered({})
         self._ticking: tuple[str, datetime] | None = None
-        """The token of the tick that answers prompts, and since when."""
+        """The token of the tick that answers prompts, and when it began."""
         self._looks_again = False
         self._is_deleted = False
 
     def delete(self) -> None:
-        """Delete the table: every look after this raises LeaseTableNotFound."""
+        """Delete the table: every later load raises LeaseTableNotFound."""
         with self._lock:
             self._remembered = Remembered({})
             self._is_deleted = True

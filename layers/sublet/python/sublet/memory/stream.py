@@ -1,8 +1,8 @@
 """A Kinesis stream in memory, with true resharding: closed shards keep their records and name their children.
 
-It keeps the rules that consumers trip over: the last records and the end in one page, iterators that expire,
-pages of at most 10 MB, trimmed checkpoints that read on from the horizon, quiet stretches that are walked in empty pages
-(`sublet.memory.walk`), and, if asked, the read limits.
+It follows the rules that consumers trip over: the last records and the end in one page, iterators that expire, pages of
+at most 10 MB, trimmed checkpoints that read on from the horizon, quiet stretches that are walked in empty pages
+(`sublet.memory.walk`), and, optionally, the read limits.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class MemoryStream:
-    """The Stream port, and beside it what producers and operators do: put, split, merge, trim, delete.
+    """The Stream port, plus the calls of producers and operators: put, split, merge, trim, delete.
 
-    Safe for threads. Time is the clock's: nothing expires, and no throttle ends, unless it moves.
+    Safe for threads. Time is the clock's: nothing expires and no throttling ends unless the clock moves.
     """
 
     def __init__(
@@ -50,10 +50,13 @@ class MemoryStream:
         advance: Advance | None = None,
         stamp: Callable[[datetime], datetime] = lambda arrived: arrived,
     ) -> None:
-        """`throttled`: refuse polls above 5 calls or 2 MB a second on a shard, as the service does. `short_numbers`: sequence
-        numbers of half the length, and not all of the same. `advance`: how much of a shard's time each poll covers; by default
-        a minute to an hour, drawn in the same order each time. `stamp`: which approximate arrival time a record bears that
-        arrives at a moment.
+        """The stream's options.
+
+        throttled      refuse polls above 5 calls or 2 MB a second on a shard, as the service does
+        short_numbers  sequence numbers of half the length, and of varying lengths
+        advance        how much of a shard's time each poll covers; by default a minute to an hour, drawn in the same
+                       order each time
+        stamp          from a record's arrival to its approximate arrival time
         """
         if shards < 1:
             raise ValueError(f"a stream of {shards} shards: it has at least one")
@@ -63,14 +66,14 @@ class MemoryStream:
         self._created_at = self._clock.now()
         self._throttled = throttled
         self._stamp = stamp
-        self._advance = advance or drawn(Random(0))  # noqa: S311 -- a test's luck
+        self._advance = advance or drawn(Random(0))  # noqa: S311 -- a test's chance
         self._lock = threading.RLock()
         self._logs: dict[str, ShardLog] = {}
         self._created = 0
         self._position = 0
         self._deleted = False
         self.distribution: RecordDistribution | None = RecordDistribution.USER_PARTITION_KEY
-        """With AUTO each record goes to another open shard, and needs no partition key. None: descriptions do not tell."""
+        """With AUTO, records go to the open shards in turn and need no partition key. None: descriptions do not say."""
         size = (HASH_KEY_MAX + 1) // shards
         for index in range(shards):
             ending = HASH_KEY_MAX if index == shards - 1 else (index + 1) * size - 1
@@ -137,7 +140,9 @@ class MemoryStream:
             return Polled(page, self._iterator(shard_id, after, reached))
 
     def without_records(self, iterator: str) -> Polled:
-        """A page as a poll may bring it anywhere: without a record, though there may be some, and without having come further."""
+        """A page without a record and without any advance, although there may be records: a poll may return one
+        anywhere.
+        """
         with self._lock:
             shard_id, position, _, reached_text = iterator.split(" ")
             now, reached = self._clock.now(), datetime.fromisoformat(reached_text)
@@ -149,13 +154,13 @@ class MemoryStream:
     # The producer's side.
 
     def put(self, partition_key: str | None, data: bytes, explicit_hash_key: int | None = None) -> str:
-        """Put one record (a KPL aggregate is one too) into the shard of its hash key; its sequence number."""
+        """Put one record (or one KPL aggregate) into the shard of its hash key. Returns its sequence number."""
         return self.put_record(partition_key, data, explicit_hash_key).sequence_number
 
     def put_record(
         self, partition_key: str | None, data: bytes, explicit_hash_key: int | None = None
     ) -> PutRecord:
-        """As `put`, and which shard took it. Raises StreamError for a record that only a stream with AUTO takes."""
+        """Like `put`, but also returns the shard. Raises StreamError for a record that only a stream with AUTO accepts."""
         with self._lock:
             self._check_exists()
             log, now = self._placed(partition_key, explicit_hash_key), self._clock.now()
@@ -212,7 +217,7 @@ class MemoryStream:
             return tuple(self._logs.values())
 
     def trim(self, before: datetime) -> None:
-        """Retention: forget the records that arrived, and the shards that were closed, before the moment."""
+        """Retention: drop records that arrived, and shards that closed, before the moment."""
         with self._lock:
             for log in self._logs.values():
                 log.trim(before)
@@ -221,11 +226,11 @@ class MemoryStream:
             }
 
     def delete(self) -> None:
-        """Delete the stream: every call after this raises StreamNotFound."""
+        """Delete the stream: every later call raises StreamNotFound."""
         self._deleted = True
 
     def _resolve(self, log: ShardLog, position: ReadPosition) -> tuple[int, datetime]:
-        """Before which record it is, and at which moment of the shard's time."""
+        """The position, and the moment in the shard's time."""
         match position.type:
             case IteratorType.TRIM_HORIZON:
                 return 0, log.horizon
@@ -298,8 +303,8 @@ class MemoryStream:
 
 
 def _behind(waits: datetime | None, reached: datetime, now: datetime) -> int:
-    """How far a page is from the tip, in milliseconds: by the record that waits since then, if the page came to it, and else by
-    how far the page came. 0 for an empty page only at the tip.
+    """How far a page is behind the tip, in milliseconds: by the first waiting record if the page has reached it,
+    otherwise by how far the page came. 0 for an empty page only at the tip.
     """
     if waits is not None and waits <= reached:
         return max((now - waits) // _MILLISECOND, 0)
@@ -307,7 +312,7 @@ def _behind(waits: datetime | None, reached: datetime, now: datetime) -> int:
 
 
 def _over_limit(log: ShardLog, now: datetime) -> bool:
-    """Count this read; whether the shard's limit of calls or bytes forbids it."""
+    """Count this read. Whether the shard's limit of calls or bytes forbids it."""
     if now < log.readable_at - _SECOND:
         return True
     if len(log.reads) == POLLS_PER_SECOND_MAX and now - log.reads[0] < _SECOND:

@@ -1,4 +1,4 @@
-"""Workers' reports in memory: rows of a MemoryLeaseTable, and of the table of their own that KCL before 3.5 has."""
+"""Workers' reports in memory: rows of a MemoryLeaseTable, or of the separate table of KCL before 3.5."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from sublet.protocol.worker_report import (
 
 @dataclass(slots=True)
 class MemoryWorkerReports:
-    """The WorkerReports port. `own_table`: by worker id; None: there is none. `state`: of the fleet, kept beside it."""
+    """The WorkerReports port. `own_table`: by worker id; None: there is none. `state`: the fleet's, kept beside that
+    table.
+    """
 
     lease_table: MemoryLeaseTable
     own_table: dict[str, Row] | None = field(default_factory=dict)

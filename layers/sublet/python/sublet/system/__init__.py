@@ -1,1 +1,1 @@
-"""This machine: clock, threads, garbage collection."""
+"""The machine's clock, threads and garbage collection."""

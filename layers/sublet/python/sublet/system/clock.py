@@ -1,4 +1,4 @@
-"""The real clocks: the only place of the library that asks the system for the time."""
+"""The real clocks. No other module of the library asks the system for the time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class SystemClock:
-    """The Clock port. The steady one began with the wall clock's moment, and goes on by the system's monotonic clock."""
+    """The Clock port. The steady clock starts at the wall clock's time and follows the system's monotonic clock."""
 
     def __init__(self) -> None:
         self._began_at = datetime.now(UTC)

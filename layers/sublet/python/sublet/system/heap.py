@@ -1,4 +1,4 @@
-"""Where the C library takes memory from in a process that consumes."""
+"""Limits the C library's heaps in a consuming process."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ _ARENA_MAX = -8
 
 
 def use_one_heap() -> bool:
-    """For a process of our own, before it has threads; whether the C library can.
+    """For a process of our own, before it starts threads. False if the C library has no such option.
 
-    glibc gives threads heaps of their own, and what one has freed the others cannot use. Replies of 14 MB come on a thread for
-    each lease: ten leases held twice the memory that was in use, 570 MiB instead of 270. Little is lost by it: whoever
-    allocates holds the interpreter's lock, nearly always.
+    glibc gives threads heaps of their own, and memory that one thread has freed is not reused by others. Replies of 14
+    MB come on one thread per lease: ten leases held twice the memory in use, 570 MiB instead of 270. It costs little,
+    since an allocating thread nearly always holds the interpreter's lock.
     """
-    import ctypes  # noqa: PLC0415 -- 2 ms, for processes that consume alone
+    import ctypes  # noqa: PLC0415 -- 2 ms, only for consuming processes
 
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""The Log port over Python's logging, in a program of the user's and in Spark's workers: the program says where lines go."""
+"""The Log port over Python's logging, for a user's program and for Spark's workers: the program decides where lines go."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Mapping
 
 
 class PythonLog:
-    """A line for each message, its fields after it; they are the record's attributes too, for a formatter that makes JSON."""
+    """One line per message, with its fields appended; the fields are also the record's attributes, for a formatter that
+    makes JSON.
+    """
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
