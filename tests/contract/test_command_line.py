@@ -91,7 +91,7 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
     assert lease[1] == "-", "released"
     assert lease[3] != "TRIM_HORIZON", "checkpointed"
     assert [" ".join(line) for line in summary] == [
-        "target: 0 leases a worker; 1 unowned, 0 of owners that are gone, 0 moved in the last hour"
+        "target: 0 leases a worker; 1 unowned, 0 expired, 0 moved in the last hour"
     ]
 
 
@@ -142,7 +142,7 @@ def test_leases_of_a_table_that_no_lease_manager_of_ours_looks_at(aws: dict[str,
         command("leases", "--application", name),
         env=aws, capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    assert shown.stderr.startswith("sublet: whose owners are gone, and what moved, is not known: there is no")
+    assert shown.stderr.startswith("sublet: expired owners and moved leases are not known: there is no")
     lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
     assert lines[3:] == [
         "group workers leases share KB/s",
@@ -151,5 +151,5 @@ def test_leases_of_a_table_that_no_lease_manager_of_ours_looks_at(aws: dict[str,
         "worker leases KB/s",
         "host:java-1 1 12.5",
         "",
-        "target: 1 leases a worker; 0 unowned, 0 of owners that are gone, 0 moved in the last hour",
+        "target: 1 leases a worker; 0 unowned, 0 expired, 0 moved in the last hour",
     ]

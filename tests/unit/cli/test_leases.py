@@ -48,7 +48,7 @@ def test_who_has_how_much_by_group_by_worker_and_in_all() -> None:
         "worker leases KB/s",
         "zone-a:1 1000 7.2",
         "",
-        "target: 334 leases a worker; 3 unowned, 2 of owners that are gone, 1 moved in the last hour",
+        "target: 334 leases a worker; 3 unowned, 2 expired, 1 moved in the last hour",
     ]
 
 

@@ -12,13 +12,13 @@ from sublet.settings import HandlerContract
     ("done", "words"),
     [
         (Redriven(failed=3), "; 3 batches failed again and stay"),
-        (Redriven(foreign=2), "; 2 are other applications' or cannot be read, and stay"),
+        (Redriven(foreign=2), "; 2 belong to other applications or cannot be read, and stay"),
         (Redriven(changed=1), "; 1 are handled, but stay, since they were set aside again"),
         (Redriven(hidden=4), "; about 4 more are hidden"),
-        (Redriven(is_shared=True), "; another redrive is removing what this one handles"),
+        (Redriven(is_shared=True), "; another redrive is removing the same batches"),
         (
             Redriven(failed=20, held_back=("orders.shardId-1", "orders.shardId-2"), behind=7),
-            "; about 7 batches behind the ten that stay of orders.shardId-1, orders.shardId-2 could not be had",
+            "; about 7 batches behind the ten that stay of orders.shardId-1, orders.shardId-2 could not be received",
         ),
         (Redriven(failed=10, held_back=("orders.shardId-1",)), "; what may be behind the ten that stay of"),
     ],
