@@ -1,7 +1,7 @@
-"""What sublet costs, each figure beside those of its peers in the same run. `make bench` runs all of it.
+"""sublet's costs, measured in the same run as those of its peers. `make bench` runs all of it.
 
-A benchmark is a module with `measure()`, which returns what it found, and `report(found) -> bool`, which prints it and
-says whether its goals are met.
+A benchmark is a module with `measure()`, which returns its results, and `report(found) -> bool`, which prints them
+and returns True if its goals are met.
 """
 
 NAMES = (
@@ -26,4 +26,4 @@ NAMES = (
     "spark_batches",
     "spark_polls",
 )
-"""In the order of `python -m benchmarks`. A name stands for all that begin with it and a `_`: `spark`."""
+"""In the order of `python -m benchmarks`. A name also selects all names that begin with it and a `_`: `spark`."""

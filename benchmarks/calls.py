@@ -1,8 +1,8 @@
 """AWS calls per lease and hour in each mode, counted at the wire, and what they cost: the tables of docs/cost.md.
 
-The real adapters against the embedded AWS, through counting proxies, ten leases in one worker. What does not depend on a
-window's length (acquire, open, release) is told apart from what goes on all the while by two windows of different lengths,
-and both are scaled to an hour. `idle`: nothing arrives. `steady`: a record a second in each shard.
+Runs the real adapters against the embedded AWS, through counting proxies, with ten leases in one worker. Windows of
+two lengths separate the calls that do not depend on the length (acquire, open, release) from the continuous ones;
+both are scaled to an hour. `idle`: no records arrive. `steady`: a record a second in each shard.
 """
 
 from __future__ import annotations
@@ -140,14 +140,14 @@ class Consumer:
         self._dynamodb = [_client(aws, "dynamodb", wire.dynamodb.url) for _ in range(2)]
 
     def tick(self) -> Calls:
-        """A tick that finds its leases there, and free."""
+        """A tick that finds its leases existing and free."""
         self._items()
         before = self._wire.counts()
         self._items()
         return dict(self._wire.counts() - before)
 
     def continuous(self) -> tuple[Calls, Calls]:
-        """Per lease: what a window costs whatever its length, and what each second of it does."""
+        """Per lease: the fixed cost of a window, and the cost of each of its seconds."""
         short, long = (self.window(Mode.CONTINUOUS, length) for length in (SHORT, LONG))
         seconds = (LONG - SHORT).total_seconds()
         each_second = {name: (number - short[name]) / seconds for name, number in long.items()}
@@ -155,7 +155,7 @@ class Consumer:
         return once, each_second
 
     def window(self, mode: Mode, length: timedelta) -> Calls:
-        """Per lease: one that begins with the acquire and ends with the release, the last of its execution."""
+        """Per lease: a window that begins with the acquire and ends with the release, the last of its execution."""
         items = [replace(item, windows_left=1) for item in self._items()]
         settings, clock = replace(self._settings, mode=mode), SystemClock()
         worker = LeaseWorker(memory_ports(self._stream(), self._table(), clock=clock), Idle(), settings)
@@ -165,7 +165,7 @@ class Consumer:
         return {name: number / LEASES for name, number in (self._wire.counts() - before).items()}
 
     def _items(self) -> Sequence[WorkerItem]:
-        """A tick's, when none of its leases counts as dispatched any more."""
+        """A tick's items, at a time when none of its leases counts as dispatched."""
         time.sleep(WORKER_STARTS_WITHIN.total_seconds())
         sightings = DynamoDbSightingStore(lambda: self._dynamodb[1], self._settings.sightings_table)
         ports = memory_ports(self._stream(), self._table(), sightings=sightings)
@@ -202,7 +202,7 @@ def _consumer(aws: EmbeddedAws, wire: Wire, name: str, *, is_fed: bool) -> Itera
 
 @contextmanager
 def _fed(kinesis: Any, stream: str) -> Iterator[None]:
-    """A record a second into each shard, by its hash key range."""
+    """Puts a record a second into each shard, by its hash key range."""
     shards = kinesis.list_shards(StreamName=stream)["Shards"]
     records = [
         {
@@ -228,7 +228,7 @@ def _fed(kinesis: Any, stream: str) -> Iterator[None]:
 
 
 def _client(aws: EmbeddedAws, service: str, url: str) -> Any:
-    create: Any = boto3.client  # its stubs take literal names only
+    create: Any = boto3.client  # its stubs accept literal names only
     return create(
         service,
         endpoint_url=url,

@@ -1,8 +1,8 @@
 """What imports cost, which every cold Lambda pays: medians of new processes, in turns, in milliseconds of CPU.
 
-`sublet` loads a module of its own with the first use of a name; "every name" is the most that a handler's module can load. The
-entry point is the lease worker's, with its clients and its handler; beside it a program that does no more than import boto3 and
-Powertools and make one client of each service. Last, the entry point as it is deployed, in folders that cannot be written to:
+`sublet` loads a module on first use of a name; "every name" is the most that a handler's module can load. The entry
+point is the lease worker's, with its clients and its handler. It is compared with a program that only imports boto3
+and Powertools and makes one client of each service. Last comes the entry point as deployed, in read-only folders:
 with the bytecode that the construct adds, and without it.
 """
 
@@ -66,7 +66,7 @@ def measure() -> Milliseconds:
 
 
 def _deployed(target: Path, compiled: bool) -> list[Path]:
-    """Folders as a function has them, with bytecode or without."""
+    """A function's folders, with or without bytecode."""
     architecture = "arm64" if platform.machine() == "aarch64" else "x86_64"
     for source in (*HERE, built(LAYER, architecture) / "python"):
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
@@ -76,7 +76,7 @@ def _deployed(target: Path, compiled: bool) -> list[Path]:
 
 
 def report(found: Milliseconds) -> bool:
-    """Print the table; whether both goals are met."""
+    """Print the table; True if both goals are met."""
     print(f"cold start: ms of CPU, medians of {ROUNDS} new processes")
     for name, milliseconds in found.items():
         print(f"  {name:<32}{milliseconds:>6.0f}")

@@ -1,8 +1,8 @@
-"""What a handler's contract costs by itself, in CPU: of `lambda_event` beside building the same event by hand, of `batch` beside
-calling the function; and what calls of one shard side by side gain.
+"""The CPU cost of a handler's contract: `lambda_event` beside building the same event by hand, `batch` beside calling
+the function; and the gain from parallel calls of one shard.
 
-By hand is what one writes with base64 and a dictionary for each record; a Lambda parses that from JSON too, and the poller writes
-it, which is shown for comparison and counts for nothing.
+By hand means base64 and a dictionary for each record. A Lambda also parses that from JSON, and the poller writes it;
+this is shown for comparison and does not count.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ GOAL_EVENT = 1.3
 GOAL_CALL_MICROSECONDS = 2.0
 GOAL_SIDE_BY_SIDE = 8.0
 CALL_TAKES = 0.01
-"""Seconds."""
 CALLS_SIDE_BY_SIDE = 2_000
 SHARD = "shardId-000000000000"
 ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
@@ -50,7 +49,7 @@ IDENTITY = FunctionIdentity("orders", "arn:aws:lambda:eu-west-1:123456789012:fun
 
 
 class EventCost(NamedTuple):
-    """Medians, in microseconds a record."""
+    """Medians, in microseconds per record."""
 
     records: str
     by_hand: float
@@ -67,7 +66,7 @@ class Found(NamedTuple):
     batch_microseconds: float
     """A call of a function by the contract `batch`, beyond the call itself."""
     side_by_side: float
-    """How much faster a shard is with parallelization_factor 10 than with 1, when a call takes 10 ms."""
+    """How much faster a shard is with parallelization_factor 10 than with 1, if a call takes 10 ms."""
 
 
 def measure() -> Found:
@@ -77,7 +76,7 @@ def measure() -> Found:
 
 
 def report(found: Found) -> bool:
-    """Print the table; whether the goals are met."""
+    """Print the table; True if the goals are met."""
     print(f"contracts: microseconds of CPU a record, medians of {ROUNDS}, {RECORDS:,} records of 200 bytes")
     print(f"{'lambda_event':<16}{'by hand':>10}{'sublet':>10}{'ratio':>8}{'by hand, through JSON':>24}")
     for cost in found.events:
@@ -131,7 +130,7 @@ def _speedup() -> float:
 
 
 def _window_seconds(factor: int) -> float:
-    """One window over a shard in memory, a call for each record."""
+    """One window over a shard in memory, with a call per record."""
     stream = MemoryStream(1)
     for number in range(CALLS_SIDE_BY_SIDE):
         stream.put(f"key-{number}", b"data", 0)
@@ -163,7 +162,7 @@ def _nothing(event: object, context: object) -> None: ...
 
 
 def _by_hand(records: Sequence[UserRecord]) -> dict[str, Any]:
-    """As one would write it."""
+    """As a user would write it."""
     return {
         "Records": [
             {
@@ -210,7 +209,7 @@ def _records(data: Any) -> list[UserRecord]:
 
 
 def _medians(*works: Callable[[], object]) -> list[float]:
-    """Seconds of CPU of each, in turns, without the garbage collector."""
+    """CPU seconds of each, in turns, without the garbage collector."""
     seconds: list[list[float]] = [[] for _ in works]
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Stands before an AWS endpoint on loopback and counts the requests of each operation, as they cross the wire."""
+"""A proxy in front of an AWS endpoint on loopback, which counts the requests of each operation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding"})
 
 
 class Reply(NamedTuple):
-    """What the service answered."""
+    """The service's answer."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -24,7 +24,7 @@ class Reply(NamedTuple):
 
 
 class CountingProxy:
-    """`counts` grows by operation, such as UpdateItem."""
+    """`counts`: by operation, such as UpdateItem."""
 
     def __init__(self, upstream: str) -> None:
         self.upstream = upstream
@@ -42,7 +42,7 @@ class CountingProxy:
 
 @contextmanager
 def counting_proxy(upstream: str) -> Iterator[CountingProxy]:
-    """On a free port of loopback, for as long as the block."""
+    """On a free loopback port, until the block ends."""
     proxy = CountingProxy(upstream)
 
     def count(connection: Connection, operation: str, body: bytes) -> None:
@@ -74,7 +74,7 @@ class Connection(BaseHTTPRequestHandler):
         self.wfile.write(reply.content)
 
     def begin_answer(self, reply: Reply) -> None:
-        """Everything but the content."""
+        """Sends everything but the content."""
         self.send_response(reply.status)
         for name, value in reply.headers:
             if name.lower() not in HOP_BY_HOP | {"content-length", "date", "server"}:
@@ -83,7 +83,7 @@ class Connection(BaseHTTPRequestHandler):
         self.end_headers()
 
     def hang_up(self) -> None:
-        """In the client's face."""
+        """Closes the connection without an answer."""
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
 
@@ -91,15 +91,15 @@ class Connection(BaseHTTPRequestHandler):
         try:
             super().handle()
         except OSError:
-            """The client was killed or has given up waiting, or the service has ended: there is nobody to tell."""
+            """The client was killed or has given up, or the service has ended."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
-        """Silent."""
+        """Logs nothing."""
 
 
 @contextmanager
 def serving(respond: Callable[[Connection, str, bytes], None]) -> Iterator[str]:
-    """A server of loopback for as long as the block; its URL. `respond` is given each request: operation and body."""
+    """A loopback server until the block ends; yields its URL. `respond` gets each request: operation and body."""
 
     class Responding(Connection):
         def do_POST(self) -> None:

@@ -1,10 +1,11 @@
-"""Deaggregation: user records a second out of KPL aggregates of 50 KB, beside aws-kinesis-agg, aiokpl and the floor.
+"""Deaggregation: user records per second from KPL aggregates of 50 KB, compared with aws-kinesis-agg, aiokpl and the
+floor.
 
-The floor is what every reader must do: the MD5, and protobuf's own parser. Each call takes one aggregate and drops what
-it made of it; in each round they take turns in another order, since nobody likes the cache that the one before leaves behind.
-"A key each": every user record has its own, which is the worst case: as many keys to read and to hash as records. They all
-lie in the half of the hash keys that the filter lets through, so that it hashes them all; "recurring keys": it has met them
-before, as a lease worker has on most streams.
+The floor is what every reader must do: the MD5, and protobuf's own parser. Each call takes one aggregate and drops
+the result. The order changes in each round, because each reader leaves the cache in a bad state for the next one.
+"A key each": every user record has a key of its own, which is the worst case: as many keys to read and to hash as
+records. All keys are in the half of the hash keys that passes the filter, so that it hashes them all. "recurring
+keys": the filter has met them before, as a lease worker has on most streams.
 """
 
 from __future__ import annotations
@@ -76,17 +77,17 @@ GOALS = (
 )
 
 Rates = dict[str, dict[str, float]]
-"""User records a second, by dataset and reader."""
+"""User records per second, by dataset and reader."""
 
 
 def measure() -> Rates:
-    """Medians of interleaved rounds, by CPU time: whatever else the machine does counts for little."""
+    """Medians of interleaved rounds, by CPU time, so that other load on the machine matters little."""
     rates: Rates = peers.measured_beside_peers(__name__)
     return rates
 
 
 def report(rates: Rates) -> bool:
-    """Print the table; whether the goals are met that can be judged without the peers that are missing."""
+    """Print the table; True if the goals are met that can be judged without the missing peers."""
     from rich.console import Console  # noqa: PLC0415 -- not in the peers' environment
     from rich.table import Table  # noqa: PLC0415
 
@@ -136,7 +137,7 @@ def _rates(dataset: Dataset) -> dict[str, float]:
 
 
 def _aggregates(dataset: Dataset) -> list[tuple[bytes, int]]:
-    """Stream records' data, and how many user records each holds."""
+    """Stream records' data, and how many user records each contains."""
     random = Random(7)
     keys = (f"{n:016x}" for n in count() if hash_key(f"{n:016x}", None) in RANGE)
     one_key = next(keys)
@@ -166,7 +167,7 @@ def _readers() -> dict[str, Reader]:
 
     new, recurring = KeysInside(RANGE), KeysInside(RANGE)
     keys = map(str, count())
-    while new.remembers:  # as a lease worker soon is on a stream whose every record has a key of its own
+    while new.remembers:  # as a lease worker soon does on a stream whose every record has its own key
         new.hold([key for key in islice(keys, 1000) if hash_key(key, None) in RANGE])
     return {
         FLOOR: floor,
@@ -178,7 +179,7 @@ def _readers() -> dict[str, Reader]:
 
 
 def _peers() -> dict[str, Reader]:
-    """Those that are installed. None of them filters by hash range."""
+    """The installed ones. None of them filters by hash range."""
     found: dict[str, Reader] = {}
     try:
         from aws_kinesis_agg.deaggregator import deaggregate_records, iter_deaggregate_records  # noqa: PLC0415

@@ -1,7 +1,8 @@
-"""What a tick costs to decide: every decision on 1,000 and on 10,000 leases and shards, in seconds of CPU.
+"""What a tick's decisions cost: all of them on 1,000 and on 10,000 leases and shards, in seconds of CPU.
 
-Goals: all of it under a second at 10,000, and linear. Ten times the leases should cost ten times as much; sorting makes that
-13, and a snapshot that no longer fits in the CPU's cache some 16. Anything quadratic would cost 100 times as much.
+Goals: less than a second in total at 10,000, and linear growth. Ten times the leases should cost ten times as much;
+sorting makes that 13, and a snapshot that no longer fits in the CPU's cache about 16. Anything quadratic would cost
+100 times as much.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ class Cost:
 
 
 def measure() -> list[Cost]:
-    """The cost of each decision, the whole tick last."""
+    """The cost of each decision; the whole tick last."""
     few, many = _decisions(_look(FEW)), _decisions(_look(MANY))
     return [Cost(name, _seconds(few[name]), _seconds(many[name])) for name in many]
 
 
 def report(costs: list[Cost]) -> bool:
-    """Print the table; whether the goals are met."""
+    """Print the table; True if the goals are met."""
     print(f"decisions: seconds of CPU, medians of {REPETITIONS}")
     print(f"{'':<24}{FEW:>10,}{MANY:>10,}    growth")
     for cost in costs:
@@ -76,7 +77,7 @@ def report(costs: list[Cost]) -> bool:
 def _look(size: int) -> Look:
     """A stream amid a reshard: every third shard has split in two; a tenth of the children have no lease yet.
 
-    Of the rest, a third is free, a third alive, and a third has lost its owner.
+    Of the others, a third is free, a third has a live owner, and a third has lost its owner.
     """
     parents = size // 3
     width = (HASH_KEY_MAX + 1) // parents
@@ -126,7 +127,7 @@ def _decisions(look: Look) -> dict[str, Callable[[], object]]:
 
 
 def _seconds(decide: Callable[[], object]) -> float:
-    """Without the garbage collector, as timeit: it would walk the snapshot at whatever moment it likes."""
+    """Without the garbage collector, as in timeit: it would walk the snapshot at arbitrary moments."""
 
     def once() -> float:
         start = time.process_time()

@@ -1,8 +1,8 @@
-"""A Kinesis of pages that cost the most memory: `python -m benchmarks.hostile_server PORT`.
+"""A Kinesis with pages that cost the most memory: `python -m benchmarks.hostile_server PORT`.
 
-Each stream has as many shards as a lease asks for, all of them alike: a few equal pages from the trim horizon, then an empty
-one at the tip. A page is 10 MB at most, as the service's. Aggregates are written byte by byte, since the library's own writer
-needs more memory than its reader; every key is in the range that the leases have (see `benchmarks.memory`).
+Each stream has as many shards as leases need, all alike: a few equal pages from the trim horizon, then an empty one
+at the tip. A page is at most 10 MB, as in the service. Aggregates are written byte by byte, because the library's own
+writer needs more memory than its reader; every key is in the leases' range (see `benchmarks.memory`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEY = "key"
 
 
 class Hostile(NamedTuple):
-    """Pages of one kind: how a page's records are made, and how many user records are in one page."""
+    """Pages of one kind: how a page's records are made, and how many user records a page has."""
 
     records: Callable[[], list[bytes]]
     user_records: int
@@ -60,7 +60,7 @@ TABLE = _delimited(1, KEY.encode())
 
 
 def _aggregate_of(size: int, row: bytes) -> tuple[bytes, int]:
-    """As many of the row as fit into `size` bytes."""
+    """As many copies of the row as fit into `size` bytes."""
     rows = (size - OVERHEAD - len(TABLE)) // len(row)
     return _aggregate(TABLE, row * rows), rows
 
@@ -86,7 +86,7 @@ def _an_explicit_hash_key_each() -> tuple[bytes, int]:
 
 
 def _unused_keys() -> tuple[bytes, int]:
-    """A table of two million keys that nobody uses, and one user record."""
+    """A table of two million unused keys, and one user record."""
     table = b"".join(_delimited(1, b"%03x" % (n % 4096)) for n in range(PAGE // 5 - 20))
     return _aggregate(table, _row(b"x")), 1
 
@@ -99,12 +99,12 @@ def _tags() -> tuple[bytes, int]:
 
 
 def _empty() -> Hostile:
-    """Aggregates of no user records."""
+    """Aggregates without user records."""
     return Hostile(lambda: [_aggregate(TABLE)] * 10_000, 0)
 
 
 def _damaged() -> tuple[bytes, int]:
-    """As many user records as fit, of which the last one has no such key: it is one plain record."""
+    """As many user records as fit, the last of which has an invalid key index: it is one plain record."""
     row = _row(b"")
     return _aggregate(TABLE, row * ((PAGE - 100) // len(row)), _row(b"", 7)), 1
 
@@ -166,7 +166,7 @@ class Replay:
         return json.dumps(head).encode()[:-1] + b',"Records":' + records + b"}"
 
     def _records(self, name: str, page: int) -> bytes:
-        """One at a time is kept: 14 MB."""
+        """Keeps one at a time: 14 MB."""
         known = f"{name}/{page}"
         if self._body[0] != known:
             first = FIRST_SEQUENCE_NUMBER + page * 10_000

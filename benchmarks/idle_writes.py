@@ -1,7 +1,8 @@
-"""DynamoDB writes while no record arrives, counted at the wire: per lease and minute, over a stream of four idle shards.
+"""DynamoDB writes while no record arrives, counted at the wire: per lease and minute, over a stream of four idle
+shards.
 
-`continuous` is `sublet run`, and the peers as they are by default. `catch_up` is a tick of the lease manager and the window
-of the lease worker that it sends for, four times: what is written in each, and what between them.
+`continuous` is `sublet run`, with the peers in their defaults. `catch_up` is a tick of the lease manager and the
+window of the lease worker that it starts, four times: the writes in each, and between them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from benchmarks.runs import ELECTREONWIRELESS, KCL_RS, SUBLET, Bench, bench
 SETTLED_AFTER = 75.0
 """Seconds until each has its leases: kcl-rs needs up to a minute."""
 COUNTED = 120.0
-"""Seconds."""
 WINDOWS = 4
 PAUSE = 5.0
 """Seconds between a window's end and the next tick."""
@@ -39,7 +39,7 @@ GOAL_CONTINUOUS = 6.0
 
 
 class CatchUp(NamedTuple):
-    """Writes per lease: in a tick that finds nothing new, in a window, and in the time between windows."""
+    """Writes per lease: in a tick that finds nothing new, in a window, and between windows."""
 
     tick: float
     window: float
@@ -74,7 +74,7 @@ def measure() -> Writes:
 
 
 def report(writes: Writes) -> bool:
-    """Print both; whether the goals are met."""
+    """Print both; True if the goals are met."""
     print("idle writes: DynamoDB writes per lease and minute, nothing arriving")
     for name, number in writes.continuous.items():
         print(f"  {name:<24}{number:>6.1f}")
@@ -86,7 +86,7 @@ def report(writes: Writes) -> bool:
     met = (
         own <= GOAL_CONTINUOUS + 0.25,
         between == 0,
-    )  # a quarter: a heartbeat at each edge of what is counted
+    )  # a quarter: a heartbeat at each end of the measurement
     print(f"goal: continuous, at most {GOAL_CONTINUOUS:g}: {'met' if met[0] else 'MISSED'}")
     print(f"goal: catch_up, none between windows: {'met' if met[1] else 'MISSED'}")
     return all(met)
@@ -111,7 +111,7 @@ def _continuous(servers: Bench) -> dict[str, float]:
 
 
 def _catch_up(servers: Bench) -> CatchUp:
-    """With Lambda's adapters, here in one process. The first tick creates the leases, and counts for nothing."""
+    """With Lambda's adapters, in this process. The first tick creates the leases, and does not count."""
     in_ticks = in_windows = between = resting = 0
     with counting_proxy(servers.aws.environment["AWS_ENDPOINT_URL"]) as proxy:
         tick, window = _functions(servers, proxy.url)
@@ -134,7 +134,7 @@ def _catch_up(servers: Bench) -> CatchUp:
 def _functions(
     servers: Bench, dynamodb_url: str
 ) -> tuple[Callable[[], Sequence[WorkerItem]], Callable[[WorkerItem], WindowReport]]:
-    """A tick, which gives what it would have dispatched, and a window over one such item."""
+    """A tick, which returns what it would have dispatched, and a window over one such item."""
     application = servers.new_application()
     settings = Settings(application=application, stream=IDLE, mode=Mode.CATCH_UP)
 

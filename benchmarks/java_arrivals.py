@@ -1,4 +1,5 @@
-"""KCL workers of Java, as tests/interop builds them, and how long each record took to them: of the lines that they write."""
+"""Java KCL workers, as built by tests/interop, and how long each record took to reach them, from the lines that they
+write."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from benchmarks.runs import Bench
 from tests.interop.build import Profile, build, command, problem
 
 POLL_MILLIS = 250
-"""KCL 2.x and 3.x poll once in 1.5 s unless told otherwise (PollingConfig.idleTimeBetweenReadsInMillis): here as the interop
-tests set them, near the five polls a second that Kinesis allows."""
+"""KCL 2.x and 3.x poll once in 1.5 s by default (PollingConfig.idleTimeBetweenReadsInMillis); here, as in the interop
+tests, they poll almost at the five polls a second that Kinesis allows."""
 NAMES = {Profile.KCL_2: f"KCL 2.x, each {POLL_MILLIS} ms", Profile.KCL_3: f"KCL 3.x, each {POLL_MILLIS} ms"}
 
 Arrivals = list[tuple[float, float]]
-"""Of each record, when it was put and how many seconds it took."""
+"""For each record, when it was put and how many seconds it took."""
 
 
 class JavaWorker:
@@ -27,7 +28,7 @@ class JavaWorker:
         self._folder = folder
 
     def arrivals(self, expected: int, patience: float) -> Arrivals:
-        """Of so many records. Raises TimeoutError."""
+        """The first `expected` arrivals. Raises TimeoutError."""
         until = time.monotonic() + patience
         while len(found := self._found()) < expected:
             if time.monotonic() > until:
@@ -46,7 +47,7 @@ class JavaWorker:
 
 
 def profiles() -> Sequence[Profile]:
-    """Built, where Java is there."""
+    """The built workers, if Java is installed."""
     if problem() is not None:
         return ()
     build()

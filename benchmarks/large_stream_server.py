@@ -1,9 +1,11 @@
-"""Streams of many shards and their lease tables, with real page sizes: `python -m benchmarks.large_stream_server PORT`.
+"""Streams of many shards and their lease tables, with real page sizes: `python -m benchmarks.large_stream_server
+PORT`.
 
 DynamoDB: a Scan's page ends at 1 MB of items, as DynamoDB counts them, and costs half a read unit per 4 KB. Kinesis:
-ListShards gives 1,000 shards a page. Step Functions: StartExecution takes 256 KiB. A stream and a table are named
-`<kind>-<shards>`: `held` (each lease has an owner, whose counter has moved at each Scan), `free` and `empty` (no lease yet).
-Every request is counted; `GET /counts` tells and forgets. No limit of requests per second is enforced.
+ListShards returns 1,000 shards a page. Step Functions: StartExecution takes 256 KiB. A stream and a table are named
+`<kind>-<shards>`: `held` (each lease has an owner, whose counter has moved at each Scan), `free` and `empty` (no
+lease yet).
+Every request is counted; `GET /counts` returns the counts and resets them. Request rates are not limited.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 HOST = "127.0.0.1"
 HELD, FREE, EMPTY = "held", "free", "empty"
 SIGHTINGS = "-sightings"
-"""A sightings table is named after the lease table, as Settings has it."""
+"""A sightings table is named after the lease table, as in Settings."""
 
 SCAN_BYTES = 2**20
 READ_UNIT_BYTES = 4096
@@ -44,7 +46,7 @@ def hash_key_range(number: int, count: int) -> HashKeyRange:
 
 
 def lease(kind: str, number: int, count: int, counter: int) -> Lease:
-    """As a lease is that has been read for a while."""
+    """A lease that has been read for a while."""
     return Lease(
         lease_key=shard_id(number),
         checkpoint=Checkpoint(str(FIRST_SEQUENCE_NUMBER + number), 3) if number % 10 else TRIM_HORIZON,
@@ -56,7 +58,7 @@ def lease(kind: str, number: int, count: int, counter: int) -> Lease:
 
 
 def size(value: Any) -> int:
-    """Of an item or a value as DynamoDB counts: names and texts by their bytes, a number by half its digits."""
+    """An item's or value's size as DynamoDB counts it: names and texts by their bytes, a number by half its digits."""
     if isinstance(value, dict) and len(value) == 1 and "N" in value:
         return 2 + len(value["N"]) // 2
     if isinstance(value, dict):
@@ -107,7 +109,7 @@ def list_shards_page(count: int, first: int) -> bytes:
 
 
 class LargeStreams:
-    """The operations of a tick. `counts` has calls by operation, and `read units` and `write units`."""
+    """The operations of a tick. `counts`: calls by operation, and `read units` and `write units`."""
 
     def __init__(self) -> None:
         self.counts: dict[str, float] = defaultdict(float)
@@ -187,7 +189,7 @@ class Requests(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
-        """Silent."""
+        """Logs nothing."""
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """How soon records reach the handler, on the stack deployed to the embedded AWS: a stream of two shards, in seconds.
 
-first record    lease manager invoked on an empty lease table, with records waiting -> first record in the handler: first
-                with every function cold, then with all of them warm
+first record    lease manager invoked on an empty lease table, with records waiting -> first record in the handler:
+                first with every function cold, then with all of them warm
 after release   the same with leases that a worker has released
-after a kill    SIGKILL of the lease worker in mid-window, while records arrive -> every one of its shards delivers again
+after a kill    SIGKILL of the lease worker in mid-window, while records arrive -> every one of its shards delivers
+again
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def measure() -> Latencies:
 
 
 def report(found: Latencies) -> bool:
-    """Print the table; whether the goals are met."""
+    """Print the table; True if the goals are met."""
     rows = {
         "first record, all cold": ([found.first_cold], GOAL_FIRST),
         "first record, warm": (found.first_warm, GOAL_FIRST),
@@ -79,7 +80,7 @@ def _fleet(application: str, mode: str) -> Iterator[Fleet]:
 
 
 def _first_record(fleet: Fleet, *, forget: bool) -> float:
-    """From the invocation to the first of new records. `forget`: nobody has ever had a lease."""
+    """From the invocation to the first of the new records. `forget`: delete all leases first."""
     fleet.wait_until_free()
     if forget:
         for table, key in ((fleet.outputs["LeaseTable"], "leaseKey"), (_sightings(fleet), "chunk")):
@@ -106,7 +107,7 @@ def _sightings(fleet: Fleet) -> str:
 
 @contextmanager
 def _traffic(fleet: Fleet) -> Iterator[None]:
-    """Records for every shard, all the time."""
+    """Puts records into every shard, continuously."""
     over = threading.Event()
 
     def put() -> None:
@@ -123,7 +124,7 @@ def _traffic(fleet: Fleet) -> Iterator[None]:
 
 
 def _after_kill(fleet: Fleet) -> float:
-    """Until the last of the shards delivers again; the worker has been at work on all of them before."""
+    """Until the last of the shards delivers again; the worker was handling all of them before."""
     shards = {shard["ShardId"] for shard in fleet.open_shards()}
     began = time.time_ns()
     _all_deliver(fleet, shards, began)
@@ -134,7 +135,7 @@ def _after_kill(fleet: Fleet) -> float:
 
 
 def _all_deliver(fleet: Fleet, shards: set[str], after: int) -> int:
-    """When each of the shards had delivered something after the moment."""
+    """When each of the shards had delivered something after that time."""
     found: dict[str, int] = {}
 
     def every_shard() -> bool:

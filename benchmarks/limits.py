@@ -1,10 +1,10 @@
 """One tick over 1,000 and over 10,000 shards and leases, through boto3 and HTTP: time, memory, calls and read units.
 
-`first` finds an empty table and creates every lease; `continuous` finds each lease held and alive; `catch_up` finds each
-free, and sends workers for all of them. Each is a process of its own, and has ticked once before (but for `first`). The
-services' page sizes are real, their answers immediate: a real one adds its latency to each of the calls, one after another.
-
-Goals at 10,000: within the tick's own minute and Lambda's 512 MB, and linear.
+`first` finds an empty table and creates every lease; `continuous` finds each lease held and alive; `catch_up` finds
+each free, and starts workers for all of them. Each runs in a process of its own, and has ticked once before (except
+`first`). The services' page sizes are real, their answers immediate; a real service adds its latency to each of the
+calls, one after another.
+Goals at 10,000: within the tick's own minute and Lambda's 512 MB, and linear growth.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TICKS = {FIRST: EMPTY, "continuous": HELD, "catch_up": FREE}
 GOAL_SECONDS = 60.0
 GOAL_MEGABYTES = 512.0
 GOAL_GROWTH = 15.0
-"""Linear, and half as much again for caches and noise; quadratic would be 100."""
+"""Linear, plus half as much for caches and noise; quadratic would be 100."""
 MIB = 2**20
 
 
@@ -72,7 +72,7 @@ def measure() -> dict[str, tuple[Tick, Tick]]:
 
 
 def report(ticks: dict[str, tuple[Tick, Tick]]) -> bool:
-    """Print the table; whether the goals are met."""
+    """Print the table; True if the goals are met."""
     print(f"limits: one tick over {FEW:,} / {MANY:,} shards and leases")
     for name, (few, many) in ticks.items():
         calls = ", ".join(f"{operation} {number:,g}" for operation, number in sorted(many.calls.items()))
@@ -99,7 +99,7 @@ def _alone(url: str, name: str, size: int) -> Tick:
 
 
 def _tick(url: str, name: str, size: int) -> Tick:
-    """Medians of time, and the calls of the last tick."""
+    """Median time, and the calls of the last tick."""
     mode = Mode.CONTINUOUS if name == "continuous" else Mode.CATCH_UP
     clock = FakeClock()
     manager = _manager(url, f"{TICKS[name]}-{size}", mode, clock)
@@ -109,7 +109,7 @@ def _tick(url: str, name: str, size: int) -> Tick:
     for _ in range(1 if name == FIRST else REPETITIONS):
         _counts(url)
         if mode is Mode.CATCH_UP:
-            clock.advance(WORKER_STARTS_WITHIN)  # what the last tick dispatched to nobody is free again
+            clock.advance(WORKER_STARTS_WITHIN)  # leases dispatched without a worker are free again
         started, cpu = time.perf_counter(), time.process_time()
         tick = manager.tick()
         seconds.append(time.perf_counter() - started)
@@ -122,11 +122,11 @@ def _tick(url: str, name: str, size: int) -> Tick:
 
 
 def _manager(url: str, name: str, mode: Mode, clock: FakeClock) -> LeaseManager:
-    """As Lambda's entry point composes it, but for where log and metrics go."""
+    """As Lambda's entry point composes it, except for the log and metrics."""
     settings = Settings(application=name, stream=name, mode=mode, leases_to_acquire=MANY)
 
     def client(service: str) -> Any:
-        create: Any = boto3.client  # its stubs take literal names only
+        create: Any = boto3.client  # its stubs accept literal names only
         return create(
             service,
             endpoint_url=url,
@@ -151,14 +151,14 @@ def _manager(url: str, name: str, mode: Mode, clock: FakeClock) -> LeaseManager:
 
 
 def _counts(url: str) -> dict[str, float]:
-    """Since they were last asked for."""
+    """Since the last call."""
     with urllib.request.urlopen(f"{url}/counts") as reply:  # noqa: S310 -- our own server on loopback
         counts: dict[str, float] = json.load(reply)
     return counts
 
 
 def peak_bytes() -> int:
-    """Of this process alone, where the system tells: Linux' getrusage begins with what its parent had."""
+    """Of this process alone, if the system provides that: Linux' getrusage includes its parent's memory."""
     status = Path("/proc/self/status")
     if not status.exists():
         import resource  # noqa: PLC0415 -- not on every system

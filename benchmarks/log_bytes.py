@@ -1,7 +1,9 @@
-"""What the log takes: bytes that ticks and windows write, log lines and embedded metrics, per lease and hour in each mode.
+"""The size of the log: bytes that ticks and windows write, log lines and embedded metrics, per lease and hour in each
+mode.
 
-The real log and metrics adapters and the whole engine over memory, ten leases in a worker, a record a second in each shard, on
-a clock that jumps: an hour of either mode takes seconds. Lambda's own lines (START, END, REPORT) are added by their usual length.
+Runs the real log and metrics adapters and the whole engine in memory, ten leases in a worker, a record a second in
+each shard, on a clock that jumps: an hour of either mode takes seconds. Lambda's own lines (START, END, REPORT) are
+added with their usual length.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from benchmarks.idle_writes import Idle
 LEASES = 10
 HOUR = timedelta(hours=1)
 LAMBDAS_OWN = 330
-"""START, END and REPORT of one invocation."""
+"""Bytes of START, END and REPORT of one invocation."""
 
 Modes = Mapping[str, tuple[Mode, timedelta]]
 PACES: Modes = {
@@ -37,7 +39,7 @@ PACES: Modes = {
 
 
 def measure() -> dict[str, dict[bool, float]]:
-    """Bytes per lease and hour, by pace and by whether there are metrics by shard."""
+    """Bytes per lease and hour, by pace, with and without metrics by shard."""
     return {
         name: {by_shard: _an_hour(mode, every, by_shard=by_shard) for by_shard in (True, False)}
         for name, (mode, every) in PACES.items()
@@ -57,7 +59,7 @@ def _an_hour(mode: Mode, tick_every: timedelta, *, by_shard: bool) -> float:
     settings = Settings(application="measured", stream="measured", mode=mode, worker_count=1)
     clock, lines = FakeClock(), io.StringIO()
     with redirect_stdout(lines):
-        # A logger of its own: Powertools keeps a name's stream.
+        # A logger name of its own: Powertools keeps a name's stream.
         stream = MemoryStream(LEASES, clock=clock, name="measured")
         ports = memory_ports(
             stream, clock=clock, tasks=TurnTaking(clock), chance=Random(0),

@@ -1,8 +1,9 @@
-"""How long an event loop is held while it pulls: by how much a timer is late, in milliseconds, beside a replay of KPL aggregates.
+"""How long pulling blocks an event loop: how late a timer is, in milliseconds, during a replay of KPL aggregates.
 
-Four shards that are far behind, at the pace that Kinesis allows (2 MB a second each: some 60,000 user records a second), with
-pages as a pulled consumer asks for them and as large as Kinesis gives; and a timer with nothing beside it, in the same minutes.
-Their processes come before all others, where the system lets us: what a busy machine does to a timer is not ours.
+Four shards are far behind, at the pace that Kinesis allows (2 MB a second each: about 60,000 user records a second),
+with pages as a pulled consumer requests them and as large as Kinesis returns. For comparison, a timer alone, in the
+same minutes.
+If the system allows it, their processes have priority over all others, so that load on the machine does not count.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ROUNDS = 3
 PATIENCE = 180.0
 SHARES = (0.5, 0.99, 0.999)
 GOAL = 0.002
-"""Seconds: p99.9 beyond that of a timer with nothing beside it."""
+"""Seconds: p99.9 beyond that of a timer alone."""
 
 
 ALONE = "nothing"
@@ -46,7 +47,7 @@ KINDS = tuple(
 )
 
 Found = dict[tuple[str, str], list[float]]
-"""Seconds late, sorted, by loop and what is beside it."""
+"""Seconds late, sorted, by loop and by what runs beside the timer."""
 
 
 def measure() -> Found:
@@ -67,7 +68,7 @@ def _late(servers: Bench, kind: Kind) -> list[float]:
 
 
 def report(found: Found) -> bool:
-    """Print the table; whether the goal is met."""
+    """Print the table; True if the goal is met."""
     table = Table("loop", "beside it", title="how late a timer is, ms", title_justify="left")
     for share in SHARES:
         table.add_column(f"p{share * 100:g}", justify="right")

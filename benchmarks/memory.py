@@ -1,7 +1,9 @@
-"""A lease worker's peak memory at pages that cost the most: 10 leases at once, with the settings that a Lambda of 512 MB has.
+"""A lease worker's peak memory with the most expensive pages: 10 leases at once, with the settings for a Lambda of
+512 MB.
 
-Each kind of page in a process of its own, over boto3 and HTTP, with a handler that takes its time, so that the others wait with
-what they have. Goal: never more than the Lambda's memory, whatever was put, and every user record handled once.
+Each kind of page runs in a process of its own, over boto3 and HTTP, with a slow handler, so that the other leases
+wait with full buffers. Goal: never more than the Lambda's memory, whatever was put, and every user record handled
+once.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ HANDLER_SECONDS = 0.005
 
 
 class Found(NamedTuple):
-    """`began_megabytes`: of the process with everything imported, before it consumes."""
+    """`began_megabytes`: with everything imported, before it consumes."""
 
     began_megabytes: float
     peak_megabytes: float
@@ -52,7 +54,7 @@ def measure(names: list[str] = NAMES) -> dict[str, Found]:
 
 
 def report(found: dict[str, Found]) -> bool:
-    """Print the table; whether the goal is met."""
+    """Print the table; True if the goal is met."""
     print(f"memory: a lease worker's peak with {LEASES} leases, in MiB (goal {WORKER_MEMORY})")
     met = True
     for name, one in found.items():
@@ -86,7 +88,7 @@ def _window(url: str, stream: str) -> Found:
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
     }
-    from benchmarks.memory_worker import Counting, worker_of  # noqa: PLC0415 -- counts what a worker imports
+    from benchmarks.memory_worker import Counting, worker_of  # noqa: PLC0415 -- counts a worker's imports
 
     handler = Counting(HANDLER_SECONDS)
     worker, item = worker_of(stream, handler, LEASES)

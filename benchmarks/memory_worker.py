@@ -1,4 +1,4 @@
-"""The lease worker that `benchmarks.memory` measures: over AWS's clients for the stream, and in memory for the rest."""
+"""The lease worker that `benchmarks.memory` measures: AWS's clients for the stream, memory for the rest."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sublet.system.garbage_collection import collect_seldom
 from sublet.system.heap import use_one_heap
 
 ALMOST_ALL = HashKeyRange(0, HASH_KEY_MAX - 1)
-"""Of a shard that is alone no key would need to be looked at."""
+"""With a shard's full range, no key would need to be checked."""
 
 
 class Counting:
-    """The Handler port, of a handler that takes its time."""
+    """The Handler port, for a slow handler."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -46,7 +46,7 @@ class Counting:
 
 
 def worker_of(stream: str, handler: Counting, leases: int) -> tuple[LeaseWorker, WorkerItem]:
-    """Composed as the runtimes do."""
+    """Composed as in the runtimes."""
     use_one_heap()
     settings = Settings(application="memory", stream=stream, mode=Mode.CATCH_UP)
     shards = [f"shardId-{number:012}" for number in range(leases)]

@@ -1,4 +1,4 @@
-"""The peers' environment, `.local/bench`: apart from sublet's own, because some of them pin old boto3 or protobuf."""
+"""The peers' environment, `.local/bench`, separate from sublet's own, because some of them pin old boto3 or protobuf."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MISSING = "no peers: `make bench` installs them in .local/bench; these figures a
 
 
 def measured_beside_peers(module: str) -> Any:
-    """What `python -m <module>` prints as JSON: run in the peers' environment, or in ours if that is not there.
+    """The JSON printed by `python -m <module>`, run in the peers' environment, or in ours if that does not exist.
 
-    One process measures sublet and its peers in turns, so that whatever slows the machine slows them all.
+    One process measures sublet and its peers in turns, so that anything that slows the machine slows them all.
     """
     paths = [str(ROOT / "layers/sublet/python"), str(ROOT)]
     python = str(PYTHON) if PYTHON.exists() else sys.executable

@@ -1,6 +1,8 @@
-"""What calls cost: a design's month in US$, from us-east-1's list prices as known in 2026 (on-demand tables, Standard workflows).
+"""What calls cost: a design's month in US$, from us-east-1's list prices as known in 2026 (on-demand tables, Standard
+workflows).
 
-Left out: Kinesis itself, free tiers, and cents, such as a sighting's write a tick. docs/cost.md has its table from here.
+Without Kinesis itself, free tiers, and cents, such as a tick's write of the sightings. docs/cost.md has its table
+from here.
 """
 
 from __future__ import annotations
@@ -17,44 +19,44 @@ TRANSITION = 25e-6
 WRITE_UNIT = 0.625e-6
 READ_UNIT = 0.125e-6
 METRIC = 0.30
-"""A custom metric, a month. Lambda, Fargate: arm64."""
+"""Per custom metric and month. Lambda, Fargate: arm64."""
 ALARM, DASHBOARD = 0.10, 3.00
-"""A month; of an alarm each metric that it looks at. Three dashboards an account are free."""
+"""Per month; an alarm's for each metric that it uses. Three dashboards per account are free."""
 LOG_GIGABYTE = 0.50
-"""Taken in."""
+"""Ingested."""
 NAT_HOUR, NAT_GIGABYTE = 0.045, 0.045
-"""Of a NAT gateway, in one zone; of all that goes through it. (VPC pricing, us-east-1, November 2026.)"""
+"""A NAT gateway in one zone: per hour, and per GB through it. (VPC pricing, us-east-1, November 2026.)"""
 ENDPOINT_HOUR, ENDPOINT_GIGABYTE = 0.01, 0.01
-"""Of an interface endpoint, in one zone; S3's and DynamoDB's are free gateways. (PrivateLink pricing, the same.)"""
+"""An interface endpoint in one zone; S3's and DynamoDB's are free gateways. (PrivateLink pricing, same date.)"""
 PUBLIC_ADDRESS_HOUR = 0.005
-"""Of a task's own public IPv4 address. (VPC pricing.)"""
+"""A task's own public IPv4 address. (VPC pricing.)"""
 ENDPOINTS = 4
-"""For a task in ECR's image: Kinesis, CloudWatch Logs, ECR's two. One more for a queue or a topic that is on_failure."""
+"""For a task in ECR's image: Kinesis, CloudWatch Logs, ECR's two. One more for a queue or topic as on_failure."""
 INSIGHTS_METRICS = 38
-"""Container Insights for one cluster with one service: 13 of the cluster, 15 of the service, 10 of the task's family, each at a
-custom metric's price. (CloudWatch User Guide, "Amazon ECS Container Insights metrics".)"""
+"""Container Insights for one cluster with one service: 13 of the cluster, 15 of the service, 10 of the task's family,
+each at a custom metric's price. (CloudWatch User Guide, "Amazon ECS Container Insights metrics".)"""
 RECORD_BYTES = 1_000
-"""Of what goes through a NAT gateway or an endpoint: a record a second in each shard."""
+"""For traffic through a NAT gateway or an endpoint, with a record a second in each shard."""
 FARGATE_CPU_HOUR, FARGATE_GIGABYTE_HOUR = 0.03238, 0.00356
 
 SHARDS = (1, 10, 100, 1_000)
 """The table's columns."""
 LEASES = 10
-"""In one worker, unless said."""
+"""In one worker, unless stated."""
 WINDOW_MINUTES = 14
 CONTINUOUS_WINDOWS = 60 / WINDOW_MINUTES
 WINDOWS_PER_EXECUTION = 40
 CATCH_UP_SECONDS, CATCH_UP_SECONDS_ALONE = 8.0, 5.0
-"""A window with something to handle, of ten leases and of one, as assumed; `calls` prints what it took there."""
+"""Assumed length of a window with records to handle, for ten leases and for one; `calls` prints the measured one."""
 CONTINUOUS, EACH_MINUTE, EACH_FIVE = "continuous", "catch_up every minute", "catch_up every 5 min"
 CATCH_UP_WINDOWS = {EACH_MINUTE: 60, EACH_FIVE: 12}
 COUNTED_WRITES = {EACH_FIVE: 36, EACH_MINUTE: 180, CONTINUOUS: 360}
-"""Per lease and hour with a record a second, by `calls`."""
+"""Per lease and hour with a record a second, measured by `calls`."""
 COUNTED_LOG_BYTES = {EACH_FIVE: 16_000, EACH_MINUTE: 78_000, CONTINUOUS: 37_000}
-"""Per lease and hour, metrics by shard among them, by `log_bytes`."""
+"""Per lease and hour, including metrics by shard, measured by `log_bytes`."""
 
 METRICS = 16
-"""Of the application, when all is well."""
+"""Of the application, without trouble."""
 METRICS_BY_SHARD = 3
 """millis_behind_latest, bytes, records."""
 ALARMED_METRICS = 27
@@ -63,9 +65,9 @@ ALARMED_METRICS = 27
 MANAGER_GIGABYTES = 0.5
 TICK_SECONDS = 0.3
 TICK_SECONDS_PER_LEASE = 1e-4
-"""`limits` has half of that, on a whole CPU."""
+"""`limits` measures half of that, on a whole CPU."""
 READ_UNITS_PER_LEASE = 0.033
-"""Of a tick: `limits` measures them."""
+"""For a tick, measured by `limits`."""
 
 MAP_STATES = 1
 """EachItem, shared by the items of an execution."""
@@ -78,11 +80,11 @@ NEXT_WINDOW_STATES = 3
 KCL_SHARDS_PER_TASK, KCL_TASKS_MIN = 50, 2
 KCL_CPUS, KCL_GIGABYTES = 1, 2
 PROCESS_LEASES_PER_TASK, PROCESS_CPUS, PROCESS_GIGABYTES = 10, 0.25, 0.5
-"""The smallest task of Fargate: a quarter of a CPU takes ten shards of plain records with a light handler."""
+"""Fargate's smallest task: a quarter of a CPU handles ten shards of plain records with a light handler."""
 PROCESS_TICKS = 180
-"""An hour: one each two thirds of a failover_time of 30 s, in every process."""
+"""Per hour: one every two thirds of a failover_time of 30 s, in every process."""
 KCL_WRITES = 20 * 60
-"""Per lease and hour: what kcl-rs renews in `idle_writes`, 18 a minute, and a checkpoint each 30 s."""
+"""Per lease and hour: 18 renewals a minute by kcl-rs in `idle_writes`, and a checkpoint each 30 s."""
 
 
 class Design(NamedTuple):
@@ -131,7 +133,7 @@ def _states_per_hour(design: Design, workers: int) -> float:
 
 
 def event_source_mapping(invocations_per_hour: float, seconds: float, gigabytes: float, shards: int) -> float:
-    """Lambda's own. It costs nothing but the invocations, and makes none while nothing arrives."""
+    """Lambda's own. It costs only its invocations, of which there are none while no records arrive."""
     return shards * HOURS * invocations_per_hour * (INVOCATION + GIGABYTE_SECOND * seconds * gigabytes)
 
 
@@ -154,7 +156,7 @@ def _task(cpus: float, gigabytes: float) -> float:
 
 
 def metrics_and_alarms(shards: int, *, by_shard: bool) -> float:
-    """And the dashboard."""
+    """Includes the dashboard."""
     metrics = METRICS + (METRICS_BY_SHARD * shards if by_shard else 0)
     return METRIC * metrics + ALARM * ALARMED_METRICS + DASHBOARD
 
@@ -176,7 +178,7 @@ def _gigabytes(shards: int) -> float:
 
 
 def whole(shards: int) -> Mapping[str, tuple[float, ...]]:
-    """What a month's bill has: the design, its metrics, alarms and log, and what it runs in."""
+    """A month's bill: the design, its metrics, alarms and log, and where it runs."""
     five, minute, *_ = (month(each, shards).total for each in designs(COUNTED_WRITES))
     process = next(iter(others(COUNTED_WRITES[CONTINUOUS]).values()))(shards)
     watched = metrics_and_alarms(shards, by_shard=True)

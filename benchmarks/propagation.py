@@ -1,8 +1,9 @@
-"""From put to handler: how long a record takes, in a continuous process, on the embedded Kinesis with streams of two shards.
+"""From put to handler: how long a record takes, in a continuous process, on the embedded Kinesis with streams of two
+shards.
 
-Records arrive by chance (Poisson), where each shard gets ten a second and where it gets one in five seconds. Each consumer has
-streams of its own, and the records are put to all of them at the same moments: they share whatever slows the machine.
-Where Java is there, the KCL takes part.
+Records arrive at random (Poisson): ten a second per shard, and one in five seconds. Each consumer has streams of its
+own, and the records are put to all of them at the same moments, so that they share whatever slows the machine.
+If Java is installed, the KCL takes part.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from infra.local.embedded import embedded_aws
 
 SHARDS = 2
 WARM_UP = 100
-"""Records, one a second, that do not count: until then every consumer has its leases. kcl-rs needs more than a minute."""
+"""Records, one a second, that do not count; after these every consumer has its leases. kcl-rs needs more than a
+minute."""
 PATIENCE = 120.0
 
 SUBLET = Consumer("sublet", "sublet_arrivals", is_peer=False)
@@ -31,7 +33,7 @@ KCL_RS = Consumer("kcl-rs, each 200 ms", "kcl_rust_arrivals", is_peer=True)
 
 
 class Load(NamedTuple):
-    """`rate`: records a second. Goals in seconds."""
+    """`rate`: records per second. Goals in seconds."""
 
     rate: float
     records: int
@@ -55,7 +57,7 @@ def measure() -> Found:
 
 
 def report(found: Found) -> bool:
-    """Print the table; whether the goals are met."""
+    """Print the table; True if the goals are met."""
     print("from put to handler, seconds: p50 / p90 / p99")
     met = True
     for load in LOADS:
@@ -108,7 +110,7 @@ def _counted(arrivals: java_arrivals.Arrivals, since: float) -> list[float]:
 
 
 def _put_all(kinesis: Any, streams: Sequence[str], load: Load, counted_from: list[float]) -> None:
-    """`counted_from` gets the moment at which the warm-up is over."""
+    """`counted_from` gets the time at which the warm-up ends."""
     chance = Random(20)
     due = time.time()
     for number in range(WARM_UP + load.records):

@@ -1,7 +1,9 @@
-"""Records pulled one by one, from a replay of 100,000 plain ones and of 1.6 million in KPL aggregates: a CPU second's worth.
+"""Records pulled one by one, from a replay of 100,000 plain records and of 1.6 million in KPL aggregates: records per
+CPU second.
 
-`async for record in consumer.messages(auto_ack=True)`, the same in plain Python, our own handler contract (whole batches), and
-async-kinesis, kcl-rs and a bare boto3 loop. The replay's goals do not hold for it: each record is acknowledged by itself.
+Compares `async for record in consumer.messages(auto_ack=True)`, the same in plain Python, our own handler contract
+(whole batches), async-kinesis, kcl-rs and a bare boto3 loop. The replay's goals do not apply: each record is
+acknowledged individually.
 """
 
 from __future__ import annotations
@@ -29,14 +31,14 @@ ROUNDS = 3
 OWN = (SUBLET_ON_A_LOOP, SUBLET_PULLED, SUBLET, BARE)
 PEERS = (KCL_RS, ASYNC_KINESIS)
 GOALS = ((ASYNC_KINESIS, 5.0), (KCL_RS, 1.0), (SUBLET, 0.5))
-"""Records a CPU second of `async for`, at least so many times those of each."""
+"""How many times the records per CPU second of each of these `async for` must reach."""
 
 Speeds = dict[str, dict[str, float | None]]
-"""Median records a CPU second, by stream and consumer; None: it did not get to the end."""
+"""Median records per CPU second, by stream and consumer; None: it did not finish."""
 
 
 def measure() -> Speeds:
-    """Interleaved: whatever slows the machine for a while slows all of them."""
+    """Interleaved, so that anything that slows the machine for a while slows all of them."""
     runs: dict[str, dict[str, list[float | None]]] = {PLAIN: {}, AGGREGATED: {}}
     with bench() as servers:
         for number in range(ROUNDS):
@@ -58,7 +60,7 @@ def _median(speeds: list[float | None]) -> float | None:
 
 
 def report(speeds: Speeds) -> bool:
-    """Print the table; whether the goals are met."""
+    """Print the table; True if the goals are met."""
     console = Console()
     table = Table("", title="pull: thousand records a CPU second", title_justify="left")
     for stream in speeds:

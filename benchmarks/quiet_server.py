@@ -1,7 +1,8 @@
-"""A Kinesis stream of many quiet shards, as cheap as Python can serve it: `python -m benchmarks.quiet_server PORT SHARDS`.
+"""A Kinesis stream of many quiet shards, as cheap as Python can serve it: `python -m benchmarks.quiet_server PORT
+SHARDS`.
 
-One thread, no limits enforced. What is put lands in the shard that its key hashes into. `GET /counts` tells the calls of each
-operation since the last one, and forgets them; `GET /forget` forgets all records.
+One thread, no limits enforced. A put record goes to the shard that its key hashes into. `GET /counts` returns the
+calls of each operation since the last request; `GET /forget` deletes all records.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class QuietStream:
         self._put = 0
 
     def forget(self) -> None:
-        """All records: whoever reads from now on is another."""
+        """Deletes all records, for the next consumer."""
         for records in self._records:
             records.clear()
 
@@ -119,7 +120,7 @@ def _iterator(shard: int, at: int) -> str:
 
 
 class Connection(asyncio.Protocol):
-    """HTTP/1.1 with one request at a time, whose length is told."""
+    """HTTP/1.1 with one request at a time, with a Content-Length."""
 
     def __init__(self, stream: QuietStream) -> None:
         self._stream = stream
@@ -164,7 +165,7 @@ class Connection(asyncio.Protocol):
 
 
 def _operation(head: bytes) -> str:
-    """`X-Amz-Target: Kinesis_20131202.GetRecords`, in whatever case the header's name is."""
+    """`X-Amz-Target: Kinesis_20131202.GetRecords`; the header's name may be in any case."""
     at = head.lower().index(b"x-amz-target:")
     return head[at:].split(b"\r\n", 1)[0].rpartition(b".")[2].decode().strip()
 

@@ -1,8 +1,8 @@
-"""What 200 quiet shards cost a consumer that is pulled from: CPU seconds a minute, beside a bare boto3 loop that makes the same
-polls and nothing else; and how late a record comes that is put into one of them, at 20 a second over all.
+"""What 200 quiet shards cost a pulled consumer: CPU seconds a minute, compared with a bare boto3 loop that makes the
+same polls and nothing else; and how late a record comes that is put into one of them, at 20 a second over all.
 
-`SHARDS=50 SECONDS=20 PAIRS=1` for a short one; `BESIDE=/path/of/another/checkout` measures that one's `sublet` too, in turns.
-Linux only: CPU time and threads are read from /proc.
+`SHARDS=50 SECONDS=20 PAIRS=1` for a short run; `BESIDE=/path/of/another/checkout` also measures that one's `sublet`,
+in turns. Linux only: CPU time and threads are read from /proc.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RATE = 20
 RECORDS = int(RATE * SECONDS)
 SETTLES_WITHIN = 180.0
 QUIET_POLLS = 0.4
-"""A second and shard: a poll in two seconds, and up to a tenth later. More are of a start that is still under way."""
+"""Per second and shard: a poll in two seconds, and up to a tenth later. More polls mean that the start is not over."""
 GOAL = 1.3
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -51,7 +51,7 @@ class Cost(NamedTuple):
     cpu_seconds: float
     threads: float
     calls: dict[str, float]
-    """A second, by operation."""
+    """Per second, by operation."""
 
     @property
     def a_poll(self) -> float:
@@ -100,7 +100,7 @@ def _bench() -> Iterator[Bench]:
 
 
 def _pulled(bench: Bench, consumer: Consumer) -> tuple[Cost, list[float]]:
-    """Of one process: what it costs while nothing comes, and then how late records are."""
+    """For one process: its cost while no records come, and then how late records are."""
     _ask(bench, "forget")
     with (
         counting_proxy(bench.aws.environment["AWS_ENDPOINT_URL"]) as proxy,
@@ -124,7 +124,7 @@ def _cost(bench: Bench, pid: int, proxy: CountingProxy | None = None) -> Cost:
 
 
 def _wait_until_quiet(bench: Bench) -> None:
-    """Every shard is polled, and no faster than a quiet one is."""
+    """Until every shard is polled, and no faster than a quiet one."""
     until = time.monotonic() + SETTLES_WITHIN
     seconds = 5
     while time.monotonic() < until:
@@ -167,7 +167,7 @@ def _put_all(bench: Bench) -> None:
 
 
 def report(found: Found) -> bool:
-    """Print both; whether the goal is met."""
+    """Print both; True if the goal is met."""
     print(f"{SHARDS} quiet shards, medians of {PAIRS} in turns of {SECONDS:g} s each")
     for name, costs in found.costs.items():
         operations = sorted({operation for cost in costs for operation in cost.calls})
@@ -198,7 +198,7 @@ def report(found: Found) -> bool:
 
 
 def _ratio(costs: list[Cost], bare: list[Cost]) -> float:
-    """Median of the pairs. On a busy machine one of the two may make fewer polls than it should: each counts as it was made."""
+    """Median of the pairs, per poll actually made: on a busy machine either may make fewer polls than it should."""
     return median(ours.a_poll / other.a_poll for ours, other in zip(costs, bare, strict=True))
 
 

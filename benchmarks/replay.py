@@ -1,8 +1,9 @@
 """Whole consumers on a replay of 100,000 plain records, and of 1.6 million user records in KPL aggregates.
 
-Each run is a new process: CPU seconds and peak memory up to the last record, and the time from the start of the process to
-its last record, with imports, table, leases and all. The bare loop has none of these: it is what boto3 alone costs. Nor does
-it check hash ranges, which is an MD5 for each partition key; "filter off" is sublet without that (`hash_range_filter`).
+Each run is a new process: CPU seconds and peak memory up to the last record, and the time from the start of the
+process to its last record, including imports, table and leases. The bare loop has none of these: it shows what boto3
+alone costs. It also does not check hash ranges, which takes an MD5 per partition key; "filter off" is sublet without
+that (`hash_range_filter`).
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ GOAL_SECONDS = 4.0
 GOAL_PEAK_BYTES = 400e6
 
 Runs = dict[str, dict[str, Run | None]]
-"""Medians, by stream and consumer; None: it did not get to the end."""
+"""Medians, by stream and consumer; None: it did not finish."""
 
 
 def measure() -> Runs:
-    """Interleaved: whatever slows the machine for a while slows all of them."""
+    """Interleaved, so that anything that slows the machine for a while slows all of them."""
     runs: dict[str, dict[str, list[Run | None]]] = {PLAIN: {}, AGGREGATED: {}}
     with bench() as servers:
         for number in range(ROUNDS):
@@ -63,7 +64,7 @@ def _medians(runs: list[Run | None]) -> Run | None:
 
 
 def report(runs: Runs) -> bool:
-    """Print the table; whether the goals are met."""
+    """Print the table; True if the goals are met."""
     console = Console()
     table = Table("", title="replay: CPU s / start to last record s / peak MB", title_justify="left")
     for stream in runs:

@@ -1,10 +1,11 @@
-"""A Kinesis that is too fast to matter: `python -m benchmarks.replay_server PORT` serves GetRecords bodies made beforehand.
+"""A Kinesis too fast to matter: `python -m benchmarks.replay_server PORT` serves GetRecords bodies made beforehand.
 
-Streams of 4 shards, each made when it is first asked for: `idle`; `plain`, 100,000 records of 1 KB; `aggregated`, 1.6 million
-user records of 100 B in 4,000 KPL aggregates of 50 KB; and the other way round `plain-small`, 400,000 of 100 B, and
-`aggregated-large`, 200,000 of 1 KB in as many aggregates. Pages are the service's: of what is asked for, up to 10 MB or 10,000
-records. Every user record has a key of its own that hashes into its shard, or KCL's rule would rightly drop the aggregates. No
-limit is enforced but the pages' size: what is measured is the consumer. Iterators start at the trim horizon or at the tip.
+Streams of 4 shards, each made on first use: `idle`; `plain`, 100,000 records of 1 KB; `aggregated`, 1.6 million user
+records of 100 B in 4,000 KPL aggregates of 50 KB; and the other way round `plain-small`, 400,000 of 100 B, and
+`aggregated-large`, 200,000 of 1 KB in as many aggregates. Pages are limited as in the service: to the requested
+number, 10 MB and 10,000 records. Every user record has a key of its own that hashes into its shard, or KCL's rule
+would rightly drop the aggregates. No other limit is enforced: the consumer is measured. Iterators start at the trim
+horizon or at the tip.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ STREAM_RECORDS = {PLAIN: PLAIN_RECORDS, AGGREGATED: AGGREGATES}
 PAGE_BYTES = 10_000_000
 PAGE_RECORDS = 10_000
 DISTINCT_AGGREGATES = 20
-"""Per shard, repeated to make up the rest: enough for no cache to hold them, few enough to make in a second."""
+"""Per shard, repeated to make up the rest: too many for any cache, but made within a second."""
 
 ARRIVED = 1_770_000_000.123
 FIRST_SEQUENCE_NUMBER = 49_600_000_000_000_000_000_000_000_000_000_000_000_000_000_000_000_000_000
@@ -62,7 +63,7 @@ def shard_range(number: int) -> HashKeyRange:
 
 
 def keys_of(shard: int, random: Random) -> Iterator[str]:
-    """Partition keys that hash into the shard, all different."""
+    """Different partition keys that hash into the shard."""
     inside = shard_range(shard)
     while True:
         key = f"{random.getrandbits(64):016x}"
@@ -88,7 +89,7 @@ def aggregates(shard: int, each: int = USER_RECORDS_EACH, size: int = USER_RECOR
 
 
 class Shard(NamedTuple):
-    """`records`: the JSON of each. `ends`: the bytes of the data of the first none, one, two ... of them."""
+    """`records`: the JSON of each. `ends`: the data bytes of the first 0, 1, 2 ... of them."""
 
     records: Sequence[bytes]
     ends: Sequence[int]
@@ -103,7 +104,7 @@ class Shard(NamedTuple):
 
 
 def made(records: Iterator[Record]) -> Shard:
-    """With a sequence number each."""
+    """Adds sequence numbers."""
     texts, sizes = [], []
     for number, (key, data) in enumerate(records):
         record = {
@@ -213,10 +214,10 @@ def _description(name: str) -> dict[str, object]:
 
 
 class Replies(Protocol):
-    """What a server of Kinesis' protocol says."""
+    """The replies of a server for Kinesis' protocol."""
 
     def reply(self, operation: str, request: dict[str, Any]) -> bytes:
-        """The body; or raise Refused."""
+        """The body. Raises Refused."""
 
 
 class Requests(BaseHTTPRequestHandler):
@@ -246,7 +247,7 @@ class Requests(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
-        """Refusals only."""
+        """Logs refusals only."""
         if args and str(args[1]) != "200":
             sys.stderr.write(f"{format % args}\n")
 

@@ -1,7 +1,9 @@
-"""A rolling deployment: four processes replaced one by one while records come, on the embedded AWS with a stream of eight shards.
+"""A rolling deployment: four processes replaced one by one while records come, on the embedded AWS with a stream of
+eight shards.
 
-As ECS does it by default: the new one starts, and when it has been there for half a minute the old one gets SIGTERM. A shard's
-pause is the longest that any of its records waited for the handler, from its put: what slows the producer counts for nothing.
+As ECS does it by default: the new process starts, and half a minute later the old one gets SIGTERM. A shard's pause
+is the longest time that any of its records waited for the handler, from its put, so that a slow producer does not
+count.
 """
 
 from __future__ import annotations
@@ -28,22 +30,21 @@ from infra.local.embedded import EmbeddedAws, embedded_aws
 SHARDS = 8
 PROCESSES = 4
 PUTS = 10
-"""Records in a put."""
+"""Records per put."""
 PUT_EVERY = 0.25
 SETTLES = 150.0
-"""Seconds until every lease is held and shared out: kcl-rs needs two minutes for that."""
+"""Seconds until every lease is held and balanced: kcl-rs needs two minutes for that."""
 READY_AFTER = 30.0
-"""An orchestrator's first health checks."""
+"""Seconds until an orchestrator's first health checks."""
 KILLED_AFTER = 30.0
-"""After SIGTERM, as ECS does by default."""
+"""Seconds after SIGTERM, as in ECS by default."""
 ENDS = 40.0
 LONGEST_PAUSE = 3.0
 
 
 class Deployed(NamedTuple):
-    """`repeated`: user records that came again, and of how many the shard with most. `pauses`: the longest wait of each shard's
-    records. `before`: the longest in the minute before, when nothing was replaced: what the machine itself takes.
-    """
+    """`repeated`: user records that came again, and how many on the worst shard. `pauses`: the longest wait of each
+    shard's records. `before`: the longest in the minute before, without replacements, which is due to the machine."""
 
     put: int
     lost: int
@@ -63,7 +64,7 @@ class Fleet:
     folder: Path
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     shards: dict[str, str] = field(default_factory=dict)
-    """Of each record, by its data."""
+    """Each record's shard, by its data."""
 
     @property
     def stream(self) -> str:
@@ -134,7 +135,7 @@ def measure() -> Mapping[str, Deployed]:
 
 
 def report(found: Mapping[str, Deployed]) -> bool:
-    """Print the table; whether the goals are met."""
+    """Print the table; True if the goals are met."""
     print(
         f"rolling: {PROCESSES} processes on {SHARDS} shards replaced one by one, {PUTS / PUT_EVERY:g} records a second"
     )
@@ -172,7 +173,7 @@ def _replaced(fleet: Fleet, kinesis: Any) -> Deployed:
 def _ended(fleet: Fleet) -> Iterator[None]:
     try:
         yield
-        time.sleep(ENDS)  # for what was put last
+        time.sleep(ENDS)  # for the last records put
     finally:
         for process in fleet.processes:
             process.kill()

@@ -1,4 +1,4 @@
-"""Running consumers as processes of their own against the replay server, with an emulated DynamoDB for their leases."""
+"""Runs consumers as processes of their own against the replay server, with an emulated DynamoDB for their leases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from infra.local.embedded import HOST, EmbeddedAws, embedded_aws, free_ports
 from infra.local.server import running
 
 TIMEOUT = 300.0
-"""Seconds until a consumer counts as one that does not run here."""
+"""Seconds after which a consumer counts as not running here."""
 
 _numbers = count(1)
 
@@ -61,7 +61,7 @@ class Bench:
     environment: Mapping[str, str]
 
     def run(self, consumer: Consumer, stream: str, expected: int) -> Run | None:
-        """One process that reads the whole stream; None if it does not get there."""
+        """One process that reads the whole stream; None if it does not finish."""
         started = time.time()
         with self.started(consumer, stream, expected) as process:
             try:
@@ -97,7 +97,7 @@ class Bench:
                 process.stdout.close()
 
     def client(self, service: str, url: str) -> Any:
-        create: Any = boto3.client  # its stubs take literal names only
+        create: Any = boto3.client  # its stubs accept literal names only
         return create(
             service,
             endpoint_url=url,
@@ -107,7 +107,7 @@ class Bench:
         )
 
     def new_application(self) -> str:
-        """A name that is not in use, with its tables. The peers make theirs by themselves."""
+        """A new name, with its tables. The peers create their own."""
         application = _unused_name()
         self.create_table(application, "leaseKey")
         self.create_table(f"{application}-sightings", "chunk")
@@ -132,7 +132,7 @@ def _python(consumer: Consumer) -> str:
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    """Servers on loopback, ended with the block."""
+    """Loopback servers, ended with the block."""
     [port] = free_ports(1)
     paths = os.pathsep.join([str(ROOT), str(ROOT / "layers/sublet/python")])
     inherited = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}

@@ -1,7 +1,7 @@
-"""Spark: what a micro-batch costs beyond Spark's own, and what the driver asks of a stream of 200 shards to plan one.
+"""Spark: what a micro-batch costs beyond Spark's own, and the driver's calls to plan one for a stream of 200 shards.
 
-The empty source is the least that PySpark can run; sublet's has a record in each batch, of a stream in memory. Kinesis'
-pace is kept by a clock that leaps. For the plans each call takes 20 ms, about what Kinesis takes.
+The empty source is the least that PySpark can run; sublet's has a record per batch, from a stream in memory. A clock
+that jumps keeps Kinesis' pace. For the plans each call takes 20 ms, about as long as Kinesis.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Found(NamedTuple):
 
 
 def measure() -> Found | None:
-    """None where there is no Spark."""
+    """None without Spark."""
     found = environment.measured_on_spark("benchmarks.spark.batches")
     return None if found is None else Found(**found)
 
 
 def report(found: Found | None) -> bool:
-    """Print the figures; whether the goal is met."""
+    """Print the figures; True if the goal is met."""
     print("Spark: milliseconds of a micro-batch")
     if found is None:
         print(f"  {environment.MISSING}")

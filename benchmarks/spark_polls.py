@@ -1,11 +1,11 @@
-"""Spark: whole streams polled and read, from the replay server into a sink that drops rows and into Parquet, plain and in KPL
-aggregates, of 100 B and 1 KB.
+"""Spark: whole streams polled and read, from the replay server into a sink that drops rows and into Parquet, plain
+and in KPL aggregates, of 100 B and 1 KB.
 
-By CPU time of everything that works for it, the JVM and the Python workers, beside what one writes with boto3, aws-kinesis-agg
-and tuples in a source of one's own, and beside `sublet run`, a process of its own, whose imports and start are in its figure.
+By CPU time of all processes, the JVM and the Python workers. Compared with a source that a user would write with
+boto3, aws-kinesis-agg and tuples, and with `sublet run`, a separate process, including its imports and start.
 
-Spark keeps its Python workers from read to read, and so do these reads after a warm-up. What a read takes whatever it reads is
-measured by itself, of a stream without records: with workers that were kept, and with new ones, as a session's first read has.
+Spark keeps its Python workers from read to read, as these reads do after a warm-up. The fixed cost of a read is
+measured with a stream without records: with kept workers, and with new ones, as in a session's first read.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from benchmarks.spark.names import AGG, SUBLET
 
 GOAL_AGAINST_PEER = 2.5
 GOAL_AGAINST_PROCESS = {"aggregated": 0.4, "plain": 0.6}
-"""Of its records a CPU second."""
+"""Relative to its records per CPU second."""
 PROCESS_ROUNDS = 3
 
 
 class Found(NamedTuple):
-    """CPU seconds: `spark` by stream, sink and way, `process` by stream; by way those of a read of nothing, with workers that
-    were kept and with new ones."""
+    """CPU seconds: `spark` by stream, sink and way, `process` by stream; by way those of an empty read, with kept
+    workers and with new ones."""
 
     spark: dict[str, dict[str, dict[str, float]]]
     process: dict[str, float]
@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 def measure() -> Found | None:
-    """None where there is no Spark."""
+    """None without Spark."""
     if not environment.is_there():
         return None
     with bench() as servers:
@@ -58,7 +58,7 @@ def processes(servers: Bench) -> dict[str, float]:
 
 
 def report(found: Found | None) -> bool:
-    """Print the table; whether the goals are met that can be judged."""
+    """Print the table; True if the goals are met that can be judged."""
     print("Spark: records a CPU second, polled and read (thousands)")
     if found is None:
         print(f"  {environment.MISSING}")

@@ -1,8 +1,9 @@
-"""Spark: rows a second through the source's own `read()`, of KPL aggregates in a stream in memory, into a sink that drops them.
+"""Spark: rows per second through the source's own `read()`, of KPL aggregates in a stream in memory, into a sink that
+drops them.
 
-By CPU time of everything that works for it, the JVM and the Python worker, on one core. "Prebuilt RecordBatches" is
-transport alone, the ceiling; with MD5 it is what is left when everything else costs nothing. "tuples": deaggregated by
-sublet, and given to Spark as Python tuples.
+By CPU time of all processes, the JVM and the Python worker, on one core. "Prebuilt RecordBatches" is transport alone,
+the ceiling; with MD5 it shows what remains if everything else costs nothing. "tuples": deaggregated by sublet, and
+passed to Spark as Python tuples.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from benchmarks.spark import environment
 from benchmarks.spark.names import AGG, CEILING, PROVEN, SUBLET
 
 Rates = dict[str, dict[str, tuple[float, float]]]
-"""Rows a second of CPU and of the clock, by bytes of data and way of reading."""
+"""Rows per second of CPU and of wall time, by bytes of data and way of reading."""
 
 
 def measure() -> Rates | None:
-    """None where there is no Spark."""
+    """None without Spark."""
     rates: Rates | None = environment.measured_on_spark("benchmarks.spark.rows")
     return rates
 
 
 def report(rates: Rates | None) -> bool:
-    """Print the table. It has no goal: MD5 is the format's own check, and bounds what any reader can do."""
+    """Print the table. It has no goal: MD5 is the format's own check, and limits every reader."""
     print("Spark: rows a second of CPU through read() (and of the clock; of the ceiling)")
     if rates is None:
         print(f"  {environment.MISSING}")

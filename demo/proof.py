@@ -1,9 +1,9 @@
-"""The proof: what the handler stored, held against the data set.
+"""The proof: what the handler stored, compared with the data set.
 
-Order per partition key is proven in two steps. Within a shard the handler has seen each key's running numbers one after
-the other, or began another run and counted that. Across shards (a key moves when its shard is split or merged) the pieces must
-follow each other without a gap, from a shard to one of its descendants, and that one must have begun later than the
-first had ended.
+Order per partition key is proven in two steps. Within a shard, the handler has seen each key's running numbers
+consecutively; if not, it began another run and counted that. Across shards (a key moves when its shard is split or
+merged) the runs must follow each other without a gap, from a shard to one of its descendants, and each must have
+begun after the previous one had ended.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Expected = Mapping[str, int]
 """Events per partition key."""
 
 EXAMPLES = 5
-"""Problems that are listed one by one."""
+"""How many problems are listed."""
 
 
 class Segment(NamedTuple):
-    """One partition key's run in one shard: running numbers first to last, all of them."""
+    """One partition key's run in one shard: all running numbers from first to last."""
 
     key: str
     first: int
@@ -44,12 +44,12 @@ class Proof:
     handled: int
     missing: int
     redelivered: int
-    """Deliveries of a record that was already handled: at least once is what is promised, so this is no fault."""
+    """Deliveries of records that were already handled. Delivery is at least once, so this is no fault."""
     keys: int
     keys_that_moved: int
     """Keys whose events are in more than one shard."""
     disorder: tuple[str, ...]
-    """What is out of order, in words."""
+    """Descriptions of what is out of order."""
     figures: Mapping[str, Figures]
     differing: tuple[str, ...]
     """Carriers whose figures are not the data set's."""
@@ -131,7 +131,7 @@ def _breaks(
 
 
 def _ancestors(shards: Iterable[Shard]) -> dict[str, frozenset[str]]:
-    """All of them, by shard id. Parents are listed before their children in Kinesis' order of creation."""
+    """All ancestors, by shard id. Parents are listed before their children, in Kinesis' order of creation."""
     ancestors: dict[str, frozenset[str]] = {}
     for shard in sorted(shards, key=lambda shard: (int(shard.starting_sequence_number), shard.shard_id)):
         parents = shard.parent_shard_ids

@@ -1,4 +1,4 @@
-"""What a person reads at the end: the figures, the proof, and where to look next."""
+"""The final report: the figures, the proof, and where to look next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Where to look next
 def draw_report(
     proof: Proof, last: Snapshot, expected: Mapping[str, Figures], names: Mapping[str, str]
 ) -> RenderableType:
-    """`last`: the last look at the running consumer."""
+    """`last`: the last snapshot of the running consumer."""
     return Group(
         figures_table(proof.figures, expected, names),
         Text(),
@@ -39,7 +39,7 @@ def draw_report(
 def figures_table(
     found: Mapping[str, Figures], expected: Mapping[str, Figures], names: Mapping[str, str]
 ) -> Table:
-    """What is stored beside what the data set says."""
+    """What is stored, next to the data set's figures."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bright_black")
     table.add_column("\ncarrier", no_wrap=True)
     for column in (

@@ -1,4 +1,5 @@
-"""The operator's part: a split and a merge, at fixed places in the flow of events, so that they always meet full lanes."""
+"""The operator's part: a split and a merge, at fixed places in the flow of events, so that they always meet full
+lanes."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from demo.view import short
 
 SPLIT_AFTER = 0.35
 MERGE_AFTER = 0.6
-"""Parts of the events that have left their source by then."""
+"""Fractions of the events that have left their source by then."""
 
 ACTIVE_WITHIN = 30.0
-"""Seconds; the service takes about thirty itself, kinesis-local a tenth of one."""
+"""Seconds. The service takes about thirty, kinesis-local a tenth of a second."""
 
 
 class Operator:
-    """Splits the second of the open shards (by hash key) and merges the last two."""
+    """Splits the second open shard (by hash key) and merges the last two."""
 
     def __init__(
         self, kinesis: Any, stream: str, list_shards: Callable[[], tuple[Shard, ...]], story: Story

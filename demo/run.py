@@ -25,22 +25,22 @@ from demo.watch import Watcher
 from infra.local import EmbeddedAws, embedded_aws
 
 STUCK_AFTER = 90.0
-"""Seconds without one more event handled, a tick's minute among them, after which waiting is given up."""
+"""Seconds without another event handled, including a tick's minute, after which the demo gives up."""
 
 RELEASED_WITHIN = 20.0
 """Seconds for the workers to leave after the last event."""
 
 PICTURE_AFTER = 0.62
-"""The part of all events after which the view may be taken for --svg: both reshards are through then."""
+"""The fraction of all events after which the picture for --svg may be taken: both reshards are done then."""
 
 
 class DemoFailed(Exception):
-    """The demo could not get to its end."""
+    """The demo could not finish."""
 
 
 @dataclass(slots=True)
 class Run:
-    """One run's parts, as they come to be."""
+    """One run's parts, created one after the other."""
 
     story: Story
     watcher: Watcher | None = None
@@ -50,7 +50,8 @@ class Run:
         return self.watcher.latest if self.watcher else Snapshot()
 
     def keep_picture(self, total: int) -> None:
-        """The liveliest look after the split and the merge: the most shards with an owner and events waiting."""
+        """Keeps the liveliest snapshot after the split and the merge: the most shards with an owner and events
+        waiting."""
         snapshot = self.latest()
         is_in_time = snapshot.handled_in_all >= total * PICTURE_AFTER and snapshot.put_in_all < total
         if is_in_time and (self.picture is None or liveliness(snapshot) > liveliness(self.picture)):
@@ -58,13 +59,14 @@ class Run:
 
 
 def liveliness(snapshot: Snapshot) -> int:
-    """How much there is to see in a picture."""
+    """How much a picture of the snapshot would show."""
     owned = [shard_id for shard_id, lease in snapshot.leases.items() if lease.owner]
     return len(owned) + sum(bool(snapshot.waiting(shard_id)) for shard_id in owned)
 
 
 def run(events: int, svg: Path | None, console: Console) -> int:
-    """0 if the proof holds, 1 if not. Raises DemoFailed, or what the embedded AWS raises, if it did not get that far."""
+    """Returns 0 if the proof holds, 1 if not. Raises DemoFailed, or the embedded AWS' error, if it did not get that
+    far."""
     story = Story()
     state = Run(story)
     with ExitStack() as until_reported:

@@ -1,4 +1,4 @@
-"""Where the story is shown: a live view on a terminal, a line now and then elsewhere."""
+"""Shows the story: a live view on a terminal, otherwise a line now and then."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from demo.story import Story
 from demo.view import WIDTH, draw, progress_line
 
 LINE_EVERY = 5.0
-"""Seconds between lines where there is no terminal."""
+"""Seconds between lines without a terminal."""
 
 FRAMES_A_SECOND = 4
 
 _FONT_FROM_ELSEWHERE = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
-"""rich names web fonts on a host that a README's reader should not have to ask: any monospaced font will do."""
+"""rich names web fonts on a host that a README's readers should not have to contact; any monospaced font will do."""
 
 
 @contextmanager
 def shown(console: Console, story: Story, latest: Callable[[], Snapshot]) -> Iterator[None]:
-    """Show it while the block runs."""
+    """Shows the story while the block runs."""
 
     def now() -> Snapshot:
         return story.complete(latest())
@@ -52,7 +52,7 @@ def shown(console: Console, story: Story, latest: Callable[[], Snapshot]) -> Ite
 
 
 def save_svg(path: Path, *frames: RenderableType, title: str = "make demo") -> None:
-    """The frames, one below the other, as the picture of a terminal."""
+    """Saves the frames, one below the other, as a picture of a terminal."""
     console = Console(
         record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )

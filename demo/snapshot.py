@@ -1,4 +1,4 @@
-"""What the live view shows: one frozen value, so that a view needs no running consumer to be looked at."""
+"""What the live view shows, as one frozen value, so that the view needs no running consumer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sublet.protocol.shard import Shard
 
 
 class Phase(StrEnum):
-    """What a demo may be at."""
+    """What a demo is doing."""
 
     READ = "data set"
     START = "embedded AWS"
@@ -28,12 +28,12 @@ class Phase(StrEnum):
 
 
 PLAN = (Phase.READ, Phase.START, Phase.DEPLOY, Phase.FLOW, Phase.LAST, Phase.LEAVE, Phase.PROVE)
-"""`make demo`'s phases, in their order."""
+"""The phases of `make demo`, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """A lease as its row says."""
+    """A lease as in its row."""
 
     owner: str | None
     checkpoint: str
@@ -41,7 +41,7 @@ class LeaseView:
 
 
 class Part(NamedTuple):
-    """Events that one runtime has handled, from when it got the stream until it gave it away."""
+    """Events that one runtime has handled, from taking over the stream until giving it away."""
 
     runtime: str
     events: int
@@ -49,30 +49,30 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The demo at one moment. Mappings are by shard id; a shard that is not in one has nothing there yet."""
+    """The demo at one moment. Mappings are by shard id; a missing shard has nothing yet."""
 
     elapsed: float = 0
     """Seconds since the start."""
     plan: tuple[Phase, ...] = PLAN
     phase: Phase = Phase.READ
     detail: str = ""
-    """What the phase is at."""
+    """The phase's current step."""
     shards: tuple[Shard, ...] = ()
     leases: Mapping[str, LeaseView] = field(default_factory=dict)
     put: Mapping[str, int] = field(default_factory=dict)
     """Events in the stream."""
     handled: Mapping[str, int] = field(default_factory=dict)
-    """Events that a handler has stored, of whichever runtime."""
+    """Events that a handler has stored, in any runtime."""
     by_spark: Mapping[str, int] = field(default_factory=dict)
-    """Those of them that Spark has."""
+    """Those handled by Spark."""
     parts: tuple[Part, ...] = ()
-    """All that are handled, in the order in which the runtimes had the stream; none if only one ever has it."""
+    """All handled events, in the order of the runtimes; empty if only one runtime ever has the stream."""
     spark: str = ""
-    """What the pipeline on Spark said last."""
+    """The latest output of the pipeline on Spark."""
     rates: Mapping[str, float] = field(default_factory=dict)
-    """Events handled a second, lately."""
+    """Events handled per second, recently."""
     total: int = 0
-    """Events that there will be."""
+    """The final number of events."""
     aggregated: int = 0
     plain: int = 0
     sent_again: int = 0
@@ -85,7 +85,7 @@ class Snapshot:
     windows: int = 0
     windows_running: int = 0
     happenings: tuple[str, ...] = ()
-    """What has happened, the latest last, each with its time."""
+    """Events in the demo, the latest last, each with its time."""
 
     @property
     def put_in_all(self) -> int:
@@ -96,11 +96,11 @@ class Snapshot:
         return sum(self.handled.values())
 
     def waiting(self, shard_id: str) -> int:
-        """Events put and not yet handled. Both figures are read a moment apart: never below 0."""
+        """Events put and not yet handled. The two figures are read at different moments, hence never below 0."""
         return max(self.put.get(shard_id, 0) - self.handled.get(shard_id, 0), 0)
 
     def has_ended(self, shard: Shard) -> bool:
-        """Handled to its end. Its lease may be gone by now: it is cleaned up once its children's are under way."""
+        """Handled to its end. Its lease may be gone by now: it is cleaned up once its children's are being handled."""
         lease = self.leases.get(shard.shard_id)
         if lease is not None:
             return lease.is_ended
@@ -108,7 +108,7 @@ class Snapshot:
         return not shard.is_open and any(child.shard_id in self.leases for child in children)
 
     def unattended(self) -> list[str]:
-        """Shards with events waiting that a tick would have a worker start on at once: free, and their parents ended."""
+        """Shards with events waiting for which a tick would start a worker at once: free, with ended parents."""
         listed = {shard.shard_id: shard for shard in self.shards}
         return [
             shard_id

@@ -1,4 +1,4 @@
-"""What the demo is doing and what has happened so far, told from several threads."""
+"""What the demo is doing and what has happened so far, reported from several threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from demo.view import clock
 
 
 class Story:
-    """Phases and happenings, with the seconds since the start."""
+    """Phases and events, with the seconds since the start."""
 
     def __init__(self, plan: tuple[Phase, ...] = PLAN) -> None:
         self._plan = plan
@@ -38,7 +38,7 @@ class Story:
         return self.phases[-1][0] if self.phases else Phase.READ
 
     def detail(self, line: str) -> None:
-        """Say what the phase is at, as long as it lasts."""
+        """Sets the phase's current step."""
         with self._lock:
             self._detail = line
 
@@ -47,7 +47,7 @@ class Story:
             self.happenings.append(f"{clock(self.elapsed()):>5}  {happening}")
 
     def complete(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with what only the story knows."""
+        """Adds what only the story knows to the snapshot."""
         return replace(
             snapshot,
             elapsed=self.elapsed(),

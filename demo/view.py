@@ -13,7 +13,7 @@ from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard, creation_or
 from demo.snapshot import Snapshot
 
 WIDTH = 108
-"""Columns, where the terminal has them."""
+"""Columns, if the terminal has them."""
 
 RANGE_CELLS = 16
 PROGRESS_CELLS = 56
@@ -27,7 +27,7 @@ SPARK_SHADE = "bright_yellow"
 
 
 def draw(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
-    """The whole view, of the same height throughout but for new shards. Below WIDTH it leaves out the hash keys."""
+    """The whole view. Its height only changes with new shards. Below WIDTH it leaves out the hash keys."""
     below = (
         _happenings(snapshot)
         if snapshot.shards
@@ -53,7 +53,7 @@ def draw(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
 
 
 def _phases(snapshot: Snapshot) -> Text:
-    """A phase that is in no plan comes after all of it."""
+    """A phase that is not in the plan comes after it."""
     plan, line = snapshot.plan, Text(no_wrap=True, overflow="ellipsis")
     reached = plan.index(snapshot.phase) if snapshot.phase in plan else len(plan)
     for index, phase in enumerate(plan):
@@ -73,7 +73,7 @@ def clock(seconds: float) -> str:
 
 
 def progress_line(snapshot: Snapshot) -> str:
-    """One line, for where there is no terminal."""
+    """One line, for output without a terminal."""
     by_spark = sum(snapshot.by_spark.values())
     spark = f" ({by_spark:,} by Spark)" if by_spark else ""
     return (
@@ -142,13 +142,13 @@ def _owner(shard: Shard, owner: str | None, *, ended: bool, has_lease: bool) -> 
 
 
 def _checkpoint(checkpoint: str) -> str:
-    """A sequence number has 56 digits, and only its end tells two apart."""
+    """A sequence number has 56 digits, of which only the end distinguishes it from others."""
     number, colon, sub = checkpoint.partition(":")
     return f"…{number[-7:]}{colon}{sub}" if number.isdigit() and len(number) > 7 else checkpoint
 
 
 def _hash_keys(hash_keys: HashKeyRange, style: str) -> Text:
-    """The shard's part of all hash keys, as a piece of a line."""
+    """The shard's share of all hash keys, as a piece of a line."""
     begin = round(hash_keys.starting / (HASH_KEY_MAX + 1) * RANGE_CELLS)
     end = max(round((hash_keys.ending + 1) / (HASH_KEY_MAX + 1) * RANGE_CELLS), begin + 1)
     line = Text("·" * begin, style="bright_black")
@@ -220,7 +220,7 @@ def _fleet(snapshot: Snapshot) -> str:
 
 
 def _parts(snapshot: Snapshot) -> Text:
-    """Who has handled how much, and what Spark said last."""
+    """How much each runtime has handled, and Spark's last message."""
     line = Text(no_wrap=True, overflow="ellipsis")
     for runtime, events in snapshot.parts:
         line.append("━ ", style=_shade(runtime)).append(f"{runtime} {events:,}   ")
@@ -228,7 +228,7 @@ def _parts(snapshot: Snapshot) -> Text:
 
 
 def _handled(snapshot: Snapshot, cells: int) -> Text:
-    """The bar of what is handled, a piece for each part."""
+    """The bar of handled events, with a piece for each part."""
     if not snapshot.parts:
         return _bar(snapshot.handled_in_all, snapshot.total, "green", cells)
     line, sofar = Text(), 0

@@ -1,4 +1,4 @@
-"""Watching the deployed consumer from outside, by what it leaves in AWS: lease rows, the handler's rows, executions."""
+"""Watches the deployed consumer from outside, by what it leaves in AWS: lease rows, the handler's rows, executions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from demo.view import short
 CountByShard = Callable[[], Mapping[str, int]]
 
 INTERVAL = 0.5
-"""Seconds between looks; ministack has one thread for everything, and a look is some ten calls."""
+"""Seconds between snapshots; ministack has a single thread, and a snapshot takes about ten calls."""
 
 RATE_OVER = 5.0
-"""Seconds that a rate is taken over."""
+"""Seconds over which a rate is measured."""
 
 
 class Windows(NamedTuple):
-    """Windows of one execution or of several."""
+    """Windows of one or several executions."""
 
     ended: int = 0
     running: int = 0
@@ -38,15 +38,15 @@ class Windows(NamedTuple):
 
 @dataclass(slots=True)
 class Executions:
-    """The state machine's executions and the windows in them, by their histories."""
+    """The state machine's executions and their windows, from their histories."""
 
     stepfunctions: Any
     state_machine_arn: str
     over: dict[str, Windows] = field(default_factory=dict)
-    """By the ARN of an execution that has ended: those are read once."""
+    """By the ARN of an execution that has ended; these are read only once."""
 
     def look(self) -> tuple[int, int, Windows]:
-        """Executions, those that are running, and all their windows."""
+        """The number of executions, how many are running, and all their windows."""
         pages = self.stepfunctions.get_paginator("list_executions").paginate(
             stateMachineArn=self.state_machine_arn
         )
@@ -79,7 +79,7 @@ class Executions:
 
 
 class Watcher:
-    """Looks in a thread of its own, and tells the story what has changed. `latest` is what it saw last.
+    """Takes snapshots in a thread of its own, and reports changes to the story. `latest` is the last one.
 
     by_spark   events by shard that another runtime than the deployed one has handled
     """
@@ -108,7 +108,7 @@ class Watcher:
         while not self._stop.wait(INTERVAL):
             try:
                 before, self.latest = self.latest, self.look()
-            except Exception as failure:  # noqa: BLE001 -- the view must not end what it watches; the next look may succeed
+            except Exception as failure:  # noqa: BLE001 -- watching must not stop the demo; the next snapshot may succeed
                 if self._stop.is_set():
                     return
                 self._story.tell(f"could not look: {type(failure).__name__}: {failure}")
@@ -117,7 +117,7 @@ class Watcher:
                 self._story.tell(line)
 
     def look(self) -> Snapshot:
-        """A fresh snapshot. Events put are read last: they are never fewer than those handled."""
+        """A fresh snapshot. Events put are read last, so that they are never fewer than those handled."""
         shards = self._consumer.stream.list_shards()
         by_lambda, redelivered = self._by_lambda()
         by_spark = self._by_spark()
@@ -185,7 +185,7 @@ class Watcher:
 
 
 def changes(before: Snapshot, after: Snapshot) -> list[str]:
-    """What is worth telling of what happened between two looks: shards that ended, and who is the first in a new one."""
+    """What to report about two snapshots: shards that have ended, and each new shard's first owner."""
     ended = [s.shard_id for s in after.shards if after.has_ended(s) and not before.has_ended(s)]
     first: dict[str, list[str]] = {}
     for shard_id, lease in sorted(after.leases.items()):

@@ -1,4 +1,4 @@
-"""How long each record took to the handler, from its put, whose moment it carries. The last one ends the process."""
+"""How long each record took from its put, whose time it carries, to the handler. The last one ends the process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from collections.abc import Iterable
 
 
 def stamped() -> bytes:
-    """A record's data: this moment."""
+    """A record's data: the current time."""
     return repr(time.time()).encode()
 
 
 class Arrivals:
-    """Safe for threads. Prints one line of JSON at the last: of each record, when it was put and how many seconds it took."""
+    """Thread-safe. After the last record prints one line of JSON: for each record, when it was put and how many
+    seconds it took."""
 
     def __init__(self, expected: int) -> None:
         self._missing = expected

@@ -1,4 +1,4 @@
-"""async-kinesis, with its checkpoints in memory. It reads a shard once a second unless told otherwise."""
+"""async-kinesis, with its checkpoints in memory. It reads a shard once a second by default."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.consumers.tally import POLL_INTERVAL_MILLIS, POLL_LIMIT, Order, 
 
 
 class Bytes:
-    """Its serializers make texts and JSON; ours are bytes, and stay so."""
+    """Its serializers make text and JSON; our data is bytes, and stays so."""
 
     def serialize(self, data: bytes) -> tuple[bytes, int]:
         return data, len(data)
@@ -23,7 +23,7 @@ class Bytes:
 
 
 class Plain(Processor, SimpleAggregator, Bytes):
-    """Its own way to put a processor together."""
+    """Composed as async-kinesis prescribes."""
 
 
 class Aggregated(Processor, KPLAggregator, Bytes):

@@ -1,6 +1,8 @@
-"""The least that Python can do with boto3: a thread for each shard that polls without pause, and makes tuples of aggregates.
+"""The least that Python can do with boto3: a thread per shard that polls without pause, and makes tuples of
+aggregates.
 
-No leases, checkpoints, heartbeats, pace, hash-range filter or memory bound: what all of that costs is what is asked.
+It has no leases, checkpoints, heartbeats, pace, hash-range filter or memory bound: the comparison shows what those
+cost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""electreonwireless-native-aws-kcl-py. It does not deaggregate: of aggregates it counts the stream records."""
+"""electreonwireless-native-aws-kcl-py. It does not deaggregate: for aggregates it counts the stream records."""
 
 from __future__ import annotations
 

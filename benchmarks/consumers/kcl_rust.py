@@ -11,7 +11,7 @@ from benchmarks.consumers.tally import POLL_INTERVAL_MILLIS, POLL_LIMIT, Order, 
 
 
 class Telling:
-    """A processor as kcl-rs asks for one."""
+    """A processor with kcl-rs' interface."""
 
     def __init__(self, tell: Callable[[Sequence[Record]], None]) -> None:
         self._tell = tell

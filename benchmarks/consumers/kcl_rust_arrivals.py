@@ -1,4 +1,4 @@
-"""kcl-rs as in `kcl_rust`, telling how long each record took."""
+"""kcl-rs as in `kcl_rust`, reporting how long each record took."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""sublet pulled from on an event loop, beside a task that notes by how much its timer is late. `LOOP=uvloop`: that loop.
-`BESIDE=nothing`: the timer alone. `POLL_BYTES=0`: pages as large as Kinesis gives.
+"""sublet pulled from on an event loop, beside a task that records how late its timer is. `LOOP=uvloop`: that loop.
+`BESIDE=nothing`: the timer alone. `POLL_BYTES=0`: pages as large as Kinesis returns.
 
-Where the system lets us, this process comes before all others, and the loop's thread before its other threads: what is late is
-then late by what this process does, not by what else the machine has to do.
+If the system allows it, this process has priority over all others, and the loop's thread over its other threads, so
+that delays come from this process and not from the rest of the machine.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ EACH = 0.002
 """Seconds between two looks at the clock."""
 
 LASTS = 8.0
-"""Seconds of the timer alone."""
+"""Seconds that the timer runs alone."""
 
 
 def come_first(priority: int) -> None:
-    """This thread, and those that it starts from now on, by real-time scheduling (Linux, with the right to it)."""
+    """Use real-time scheduling for this thread and those that it starts from now on (Linux, with the permission for
+    it)."""
     if hasattr(os, "sched_setscheduler"):
         with suppress(PermissionError):
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))

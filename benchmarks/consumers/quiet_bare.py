@@ -1,7 +1,8 @@
-"""The least that polls many quiet shards with boto3: a few threads, and a heap of whose turn comes when. Until it is killed.
+"""The least that polls many quiet shards with boto3: a few threads, and a heap with the order of polls. Runs until it
+is killed.
 
-No leases, heartbeats, checkpoints or buffer; each shard is polled once in two seconds, which is `idle_poll_interval`, and up to a
-tenth later, as sublet polls it.
+It has no leases, heartbeats, checkpoints or buffer. Each shard is polled once in two seconds, which is
+`idle_poll_interval`, and up to a tenth later, as sublet polls it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ EACH = 2.0
 SPREAD = 0.1
 
 Turns = list[tuple[float, str]]
-"""When the next poll is due, and by which iterator."""
+"""When the next poll is due, and with which iterator."""
 
 
 def main(order: Order) -> None:

@@ -1,4 +1,4 @@
-"""One consumer of several that are replaced one by one: it notes when its handler got which record, in a file."""
+"""One of several consumers that are replaced one by one: it writes to a file when its handler got which record."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterable
 
 FILE = "ROLLING_FILE"
-"""In the environment: a line for each record, with the moment and the record's data."""
+"""In the environment: the file, with a line per record: the time and the record's data."""
 
 
 class Note:
-    """Safe for threads and for signals: a line is one write, appended."""
+    """Safe for threads and signals: a line is one appending write."""
 
     def __init__(self) -> None:
         self._file = os.open(os.environ[FILE], os.O_WRONLY | os.O_APPEND | os.O_CREAT)

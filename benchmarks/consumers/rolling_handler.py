@@ -1,4 +1,4 @@
-"""sublet's handler of `rolling`."""
+"""sublet's handler for `rolling`."""
 
 from __future__ import annotations
 

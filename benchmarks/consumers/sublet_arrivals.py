@@ -1,4 +1,4 @@
-"""sublet as `sublet run` starts it, in continuous mode: one long-lived process, at the pace that it has by itself."""
+"""sublet as `sublet run` starts it, in continuous mode: one long-lived process, at its default pace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sublet as `sublet run` starts it: one long-lived process, with the settings and the pace that it has by itself."""
+"""sublet as `sublet run` starts it: one long-lived process, with default settings and pace."""
 
 from __future__ import annotations
 

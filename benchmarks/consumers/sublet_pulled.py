@@ -1,6 +1,7 @@
-"""sublet pulled from, `async for` on an event loop, or `for` in plain Python where `PULLED=plain`; each record acknowledged.
+"""sublet pulled from, with `async for` on an event loop, or `for` in plain Python if `PULLED=plain`; each record
+acknowledged.
 
-Pages are as large as Kinesis gives, as those of whom it is compared with.
+Pages are as large as Kinesis returns, as in the consumers that it is compared with.
 """
 
 from __future__ import annotations

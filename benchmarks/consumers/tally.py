@@ -1,4 +1,4 @@
-"""Counts a consumer's records. The last one ends the process, which then has told what it used up to there."""
+"""Counts a consumer's records. The last one ends the process, after printing what it used."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 POLL_LIMIT = 10_000
 POLL_INTERVAL_MILLIS = 200
-"""Kinesis allows 5 polls a second on a shard: every consumer with a pace is set to that one."""
+"""Kinesis allows 5 polls a second on a shard; every consumer with a configurable pace is set to that."""
 
 
 class Order(NamedTuple):
-    """What to consume, as the command line says. `expected` 0: go on for ever."""
+    """What to consume, from the command line. `expected` 0: run for ever."""
 
     stream: str
     application: str
@@ -31,21 +31,21 @@ class Order(NamedTuple):
 
 
 class Tally:
-    """Prints one line of JSON at the last record: when, CPU seconds, peak memory in bytes."""
+    """Prints one line of JSON at the last record: the time, CPU seconds, peak memory in bytes."""
 
     def __init__(self, expected: int) -> None:
         self._missing = expected or float("inf")
         self._lock = threading.Lock()
 
     def add(self, number: int) -> None:
-        """Safe for threads."""
+        """Thread-safe."""
         with self._lock:
             self._missing -= number
             if self._missing <= 0:
                 _end()
 
     def add_one(self) -> None:
-        """Not safe for threads: a lock for each record would be a tenth of what is measured."""
+        """Not thread-safe: a lock per record would be a tenth of what is measured."""
         self._missing -= 1
         if self._missing <= 0:
             _end()
@@ -60,7 +60,7 @@ def _end() -> None:
 
 
 def _peak_bytes(used: resource.struct_rusage) -> int:
-    """Linux' ru_maxrss begins with what the parent had when it started us; VmHWM is this program's own."""
+    """Linux' ru_maxrss includes the parent's memory when it started us; VmHWM is this program's own."""
     status = Path("/proc/self/status")
     if not status.exists():
         return used.ru_maxrss if sys.platform == "darwin" else used.ru_maxrss * 1024

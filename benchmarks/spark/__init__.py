@@ -1,1 +1,1 @@
-"""What the Spark benchmarks run in `.local/spark`'s environment, inside Spark and its Python workers."""
+"""The parts of the Spark benchmarks that run in `.local/spark`'s environment, inside Spark and its Python workers."""

@@ -1,4 +1,4 @@
-"""Streaming sources for the cost of a micro-batch: sublet's own with one record a batch, and one that does nothing."""
+"""Streaming sources for measuring a micro-batch: sublet's own with one record per batch, and one that does nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sublet.spark.source.stream_read import StreamReader
 from benchmarks.spark.memory import STREAM, trickle
 
 RECORDS = 1_000
-"""More than a query gets through."""
+"""More than a query reads."""
 
 
 class TrickleSource(DataSource):
@@ -40,12 +40,12 @@ class TrickleSource(DataSource):
         )
 
 
-def _connect(options: Options) -> Connection:  # noqa: ARG001 -- they name what is not there
+def _connect(options: Options) -> Connection:  # noqa: ARG001 -- its stream does not exist
     return trickle(RECORDS)
 
 
 class EmptySource(DataSource):
-    """The least that Spark asks of a streaming source in Python."""
+    """The least that Spark requires of a streaming source in Python."""
 
     @classmethod
     def name(cls) -> str:
@@ -59,7 +59,7 @@ class EmptySource(DataSource):
 
 
 class EmptyReader(DataSourceStreamReader):
-    """A batch without rows whenever it is asked."""
+    """A batch without rows at every request."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return {"batch": 0}

@@ -1,4 +1,5 @@
-"""`python -m benchmarks.spark.batches`, in Spark's environment: a micro-batch's cost, and plans over many shards. Prints JSON."""
+"""`python -m benchmarks.spark.batches`, in Spark's environment: a micro-batch's cost, and plans over many shards.
+Prints JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ LATENCY = timedelta(milliseconds=20)
 
 
 def batch_millis(spark: SparkSession) -> dict[str, float]:
-    """Medians of Spark's own figure of a batch's time; queries of either source take turns."""
+    """Medians of the batch times that Spark reports; queries of the two sources take turns."""
     millis: dict[str, list[float]] = {source.name(): [] for source in (EmptySource, TrickleSource)}
     for number in range(ROUNDS + 1):
         for name, found in millis.items():
@@ -55,7 +56,7 @@ def _query(spark: SparkSession, source: str) -> list[float]:
 
 
 def plans() -> dict[str, dict[str, Any]]:
-    """`latestOffset` over many shards, with calls that take as long as Kinesis' do: calls by name, and seconds."""
+    """`latestOffset` over many shards, with calls as slow as Kinesis': calls by name, and seconds."""
     clock = LeapingClock()
     inner = MemoryStream(SHARDS, clock=clock, name=STREAM)
     stream = Identified(inner, LATENCY)

@@ -1,4 +1,4 @@
-"""Where the Spark benchmarks run: `.local/spark`, if that is there and Java too. This module needs neither."""
+"""Where the Spark benchmarks run: `.local/spark`, if it exists and Java is installed. This module needs neither."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ def is_there() -> bool:
 
 
 def measured_on_spark(module: str, environment: Mapping[str, str] | None = None) -> Any:
-    """What `python -m <module>` prints as its last line, as JSON; None where there is no Spark.
+    """The last line printed by `python -m <module>`, as JSON; None without Spark.
 
-    In a session of its own, so that it can tell the CPU time of all its processes, the JVM and Spark's Python workers. They keep
-    bytecode, as installed packages do, also where the machine has forbidden it: or each worker would compile sublet at its start.
+    Runs in a session of its own, so that the CPU time of all its processes can be measured, the JVM and Spark's
+    Python workers. They write bytecode even if the machine forbids it, as installed packages have; otherwise each
+    worker would compile sublet at its start.
     """
     if not is_there():
         return None

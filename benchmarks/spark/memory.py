@@ -1,4 +1,5 @@
-"""Streams in memory, the same in each process that makes them: of aggregates, of a record a batch, and of many shards."""
+"""Streams in memory, identical in each process that makes them: of aggregates, of a record per batch, and of many
+shards."""
 
 from __future__ import annotations
 
@@ -31,13 +32,13 @@ SHARD_ID = "shardId-000000000000"
 ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
 KEYS = 100
 DISTINCT_AGGREGATES = 100
-"""Repeated to make up the rest: 5 MB, enough for no cache to hold them."""
+"""Repeated to make up the rest: 5 MB, too many for any cache."""
 
 PATIENCE = timedelta(seconds=60)
 
 
 class LeapingClock(FakeClock):
-    """Time passes when somebody sleeps, and at once: Kinesis' pace is kept, and does not count."""
+    """Sleeping advances the time at once: Kinesis' pace is kept, but does not count."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +50,7 @@ class LeapingClock(FakeClock):
 
 
 class Identified:
-    """A MemoryStream with an identity, that counts its calls, each of which takes `latency`."""
+    """A MemoryStream with an identity, which counts its calls, each of which takes `latency`."""
 
     def __init__(self, inner: MemoryStream, latency: timedelta = timedelta(0)) -> None:
         self.inner = inner
@@ -93,7 +94,8 @@ def connection(stream: Identified, clock: LeapingClock, pace: Pace) -> Connectio
 
 @cache
 def aggregated(size: int, user_records: int) -> Connection:
-    """Two shards, the first with so many user records of `size` bytes (up to an aggregate more) in aggregates of 50 KB.
+    """Two shards, the first with that many user records of `size` bytes (up to an aggregate more) in aggregates of 50
+    KB.
 
     Every key hashes into that shard, so that the hash-range filter lets all of them through.
     """

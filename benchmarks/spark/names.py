@@ -1,4 +1,4 @@
-"""The ways of reading that are measured, by their names."""
+"""Names of the measured ways of reading."""
 
 NOTHING = "nothing"
 CEILING = "prebuilt RecordBatches"

@@ -1,4 +1,5 @@
-"""`python -m benchmarks.spark.polls`, in Spark's environment: the replay server's streams, polled and read. Prints JSON."""
+"""`python -m benchmarks.spark.polls`, in Spark's environment: the replay server's streams, polled and read. Prints
+JSON."""
 
 from __future__ import annotations
 
@@ -28,11 +29,12 @@ ROUNDS = int(os.environ.get("ROUNDS", "3"))
 CORES = 4
 NOOP, PARQUET = "noop", "parquet"
 UNTIL = "AT_TIMESTAMP:2026-06-01T00:00:00Z"
-"""After everything that is there, so that the tip is not looked for, at which the server's iterators cannot start."""
+"""After all existing records, so that the tip is not looked up: the server's iterators cannot start near it."""
 
 
 class Peer(DataSource):
-    """What one writes with boto3 and aws-kinesis-agg: a task for each shard, which polls without pause and yields tuples."""
+    """What a user writes with boto3 and aws-kinesis-agg: a task per shard, which polls without pause and yields
+    tuples."""
 
     @classmethod
     def name(cls) -> str:
@@ -104,7 +106,7 @@ def run(spark: SparkSession, way: str, stream: str, sink: str) -> float:
 def measured(spark: SparkSession, ways: Sequence[str]) -> dict[str, dict[str, dict[str, float]]]:
     """Medians by stream, sink and way, of runs in turns."""
     taken: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for number in range(ROUNDS + 1):  # the first warms up
+    for number in range(ROUNDS + 1):  # the first is a warm-up
         for stream in USER_RECORDS:
             for sink in (NOOP, PARQUET):
                 for way in ways:
@@ -115,7 +117,7 @@ def measured(spark: SparkSession, ways: Sequence[str]) -> dict[str, dict[str, di
 
 
 def empty_reads(spark: SparkSession, ways: Sequence[str]) -> dict[str, float]:
-    """The same of a stream without records: what a read takes whatever it reads."""
+    """The same for a stream without records: the fixed cost of a read."""
     taken: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(ROUNDS + 1):
         for way in ways:

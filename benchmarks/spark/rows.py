@@ -1,4 +1,5 @@
-"""`python -m benchmarks.spark.rows`, in Spark's environment: rows through `read()`, in every way, in turns. Prints JSON."""
+"""`python -m benchmarks.spark.rows`, in Spark's environment: rows through `read()`, in every way, in turns. Prints
+JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from benchmarks.spark.session import cpu_seconds, session
 WARM_UP = 2
 ROUNDS = 11
 RECORDS = {100: 1_000_000, 1024: 200_000}
-"""Rows of a run, by bytes of data: a second or so of CPU."""
+"""Rows of a run, by bytes of data: about a second of CPU."""
 SLOW = {TUPLES: 4, AGG: 4}
 """These read a fraction of the rows."""
 
@@ -35,7 +36,7 @@ def run(spark: SparkSession, variant: str, size: int, records: int) -> Seconds:
 
 
 def check(spark: SparkSession, variant: str, size: int, records: int) -> None:
-    """It has to read what the others read."""
+    """Checks that it reads the same as the others."""
     options = {"variant": variant, "size": str(size), "records": str(records)}
     found = (
         spark.read.format("benchmark_rows").options(**options).load().selectExpr("sum(length(data))").head()
@@ -45,7 +46,7 @@ def check(spark: SparkSession, variant: str, size: int, records: int) -> None:
 
 
 def rates(spark: SparkSession, size: int) -> dict[str, Seconds]:
-    """Rows a second of CPU and of the clock, without what a run of no rows takes; medians of interleaved rounds."""
+    """Rows per second of CPU and of wall time, without the cost of an empty run; medians of interleaved rounds."""
     agg = [AGG] if PEERS.exists() else []
     variants = [NOTHING, CEILING, PROVEN, SUBLET, SUBLET_UNFILTERED, TUPLES, *agg]
     records = {variant: RECORDS[size] // SLOW.get(variant, 1) for variant in variants}

@@ -1,4 +1,4 @@
-"""A data source with one reader for each way of reading the same aggregates: sublet's own, and what it is measured against."""
+"""A data source with one reader per way of reading the same aggregates: sublet's own, and those it is compared with."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class RowsSource(DataSource):
 
 
 class Connect:
-    """In place of `connect_task`; it travels to the executors."""
+    """Replaces `connect_task`, and is sent to the executors."""
 
     def __init__(self, size: int, records: int) -> None:
         self.size, self.records = size, records
 
-    def __call__(self, options: Options) -> Connection:  # noqa: ARG002 -- they name what is not there
+    def __call__(self, options: Options) -> Connection:  # noqa: ARG002 -- its stream does not exist
         return aggregated(self.size, self.records)
 
 
@@ -98,7 +98,7 @@ def _prebuilt(size: int, records: int) -> Iterator[pa.RecordBatch]:
 
 
 def _proven(size: int, records: int) -> Iterator[pa.RecordBatch]:
-    """What no reader can leave out that takes for an aggregate what KCL does: its MD5."""
+    """The least for a reader that accepts the same aggregates as KCL: the MD5."""
     for page in _stream_records(size, records):
         for record in page:
             payload = record.data[len(MAGIC) : -DIGEST_SIZE]
@@ -124,7 +124,7 @@ def _tuples(size: int, records: int) -> Iterator[Row]:
 
 
 def _agg_tuples(size: int, records: int) -> Iterator[Row]:
-    """It filters nothing, and gives data back in base64."""
+    """It filters nothing, and returns data as base64."""
     for page in _stream_records(size, records):
         yield from agg_rows(map(_boto3_record, page), SHARD_ID, STREAM)
 
@@ -156,9 +156,9 @@ def _boto3_record(record: StreamRecord) -> dict[str, object]:
 
 @cache
 def _aws_kinesis_agg() -> Callable[..., Iterable[dict[str, Any]]]:
-    """Out of the peers' environment; everything that this one has too is taken from here."""
+    """From the peers' environment; whatever this environment has too is imported from here."""
     sys.path += map(str, PEERS.parent.parent.glob("lib/python3*/site-packages"))
-    from aws_kinesis_agg.deaggregator import iter_deaggregate_records  # noqa: PLC0415 -- no dependency of ours
+    from aws_kinesis_agg.deaggregator import iter_deaggregate_records  # noqa: PLC0415 -- not a dependency of ours
 
     return iter_deaggregate_records  # type: ignore[no-any-return]
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 
 def session(cores: int = 1, memory: str = "1g", *, keeps_workers: bool = True) -> SparkSession:
-    """`keeps_workers`: from task to task, as Spark does; else each task has a Python worker of its own."""
+    """`keeps_workers`: from task to task, as Spark does; otherwise each task has a Python worker of its own."""
     spark = (
         SparkSession.builder.master(f"local[{cores}]")
         .config("spark.ui.enabled", "false")
@@ -26,10 +26,10 @@ def session(cores: int = 1, memory: str = "1g", *, keeps_workers: bool = True) -
 
 
 def cpu_seconds() -> float:
-    """Of this session's processes until now, those that have ended too: the JVM, Spark's Python workers, and this program, but
-    for what it takes to look. As Linux tells it. A worker that ends is not always waited for by its parent, who would have its
-    time: so all are looked at a few times a second, and what each had last stays.
-    """
+    """CPU seconds of this session's processes so far, including those that have ended: the JVM, Spark's Python
+    workers, and this program, without the cost of measuring. From Linux' figures. A worker that ends is not always
+    waited for by its parent, which would then have its time. So all are measured a few times a second, and the last
+    value of each is kept."""
     if not _taken:
         Thread(target=_watch, daemon=True).start()
     _look()
@@ -40,7 +40,7 @@ _taken: dict[tuple[str, str], int] = {}
 """Ticks, by process: its number and when it began."""
 
 _looks: dict[int, float] = {}
-"""CPU seconds of the looks themselves, by thread: else whoever reads for longer by the clock would seem to have worked for it."""
+"""CPU seconds of the measuring itself, by thread; otherwise a longer run by the clock would seem to have used more."""
 
 
 def _watch() -> None:

@@ -24,7 +24,8 @@ from infra.local.deploy import DeploymentFailed
 
 EVENTS = 150_000
 FEWEST_EVENTS = 10_000
-"""The producer takes some 3,000 events ahead of those it puts: with fewer in all, nobody's turn would be worth the name."""
+"""The producer takes about 3,000 events ahead of those it puts; with fewer in total, the runtimes' turns would be too
+short."""
 
 ABOUT = f"""\
 Deploys the real stack to an AWS on this machine's loopback, and puts {EVENTS:,} of the flights that left New York in 2013

@@ -1,4 +1,5 @@
-"""Where the flow of events waits for what has to happen first, so that each runtime meets a reshard, or a rest, for certain."""
+"""Holds the flow of events until something has happened, so that each runtime is certain to meet a reshard, or a
+pause."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 BY_LAMBDA = 0.55
-"""The part of all events that flows before Spark has the leases."""
+"""The fraction of all events that flows before Spark has the leases."""
 
 SPLIT_AT, MERGE_AT = 0.6, 0.7
 BY_SPARK = 0.88
-"""The part that flows before Spark has given them back."""
+"""The fraction that flows before Spark has given them back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class Gates:
     """What the producer waits for between two events, in its own thread.
 
     spark_has_it, spark_is_done   set to let it go on
-    all_is_sparks                 set by it when all that Spark is to have is put: it waits for spark_is_done
+    all_is_sparks                 set by the producer once all of Spark's events are put; it then waits for
+    spark_is_done
     """
 
     spark_has_it: threading.Event = field(default_factory=threading.Event)
@@ -33,7 +35,7 @@ class Gates:
 
     @contextmanager
     def opened_at_last(self) -> Iterator[None]:
-        """However the block ends, nobody waits any more."""
+        """Opens all gates when the block ends, in whatever way."""
         try:
             yield
         finally:

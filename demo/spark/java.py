@@ -1,4 +1,4 @@
-"""Whether this machine has the Java that Spark needs. Runs on the standard library alone, before anything is set up."""
+"""Checks that this machine has the Java that Spark needs. Uses only the standard library, before anything is set up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEEDED = f"make demo-spark needs Java {OLDEST} or newer (any vendor's runtime wi
 
 
 def problem() -> str | None:
-    """One sentence, or None: Java is there, where Spark itself looks for it."""
+    """The problem in one sentence; None if Java is where Spark looks for it."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else "java"
     try:
@@ -32,7 +32,7 @@ def problem() -> str | None:
 
 
 def version_in(text: str) -> int | None:
-    """17 for `openjdk version "17.0.15"`, 8 for `java version "1.8.0_402"`; None for what says no version."""
+    """17 for `openjdk version "17.0.15"`, 8 for `java version "1.8.0_402"`; None if the text has no version."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found[1]) if found else None
 

@@ -1,8 +1,8 @@
-"""What lies in the pipeline's tables. A program for Spark's own environment, since the demo's has no PyArrow:
+"""The contents of the pipeline's tables. A program for Spark's own environment, since the demo's has no PyArrow:
 
     python -m demo.spark.lake FOLDER
 
-It answers each line on standard input with a line of JSON, until there are no more.
+It answers each line on standard input with a line of JSON, until the input ends.
 
 rows      rows of `raw` by shard id: {"shardId-000000000000": 12}
 flights   {"raw": 12, "rejected": 0, "keys": {"N1": [[1, 4], [9, 9]]}, "carriers": {"UA": [5 figures]}}
@@ -26,14 +26,14 @@ FIGURES = ("flights", "departed", "departure_delay", "arrived", "arrival_delay")
 
 
 class Lake:
-    """The tables as any reader of Parquet sees them: nothing of sublet or Spark takes part."""
+    """The tables as any reader of Parquet sees them, without sublet or Spark."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._counted: dict[Path, int] = {}
 
     def rows(self) -> dict[str, int]:
-        """From the files' footers, each read once: a file never changes once it has its name."""
+        """From the files' footers, each read once: a file never changes after it has its name."""
         for file in self._folder.glob("raw/arrivalDate=*/shardId=*/batch=*/*.parquet"):
             if file not in self._counted:
                 self._counted[file] = pq.read_metadata(file).num_rows
@@ -67,7 +67,7 @@ class Lake:
 
 
 def runs(numbers: Iterable[tuple[str, int]]) -> dict[str, list[list[int]]]:
-    """By key: first and last of each run of numbers that follow one another, in the order given."""
+    """By key: first and last of each run of consecutive numbers, in the order given."""
     found: dict[str, list[list[int]]] = {}
     for key, number in numbers:
         of_key = found.setdefault(key, [])

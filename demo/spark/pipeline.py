@@ -1,4 +1,4 @@
-"""`sublet pipeline`, as anybody would start it, in a process of its own: from its start to its last process's end."""
+"""`sublet pipeline`, started as a user would, in a process of its own, until its last child process has ended."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ SPARK = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
-    # The JVM lives for a minute or two: its second compiler would take the cores and never pay.
+    # The JVM lives for a minute or two: its second compiler would use up the cores and never pay off.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 INHERITED = ("HOME", "JAVA_HOME", "LANG", "PATH", "TMPDIR")
 
 LEAVES_WITHIN = 20.0
-"""Seconds for Spark's other processes, the source with the keeper of its leases too, to end after the pipeline itself."""
+"""Seconds for Spark's other processes, including the source with the keeper of its leases, to end after the pipeline."""
 
 BATCH_WITHIN = 120.0
-"""Seconds for the batch under way, on a busy machine."""
+"""Seconds for the current batch, on a busy machine."""
 
 LOG_TAIL = 12
 
 
 class PipelineFailed(Exception):
-    """The pipeline ended in another way than it was asked to; the message ends with the tail of its log."""
+    """The pipeline did not end as requested; the message ends with the end of its log."""
 
 
 class Pipeline:
-    """Started by its guard, so that it ends with the demo, in whatever way that does. Its folder holds the tables and the log,
-    and is removed with it; the tables lie elsewhere if `keep` says where."""
+    """Started by its guard, so that it ends with the demo, in whatever way. Its folder, with the tables and the log,
+    is removed with it; the tables are elsewhere if `keep` is given."""
 
     def __init__(self, keep: Path | None) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="sublet-spark-"))
@@ -93,7 +93,7 @@ class Pipeline:
 
     @property
     def said(self) -> str:
-        """Of its last batch: `batch 3: 12,345 rows in 4.1 s`."""
+        """Its last batch: `batch 3: 12,345 rows in 4.1 s`."""
         batches = re.findall(
             r"^(batch \d+:) raw ([\d,]+),.* rows (in .+)$", "\n".join(self._log()), re.MULTILINE
         )
@@ -105,7 +105,8 @@ class Pipeline:
             raise self._failure(self._ended.get_nowait())
 
     def finish(self) -> None:
-        """As a person ends it: SIGTERM. It finishes its batch and gives the leases back. Raises PipelineFailed."""
+        """Ends it with SIGTERM, as a person would. It finishes its batch and gives the leases back. Raises
+        PipelineFailed."""
         started = descendants(self._pid)
         os.kill(self._pid, signal.SIGTERM)
         try:
@@ -117,7 +118,7 @@ class Pipeline:
         end(started, LEAVES_WITHIN)
 
     def close(self) -> None:
-        """Nothing of it is left, whatever it was at."""
+        """Ends all its processes, whatever they are doing."""
         if self._guard is not None:
             started = descendants(self._guard.pid)
             assert self._guard.stdin is not None

@@ -1,4 +1,4 @@
-"""Who a process has started, directly or not, and whether all of them are gone. As `ps` tells it, on Linux and macOS."""
+"""Finds a process' descendants, and whether all of them have ended, with `ps`, on Linux and macOS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOOK = 0.1
 
 
 def descendants(pid: int) -> frozenset[int]:
-    """Every process below `pid`, whatever group or session it has put itself into."""
+    """Every process below `pid`, whatever group or session it is in."""
     parent_of = {int(child): int(parent) for child, parent, _ in _processes()}
     found, generation = set[int](), {pid}
     while generation:
@@ -22,7 +22,7 @@ def descendants(pid: int) -> frozenset[int]:
 
 
 def end(pids: frozenset[int], within: float) -> None:
-    """Wait so many seconds for them to end by themselves, and kill those that have not."""
+    """Wait up to this many seconds for them to end, then kill the rest."""
     deadline = time.monotonic() + within
     while (left := _alive(pids)) and time.monotonic() < deadline:
         time.sleep(LOOK)
@@ -32,11 +32,11 @@ def end(pids: frozenset[int], within: float) -> None:
 
 
 def _alive(pids: frozenset[int]) -> frozenset[int]:
-    """A zombie that nobody waits for does not run."""
+    """Zombies that nobody waits for do not count."""
     return pids & {int(pid) for pid, _, state in _processes() if not state.startswith("Z")}
 
 
 def _processes() -> list[list[str]]:
-    command = ["ps", "-eo", "pid=,ppid=,stat="]  # wherever the machine keeps it
+    command = ["ps", "-eo", "pid=,ppid=,stat="]  # found on the PATH
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return [line.split() for line in listing.splitlines()]

@@ -1,8 +1,8 @@
-"""The proof: what the handler and Spark have stored together, held against the data set.
+"""The proof: what the handler and Spark have stored together, compared with the data set.
 
-Each partition key's events have running numbers. Those that the fleet had handled when Spark took over, those in Spark's
-table, and those that the fleet has handled since, in this order, must be 1, 2, 3 ... to the last: a number in none of the
-three is missing, and one in two of them, or twice in one, is an overlap.
+Each partition key's events have running numbers. Those that the fleet had handled when Spark took over, those in
+Spark's table, and those that the fleet has handled since must, in this order, be 1, 2, 3 ... to the last. A number in
+none of the three is missing; one in two of them, or twice in one, is an overlap.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Run = tuple[int, int]
 class Proof:
     expected: int
     parts: tuple[Part, ...]
-    """By who had the stream, in turn."""
+    """By runtime, in turn."""
     missing: int
     overlap: int
-    """Events that more than one has handled, or one more than once."""
+    """Events that were handled by both runtimes, or more than once by one."""
     out_of_turn: int
-    """Keys of which a later event was handled before an earlier one."""
+    """Keys with a later event handled before an earlier one."""
     rejected: int
-    """Rows that the pipeline could not parse: there are none in the data set."""
+    """Rows that the pipeline could not parse; the data set has none."""
     figures: Mapping[str, Figures]
     """Per carrier, from both stores together."""
     by_spark: Mapping[str, int]
@@ -47,7 +47,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Each of the three has handled something, and together they have handled everything once."""
+        """True if each of the three has handled something, and together they have handled everything once."""
         faults = self.missing or self.overlap or self.out_of_turn or self.rejected or self.differing
         return not faults and self.handled == self.expected and all(part.events for part in self.parts)
 
@@ -85,12 +85,12 @@ def prove(
 
 
 def runs_by_key(rows: Iterable[ShardTotals]) -> dict[str, list[Run]]:
-    """Of all shards together; what the handler saw one after the other in each, sorted."""
+    """Over all shards; sorted runs of what the handler saw consecutively in each."""
     return runs_since([], rows)
 
 
 def runs_since(first: Iterable[ShardTotals], last: Iterable[ShardTotals]) -> dict[str, list[Run]]:
-    """What was added. A row only ever grows: its last run by a number, or by one run more."""
+    """What was added. A row only grows: its last run by a number, or by another run."""
     earlier = {row.shard_id: row.keys for row in first}
     added: dict[str, list[Run]] = {}
     for row in last:
@@ -108,7 +108,8 @@ def _runs(keys: Mapping[str, list[list[int]]]) -> dict[str, list[Run]]:
 
 
 def _judge(count: int, turns: Sequence[Sequence[Run]]) -> tuple[int, int, bool]:
-    """Of one key, whose numbers are 1 to `count`: how many are missing, how many repeated, and whether any came out of turn."""
+    """For one key, whose numbers are 1 to `count`: how many are missing, how many repeated, and whether any came out
+    of turn."""
     runs = [run for turn in turns for run in turn]
     times = Counter(number for first, last in runs for number in range(first, last + 1))
     missing = sum(number not in times for number in range(1, count + 1))

@@ -1,4 +1,4 @@
-"""Asking the program that reads the tables: see `demo.spark.lake`."""
+"""Queries the program that reads the tables: see `demo.spark.lake`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SparkStored:
 
 
 class LakeReader:
-    """One question at a time, from several threads."""
+    """One query at a time; thread-safe."""
 
     def __init__(self, lake: Path) -> None:
         self._process = subprocess.Popen(
@@ -40,12 +40,12 @@ class LakeReader:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # the terminal's Ctrl-C is for the demo to act on
+            start_new_session=True,  # Ctrl-C in the terminal is handled by the demo
         )
         self._lock = threading.Lock()
 
     def rows(self) -> Mapping[str, int]:
-        """Of `raw`, by shard id."""
+        """Rows of `raw`, by shard id."""
         return {shard_id: int(count) for shard_id, count in self._ask("rows").items()}
 
     def flights(self) -> SparkStored:

@@ -1,4 +1,4 @@
-"""What a person reads at the end: figures, events by runtime, the proof, and where to look next."""
+"""The final report: figures, events by runtime, the proof, and where to look next."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PART_CELLS = 40
 def draw_report(
     proof: Proof, last: Snapshot, expected: Mapping[str, Figures], names: Mapping[str, str], kept: Path | None
 ) -> RenderableType:
-    """`last`: the last look. `kept`: where the tables stay, if they do."""
+    """`last`: the last snapshot. `kept`: where the tables stay, if they do."""
     tables = (
         f"  {kept}   the tables: raw, parsed, carriers"
         if kept

@@ -43,25 +43,25 @@ PLAN = (
 )
 
 CHILDREN = 3
-"""Two of the split, one of the merge."""
+"""Two from the split, one from the merge."""
 
 WORKER = f"{APPLICATION}-spark"
 """Spark's worker id, by the library's rule."""
 
 WINDOWS = {**SETTINGS, "window": "20s"}
-"""So much is waited for at most until the fleet has given its leases back."""
+"""The longest wait until the fleet has given its leases back."""
 
 STUCK_AFTER = 180.0
-"""Seconds without one more event handled after which waiting is given up: Spark's first batch may take a minute or two on a
-slow machine."""
+"""Seconds without another event handled after which the demo gives up: Spark's first batch may take a minute or two
+on a slow machine."""
 
 ENOUGH = 0.2
-"""The part of all events that the fleet has handled when the stream is taken from it."""
+"""The fraction of all events that the fleet has handled when the stream is taken from it."""
 
 
 @dataclass(slots=True)
 class SparkRun:
-    """One run's parts, as they come to be."""
+    """One run's parts, created one after the other."""
 
     story: Story
     pipeline: Pipeline
@@ -72,7 +72,7 @@ class SparkRun:
     picture: Snapshot | None = None
 
     def latest(self) -> Snapshot:
-        """The last look, and who had handled how much of it."""
+        """The last snapshot, with the events handled by each runtime."""
         snapshot = self.watcher.latest if self.watcher else Snapshot()
         by_spark = sum(snapshot.by_spark.values())
         by_lambda = snapshot.handled_in_all - by_spark
@@ -83,8 +83,8 @@ class SparkRun:
 
 
 def run(events: int, keep: Path | None, svg: Path | None, console: Console) -> int:
-    """0 if the proof holds, 1 if not. Raises DemoFailed, PipelineFailed, or what the embedded AWS raises, if it did not get
-    that far."""
+    """Returns 0 if the proof holds, 1 if not. Raises DemoFailed, PipelineFailed, or the embedded AWS' error, if it
+    did not get that far."""
     story = Story(PLAN)
     with ExitStack() as until_reported:
         state = SparkRun(story, Pipeline(keep))
@@ -131,7 +131,7 @@ def _on(aws: EmbeddedAws, state: SparkRun, flights: list[Flight]) -> Proof:
 
 
 class Hands:
-    """The stream, from hand to hand."""
+    """Moves the stream from one runtime to the other."""
 
     def __init__(
         self, consumer: Consumer, state: SparkRun, producer: Producer, gates: Gates, total: int
@@ -182,7 +182,8 @@ class Hands:
         self._gates.spark_is_done.set()
 
     def _has_passed_both_reshards(self, seen: Snapshot) -> bool:
-        """Spark has ended the parents, and has some of what was put in each child; in a short run that may be nothing."""
+        """True once Spark has ended the parents, and has some of each child's events; in a short run there may be
+        none."""
         parents = {parent for shard in seen.shards for parent in shard.parent_shard_ids}
         children = [child.shard_id for child in _children(seen)]
         return (
@@ -194,7 +195,7 @@ class Hands:
         )
 
     def _until(self, is_there: Callable[[Snapshot], bool], prompting: bool = False) -> None:
-        """Raises DemoFailed when nothing has moved for STUCK_AFTER, and PipelineFailed."""
+        """Raises DemoFailed if nothing has moved for STUCK_AFTER, and PipelineFailed."""
         moved_at, handled = time.monotonic(), -1
         while not is_there(seen := self._watcher.latest):
             time.sleep(LOOK)
@@ -211,7 +212,7 @@ class Hands:
                 self._prompter.look(seen, now)
 
     def _keep_picture(self) -> None:
-        """The liveliest look at Spark's turn once it has the leases of all children, the last of several."""
+        """Keeps the liveliest snapshot of Spark's turn once it has all children's leases; the last one of several."""
         seen, best = self._state.latest(), self._state.picture
         owners = [
             seen.leases[child.shard_id].owner for child in _children(seen) if child.shard_id in seen.leases

@@ -1,4 +1,4 @@
-"""Taking the stream from the Lambda fleet, and giving it back: what an operator does, in two calls each."""
+"""Takes the stream from the Lambda fleet and gives it back, as an operator does, with two calls each."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from demo.consumer import Consumer
 
 
 class FleetSwitch:
-    """The schedule's rule starts a tick each minute; a worker that leaves work behind prompts one too. So both are stopped: the
-    rule is disabled, and the lease manager may not run. Windows under way end in their time, and give their leases back."""
+    """The schedule's rule starts a tick each minute, and a worker that leaves work behind prompts one. So both are
+    stopped: the rule is disabled, and the lease manager may not run. Windows in progress end in time, and release
+    their leases."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._manager = consumer.manager

@@ -1,6 +1,7 @@
-"""A consumer on ECS Fargate: `cdk deploy --app "python app.py"`, with the VPC's id and the stream's ARN in the context.
+"""A consumer on ECS Fargate: `cdk deploy --app "python app.py"`, with the VPC's id and the stream's ARN in the
+context.
 
-No Dockerfile and no registry: what runs is put together at synth, and the tasks take it from S3.
+No Dockerfile and no registry: synth assembles the code, and the tasks fetch it from S3.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sublet_cdk import KinesisConsumerService
 
 
 def orders(stack: Stack, vpc: ec2.IVpc, stream: kinesis.IStream) -> KinesisConsumerService:
-    """Two tasks at least, up to one for each of eight shards, all but the first on Spot."""
+    """At least two tasks, up to one for each of eight shards, all but the first on Spot."""
     return KinesisConsumerService(
         stack,
         "Orders",

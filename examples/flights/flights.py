@@ -1,11 +1,11 @@
 """Counts and delays per carrier, kept in DynamoDB so that a batch that comes twice is counted once.
 
-sublet delivers at least once: after a crash, the records since the last checkpoint come again. A handler that adds up has
-to know what it has added already. This one keeps one row per shard, which says how far it got in the shard *and* what it
-has added up until there. Both change in one write, so they always fit together, whenever a worker dies.
+sublet delivers at least once: after a crash, the records since the last checkpoint come again. So a handler that adds
+up must know what it has already added. This one keeps one row per shard, with its position in the shard *and* the
+totals up to there. Both change in one write, so they always agree, whenever a worker dies.
 
-The row also holds what the demo's proof goes by: the running numbers of every partition key, and how often one was not the
-next. It needs one table with the key `shard_id` (text), named by FLIGHTS_TABLE.
+The row also holds the data for the demo's proof: the running numbers of every partition key, and how often one was
+not the next. It needs one table with the key `shard_id` (text), named by FLIGHTS_TABLE.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class ShardTotals:
     shard_id: str
     version: int = 0
     position: tuple[int, int] = (-1, -1)
-    """(sequence number, sub-sequence number) of the last record that is part of the totals."""
+    """(sequence number, sub-sequence number) of the last record in the totals."""
     events: int = 0
     redelivered: int = 0
     out_of_order: int = 0
     carriers: dict[str, list[int]] = field(default_factory=dict)
     """FIGURES by carrier."""
     keys: dict[str, list[list[int]]] = field(default_factory=dict)
-    """By partition key: first and last of each run of numbers that followed one another. One run, if nothing was amiss and
-    nobody else had the shard meanwhile."""
+    """By partition key: first and last of each run of consecutive numbers. One run, if nothing went wrong and nobody
+    else had the shard meanwhile."""
     began_at: float | None = None
     ended_at: float | None = None
     """When the first and the last batch were added, as Unix time."""
 
     def add(self, records: Iterable[UserRecord], now: float) -> None:
-        """Add those records that are not added yet."""
+        """Add the records that are not added yet."""
         for record in records:
             position = (int(record.sequence_number), record.sub_sequence_number)
             if position <= self.position:
@@ -75,7 +75,7 @@ class ShardTotals:
         runs.append([number, number])
 
     def row(self) -> dict[str, Any]:
-        """Numbers to look at as they are; the keys, a thousand of them, compressed to a few KB."""
+        """Numbers in readable form; the thousands of keys are compressed to a few KB."""
         moments = (
             {"began_at": str(self.began_at), "ended_at": str(self.ended_at)}
             if self.began_at is not None
@@ -86,7 +86,7 @@ class ShardTotals:
             "version": self.version,
             "sequence_number": str(
                 self.position[0]
-            ),  # text: DynamoDB's numbers end at 38 digits, Kinesis' do not
+            ),  # text: DynamoDB's numbers have at most 38 digits, Kinesis' more
             "sub_sequence_number": self.position[1],
             "events": self.events,
             "redelivered": self.redelivered,
@@ -116,11 +116,11 @@ class ShardTotals:
 
 
 _stored: dict[str, ShardTotals] = {}
-"""What we know to be in the table, by shard. Only ever read between two batches of a lease that we hold."""
+"""What we know to be in the table, by shard. Only read between two batches of a lease that we hold."""
 
 
 def lease_acquired(shard_id: str, _checkpoint: Checkpoint) -> None:
-    """Another worker may have gone on with the shard since this process last had it."""
+    """Another worker may have continued the shard since this process last had it."""
     _stored.pop(shard_id, None)
 
 
@@ -129,7 +129,7 @@ def lease_lost(shard_id: str) -> None:
 
 
 def handle(batch: Batch) -> None:
-    """Add the batch in one write. If anything fails the batch comes again, and the row is read again."""
+    """Add the batch in one write. If anything fails, the batch comes again, and the row is read again."""
     totals = _stored.pop(batch.shard_id, None) or _load(batch.shard_id)
     totals.add(batch.records, time.time())
     _save(totals)
@@ -142,7 +142,8 @@ def _load(shard_id: str) -> ShardTotals:
 
 
 def _save(totals: ShardTotals) -> None:
-    """Only if the row is still as we read it: a worker that lost its lease without noticing must not write over its heir's."""
+    """Only if the row is still as we read it: a worker that lost its lease without noticing must not overwrite its
+    successor's row."""
     totals.version += 1
     _table().put_item(
         Item=totals.row(),

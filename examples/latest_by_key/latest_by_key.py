@@ -1,8 +1,8 @@
 """The latest record of every partition key, in a DynamoDB table: a view of the stream that others may query.
 
-Deliveries are at least once, and a key may move to another shard; both are met by one condition, that only a later record
-replaces an earlier one. Kinesis' sequence numbers rise along a partition key, from a shard to its children too. They have
-56 digits where DynamoDB's numbers end at 38, so positions are compared as text of one length.
+Deliveries are at least once, and a key may move to another shard. One condition handles both: only a later record
+replaces an earlier one. Kinesis' sequence numbers rise along a partition key, also from a shard to its children. They
+have 56 digits, more than the 38 of DynamoDB's numbers, so positions are compared as text of equal length.
 
 It needs a table with the key `key` (text), named by LATEST_TABLE.
 """
@@ -18,21 +18,21 @@ from botocore.exceptions import ClientError
 from sublet import Batch, UserRecord
 
 SEQUENCE_DIGITS = 129
-"""Kinesis: a sequence number has no more."""
+"""Kinesis' limit for a sequence number."""
 
 SUB_SEQUENCE_DIGITS = 10
 
 CHECKPOINT_EVERY = 100
-"""Writes after which a crash should not repeat what is done. (sublet writes a checkpoint only now and then in any case.)"""
+"""Writes after which a crash should not repeat the work. (sublet only writes a checkpoint now and then in any case.)"""
 
 
 def handle(batch: Batch) -> None:
-    """Only each key's last record in the batch is worth a write. In the batch's order, so that checkpoints can be given."""
+    """Writes only each key's last record in the batch, in the batch's order, so that checkpoints are possible."""
     last = {record.partition_key: record for record in batch.records}
     written = 0
     for record in batch.records:
         if last[record.partition_key] is not record:
-            continue  # a later one of its key is in this batch too
+            continue  # this batch has a later one of the same key
         put_if_later(record)
         written += 1
         if written % CHECKPOINT_EVERY == 0:
@@ -42,7 +42,7 @@ def handle(batch: Batch) -> None:
 
 
 def put_if_later(record: UserRecord) -> None:
-    """Write the record unless the table has it already, or a later one of its key."""
+    """Write the record, unless the table already has it or a later one of its key."""
     item = {
         "key": record.partition_key,
         "position": position(record),
@@ -62,7 +62,7 @@ def put_if_later(record: UserRecord) -> None:
 
 
 def position(record: UserRecord) -> str:
-    """The record's place along its key, as text that sorts as the numbers do."""
+    """The record's position along its key, as text that sorts like the numbers."""
     return (
         f"{record.sequence_number:0>{SEQUENCE_DIGITS}}:{record.sub_sequence_number:0>{SUB_SEQUENCE_DIGITS}}"
     )

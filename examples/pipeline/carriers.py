@@ -1,20 +1,20 @@
-"""Figures per carrier, of the flights of the demo: what `sublet pipeline` calls with each batch.
+"""Figures per carrier from the demo's flights: the transform that `sublet pipeline` calls with each batch.
 
     sublet pipeline --stream flights --output lake --schema flights.json --transform carriers:tables --available-now
 
-A batch adds rows with what it brought: counts and sums, which may be added up over all batches. An average may not.
+A batch adds rows for its own records: counts and sums, which can be added up over all batches. Averages cannot.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 FIGURES = ("flights", "departed", "departure_delay", "arrived", "arrival_delay")
 
 
 def tables(flights: DataFrame) -> dict[str, DataFrame]:
-    """`flights`: a batch of the table parsed. Delays are in minutes, and null where there was no departure or arrival."""
+    """`flights`: a batch of the table parsed. Delays are in minutes, and null without a departure or arrival."""
     return {"carriers": by_carrier(flights)}
 
 

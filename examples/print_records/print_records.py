@@ -1,6 +1,6 @@
-"""The smallest handler: print what comes. Start here to see what a batch is.
+"""The smallest handler: print each batch. Start here to see what a batch is.
 
-It is told everything that can be told; only `handle` is required.
+It has every optional function too; only `handle` is required.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ def handle(batch: Batch) -> None:
 
 
 def lease_acquired(shard_id: str, checkpoint: Checkpoint) -> None:
-    """Before the first batch: a moment to load what is kept per shard."""
+    """Before the first batch: load state that is kept per shard here."""
     print(f"{shard_id}: acquired at {checkpoint}")
 
 
 def lease_releasing(shard_id: str) -> None:
-    """It is still ours, and about to be given up: a moment to flush. A checkpoint made in here is still written."""
+    """We still hold the lease, and are about to release it: flush here. A checkpoint made here is still written."""
     print(f"{shard_id}: releasing")
 
 
 def lease_lost(shard_id: str) -> None:
-    """Another worker has it: whatever is kept for the shard is stale now."""
+    """Another worker has the lease: any state kept for the shard is stale."""
     print(f"{shard_id}: lost")
 
 
 def shard_ended(shard_id: str) -> None:
-    """Every record of the shard is handled; its children begin after this. Raising keeps it from being ended."""
+    """Every record of the shard is handled; its children begin after this. Raising prevents the end."""
     print(f"{shard_id}: ended")

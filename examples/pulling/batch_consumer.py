@@ -1,4 +1,4 @@
-"""The class that many write for themselves: batches of records, done when `process_batch` returns."""
+"""A class that many users write: batches of records, done when `process_batch` returns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sublet.aio import Consumer, Record
 
 
 class BatchConsumer(Protocol):
-    """Where `process_batch` raises, `run` does, and the batch comes again to whoever runs next."""
+    """If `process_batch` raises, so does `run`, and the batch comes again on the next run."""
 
     @abstractmethod
     async def process_batch(self, batch: list[Record]) -> None: ...

@@ -1,4 +1,4 @@
-"""A cron job: what has come since it ran last, at most a thousand records, and out.
+"""A cron job: handles what has arrived since its last run, at most a thousand records, and ends.
 
 */5 * * * *  python cron.py
 """
@@ -11,7 +11,8 @@ from sublet import Consumer
 
 
 def run(consumer: Consumer, handle: Callable[[bytes], object]) -> int:
-    """How many records were handled. What fails comes again the next time; what follows it in the shard may come again too."""
+    """Returns how many records were handled. Failed records come again the next time; those after them in the shard
+    may come again too."""
     handled = 0
     with consumer.fetch(1000, expires=20) as records:
         for record in records:

@@ -1,6 +1,8 @@
-"""Each record posted to a URL, twenty requests at once, with aiohttp; a record is acknowledged when its own is answered.
+"""Posts each record to a URL, twenty requests at once, with aiohttp; a record is acknowledged when its request is
+answered.
 
-The order is that of the answers; where each key's matters: `consumer.consume(post, auto_ack=True, partition_by_key=20)`.
+Records finish in the order of the answers; if each key's order matters: `consumer.consume(post, auto_ack=True,
+partition_by_key=20)`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ AT_ONCE = 20
 
 
 async def forward(consumer: Consumer, url: str) -> None:
-    """Until it is stopped, when the requests under way are awaited; or cancelled: what is not answered then comes again."""
+    """Runs until it is stopped, and then awaits current requests; or until it is cancelled, and then unanswered
+    records come again."""
 
     async def post(record: Record) -> None:
         try:

@@ -1,4 +1,4 @@
-"""A web service that consumes a stream beside its requests, for as long as it lives: FastAPI's lifespan.
+"""A web service that consumes a stream while it serves requests, with FastAPI's lifespan.
 
 uvicorn --factory service:create
 """
@@ -17,7 +17,7 @@ def create() -> FastAPI:
 
 
 def app_of(consumer: Consumer) -> FastAPI:
-    """The latest record of each key, at `/orders/<key>`. At the end what is buffered is handled and checkpointed."""
+    """The latest record of each key, at `/orders/<key>`. On shutdown, buffered records are handled and checkpointed."""
     latest: dict[str | None, str] = {}
 
     async def keep(record: Record) -> None:

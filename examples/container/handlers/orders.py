@@ -1,4 +1,4 @@
-"""A handler for a service that is never still: one line of the log for each batch."""
+"""A handler for a long-lived service: one log line per batch."""
 
 from __future__ import annotations
 

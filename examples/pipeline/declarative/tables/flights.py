@@ -1,6 +1,7 @@
-"""The tables of `sublet pipeline`, declared: Spark works out their order, and keeps each one's place.
+"""The tables of `sublet pipeline`, declared: Spark works out their order, and keeps each one's position.
 
-`raw` reads the stream; the others read `raw`, so the stream is read once. `carriers` is computed anew from all of `parsed`.
+`raw` reads the stream; the others read `raw`, so the stream is read once. `carriers` is recomputed from all of
+`parsed`.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ def raw() -> DataFrame:
 
 @dp.table(format="parquet", partition_cols=PARTITIONS)
 def parsed() -> DataFrame:
-    """Those that fit the schema, with its columns."""
+    """The rows that fit the schema, with its columns."""
     return judging.parsed(judging.judge(spark().readStream.table("raw"), SCHEMA))
 
 
 @dp.table(format="parquet", partition_cols=PARTITIONS)
 def rejected() -> DataFrame:
-    """Those that do not: why not, and the original bytes."""
+    """The rows that do not fit: the reason, and the original bytes."""
     return judging.rejected(judging.judge(spark().readStream.table("raw"), SCHEMA))
 
 
