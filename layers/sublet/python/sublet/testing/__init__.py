@@ -1,8 +1,9 @@
-"""For the tests of a handler: the engine over memory, with time in the test's hands. Needs no AWS, no Docker and no waiting.
+"""Tests of a handler: the engine in memory, on a clock that the test controls. Needs no AWS, no Docker and no waiting.
 
-consume          the whole engine on records in memory, until all are handled
-MemoryConsumer   the same, step by step: put, reshard, consume again
-batch            one Batch, to call a handler with; `checkpointed` tells what it checkpointed
+consume         the whole engine on records in memory, until all are handled
+MemoryConsumer  the same, step by step: put, reshard, consume again
+simulate        a handler in many worlds of crashes, pauses and reshards
+batch           one Batch to call a handler with; `checkpointed` returns what it checkpointed
 """
 
 from importlib import import_module
@@ -39,10 +40,10 @@ _NAMES = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-if not TYPE_CHECKING:  # or else type checkers would believe in every name
+if not TYPE_CHECKING:  # otherwise type checkers would accept any name
 
     def __getattr__(name: str) -> object:
-        """A name's first use (PEP 562): pytest loads this package in every session, also where nobody uses it."""
+        """Loads a name at its first use (PEP 562): pytest loads this package in every session, even if it is not used."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)

@@ -1,4 +1,4 @@
-"""One batch, made by hand: for a test that calls its handler itself."""
+"""A single batch, for a test that calls its handler itself."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import StreamRecord, UserRecord
 
 Given = bytes | tuple[str | None, bytes]
-"""A record's data, or its partition key and data. Data alone get a key of their own: key-0, key-1, ... None: put without one."""
+"""A record's data, or its partition key and data. Data alone gets a key of its own: key-0, key-1, ... None: put without
+a key.
+"""
 
 SHARD = "shardId-000000000000"
 STREAM = "memory"
 
 
 def arn_of(stream: str) -> str:
-    """Of a stream in memory: a handler may look at the region and account."""
+    """The ARN of a stream in memory, since a handler may use its region and account."""
     return f"arn:aws:kinesis:us-east-1:123456789012:stream/{stream}"
 
 
 class _Checkpoints:
-    """A batch's `checkpoint`: remembers what it was called with, and refuses what the engine refuses."""
+    """A batch's `checkpoint`: records its calls, and refuses what the engine refuses."""
 
     def __init__(self, records: Sequence[UserRecord]) -> None:
         self.of = records
@@ -54,7 +56,9 @@ def batch(
     remaining: timedelta = timedelta(minutes=14),
     is_redrive: bool = False,
 ) -> Batch:
-    """A batch of one shard, as from the stream `memory`: sequence numbers 1, 2, 3, ... and a second between two arrivals."""
+    """A batch of one shard of the stream `memory`: sequence numbers 1, 2, 3, ..., each record a second after the one
+    before.
+    """
     made = tuple(
         given if isinstance(given, UserRecord) else _record(place, given)
         for place, given in enumerate(records)
@@ -78,14 +82,16 @@ def batch(
 
 
 def checkpointed(batch: Batch) -> list[UserRecord]:
-    """The records that `batch.checkpoint` was called with, in the order of the calls. Of a batch that `batch()` made."""
+    """The records that `batch.checkpoint` was called with, in the order of the calls, for a batch made by `batch()`.
+    Raises TypeError.
+    """
     if not isinstance(batch.checkpoint, _Checkpoints):
         raise TypeError("checkpointed(batch): the batch was not made by sublet.testing.batch")
     return batch.checkpoint.made
 
 
 def keyed(given: Iterable[Given]) -> list[tuple[str | None, bytes]]:
-    """(partition key, data) of each; the key is None of one that is put without. Raises TypeError."""
+    """(partition key, data) of each; the key is None for a record without one. Raises TypeError."""
     return [_keyed(place, record) for place, record in enumerate(given)]
 
 

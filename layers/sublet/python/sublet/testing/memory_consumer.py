@@ -1,6 +1,6 @@
-"""The whole engine over memory, as one call: lease manager, leases, polls, deaggregation, handler, checkpoints.
+"""The whole engine in memory, as one call: lease manager, leases, polls, deaggregation, handler, checkpoints.
 
-Time is a memory clock, which moves only when all wait: thirty seconds of backoff take none. Every run is the same.
+Time is a memory clock that moves only when all tasks wait: thirty seconds of backoff take none. Every run is the same.
 """
 
 from __future__ import annotations
@@ -45,33 +45,35 @@ TICK = timedelta(minutes=1)
 """Between two ticks of the lease manager, as deployed."""
 
 TICKS_MAX = 1000
-"""Many more than any handler needs that gets on at all, but for those of a failure policy that takes long."""
+"""Many more than a handler needs that makes any progress, unless a failure policy takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """What became of it."""
+    """The result of `consume`."""
 
     checkpoints: Mapping[str, Checkpoint]
-    """By shard id, as the lease table has them afterwards."""
+    """By shard id, from the lease table."""
     batches: tuple[Batch, ...]
-    """Of every call of the handler, in order: those that failed too."""
+    """Of every call of the handler, in order, failed ones included."""
     retries: int
-    """Calls that were made again because one had failed."""
+    """Calls that were repeated because one had failed."""
     elapsed: timedelta
     """On the memory clock."""
     set_aside: tuple[SetAsideBatch, ...] = ()
-    """What was given up, in order: its records, the condition, the attempts, the failure's type."""
+    """The batches set aside, in order, each with records, condition, attempts and the failure's type."""
 
 
 def consume(
     handler: UserHandler, records: Iterable[Given], *, shards: int = 1, **settings: Unpack[AnyKeywords]
 ) -> Consumed:
-    """Put the records and have the handler consume them, through the whole engine, until each is handled.
+    """Put the records and let the handler consume them, through the whole engine, until each is handled.
 
-    `handler`: a function, an object with `handle`, a module, or `module:function`. `settings`: any of Settings, by name.
-    If it fails for good, `handler_attempts` times in a row, what it raised last is raised here; unless the settings say when
-    records are given up: then it is called until they are set aside, in memory, whatever `on_failure` names.
+    `handler`: a function, an object with `handle`, a module, or `module:function`. `settings`: any of Settings, by
+    name.
+
+    If the handler fails for good, `handler_attempts` times in a row, its last exception is raised here. But if the
+    settings limit the attempts, records are retried until they are set aside, in memory, whatever `on_failure` names.
     """
     consumer = MemoryConsumer(shards=shards, **settings)
     consumer.put(*records)
@@ -79,12 +81,12 @@ def consume(
 
 
 class MemoryConsumer:
-    """A stream and an application in memory. Its leases and checkpoints last from one `consume` to the next.
+    """A stream and an application in memory. Leases and checkpoints last from one `consume` to the next.
 
-    stream   put, split, merge and trim as you like between two calls of `consume`
-    clock    stands still between them, unless you move it: `clock.advance(timedelta(days=1))`
-    destination
-             takes what is set aside, whatever `on_failure` names; refuses the next three with `destination.refusals = 3`
+    stream       put, split, merge and trim between two calls of `consume`
+    clock        stands still between them unless you move it: `clock.advance(timedelta(days=1))`
+    destination  takes what is set aside, whatever `on_failure` names; refuses the next three calls with
+                 `destination.refusals = 3`
     """
 
     def __init__(self, *, shards: int = 1, **settings: Unpack[AnyKeywords]) -> None:
@@ -101,8 +103,8 @@ class MemoryConsumer:
         self._sightings = MemorySightingStore()
 
     def put(self, *records: Given) -> list[str]:
-        """Each into the shard of its partition key; their sequence numbers. One without a key, `(None, b"...")`, has the stream
-        distribute records itself from then on: no other takes it.
+        """Each into the shard of its partition key. Returns their sequence numbers. A record without a key, `(None,
+        b"...")`, switches the stream to distributing records itself, since no other stream takes it.
         """
         given = keyed(records)
         if any(key is None for key, _ in given):
@@ -112,8 +114,8 @@ class MemoryConsumer:
     def consume(
         self, handler: UserHandler, *, handler_contract: HandlerContract | str | None = None
     ) -> Consumed:
-        """Until each record of the stream is handled, or set aside; or raise what the handler raised, once it has failed for
-        good. `handler_contract`: this handler's, if it is another than the settings'.
+        """Run until every record of the stream is handled or set aside, or raise the handler's exception if it fails
+        for good. `handler_contract`: this handler's, if it differs from the settings'.
         """
         settings = self._settings_for(handler_contract)
         calls = _Calls(handler_of(handler, settings), gives_up=settings.gives_up)
@@ -141,8 +143,8 @@ class MemoryConsumer:
     def redrive(
         self, handler: UserHandler, *, handler_contract: HandlerContract | str | None = None
     ) -> Redriven:
-        """Hand what is set aside to the handler once more, as `sublet redrive` does, and keep what fails again. How many batches
-        are `done`, and how many have `failed`.
+        """Pass what is set aside to the handler again, as `sublet redrive` does, and keep what fails. Returns how many
+        batches are `done`, and how many have `failed`.
         """
         settings = self._settings_for(handler_contract)
         return Redrive(self.destination, handler_of(handler, settings), settings, self.clock, self.log).run()
@@ -154,12 +156,12 @@ class MemoryConsumer:
 
     @property
     def checkpoints(self) -> dict[str, Checkpoint]:
-        """By shard id, as they stand in the lease table."""
+        """By shard id, from the lease table."""
         return {lease.shard_id: lease.checkpoint for lease in self.table.scan().leases}
 
     @property
     def set_aside(self) -> tuple[SetAsideBatch, ...]:
-        """What has been given up since the beginning, in order, and why."""
+        """The batches set aside so far, in order, with the reasons."""
         return tuple(self.destination.taken)
 
     def _ports(self) -> Ports:
@@ -183,23 +185,23 @@ def _is_read(lease: LeaseReport) -> bool:
 
 
 def _ticks_max(settings: Settings) -> int:
-    """Each attempt may take a window of its own, and records grow old by a minute a tick."""
+    """Each attempt may take a window of its own, and records age by a minute per tick."""
     age = settings.maximum_record_age or timedelta(0)
     return TICKS_MAX + max(settings.maximum_retry_attempts, 0) + age // TICK
 
 
 @dataclass(slots=True)
 class _Calls:
-    """The Handler port: the user's, and a list of its calls."""
+    """The Handler port around the user's handler, with a list of its calls."""
 
     handler: Handler
     gives_up: bool
-    """Records that the handler does not do are set aside in the end: that its `handle` fails is never for good."""
+    """Failing records are set aside in the end, so no failure of `handle` is for good."""
     batches: list[Batch] = field(default_factory=list)
     failed: int = 0
     last: BaseException | None = None
     failures: dict[tuple[str, str], BaseException] = field(default_factory=dict)
-    """What was raised last for a shard by a function of the handler, unless that has returned since."""
+    """The last exception per shard and handler function, unless that function has returned since."""
 
     def handle(self, batch: Batch) -> None:
         self.batches.append(batch)
@@ -237,11 +239,11 @@ class _Calls:
         self.failures.pop((shard_id, call), None)
 
     def check(self, leases: Iterable[LeaseReport]) -> None:
-        """Raise what stands: what a call for a lease that has now been left raised, with no later one that returned."""
+        """Raise a lasting failure: an exception for a lease that has been left, with no later call that returned."""
         for lease in leases:
             standing = {call: self.failures.pop((lease.lease_key, call), None) for call in CONTRACT}
             if self.gives_up or lease.outcome is not Outcome.HANDLER_FAILED:
-                del standing["handle"]  # what it failed with is checkpointed, or set aside, or will be
+                del standing["handle"]  # its records are checkpointed or set aside, or will be
             for call, failure in standing.items():
                 if failure is not None:
                     failure.add_note(f"raised by the handler's {call}, for {lease.lease_key}")

@@ -1,4 +1,4 @@
-"""What pytest finds by itself where sublet is installed. It loads nothing of sublet before a test asks for it."""
+"""The plugin that pytest finds if sublet is installed. It imports nothing of sublet before a test uses it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ MARKER = "memory_consumer"
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(shards=2, **settings): what the fixture of this name is made with, such as handler_contract='lambda_event'",
+        f"{MARKER}(shards=2, **settings): arguments of the fixture of this name, such as handler_contract='lambda_event'",
     )
 
 
 @pytest.fixture
 def memory_consumer(request: pytest.FixtureRequest) -> MemoryConsumer:
-    """An application over memory, on a stream of two shards: `memory_consumer.put(b"...")`, then `.consume(handler)`.
+    """An application in memory, on a stream of two shards: `memory_consumer.put(b"...")`, then `.consume(handler)`.
 
-    Its settings are the marker's of the same name, on the test, its class or its module; the nearest counts.
+    Its settings come from the marker of the same name on the test, its class or its module; the nearest wins.
     """
     from sublet.testing.memory_consumer import MemoryConsumer
 

@@ -1,8 +1,8 @@
 """Concurrency for tests: real threads that take turns, on a clock that moves only when all of them wait.
 
-One thread runs at a time, and the turn passes only where the engine waits (a signal, a task's result, a lock, a slot), to
-whoever has been waiting longest and can go on. If nobody can, the clock jumps to the earliest end of a timed wait: a window
-of 14 minutes takes milliseconds, and every run is the same.
+One thread runs at a time. The turn passes only where the engine waits (for a signal, a task's result, a lock, a slot),
+to the thread that has waited longest and can go on. If none can, the clock jumps to the earliest end of a timed wait: a
+window of 14 minutes takes milliseconds, and every run is the same.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from sublet.ports import Signal, Task
 T = TypeVar("T")
 
 TURNS_MAX = 200_000
-"""A test that takes more turns than this is going round in circles."""
+"""A test that takes more turns than this does not end."""
 
 
 class Stuck(AssertionError):
-    """Nobody can go on: a deadlock, or a loop without an end."""
+    """No thread can go on: a deadlock, or an endless loop."""
 
 
 class _Waiting:
@@ -40,7 +40,7 @@ class _Waiting:
 
 
 class TurnTaking:
-    """The Tasks port. The thread that made it has the first turn."""
+    """The Tasks port. The thread that creates it has the first turn."""
 
     def __init__(self, clock: FakeClock, turns_max: int = TURNS_MAX):
         self._clock = clock
@@ -66,11 +66,11 @@ class TurnTaking:
         return _Signal(self)
 
     def sleep(self, duration: timedelta) -> None:
-        """Let the others run meanwhile: how a handler in a test works for a while."""
+        """Let the others run meanwhile: so a handler in a test works for a while."""
         self.wait(lambda: False, self.after(duration))
 
     def after(self, duration: timedelta) -> datetime:
-        """The moment after so long."""
+        """The moment after this duration."""
         return self._clock.steady() + duration
 
     def wait(self, ready: Callable[[], bool], until: datetime | None = None) -> None:
@@ -124,7 +124,7 @@ class _Task(Generic[T]):
     def run(self) -> None:
         try:
             self._value = self._work()
-        except BaseException as fault:  # noqa: BLE001 -- handed to whoever asks for the result
+        except BaseException as fault:  # noqa: BLE001 -- result() raises it
             self._fault = fault
         self._is_over = True
 

@@ -1,4 +1,4 @@
-"""Whether, in the calm, the leases are shared evenly and stay where they are."""
+"""Whether leases are shared evenly and stay in place once the faults have stopped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Neighbours(Protocol):
 
     @property
     def version(self) -> int:
-        """Of KCL: how its leases are balanced."""
+        """The KCL version, which decides how its leases are balanced."""
 
     def start(self, world: World) -> None: ...
 
@@ -29,11 +29,12 @@ class SharedOut:
     complain: Callable[[str], None]
 
     def check(self) -> None:
-        """Continuous: time to balance, at the pace of stealing; then all are held, evenly, and stay where they are.
+        """Continuous mode: allow time to balance at the pace of stealing; then all leases must be held evenly and stay
+        in place.
 
-        Beside Java they do not quite stay. An execution that ends gives its leases back, and the next one has them a
-        second later; a KCL 2.x worker that scans just then finds us gone, and its fair share larger. So a mixed fleet
-        must be balanced at some moment of the while, and alone we must be at its end.
+        Beside Java they do not quite stay. An ending execution releases its leases, and the next one takes them a
+        second later; a KCL 2.x worker that scans in between finds us gone, and its fair share larger. So a mixed fleet
+        must be balanced at some moment of the period, and our fleet alone must be at its end.
         """
         world, settings = self.world, self.world.settings
         execution = settings.windows_per_execution * settings.window // MICROSECOND
@@ -60,16 +61,16 @@ class SharedOut:
         return [lease.lease_key for lease in self.world.table.scan().leases if not lease.is_ended]
 
     def _shares_fairly(self) -> bool:
-        """KCL 3.x's leader balances by other measures; without fair share or stealing nobody promises anything."""
+        """KCL 3.x's leader balances by other measures; without fair share or stealing there is no promise."""
         if self.neighbours is None:
             return self.world.settings.fair_share
         return self.world.settings.fair_share and self.neighbours.version == 2 and self.world.settings.steals
 
     def _unbalanced(self) -> str | None:
-        """Who has how many, if all leases are not held, or not evenly: a spread of more than one.
+        """The leases per owner, if not all leases are held, or not evenly: a spread of more than one.
 
-        Our own worker ids are one pool, and level out from execution to execution: counted as if they had.
-        Java counts ended leases until they are cleaned up, which takes a record in each child: such a table is let off.
+        Our own worker ids count as one pool, since they level out from execution to execution. Java counts ended leases
+        until they are cleaned up, which takes a record in each child: such a table is exempt.
         """
         world, own = self.world, self.world.settings.own_worker_ids
         rows = world.table.scan().leases

@@ -1,8 +1,8 @@
-"""What a worker makes of the answers to its writes.
+"""Whether a worker reacts rightly to the answers to its writes.
 
-Records may come twice, and a lease may wait for its expiry: but not without a reason. So nothing is given up in vain and nothing
-left behind; what is finished is written before a lease is left; who knows that a lease is no longer its own does not go on
-with it; and no write is made that another has made needless.
+Records may be repeated, and a lease may wait for its expiry, but only for a reason. So no lease is given up or left
+behind needlessly; finished work is written before a lease is left; a worker that knows that it has lost a lease stops
+using it; and no write is made that another has made needless.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 GIVES_BACK = frozenset({WriteKind.RELEASE, WriteKind.END, WriteKind.HAND_OVER})
 NOT_AN_OWNERS = frozenset({WriteKind.CREATE, WriteKind.DELETE, WriteKind.ACQUIRE, WriteKind.LATE_CHECKPOINT})
 ONCE = frozenset({WriteKind.CHECKPOINT, WriteKind.PIN, WriteKind.END, WriteKind.RELEASE})
-"""Of which a second one says nothing that the first did not."""
+"""Writes whose repetition says nothing new."""
 FENCES = frozenset({columns.HOLDER_COUNTER, columns.THROUGHPUT, columns.AHEAD})
-"""What each write says anew."""
+"""Attributes that each write sets anew."""
 
 ASKED = "asked for by another"
 PASSING = frozenset({"LeaseTableUnavailable", "OddError"})
@@ -38,34 +38,34 @@ PASSING = frozenset({"LeaseTableUnavailable", "OddError"})
 
 
 HEARTBEATS_APART = 0.8
-"""At least, as a part of heartbeat_interval."""
+"""The minimum, as a fraction of heartbeat_interval."""
 
 
 @dataclass(slots=True)
 class Dealing:
-    """One process' with one lease, since it asked for it."""
+    """What one process did with one lease since it tried to acquire it."""
 
     sent_at: int = 0
     is_answered: bool = True
     is_applied: bool = False
-    """Of its latest write as an owner."""
+    """Its latest write as an owner."""
     is_new: bool = False
-    """It has acquired the lease and written nothing yet: it goes by when it first asked, which may have been long before."""
+    """It has acquired the lease and written nothing yet: it counts from its first request, which may be long ago."""
     answered: dict[WriteKind, LeaseWrite] = field(default_factory=dict)
-    """Of each kind the latest that was."""
+    """The latest answered write of each kind."""
     confirmed_at: int = 0
-    """When the latest write was sent that was applied."""
+    """When the latest applied write was sent."""
     is_checkpoint_answered: bool = True
     tried: int = 0
-    """So many of the records, from the first, are covered by what it has tried to write."""
+    """How many records, from the first, are covered by what it has tried to write."""
     told: int = 0
-    """So many its handler has said are finished."""
+    """How many its handler has reported as finished."""
     over: str | None = None
-    """Why it may not go on, as it knows."""
+    """Why it must not go on, as far as it knows."""
     is_moved: bool = False
-    """By an operator's hand: what it has finished may be elsewhere than what is to be written."""
+    """Moved by an operator: finished records may be elsewhere than the position to be written."""
     is_hung: bool = False
-    """A call was given up: what that finishes counts for nothing."""
+    """A call was abandoned: what it finishes is ignored."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Dealings:
     # Writes
 
     def sent(self, process: Process, write: LeaseWrite) -> None:
-        """Before anybody else can have come in between."""
+        """Called before any other process can intervene."""
         if process.is_java or write.kind in (WriteKind.CREATE, WriteKind.DELETE):
             return
         now = self.world.scheduler.now_us
@@ -96,11 +96,11 @@ class Dealings:
             dealing.is_checkpoint_answered = False
 
     def _needless(self, process: Process, dealing: Dealing, write: LeaseWrite, now: int) -> str | None:
-        # The engine of an older process is ours, and writes a note at once that its table leaves out.
+        # An older process runs our engine too, whose early notes its table leaves out.
         if write.kind is WriteKind.HEARTBEAT and not process.is_older and not self._has_news(write):
             since = now - dealing.sent_at
             least = HEARTBEATS_APART * (self.world.settings.heartbeat_interval // MICROSECOND)
-            # Moved under it, the row refuses what is news: of another position, its note says nothing.
+            # If an operator has moved the position, the row refuses the note, which is for the old position.
             is_note = dealing.is_moved and columns.AHEAD in write.sets
             is_early = dealing.is_applied and since < least and not is_note
             if is_early and not (process.has_jumped or dealing.is_new):
@@ -113,8 +113,8 @@ class Dealings:
         return None
 
     def _has_news(self, write: LeaseWrite) -> bool:
-        """What a heartbeat may tell before its time: attempts, and that nothing is left that owners have died of. What is
-        finished ahead goes along with each; it is some by itself if it is not what the row says.
+        """News that a heartbeat may carry before its time: attempts, cleared crashes, and finished-ahead notes that
+        differ from the row's.
         """
         row = self.world.table.row(write.lease_key) or {}
         says, before = (decode_row({**row, **write.sets}), decode_row(row))
@@ -133,7 +133,7 @@ class Dealings:
         return says and row.keys().isdisjoint(write.removes)
 
     def judge(self, process: Process, write: LeaseWrite, result: Applied | Refused) -> str | None:
-        """At the moment of the write: why its owner may not go on, once it has the answer."""
+        """At the moment of the write: why its owner must stop once it has the answer."""
         if process.is_java or write.kind in NOT_AN_OWNERS:
             return None
         tenancy = self.world.watch.tenancies.get(write.lease_key)
@@ -161,7 +161,9 @@ class Dealings:
             dealing.is_checkpoint_answered = True
 
     def out_of_reach(self, process: Process, key: str, error: str) -> None:
-        """A worker takes its lease for lost since no write gets through: not before another may have it."""
+        """A worker assumes its lease lost because no write gets through: it must not do so before another worker may
+        have it.
+        """
         dealing, failover = self.of.get((process, key)), self.world.settings.failover_time // MICROSECOND
         if dealing is None or process.has_jumped or error not in PASSING:
             return
@@ -172,16 +174,17 @@ class Dealings:
             )
 
     def given_up(self, process: Process, key: str) -> None:
-        """A worker takes its lease for lost, by what refused a write: not while the row is as its own last write left it, or asks
-        it to hand the lease over. Nobody else can have made it so since, unless it was spoilt: then the refusal may be older
-        than its mending."""
+        """A worker assumes its lease lost by a refusal: wrong if the row is as its own last write left it, or asks it
+        to hand the lease over. No other writer can have restored it since, unless an operator spoilt it: then the
+        refusal may be older than the repair.
+        """
         if self._is_held(process, key):
             self.world.fail(
                 f"lease {key} is given up in vain: the row is as its owner left it, or waits for its owner"
             )
 
     def _is_held(self, process: Process, key: str) -> bool:
-        """The row names it, whoever asks for it."""
+        """Whether the row still names this process as its holder."""
         lease, tenancy = (
             decode_row(self.world.table.row(key) or {}),
             self.world.watch.tenancies.get(key),
@@ -200,7 +203,7 @@ class Dealings:
             self.world.fail(f"handler called for {key}, though its worker knows the lease is {dealing.over}")
 
     def told(self, process: Process, key: str, record: UserRecord) -> None:
-        """The engine, that the record and those before it are finished."""
+        """The handler told the engine that the record and those before it are finished."""
         if dealing := self.of.get((process, key)):
             dealing.told = max(dealing.told, self.world.ledger.shards[key].index_of(record) + 1)
 
@@ -211,20 +214,20 @@ class Dealings:
     # The checkpoint
 
     def moved(self, key: str) -> None:
-        """By an operator, who may have deleted the row or made it unreadable too."""
+        """An operator moved the checkpoint, deleted the row or made it unreadable."""
         for (_, of_key), dealing in self.of.items():
             dealing.is_moved = dealing.is_moved or of_key == key
 
     def begins_anew(self, process: Process, key: str) -> None:
-        """A worker says that another has moved the row under it."""
+        """A worker reports that another writer has moved the row."""
         dealing, session = self.of[process, key], self.world.ledger.sessions.get((process, key))
         tenancy = self.world.watch.tenancies.get(key)
         is_by_other = session is not None and session.late_to
         if not (dealing.is_moved or is_by_other or (tenancy is not None and tenancy.is_spoilt)):
-            self.world.fail(f"{key} is read anew, as if its checkpoint had been moved")
+            self.world.fail(f"{key} is read again, as if its checkpoint had been moved")
 
     def _check_written(self, process: Process, key: str) -> None:
-        """All that is finished, unless nobody has said what became of the last try."""
+        """All that is finished must be written, unless the last attempt has had no answer."""
         dealing, checkpoint = self.of[process, key], self.world.watch.checkpoints.get(key)
         if dealing.is_moved or dealing.is_hung or not dealing.is_checkpoint_answered or checkpoint is None:
             return
@@ -241,8 +244,9 @@ class Dealings:
     # The end
 
     def left(self, process: Process, report: WindowReport) -> None:
-        """A window has ended, as its report says: no lease names its process but what is kept, and what nobody has answered
-        about; and of what was lost, too, what is finished was to be written."""
+        """A window has ended with this report: no lease may name its process except kept leases and those with an
+        unanswered write. For lost leases too, finished records must have been written or tried.
+        """
         kept = {lease.lease_key for lease in report.leases if lease.kept is not None}
         lost = {lease.lease_key for lease in report.leases if lease.outcome is Outcome.LEASE_LOST}
         for (who, key), dealing in self.of.items():
@@ -257,7 +261,7 @@ class Dealings:
                 )
 
     def _stands_at(self, key: str) -> int:
-        """How far the row says that records are finished: nobody has to write once more what another invocation has."""
+        """How far the row says that records are finished: another invocation's progress need not be written again."""
         checkpoint = self.world.watch.checkpoints.get(key)
         return self.world.ledger.shards[key].covered_by(checkpoint) if checkpoint is not None else 0
 

@@ -1,4 +1,4 @@
-"""A user's handler in many worlds: what came to it, in what order, and what came more than once."""
+"""Runs a user's handler in many worlds, and reports which records it got, in what order, and which ones more than once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from sublet.settings.keywords import AnyKeywords
 
 SHOWN_MAX = 10
-"""Repeated records that a report tells of, of one seed."""
+"""The most repeated records that a report of one seed lists."""
 
 
 class SimulationFailed(AssertionError):
-    """A world did not end well. Its seed is in the text; what the handler raised last, if it did, is its cause."""
+    """A world did not end well. The text has its seed; the cause is the handler's last exception, if there was one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Delivery:
     seconds: float
     """Since the world began."""
     worker: str
-    """Which invocation: another one's memory is not this one's."""
+    """The invocation: each has its own memory."""
     shard_id: str
     record: UserRecord
     is_finished: bool
-    """Whether the call got to say that the record is done. If not, it crashed or failed, and the record comes again."""
+    """Whether the call reported the record as done. If not, it crashed or failed, and the record is delivered again."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,13 @@ class SimulatedRun:
     """In the order of the calls."""
     faults: Mapping[str, int]
     history: tuple[str, ...]
-    """Each step of it, if there is only this one seed."""
+    """Every step, if there is only this one seed."""
 
     @cached_property
     def repeated(self) -> tuple[tuple[Delivery, ...], ...]:
-        """The deliveries of each record that came more than once, in their order; records in the order of their first."""
+        """The deliveries of each record that was delivered more than once, in order; records in the order of their
+        first.
+        """
         of_record: dict[tuple[str, str, int], list[Delivery]] = defaultdict(list)
         for delivery in self.deliveries:
             record = delivery.record
@@ -68,17 +70,17 @@ class SimulatedRun:
 
 @dataclass(frozen=True)
 class Simulation:
-    """All of them."""
+    """The result of all seeds."""
 
     runs: tuple[SimulatedRun, ...]
 
     @property
     def repeating(self) -> tuple[SimulatedRun, ...]:
-        """Those in which any record came more than once."""
+        """The runs in which a record was delivered more than once."""
         return tuple(run for run in self.runs if run.repeated)
 
     def __str__(self) -> str:
-        """Which seed shows it best: the one with the fewest repeated records is the easiest to read."""
+        """Includes the seed with the fewest repeated records, since it is the easiest to read."""
         records, repeated = (
             sum(run.records for run in self.runs),
             sum(len(run.repeated) for run in self.runs),
@@ -96,26 +98,26 @@ def simulate(
     check: Callable[[SimulatedRun], object] = lambda _: None,
     **settings: Unpack[AnyKeywords],
 ) -> Simulation:
-    """Run the handler in `seeds` worlds, in which workers crash, stand still and lose replies, and shards split and merge.
+    """Run the handler in `seeds` worlds, in which workers crash, pause and lose replies, and shards split and merge.
 
-    handler    as for `consume`. A class is instantiated anew for each worker process, as its memory dies with it (a record
-               processor's for each lease); anything else is shared by all processes of a world, as a database is
-    seeds      how many, from 0 on, or which. The same seed is the same world, call for call
-    data       the number-th record's data: 0, 1, 2, ... in the order of their puts
-    check      called after each world, when every record has been handled: raise what is wrong with your results (or return
-               False), and forget them
-    settings   any of Settings, by name; what is not given is drawn from the seed
+    handler   as for `consume`. A class is instantiated for each worker process, whose memory dies with it (a record
+              processor for each lease); anything else is shared by all processes of a world, like a database
+    seeds     how many, from 0 on, or which. The same seed is the same world, call for call
+    data      the n-th record's data: 0, 1, 2, ... in the order of their puts
+    check     called after each world, once every record has been handled: raise (or return False) if your results are
+              wrong, and reset them
+    settings  any of Settings, by name; the others are drawn from the seed
 
-    Raises HandlerNotLoadable for what is no handler, and SimulationFailed if a world does not end: mostly since the handler
-    fails for ever; or where it checkpoints in another thread, as coroutines do. What `check` raises gets a note that tells
-    the seed.
+    Raises HandlerNotLoadable if it is not a handler, and SimulationFailed if a world does not end, mostly because the
+    handler fails for ever, or if the handler checkpoints in another thread, as coroutines do. An exception of `check`
+    gets a note with the seed.
     """
-    from sublet.testing.simulation.handler_world import play_handler  # which needs greenlet
+    from sublet.testing.simulation.handler_world import play_handler  # needs greenlet
 
     given = setting_values(settings)
     chosen = tuple(range(seeds) if isinstance(seeds, int) else seeds)
     if not chosen:
-        raise ValueError(f"seeds={seeds!r}: in no world nothing is tested")
+        raise ValueError(f"seeds={seeds!r}: without a world nothing is tested")
     runs = []
     for seed in chosen:
         run = play_handler(handler, seed, data, given, is_recorded=len(chosen) == 1)

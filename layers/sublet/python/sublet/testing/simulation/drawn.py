@@ -1,4 +1,4 @@
-"""The settings of a random seed's world."""
+"""Draws the settings of a seed's world."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sublet.settings import Balance, Mode, Settings, StartKind, StartPosition
 
 
 def draw_settings(chance: Random) -> Settings:
-    """Small windows and a short failover: as much as possible is to happen at once."""
+    """Small windows and a short failover, so that as much as possible happens at once."""
     kind = chance.choice((StartKind.TRIM_HORIZON,) * 4 + (StartKind.LATEST,) + (StartKind.AT_TIMESTAMP,) * 2)
     soon = timedelta(seconds=chance.choice((60, 240)) * chance.random())
     at = BEGINNING + soon if kind is StartKind.AT_TIMESTAMP else None

@@ -49,25 +49,27 @@ from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World, where
 
 OVERRUN = timedelta(seconds=90)
-"""What a window may last beyond its deadline in calm weather: the handler's last batch, checkpoints, releases."""
+"""How long a window may overrun its deadline without faults: the handler's last batch, checkpoints, releases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """What stands between a lease worker and the world: nothing, unless a test puts something there."""
+    """Wrappers between a lease worker and the world; a test may replace each."""
 
     table: Callable[[LeaseTable], LeaseTable] = lambda table: table
     stream: Callable[[PolledStream, LeaseTable], Stream] = lambda stream, _: stream
     handler: Callable[[World, Process], Handler] = SimHandler
     destination: Callable[[World, Process], FailureDestination] = SimDestination
     settings: Callable[[Settings], Settings] = lambda settings: settings
-    """What a lease worker that starts now is deployed with, instead of the world's."""
+    """The settings of a lease worker that starts now, instead of the world's."""
     begin: Callable[[World], None] = lambda _: None
-    """Starts what goes on beside the fleet."""
+    """Starts other actors beside the fleet."""
     at_the_end: Callable[[World], str | None] = lambda _: None
-    """What is wrong when the world has drained and nothing moves any more."""
+    """A problem found once the world has drained and nothing moves any more, or None."""
     has_rules: bool = True
-    """Whether each write is held against its rule: not where a test writes by others, to see what else would notice."""
+    """Whether each write is checked against its rule. False if a test changes the rules, to see which other check
+    notices.
+    """
 
 
 @dataclass(slots=True)
@@ -83,7 +85,7 @@ class Fleet:
         self.world.at(0, "schedule", self._schedule)
 
     def _schedule(self) -> None:
-        """A tick every interval: late by a little, missed, or two at once."""
+        """A tick every interval: a little late, missed, or twice at once."""
         world = self.world
         while True:
             if off := world.day_off.left(world.scheduler.now_us):
@@ -101,7 +103,7 @@ class Fleet:
             world.scheduler.sleep(self.tick_interval + int(world.chance.uniform(0, 3 * SECOND)))
 
     def _destroy(self) -> None:
-        """The stack is removed under its workers, but for the lease table, and deployed again a while later."""
+        """Destroys the stack under its workers, except the lease table, and deploys it again later."""
         world = self.world
         world.note("operator", "destroys the stack")
         world.sightings = MemorySightingStore()
@@ -110,7 +112,7 @@ class Fleet:
         self._switch_off(int(world.chance.uniform(1, 120) * SECOND))
 
     def _switch_off(self, microseconds: int) -> None:
-        """Nothing of ours runs for so long, and whatever did has died."""
+        """Kills our processes and runs none for this long."""
         world = self.world
         world.note("operator", f"switches it off for {microseconds / SECOND:.0f} s")
         self.deployments += 1
@@ -120,8 +122,9 @@ class Fleet:
         world.scheduler.sleep(microseconds)
 
     def _tick_on_another_stream(self) -> None:
-        """Somebody deploys the same application once more, for another stream; or this one was deleted and created anew, with its
-        name and its shards' ids."""
+        """Another deployment of the same application for another stream; or the stream was deleted and created again,
+        with its name and its shard ids.
+        """
         world = self.world
         is_recreated = world.chance.random() < 0.5 and world.scheduler.now_us >= 2 * SECOND
         name, shards = ("memory", len(world.stream.logs)) if is_recreated else ("another", 1)
@@ -140,7 +143,9 @@ class Fleet:
         self._watch(process, world.scheduler.spawn(process, tick))
 
     def _would_tell(self, recreated: MemoryStream) -> bool:
-        """A description that another process has had is gone by for minutes, unless leases and listing do not fit together."""
+        """Whether a tick would notice. A description by another process is trusted for minutes, unless leases and
+        listing disagree.
+        """
         world = self.world
         leases = [row for key in world.table.rows() if isinstance(row := world.table.get(key), Lease)]
         doubt = Doubt.SUSPECTS if suspects(leases, recreated.list_shards()) else Doubt.NONE
@@ -148,7 +153,7 @@ class Fleet:
         return not is_known(world.sightings.load().placement, a_look_earlier, doubt)
 
     def _manager(self, stream: Callable[[Process], Stream], settings: Settings | None = None) -> LeaseManager:
-        """In a process of its own, the newest of the world's."""
+        """In a process of its own, the newest of the world."""
         world = self.world
         self.managers += 1
         process = world.process(f"manager-{self.managers}")
@@ -178,8 +183,9 @@ class Fleet:
         self._watch(process, world.scheduler.spawn(process, tick))
 
     def _adopt(self) -> None:
-        """Nobody remembers the stream any more, and a lease is of a shard that retention has taken since: this looks like another
-        stream's table, and a person has to say that it is not."""
+        """The stream's identity is forgotten, and a lease's shard is past retention: this looks like another stream's
+        table, and an operator has to confirm that it is not.
+        """
         world = self.world
         past_retention = [key for key in world.table.rows() if not world.stream.has_shard(key)]
         if past_retention and world.sightings.load().stream is None:
@@ -187,7 +193,7 @@ class Fleet:
             world.sightings.adopt(world.stream.describe().identity, None)
 
     def _execute(self, item: WorkerItem) -> None:
-        """One item's way through the state machine that the construct deploys."""
+        """Runs one item through the state machine that the construct deploys."""
         self.world.at(
             self.world.scheduler.now_us, f"execution of {item.item_id[:4]}", lambda: self._run_item(item)
         )
@@ -215,7 +221,7 @@ class Fleet:
             return
 
     def _window(self, item: WorkerItem) -> WindowReport | None:
-        """One invocation, waited for. None: it crashed, or its answer is lost and it may well go on."""
+        """One invocation, waited for. None: it crashed, or its answer was lost and it may still run."""
         world, settings = self.world, self.world.settings
         self.invocations += 1
         process = world.process(f"worker-{item.item_id[:4]}/{self.invocations}")
@@ -240,7 +246,7 @@ class Fleet:
         return None
 
     def _overdue(self, process: Process, task: SimTask[WindowReport]) -> None:
-        """It crashed, or it went on for too long: Lambda kills it, or it goes on unseen."""
+        """It crashed, or took too long: then Lambda kills it, or it goes on unnoticed."""
         world = self.world
         if task.is_done:
             self._check(process, task)
@@ -289,7 +295,7 @@ class Fleet:
         return OlderTable(table, version) if process.is_older else table
 
     def _end(self, process: Process) -> None:
-        """On purpose: its environment is not used again."""
+        """Ends on purpose: its environment is not used again."""
         self.world.note(process.name, "ends its process")
         self.world.scheduler.kill(process)
 
@@ -308,7 +314,7 @@ class Fleet:
         )
 
     def _watch(self, process: Process, task: SimTask[object]) -> None:
-        """Nobody waits for this one's result; a fault in it is one all the same."""
+        """Reports a fault in a task whose result is not used."""
         self.world.at(
             self.world.scheduler.now_us, f"watch over {process.name}", lambda: self._await(process, task)
         )
@@ -316,7 +322,7 @@ class Fleet:
     def _await(self, process: Process, task: SimTask[object]) -> None:
         try:
             task.result()
-        except (Crashed, Exception):  # noqa: BLE001 - whatever it was: an unplanned end is a finding
+        except (Crashed, Exception):  # noqa: BLE001 - any unexpected end is a finding
             self._check(process, task)
 
     def _check(self, process: Process, task: SimTask[object]) -> None:
@@ -325,11 +331,11 @@ class Fleet:
 
 
 def _all_of(world: World) -> int:
-    """A window with everything that belongs to it."""
+    """A window with its margin and overrun."""
     return (world.settings.window + world.settings.window_margin + OVERRUN) // MICROSECOND
 
 
 def _set_when_done(task: SimTask[WindowReport], over: SimSignal) -> None:
-    with suppress(Crashed, Exception):  # the state machine looks at the task itself
+    with suppress(Crashed, Exception):  # the state machine checks the task itself
         task.result()
     over.set()

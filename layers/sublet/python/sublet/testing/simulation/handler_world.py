@@ -21,7 +21,7 @@ from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
 BY_HAND = frozenset((Fault.ROW_DELETED, Fault.ROW_GONE_BAD, Fault.CHECKPOINT_MOVED))
-"""What an operator does to lease rows is no test of a handler."""
+"""An operator's changes to lease rows do not test a handler."""
 
 FROM_THE_START = StartPosition(StartKind.TRIM_HORIZON)
 
@@ -49,7 +49,7 @@ def play_handler(
 
 
 def _wired(handler: object, calls: Calls, world: World, process: Process) -> Handler:
-    """A class is instantiated for the process; a record processor's by its contract, for each lease."""
+    """A class is instantiated for the process; a record processor for each lease, by its contract."""
     is_made_by_contract = world.settings.handler_contract is HandlerContract.RECORD_PROCESSOR
     own = handler() if isinstance(handler, type) and not is_made_by_contract else handler
     try:

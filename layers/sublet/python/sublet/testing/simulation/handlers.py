@@ -1,4 +1,4 @@
-"""A handler that the simulation makes up: it tells the ledger what it has finished, is slow at times, and fails at times."""
+"""The simulation's own handler: it reports finished records to the ledger, and is slow or fails at times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sublet.testing.simulation.world import World
 
 
 class HandlerFailed(Exception):
-    """What a user's code may raise."""
+    """Any exception of a user's code."""
 
 
 class SimHandler:
@@ -24,7 +24,7 @@ class SimHandler:
         self._world = world
         self._process = process
         self._finished: dict[str, tuple[Batch, int]] = {}
-        """Of each shard, the batch of the latest call, and how many of its records are done."""
+        """Per shard, the latest call's batch, and how many of its records are done."""
 
     def handle(self, batch: Batch) -> None:
         self._world.scheduler.check_alive()
@@ -61,7 +61,7 @@ class SimHandler:
         world.dealings.told(self._process, batch.shard_id, records[-1])
 
     def _finish(self, batch: Batch, count: int) -> None:
-        """Tell the ledger that so many of the batch's records, from the first, are done."""
+        """Tell the ledger that this many of the batch's records, from the first, are done."""
         before = self._finished.get(batch.shard_id)
         known = before[1] if before is not None and before[0] is batch else 0
         for record in batch.records[known:count]:
@@ -77,7 +77,7 @@ class SimHandler:
         self._optional("lease_acquired", shard_id)
 
     def lease_releasing(self, shard_id: str) -> None:
-        """As a handler that flushes: what was still open of the last batch may be done now, or some of it."""
+        """Like a handler that flushes: finishes some of the last batch's open records."""
         self._optional("lease_releasing", shard_id)
         batch, known = self._finished.get(shard_id, (None, 0))
         if batch is not None and known < len(batch.records) and self._world.chance.random() < 0.5:
@@ -108,7 +108,7 @@ class SimHandler:
             self._world.scheduler.sleep(int(self._world.chance.uniform(1, 60) * SECOND))
 
     def _misbehave(self) -> None:
-        """In ways that are no exception of a user's, or no exception at all."""
+        """In ways other than an ordinary exception."""
         world = self._world
         if world.strikes(Fault.HANDLER_HANGS):
             self._note("hangs")

@@ -1,6 +1,6 @@
-"""The truth that nobody in the simulation sees: which records there are, and who has handled which.
+"""The truth about records, hidden from the simulated code: which there are, and which owner has handled which.
 
-Checked at every handler call and every write to the lease table, which is every moment at which anything can go wrong.
+It is checked at every handler call and every write to the lease table, the only moments at which anything can go wrong.
 """
 
 from __future__ import annotations
@@ -13,32 +13,36 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import UserRecord
 
 Place = tuple[int, int]
-"""A user record's sequence number and sub-sequence number: what a shard's order is."""
+"""A user record's sequence number and sub-sequence number, which order a shard."""
 
 NEVER = 2**63
 
 
 @dataclass(slots=True)
 class ShardTruth:
-    """One shard's user records in order. Indices count from its first."""
+    """One shard's user records in order. Indexes count from its first."""
 
     shard_id: str
     parents: tuple[str, ...]
     required_from: int
-    """Records that arrived at this moment (microseconds) or later must be handled; NEVER as long as nobody asked for any."""
+    """Records that arrived at this time (microseconds) or later must be handled; NEVER until a reader has asked for
+    any.
+    """
     wanted_from: int | None = None
-    """Nothing that arrived before it may be handled: AT_TIMESTAMP, where no other hand has put a checkpoint."""
+    """Earlier records must not be handled: AT_TIMESTAMP, unless an operator has moved the checkpoint."""
     children: tuple[str, ...] = ()
     is_closed: bool = False
     places: list[Place] = field(default_factory=list)
     arrivals: list[int] = field(default_factory=list)
     stamps: list[int] = field(default_factory=list)
-    """As the records have it, which is not quite when they arrived: what a moment to start at goes by."""
+    """The records' approximate arrival times, which differ a little from the true ones; start positions refer to these."""
     finished: set[int] = field(default_factory=set)
     trimmed: int = 0
-    """So many of the first are past retention: whoever has not handled them by now never will."""
+    """How many of the first are past retention: unhandled ones are lost."""
     done_with: int = 0
-    """So many of the first were covered when an operator moved the checkpoint, back or on: nothing is lost with them."""
+    """How many of the first were covered when an operator moved the checkpoint, back or forward: they cannot get lost
+    any more.
+    """
     _all_done_before: int = 0
 
     def put(self, place: Place, arrival: int, stamp: int | None = None) -> None:
@@ -52,7 +56,7 @@ class ShardTruth:
         return index if index < len(self.places) and self.places[index] == place else -1
 
     def covered_by(self, checkpoint: Checkpoint) -> int:
-        """How many of the records, from the first, the checkpoint says are handled."""
+        """How many of the records, from the first, the checkpoint covers."""
         if checkpoint.is_shard_end:
             return len(self.places)
         if not checkpoint.is_sequence_number:
@@ -60,7 +64,9 @@ class ShardTruth:
         return bisect_right(self.places, (int(checkpoint.sequence_number), checkpoint.sub_sequence_number))
 
     def follows(self, first: int, after: int) -> bool:
-        """Whether a reader whom `after` is to be given next is given `first`: the very same, or the oldest that is left."""
+        """Whether `first` is the next record for a reader that is at `after`: that very one, or the oldest that is
+        left.
+        """
         return after <= first <= max(after, self.trimmed)
 
     def require(self, since: int) -> None:
@@ -73,14 +79,14 @@ class ShardTruth:
         return min(self.arrivals[index], self.stamps[index]) >= self.required_from
 
     def trim(self, before: int) -> Sequence[int]:
-        """What arrived before the moment is gone. Those of it that were required, and that nobody had finished."""
+        """Trims records that arrived before the moment. Returns the required ones that were unfinished."""
         began, self.trimmed = self.trimmed, bisect_left(self.arrivals, before)
         gone = range(began, self.trimmed)
         return [i for i in gone if self._is_asked_for(i) and i not in self.finished]
 
     @property
     def lost(self) -> int:
-        """Required, and trimmed before anybody had finished them."""
+        """How many required records were trimmed unfinished."""
         gone = range(self.trimmed)
         return sum(self._is_asked_for(i) and i not in self.finished for i in gone)
 
@@ -93,7 +99,7 @@ class ShardTruth:
         return self._all_done_before
 
     def oldest_waits(self, now: int) -> int:
-        """For how long the oldest record has waited that is to be handled, and is not."""
+        """How long the oldest unhandled required record has waited."""
         first = self.done_before()
         return now - self.arrivals[first] if first < len(self.places) else 0
 
@@ -107,19 +113,21 @@ class Session:
     """One owner's run over a shard, from the acquire on."""
 
     floor: int
-    """What was covered by the checkpoint when it acquired: nothing before may come again."""
+    """What the checkpoint covered when it acquired: nothing before may be handled again."""
     next: int | None = None
     """The index after the last record finished in this session."""
     moved_to: list[int] = field(default_factory=list)
-    """The row was moved under it, to here and then to here: at any of them it begins anew when it has taken note."""
+    """Where an operator has moved the row under it, one after the other: it restarts at one of them once it has
+    noticed.
+    """
     late_to: list[int] = field(default_factory=list)
-    """Where late checkpoints of owners before have put the row under it."""
+    """Where late checkpoints of earlier owners have put the row under it."""
     is_orphaned: bool = False
-    """The row was deleted under it: what is stored now is no measure of where it may be."""
+    """An operator deleted the row under it: the stored position does not limit it any more."""
 
 
 class OrderBroken(Exception):
-    """A handler call that must not have been made."""
+    """A forbidden handler call."""
 
 
 class Ledger:
@@ -127,11 +135,11 @@ class Ledger:
         self.shards: dict[str, ShardTruth] = {}
         self.sessions: dict[tuple[object, str], Session] = {}
         self.handled = 0
-        """Finished records, repeated ones counted again."""
+        """Finished records, repeats counted again."""
         self.set_aside: set[tuple[str, int]] = set()
-        """Shard and index of each that a destination has: as done as what is handled."""
+        """Shard and index of each record that a destination has: as done as a handled one."""
         self.observers: list[Callable[[str, int], None]] = []
-        """Called with the shard and index of each record that is finished, or set aside and its owner knows."""
+        """Called with the shard and index of each record that is finished, or set aside with its owner's knowledge."""
         self.move_observers: list[Callable[[str], None]] = []
         """Called with the shard whose checkpoint an operator moves."""
 
@@ -143,9 +151,11 @@ class Ledger:
             session.is_orphaned = session.is_orphaned or of_shard == shard_id
 
     def moved(self, shard_id: str, before: Checkpoint, now: Checkpoint) -> None:
-        """By an operator: what came before is done with, and what came after and is covered no more is to be handled again."""
+        """By an operator: records before it are done with, and records after it that are no longer covered have to be
+        handled again.
+        """
         shard = self.shards[shard_id]
-        for each in self.shards.values():  # what follows on it is read whole
+        for each in self.shards.values():  # its descendants are read whole
             each.wanted_from = None
         covered = shard.covered_by(now)
         shard.done_with = max(shard.done_with, shard.covered_by(before), covered)
@@ -158,7 +168,9 @@ class Ledger:
             observer(shard_id)
 
     def rewound(self, shard_id: str, to: int) -> None:
-        """By an operator, and no session of ours can have seen it: what is not covered is to be handled again."""
+        """By an operator, while none of our sessions can have seen it: records that are no longer covered have to be
+        handled again.
+        """
         shard = self.shards[shard_id]
         shard.finished = {index for index in shard.finished if index < to}
         shard.require(shard.required_from)
@@ -166,10 +178,10 @@ class Ledger:
             observer(shard_id)
 
     def checkpointed_late(self, owner: object, shard_id: str, to: Checkpoint) -> None:
-        """What it goes to is where the owners of now may read on from.
+        """Later owners may read on from its position.
 
-        An operator may have put the row back to where this owner had it when it was suspended: nothing tells that from a row
-        that was never moved. What this owner has finished counts, though it was to be read again.
+        An operator may have put the row back to where this owner had it when it was suspended, which looks like a row
+        that was never moved. What this owner has finished then counts, although it was to be read again.
         """
         shard, session = self.shards[shard_id], self.sessions.get((owner, shard_id))
         covered = shard.covered_by(to)
@@ -187,7 +199,7 @@ class Ledger:
     def check_batch(
         self, owner: object, shard_id: str, records: Sequence[UserRecord], stored: Checkpoint | None
     ) -> None:
-        """`stored`: the shard's checkpoint as it stands in the lease table now."""
+        """`stored`: the shard's current checkpoint in the lease table."""
         shard, session = self.shards[shard_id], self.sessions.get((owner, shard_id))
         if session is None:
             raise OrderBroken("handled without ever having acquired the lease")
@@ -213,8 +225,9 @@ class Ledger:
     def _begin_again(
         self, shard: ShardTruth, session: Session, first: int, stored: Checkpoint | None
     ) -> None:
-        """From where the row has been moved to, by an operator or by a late checkpoint of the owner before, which is further on.
-        One that has not heard of it goes on."""
+        """The session restarts where an operator or an earlier owner's late checkpoint has moved the row, further on. A
+        session that has not noticed goes on.
+        """
         if session.next is None or shard.follows(first, session.next):
             return
         moved_to = next((at for at in session.moved_to if shard.follows(first, at)), None)
@@ -240,7 +253,7 @@ class Ledger:
     def give_up(
         self, owner: object, shard_id: str, records: Sequence[UserRecord], *, is_answered: bool
     ) -> None:
-        """The destination has them. `is_answered`: and the owner knows."""
+        """The destination has them. `is_answered`: the owner knows."""
         shard, session = self.shards[shard_id], self.sessions[owner, shard_id]
         for record in records:
             index = shard.index_of(record)
@@ -260,24 +273,24 @@ class Ledger:
             observer(shard_id, index)
 
     def _is_out_of_turn(self, shard: ShardTruth, following: int, index: int) -> bool:
-        """Not so what is finished: by a call that was given up and ended after all, or by the owner whose late checkpoint is
-        read on from.
+        """Finished records may be set aside out of turn: an abandoned call may have ended after all, or an earlier
+        owner's late checkpoint may have moved the position.
         """
         if index < following:
             return index not in shard.finished
         return any(i not in shard.finished and shard.is_required(i) for i in range(following, index))
 
     def finish(self, owner: object, shard_id: str, record: UserRecord) -> None:
-        """This record, and those before it in its batch, are done as far as the handler is concerned."""
+        """The handler has finished this record, and those before it in its batch."""
         self.hand_over(owner, shard_id, record)
         self.finish_kept(shard_id, record)
 
     def hand_over(self, owner: object, shard_id: str, record: UserRecord) -> None:
-        """What comes next follows this record, whether it is finished yet or kept by the handler."""
+        """The next batch follows this record, whether it is finished or the handler still keeps it."""
         self.sessions[owner, shard_id].next = self.shards[shard_id].index_of(record) + 1
 
     def finish_kept(self, shard_id: str, record: UserRecord) -> None:
-        """One that may have been handed over long ago: what comes next stays."""
+        """A record that may have been handed over long ago; the next batch stays the same."""
         shard = self.shards[shard_id]
         index = shard.index_of(record)
         shard.finished.add(index)
@@ -285,6 +298,6 @@ class Ledger:
         self._tell(shard_id, index)
 
     def begin_reading(self, owner: object, shard_id: str) -> None:
-        """The handler was told where the next batch begins: what it was handed and has not finished comes again."""
+        """The handler was told where the next batch begins: unfinished records are delivered again."""
         if session := self.sessions.get((owner, shard_id)):
             session.next = None

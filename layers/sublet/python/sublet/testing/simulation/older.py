@@ -1,4 +1,4 @@
-"""Workers and lease managers of earlier versions beside ours, as in a deployment that is rolled out, or back."""
+"""Workers and lease managers of earlier versions beside ours, as during a rollout or rollback."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ UNKNOWN: Mapping[Version, frozenset[str]] = {
     Version.V0_2: frozenset({columns.QUIET, columns.AHEAD, columns.CRASHED_AT}),
     Version.V0_1: frozenset({columns.QUIET, columns.HOLDER_COUNTER, *columns.TROUBLES}),
 }
-"""Attributes of ours that a version neither reads nor writes, nor takes away."""
+"""Our attributes that a version neither reads, writes nor removes."""
 
 NOTHING_TRIED = "0@"
 
 
 @dataclass(frozen=True, slots=True)
 class OlderTable:
-    """The LeaseTable port as they use it."""
+    """The LeaseTable port as earlier versions use it."""
 
     real: LeaseTable
     version: Version = Version.V0_2
@@ -62,8 +62,8 @@ class OlderTable:
 
 
 def as_written(write: LeaseWrite, version: Version) -> LeaseWrite:
-    """What the version makes of it: 0.2 adds to a count of crashes without looking at it, and a checkpoint of its own takes
-    attempts away, which ours may keep beside what is finished ahead.
+    """The write as the version makes it: 0.2 increments the count of crashes without reading it, and its checkpoints
+    remove attempts, which ours may keep beside what is finished ahead.
     """
     unknown = UNKNOWN[version]
     sets = {name: value for name, value in write.sets.items() if name not in unknown}
@@ -83,10 +83,10 @@ def as_written(write: LeaseWrite, version: Version) -> LeaseWrite:
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """Which version is deployed from when on. Whoever began before goes on as it is.
+    """Which version is deployed when. Running processes stay as they are.
 
-    changes   moments in microseconds, the first at 0
-    mixed     how likely a newcomer is still of the version before: a deployment that is rolled out worker by worker
+    changes  (microseconds, version), the first at 0
+    mixed    the probability that a new process still has the previous version: a rollout worker by worker
     """
 
     changes: tuple[tuple[int, Version], ...]
@@ -98,7 +98,7 @@ class Rollouts:
 
 
 def draw_rollouts(chance: Random, until: int) -> Rollouts:
-    """There and back, up to five times, in mid-flight; at the end any version may stay."""
+    """Back and forth, up to five times, under load; any version may be the last."""
     moments = sorted(int(chance.uniform(0, until)) for _ in range(chance.choice((1, 2, 3, 5))))
     versions = [chance.choice(list(Version))]
     for _ in moments:

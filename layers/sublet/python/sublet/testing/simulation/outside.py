@@ -1,4 +1,4 @@
-"""What goes on around the fleet: a producer that reshards as it likes, and an operator with a heavy hand."""
+"""The world around the fleet: a producer that reshards at will, and a careless operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sublet.testing.simulation.world import Reshard, World
 OPEN_SHARDS_MAX = 6
 
 Data = Callable[[int, int], bytes]
-"""What a user record holds, by the number of its put and its place in the aggregate."""
+"""A user record's data, by the number of its put and its index in the aggregate."""
 
 
 def put_number(put: int, _: int) -> bytes:
@@ -40,11 +40,11 @@ class Producer:
     """How many more times it splits or merges."""
     data: Data
     switches: int = 0
-    """How often the stream is to place records itself for a while."""
+    """How often the stream places records itself for a while."""
     put: int = 0
 
     def prepare(self, records: int, reshards: int) -> None:
-        """What is in the stream before anybody reads it."""
+        """Fills the stream before it is read."""
         self.world.know_shards()
         for record in range(records):
             self._put()
@@ -66,7 +66,7 @@ class Producer:
             world.scheduler.sleep(world.day_off.pause(world.scheduler.now_us, pause))
 
     def _reshard_at_times(self) -> None:
-        """Now and then; after one, the next often follows at once, before anybody can have read its parents."""
+        """Now and then; often twice in a row, before the parents can have been read."""
         world = self.world
         every = self.until // (self.reshards + 1)
         while self.reshards > 0:
@@ -92,7 +92,9 @@ class Producer:
         self._note_put(world.stream.put_record(keys[0], _data(keys, texts)), len(keys))
 
     def _put_anywhere(self, keys: Sequence[str]) -> None:
-        """Where the stream puts it: some records without a partition key, and aggregates of keys that belong elsewhere."""
+        """Where the stream places it: some records without a partition key, and aggregates of keys that belong
+        elsewhere.
+        """
         texts = [self.data(self.put, sub) for sub in range(len(keys))]
         key = None if self.world.chance.random() < 0.5 else keys[0]
         self._note_put(self.world.stream.put_record(key, _data(keys, texts)), len(keys))
@@ -107,7 +109,7 @@ class Producer:
             truth.put((int(put.sequence_number), sub), now, now + off_by // MICROSECOND)
 
     def _switch_at_times(self) -> None:
-        """To AUTO and back. Not back before some process has seen it: nobody can know of an AUTO that no description told of."""
+        """To AUTO and back. Not back before some process has seen it: without a description AUTO cannot be known."""
         world = self.world
         for _ in range(self.switches):
             world.scheduler.sleep(int(world.chance.uniform(0, self.until // (self.switches + 1))))
@@ -156,13 +158,14 @@ BAD = {
 
 @dataclass(slots=True)
 class Operator:
-    """Deletes a lease row under a running worker, spoils one and mends it later, moves a checkpoint, adds attributes of their
-    own."""
+    """Deletes a lease row under a running worker, spoils one and repairs it later, moves a checkpoint, adds unknown
+    attributes.
+    """
 
     world: World
     until: int
     moved: dict[str, int] = field(default_factory=dict)
-    """By lease key, the counter of a row as it was moved."""
+    """By lease key, the counter of a row when it was moved."""
 
     def start(self) -> None:
         self.world.at(0, "operator", self._work)
@@ -194,16 +197,18 @@ class Operator:
                 world.put_row({**rows[key], "team": {"S": "blue"}}, f"adds an attribute to {key[-4:]}")
 
     def _lie(self) -> None:
-        """What a process announced that has died since, or that never was, or whose clock is wrong."""
+        """An announcement of a process that has died, never existed, or has a wrong clock."""
         world = self.world
         at = world.scheduler.now() + timedelta(seconds=world.chance.choice((-600, -25, 0, 2, 600)))
         who = world.chance.choice(("nobody", *world.settings.own_worker_ids, *world.java))
         world.sightings.announce(who, Announcement(world.chance.choice(list(What)), at))
 
     def _may_delete(self, lease: Lease) -> bool:
-        """Whether what gets lost can be had again. Operators beware of deleting a half-read parent whose children have leases,
-        which nobody's rules survive; and a merge's half-read parent when the other one's row is gone, or its end is near: a
-        Java worker at that end takes the first to be long done, or has just seen its row, and creates the child."""
+        """Whether the lost state can be recovered. Operators must not delete a half-read parent whose children have
+        leases, which no implementation survives; nor a merge's half-read parent if the other parent's row is gone or
+        near its end: a Java worker at that end assumes that the first is long done, or has just seen its row, and
+        creates the child.
+        """
         rows, shards = self.world.table.rows(), self.world.ledger.shards
         children = shards[lease.shard_id].children
         partners = {parent for child in children for parent in shards[child].parents} - {lease.shard_id}
@@ -214,9 +219,10 @@ class Operator:
         )
 
     def _may_move(self, lease: Lease) -> bool:
-        """Operators beware of an ended lease, whose children have begun; of one whose parents are still being read, since at a
-        sequence number it counts as begun; of a Java owner's, which writes what it remembers; and of moving one again before its
-        owner knows of the first time: it cannot tell there and back from nothing at all."""
+        """Operators must not move an ended lease, whose children have begun; one whose parents are still being read,
+        since at a sequence number it counts as begun; a Java owner's, which writes the position it remembers; nor one
+        again before its owner has noticed the first move, since there and back looks like no move at all.
+        """
         world, shards = self.world, self.world.ledger.shards
         has_begun = any(
             world.watch.checkpoints.get(child, TRIM_HORIZON).sequence_number not in STARTING_SENTINELS
@@ -228,7 +234,7 @@ class Operator:
         return is_known and not (lease.is_ended or waits or is_javas or has_begun)
 
     def _move(self, lease: Lease) -> None:
-        """Back, on, or to the shard's beginning."""
+        """Backward, forward, or to the shard's beginning."""
         world, key = self.world, lease.lease_key
         places = [Checkpoint(str(number), sub) for number, sub in world.ledger.shards[lease.shard_id].places]
         to = world.chance.choice([TRIM_HORIZON, *places])

@@ -1,4 +1,4 @@
-"""The engine's ports over the memory adapters, for one process: with latency, and with whatever the weather brings."""
+"""The engine's ports on top of the memory adapters, for one process: with latency, and with the weather's faults."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
 STALE_FOR = 4 * SECOND
-"""How old a row of a scan may be."""
+"""The most that a scan's row may be behind."""
 
 LISTED_LATE_BY = 180 * SECOND
-"""How old a listing of shards may be: nobody promises how soon a new shard is in it."""
+"""The most that a listing of shards may be behind: there is no promise when a new shard shows."""
 
 
 class OddError(Exception):
-    """What nobody planned: a bug in a client, an error that it does not know."""
+    """An unexpected error: a bug in a client, or an error that it does not know."""
 
 
 def fail_oddly(world: World, process: Process, refused: type[SubletError], what: str) -> None:
-    """Any call may end in any way; but it is ours alone to survive it."""
+    """Any call may fail in any way; but only our code has to survive it."""
     if not process.is_java and world.strikes(Fault.ODD_ERROR):
         world.note(process.name, f"has an odd error in {what}")
         odd = world.chance.choice((OddError, refused))(f"{what} failed oddly")
@@ -63,7 +63,7 @@ class SimLeaseTable:
         self._process = process
 
     def scan(self) -> LeaseScan:
-        """Page by page, so that rows of one scan are of different moments; some are older still."""
+        """Page by page, so that one scan's rows are of different moments; some are older still."""
         world = self._world
         self._call("scan")
         keys = sorted(world.table.rows())
@@ -120,7 +120,7 @@ class SimStream:
         self._world = world
         self._process = process
         self._empty: dict[str, int] = {}
-        """By shard, how many more pages are without a record, whatever there is."""
+        """By shard, how many more pages are without records, even if there are some."""
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
         self._call("ListShards")
@@ -138,7 +138,7 @@ class SimStream:
         return shards
 
     def _listed(self, at: StartPosition | None) -> tuple[Shard, ...]:
-        """In two pages of different moments, at times."""
+        """Sometimes in two pages, from different moments."""
         world = self._world
         shards = world.stream.list_shards(at)
         if at is None and len(shards) > 1 and world.chance.random() < 0.3:
@@ -190,11 +190,11 @@ class SimStream:
         if isinstance(page, Polled) and page.page.is_shard_end and world.strikes(Fault.CHILDREN_UNKNOWN):
             return (
                 PollRefusal.THROTTLED
-            )  # the reply named no children, and a listing of its own does not know them yet
+            )  # the reply named no children, and a separate listing does not show them yet
         return page
 
     def _is_without_records(self, shard_id: str) -> bool:
-        """A run of pages of one shard, or a single one."""
+        """A run of empty pages of one shard, or a single one."""
         left = self._empty.get(shard_id, 0)
         if left == 0 and self._world.strikes(Fault.EMPTY_PAGE):
             left = self._world.chance.choice((1, 1, 2, EMPTY_RUN_MAX))
@@ -209,7 +209,7 @@ class SimStream:
 
 
 class SimDispatcher:
-    """The Dispatcher port of one process: `start` is the state machine. One item may be started twice."""
+    """The Dispatcher port of one process: `start` runs the state machine. An item may be started twice."""
 
     def __init__(self, world: World, process: Process, start: Callable[[WorkerItem], None]) -> None:
         self._world = world
@@ -251,7 +251,7 @@ class SimDestination:
             raise DestinationRefused("no answer")
 
     def _keep(self, shard_id: str, records: Sequence[UserRecord], is_answered: bool) -> None:
-        """Of a batch that is too large for one message, one of several."""
+        """One of several messages, if the batch is too large for one."""
         try:
             self._world.ledger.give_up(self._process, shard_id, records, is_answered=is_answered)
         except OrderBroken as broken:
@@ -259,7 +259,7 @@ class SimDestination:
 
 
 class SimMetrics:
-    """The Metrics port: nobody looks."""
+    """The Metrics port, which discards everything."""
 
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
         pass
@@ -269,7 +269,7 @@ class SimMetrics:
 
 
 class SimLog:
-    """The Log port: into the history. What it tells of gaps and losses is held against the truth."""
+    """The Log port, which writes to the history. Reports of gaps and losses are checked against the truth."""
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world

@@ -1,7 +1,7 @@
-"""A stream that is deleted under its workers, and created anew with its name and its shards' ids: nothing of it is handled, and
-nothing written, until somebody says that the leases are to go on there.
+"""A stream that is deleted under its workers and created again, with the same name and shard ids: none of its records
+may be handled, and nothing written, until an operator adopts it.
 
-It is gone for a while, as the service takes its time for either, so that whoever polls meets that.
+It is gone for a while, as the service takes its time for either, so that pollers meet that too.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from sublet.testing.simulation.scheduler import SECOND
 from sublet.testing.simulation.world import World
 
 BEFORE = 100 * SECOND
-"""Of calm, in which whoever stood still wakes up."""
+"""Without faults, so that paused processes wake up."""
 GONE_FOR = 60 * SECOND
 SEEN_FOR = 300 * SECOND
 BETWEEN_PUTS = 5 * SECOND
 
 
 def see_replaced(world: World) -> str | None:
-    """What is wrong at the end; a call of the handler with a record of it, or a write by a tick, ends the world before."""
+    """What is wrong at the end. A handler call with one of its records, or a write by a tick, ends the world before."""
     scheduler = world.scheduler
     scheduler.run_until(scheduler.now_us + BEFORE)
     shards = len(world.stream.logs)
     world.note("operator", "deletes the stream")
     world.stream.delete()
     scheduler.run_until(scheduler.now_us + GONE_FOR)
-    world.note("operator", "creates it anew")
+    world.note("operator", "creates it again")
     world.is_replaced = True
     world.stream = MemoryStream(shards, clock=scheduler)
     for number in range(SEEN_FOR // BETWEEN_PUTS):

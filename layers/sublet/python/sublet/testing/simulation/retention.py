@@ -1,8 +1,9 @@
-"""A day in which nobody reads: the deployment is switched off, records arrive all the same, and Kinesis forgets the oldest.
+"""A day without readers: the deployment is switched off, records keep arriving, and Kinesis trims the oldest.
 
-Nothing younger than a day is ever trimmed, so that worlds of minutes know of no retention. In a few of them the fleet
-is off for about a day, somewhere in the middle; what had waited by then, and what came first on that day, is gone when it is back
-or goes while it catches up. The ledger excuses exactly what was trimmed, and asks who has been told of it.
+Nothing younger than a day is ever trimmed, so worlds of minutes do not see retention. In a few of them the fleet is off
+for about a day, somewhere in the middle; records that waited by then, and the first ones of that day, are gone when it
+is back, or expire while it catches up. The ledger excuses exactly what was trimmed, and checks that the loss was
+reported.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 DAY = SHORTEST_RETENTION // MICROSECOND
 
 BELIEVED_FOR = 90 * SECOND
-"""That a record is still there: a minute, and what its answer takes."""
+"""How long a record is trusted to be still there: a minute, and the time that the answer takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayOff:
-    """From when to when nobody reads, in microseconds."""
+    """The period without readers, in microseconds."""
 
     begins: int
     ends: int
@@ -37,11 +38,13 @@ class DayOff:
         return self.ends - self.begins
 
     def left(self, now: int) -> int:
-        """How much of it is left; nothing before it and after."""
+        """How much of it is left; 0 before and after it."""
         return self.ends - now if self.begins <= now < self.ends else 0
 
     def pause(self, now: int, pause: int) -> int:
-        """Of a producer: a few puts an hour, but as many as ever around those that are just a day old at the end."""
+        """The producer's pause: a few puts an hour, but as many as usual around the time that is exactly a day old at
+        the end.
+        """
         expires_first = abs(self.ends - DAY - now) < 600 * SECOND
         return pause if expires_first or not self.left(now) else min(pause * 200, self.ends - now)
 
@@ -57,15 +60,15 @@ def draw_day_off(chance: Random, how_likely: float, faults_last: int) -> DayOff:
 
 
 def trim_on(world: World) -> None:
-    """From the end of the day off, while there are faults: records expire under those who catch up."""
+    """From the end of the day off until the faults stop: records expire while workers catch up."""
     while world.scheduler.now_us < world.weather.calm_from:
         trim(world)
         world.scheduler.sleep(int(world.chance.uniform(2, 40) * SECOND))
 
 
 def trim(world: World) -> None:
-    """Of a shard that nobody had begun nobody tells: it has no checkpoint that could be missed. Nor does a reader of what it was
-    given nothing of yet, or of what goes within a minute after it has looked.
+    """A loss in a shard that was never begun is not reported: it has no checkpoint that could be missed. Nor is one by
+    a reader that has not read anything yet, or one within a minute after it has checked.
     """
     before = world.scheduler.now_us - DAY
     world.stream.trim(world.scheduler.now() - SHORTEST_RETENTION)
@@ -88,7 +91,7 @@ def _would_tell(world: World, reader: Process, shard_id: str) -> bool:
 
 
 def told_of_gap(world: World, shard_id: str) -> None:
-    """Somebody says that records of the shard are lost."""
+    """A process reports that records of the shard are lost."""
     truth = world.ledger.shards[shard_id]
     if not truth.trimmed and world.stream.has_shard(shard_id):
         world.fail(f"a data gap of {shard_id} is told, where nothing was trimmed")
@@ -97,7 +100,7 @@ def told_of_gap(world: World, shard_id: str) -> None:
 
 
 def never_told(world: World) -> list[str]:
-    """Lost without a word, at the end of a world."""
+    """Losses that were never reported, at the end of a world."""
     lost = {
         shard_id: sorted(index for index in indices - truth.finished if index >= truth.done_with)
         for shard_id, indices in world.untold.items()

@@ -28,17 +28,17 @@ CALM_FROM = 480 * SECOND
 
 
 ASKING_TICKS = 20 * SECOND
-"""What is announced lapses in a minute: whoever asks has to look twice before."""
+"""Announcements lapse in a minute, so a process that requests leases has to tick twice before."""
 
 MANY_SHARDS = 64
-"""In a few worlds, which take as long as a dozen others."""
+"""In a few worlds, each of which takes as long as a dozen others."""
 
 
 NEIGHBOURS_SEEN_FOR = 1500 * SECOND
-"""Beside a bad shard, in the calm."""
+"""How long the neighbours of a bad shard are watched after the faults."""
 
 WORKERS_IDLE_MAX = 2
-"""Beside a tenth of all: sent for what an owner, found dead, had until a moment ago."""
+"""Beside a tenth of all: workers sent for leases that a dead owner had until a moment ago."""
 
 PLAIN = Wiring()
 
@@ -52,7 +52,7 @@ class Result:
     handled: int
     records: int
     lost: int
-    """Past retention before anybody had read them."""
+    """Past retention before they were read."""
     furthest_behind: int
     """In microseconds, any shard beside a bad one."""
     faults: dict[str, int]
@@ -73,13 +73,15 @@ def play(
     idle: bool = False,
     **settings: Any,
 ) -> Result:
-    """Run the seed's world to its end, or to the first broken invariant. `settings` take the place of drawn ones.
+    """Run the seed's world to its end, or to the first broken invariant. `settings` replace drawn ones.
 
-    days_off     how likely it is that nobody reads for a day
-    a_bad_shard  of the first one no record is ever handled, which is the wiring's to see to: its neighbours must not suffer
-    replaced     in the calm the stream is deleted, and created anew
-    switches     how often the stream places records itself for a while, so that aggregates are out of their shards' ranges
-    idle         producers fall silent often, and half of the workers are of the version before
+    days_off     the probability of a day without readers
+    a_bad_shard  no record of the first shard is ever handled (the wiring has to arrange that): its neighbours must not
+                 suffer
+    replaced     after the faults the stream is deleted and created again
+    switches     how often the stream places records itself for a while, so that aggregates are out of their shards'
+                 ranges
+    idle         producers fall silent often, and half of the workers have the previous version
     """
     run = _Run(
         seed, is_recorded, wiring, neighbours, without, data, days_off, a_bad_shard, switches, settings, idle
@@ -113,7 +115,7 @@ class _Run:
         self.day_off = draw_day_off(chance, days_off, CALM_FROM)
         shard_time = draw_shard_time(
             chance, is_long=bool(self.day_off.lasts), is_idle=is_idle,
-            are_stamps_right=bool(switches),  # what the stream places is known by when it arrived
+            are_stamps_right=bool(switches),  # the stream's placement is known by arrival time
         )  # fmt: skip
         self.neighbours = None if self.day_off.lasts else neighbours(chance, settings)
         self.world = World(
@@ -146,7 +148,7 @@ class _Run:
         self.tick_interval = chance.choice((20, 30, 60)) * SECOND
         self.world.asks = seed % 2 == 0 and self.tick_interval == ASKING_TICKS
         self.stays_to_see_balance = chance.random() < 0.3
-        """Takes as long as all the rest of a world."""
+        """It takes as long as the rest of a world."""
         self.is_replaced = False
         self.furthest_behind = 0
         self.fleet = Fleet(self.world, self.tick_interval, wiring)
@@ -162,7 +164,9 @@ class _Run:
         )
 
     def _without(self, settings: Settings) -> frozenset[Fault]:
-        """What nobody promises to survive: LATEST forgets with its row where it was, and Java stops at a bad row."""
+        """Faults that no implementation survives: without its row LATEST forgets where it was, and Java stops at a bad
+        row.
+        """
         is_latest = settings.start_position.kind is StartKind.LATEST
         without = {Fault.ROW_DELETED} if is_latest else set()
         return frozenset(without | ({Fault.ROW_GONE_BAD} if self.neighbours else set()))
@@ -189,7 +193,7 @@ class _Run:
             self._see_neighbours()
 
     def _see_neighbours(self) -> None:
-        """While one shard stands still and records go on arriving in the others: each of those keeps near its tip."""
+        """One shard stands still and records keep arriving in the others: each of those must stay near its tip."""
         world, scheduler = self.world, self.world.scheduler
         bound = self._patience_with_neighbours()
         scheduler.run_until(world.weather.calm_from + bound)
@@ -205,20 +209,20 @@ class _Run:
                     return
 
     def _patience_with_neighbours(self) -> int:
-        """A window with all that belongs to it, and the tick that sends the next worker."""
+        """A window with its margin, and the tick that sends the next worker."""
         settings = self.world.settings
         window = (settings.window + settings.window_margin + settings.failover_time) // MICROSECOND
         return window + 2 * self.tick_interval
 
     def _may_go_on(self, shard_id: str) -> bool:
-        """Neither it nor anything before it is the bad one, which holds back all that follows on it."""
+        """Neither the shard nor an ancestor is the bad one, which holds back its descendants."""
         truth = self.world.ledger.shards.get(shard_id)
         return shard_id != self.world.bad_shard and (
             truth is None or all(map(self._may_go_on, truth.parents))
         )
 
     def _run_calm(self) -> None:
-        """Bounded time to drain, then a while in which nothing may move."""
+        """Limited time to drain, then a period in which nothing may move."""
         scheduler, calm_from = self.world.scheduler, self.world.weather.calm_from
         patience, ticks = self._patience(), self.world.ticks
         bound = calm_from + patience
@@ -236,17 +240,17 @@ class _Run:
             SharedOut(self.world, self.tick_interval, self.neighbours, self._complain).check()
 
     def _check_told(self) -> None:
-        """Of what was trimmed unread somebody is told, shard by shard."""
+        """Each loss must have been reported, shard by shard."""
         if self.world.violation is None and (untold := never_told(self.world)):
-            self._complain(f"records are past retention, and nobody is told: {untold}")
+            self._complain(f"records are past retention, and no loss is reported: {untold}")
 
     def _check_beside(self) -> None:
-        """What the wiring has to say of the end."""
+        """The wiring's own check at the end."""
         if self.world.violation is None and (problem := self.fleet.wiring.at_the_end(self.world)):
             self._complain(problem)
 
     def _check_workers(self) -> None:
-        """A worker that a tick of the calm sends gets a lease. Not beside Java, who may be there first."""
+        """A worker sent after the faults gets a lease. Not checked beside Java, which may be faster."""
         world = self.world
         calm = [
             process
@@ -261,15 +265,15 @@ class _Run:
             )
 
     def _check_calm(self, ticks: int, lasted: int) -> None:
-        """Prompts come at the ends of shards and of executions; more means that workers and ticks chase each other."""
+        """Prompts come at the ends of shards and executions; more of them mean that workers and ticks chase each other."""
         windows = lasted // (self.world.settings.window // MICROSECOND) + 2
         most = 2 * (lasted // self.tick_interval + windows * len(self.world.ledger.shards)) + 40
         if ticks > most and self.world.violation is None:
             self._complain(f"{ticks} ticks in {lasted / SECOND:.0f} s of calm, where {most} are plenty")
 
     def _patience(self) -> int:
-        """Failover, then a tick or two for each generation that still has to be gone through, and a window in between. All that
-        time of the shards may have to be walked, twice where a worker dies in the midst of it.
+        """Failover, then a tick or two for each generation of shards still to be read, and a window in between. All the
+        shards' time may have to be walked, twice if a worker dies in the middle.
         """
         settings = self.world.settings
         generations = len(self.world.ledger.shards)
@@ -277,7 +281,7 @@ class _Run:
         unread = sum(len(truth.places) - truth.done_before() for truth in self.world.ledger.shards.values())
         retries = (
             timedelta(seconds=2) if settings.gives_up else timedelta(0)
-        )  # of those that nobody can do, a share
+        )  # a share, for records that always fail
         if settings.gives_up:
             given_up = max(settings.maximum_retry_attempts, 0) // settings.handler_attempts
             retries += given_up * self.tick_interval * MICROSECOND / 5

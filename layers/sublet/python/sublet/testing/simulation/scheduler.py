@@ -1,7 +1,7 @@
 """Simulated time and processes: one task runs at a time, and a task stops only where it sleeps or waits.
 
-Who runs next is a matter of simulated time, and time is a matter of the random seed: whoever calls a port sleeps for a latency
-drawn from its chance. So every interleaving of port calls can happen, and the same seed repeats it exactly.
+Simulated time decides which task runs next, and the random seed decides the time: each call of a port sleeps for a
+random latency. So every interleaving of port calls can happen, and the same seed repeats it exactly.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ T_co = TypeVar("T_co", covariant=True)
 
 MICROSECOND = timedelta(microseconds=1)
 SECOND = 1_000_000
-"""In microseconds, in which the scheduler counts."""
+"""In microseconds, the scheduler's unit."""
 
 
 class Crashed(BaseException):
-    """Unwinds the tasks of a process that has died. Every port of a dead process raises it, so unwinding writes nothing."""
+    """Unwinds the tasks of a dead process. Each port of a dead process raises it, so unwinding writes nothing."""
 
 
 class Process:
-    """Something that can die or stand still as a whole: one Lambda invocation, one container, one Java worker."""
+    """A unit that can die or pause as a whole: one Lambda invocation, one container, one Java worker."""
 
     def __init__(self, name: str, skew: timedelta = timedelta(0), chaotic: bool = True) -> None:
         self.name = name
@@ -46,14 +46,14 @@ class Process:
         """Whether faults may hit it. The world's own processes (producer, Step Functions) are spared."""
         self.is_java = self.is_older = False
         self.may_not_write = False
-        """It has been given a stream that the application's leases are not of."""
+        """It was given a stream other than that of the application's leases."""
         self.started_at = 0
         self.is_dead = False
         self.frozen_until = 0
         self.has_jumped = False
-        """Its wall clock: then nothing tells how long it has been."""
+        """Its wall clock has jumped, so durations are not reliable."""
         self.suspended = timedelta(0)
-        """For how long its machine has stood still: its steady clock is behind by that."""
+        """For how long its machine was suspended: its steady clock is behind by that."""
         self.tasks: list[SimTask[object]] = []
         self.on_death: list[Callable[[], None]] = []
 
@@ -70,7 +70,7 @@ class SimTask(Generic[T_co]):
         self.greenlet = greenlet(self._run, scheduler.hub)
         self.is_done = False
         self.wait = 0
-        """Which of its waits it is in: a wake-up meant for an earlier one is stale."""
+        """Counts its waits: a wake-up for an earlier wait is stale."""
         self._waiting: list[SimTask[object]] = []
 
     def _run(self) -> None:
@@ -78,7 +78,7 @@ class SimTask(Generic[T_co]):
             self._value = self._work()
         except Crashed as crashed:
             self.error = crashed
-        except Exception as error:  # noqa: BLE001 - the task's own failure: whoever asks for the result gets it
+        except Exception as error:  # noqa: BLE001 - the task's own failure: result() raises it
             self.error = error
         self.is_done = True
         for task in self._waiting:
@@ -94,7 +94,7 @@ class SimTask(Generic[T_co]):
 
 
 class Scheduler:
-    """The world's time, in microseconds since BEGINNING, and the queue of who wakes up when."""
+    """The world's time, in microseconds since BEGINNING, and the queue of wake-ups."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
@@ -119,12 +119,12 @@ class Scheduler:
         return task
 
     def sleep(self, microseconds: int) -> None:
-        """The current task goes on after this long, or later if its process stands still."""
+        """The current task goes on after this long, or later if its process is paused."""
         self._push(self.now_us + microseconds, self.current)
         self.block()
 
     def block(self) -> None:
-        """The current task goes on when somebody wakes it up."""
+        """The current task goes on when another wakes it."""
         self.check_alive()
         self.hub.switch()
         self.check_alive()
@@ -137,7 +137,7 @@ class Scheduler:
         self._push(self.now_us, task)
 
     def kill(self, process: Process) -> None:
-        """The process dies here and now: none of its tasks runs on."""
+        """The process dies at once: none of its tasks continues."""
         process.is_dead = True
         for task in process.tasks:
             if not task.is_done:
@@ -146,7 +146,7 @@ class Scheduler:
             tell()
 
     def run_until(self, microseconds: int) -> None:
-        """Let the world go on up to the moment."""
+        """Run the world up to the moment."""
         while self._queue and self._queue[0][0] <= microseconds and not self.is_stopped:
             due, _, _, task, wait = heapq.heappop(self._queue)
             if task.is_done or (wait != task.wait and not task.process.is_dead):
@@ -166,7 +166,7 @@ class Scheduler:
             self.now_us = max(self.now_us, microseconds)
 
     def close(self, processes: list[Process]) -> None:
-        """End the world: unwind what still stands somewhere, so that no greenlet outlives it."""
+        """End the world: unwind the remaining tasks, so that no greenlet outlives it."""
         for process in processes:
             process.is_dead = True
             for task in process.tasks:
@@ -227,7 +227,7 @@ class SimSignal:
 
 
 class SimSlots(AbstractContextManager[object]):
-    """The lock and the semaphore of the Tasks port. Who has waited longest does not go first: chance decides."""
+    """The lock and the semaphore of the Tasks port. They are not fair: chance decides who is next."""
 
     def __init__(self, scheduler: Scheduler, count: int) -> None:
         self._scheduler = scheduler

@@ -1,7 +1,8 @@
-"""Kinesis' time in one seed's world: how far a poll gets, what arrival times are worth, and how long producers are silent.
+"""Kinesis' time in one seed's world: how far a poll gets, how accurate arrival times are, and how long producers are
+silent.
 
-A world lasts for minutes, so that a poll may cover as little as ten seconds. Records bear moments that are off by up to most of a
-minute, and do not rise: a record that is put after another may bear an earlier one.
+A world lasts for minutes, so a poll may cover as little as ten seconds. Arrival times are off by up to almost a minute
+and do not rise: a later record may have an earlier time.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from sublet.memory.walk import LONGEST, Advance, drawn
 from sublet.testing.simulation.scheduler import SECOND
 
 STAMPS_DIFFER_BY = timedelta(seconds=55)
-"""From when a record arrived. Of two, less than the two minutes that readers allow for."""
+"""From the true arrival. Two times differ by less than the two minutes that readers allow for."""
 
 SHORTEST, MINUTE = timedelta(seconds=10), timedelta(minutes=1)
-"""That a poll covers."""
+"""The time that a poll covers."""
 
 EMPTY_RUN_MAX = 40
-"""Pages without a record, though there are some."""
+"""Pages without a record, although there are some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,10 @@ class ShardTime:
     advance: Advance
     stamps_differ_by: timedelta
     lulls: float
-    """How likely a producer is to fall silent, each time that it has put something."""
+    """The probability that a producer falls silent after a put."""
 
     def stamp(self, arrived: datetime) -> datetime:
-        """What a record bears that arrives now."""
+        """The approximate arrival time of a record that arrives now."""
         if not self.stamps_differ_by:
             return arrived
         return arrived + self.stamps_differ_by * self.chance.uniform(-1, 1)

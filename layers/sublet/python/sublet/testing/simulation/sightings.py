@@ -1,4 +1,4 @@
-"""What lease managers remember, as each process of a world gets to it."""
+"""The lease managers' memory, as each process of a world accesses it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from sublet.testing.simulation.weather import Fault
 from sublet.testing.simulation.world import World
 
 CHUNK = 2
-"""Leases in one; the real ones hold thousands."""
+"""Leases per chunk; the real ones hold thousands."""
 
 
 class SimSightingStore:
-    """The SightingStore port of one process. Sightings are kept in chunks, as in the real one: whoever dies while they are
-    replaced leaves some of the new ones beside some of the old."""
+    """The SightingStore port of one process. Sightings are kept in chunks, as in the real store: a process that dies
+    while it replaces them leaves a mix of new and old ones.
+    """
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
@@ -40,7 +41,7 @@ class SimSightingStore:
         return replace(self._world.sightings.load(), sightings=seen)
 
     def save(self, sightings: Mapping[str, Sighting]) -> None:
-        """New chunks first, then what is left of a longer list."""
+        """New chunks first, then removal of those beyond the new list."""
         self._writes("sightings")
         chunks, stored = _chunks(sightings), self._world.sighting_chunks
         for number, chunk in enumerate(chunks):
@@ -64,11 +65,11 @@ class SimSightingStore:
         return self._world.sightings.adopt(stream, instead_of)
 
     def begin_describing(self, now: datetime, seen: Remembered) -> bool:
-        """It may have come true though nobody is told: then the others wait for a description that nobody asks for."""
+        """It may succeed with its answer lost: then the others wait for a description that never comes."""
         self._world.step(self._process)
         is_ours = self._world.sightings.begin_describing(now, seen)
         if self._world.strikes(Fault.LOST_RESPONSE):
-            raise LeaseTableUnavailable("no answer about who describes the stream")
+            raise LeaseTableUnavailable("no answer to begin_describing")
         self._world.step(self._process)
         return is_ours
 
@@ -84,18 +85,18 @@ class SimSightingStore:
     def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
         world = self._world
         world.step(self._process)
-        self._writes("what is dispatched")
+        self._writes("the dispatches")
         is_kept = world.sightings.keep_dispatched(dispatched, seen_round)
         if is_kept:
             self._check_dispatched(dispatched)
         if world.strikes(Fault.LOST_RESPONSE):
-            raise LeaseTableUnavailable("no answer about what is dispatched")
+            raise LeaseTableUnavailable("no answer to keep_dispatched")
         world.step(self._process)
         return is_kept
 
     def keep_unread(self, unread: Mapping[str, Unread]) -> None:
         self._world.step(self._process)
-        self._writes("what nobody reads")
+        self._writes("the unread shards")
         self._world.sightings.keep_unread(unread)
 
     def _writes(self, what: str) -> None:
@@ -110,7 +111,7 @@ class SimSightingStore:
             world.dispatched[lease_key] = sent
 
     def announce(self, worker_id: str, said: Announcement, lapsed: Collection[str] = ()) -> None:
-        """It may be lost, or come true though nobody is told."""
+        """It may be lost, or succeed with its answer lost."""
         world = self._world
         world.step(self._process)
         if world.strikes(Fault.LOST_REQUEST):
@@ -119,7 +120,7 @@ class SimSightingStore:
         world.step(self._process)
 
     def begin_prompted(self, token: str, now: datetime) -> bool:
-        """Two requests: whoever dies after the first leaves nobody told."""
+        """Two requests: a process that dies after the first has not informed the other tick."""
         for _ in range(2):
             self._world.step(self._process)
         begins = self._world.sightings.begin_prompted(token, now)

@@ -1,4 +1,4 @@
-"""The invariants that every write to the lease table must keep, whoever makes it."""
+"""The invariants that every write to the lease table must keep, whichever process makes it."""
 
 from __future__ import annotations
 
@@ -39,25 +39,26 @@ _KNOWN = frozenset(
 
 
 Observer = Callable[[Process, LeaseWrite, Row | None], None]
-"""Called with each write as it is applied, and with the row before it; the tenancy is still as it was."""
+"""Called with each applied write and with the row before it; the tenancy is still the old one."""
 
 
 @dataclass(slots=True)
 class Tenancy:
-    """Who may write to a lease as its owner, by what the table has granted, and since when nobody has."""
+    """Which process may write to a lease as its owner, as the table has granted it, and when it last did."""
 
     owner: Process | None = None
     owner_id: str | None = None
     last_write: int = 0
     is_recreated: bool = False
-    """Its row was once deleted by hand: then a claim on the old row may meet the new one at the same counter."""
+    """Its row was once deleted by an operator: a claim on the old row may then meet the new one at the same counter."""
     is_second: bool = False
-    """There was a row before it that was cleaned up: where a parent's is deleted by hand, its children begin anew too."""
+    """An earlier row was cleaned up: if a parent's is deleted by an operator, its children begin again too."""
     is_spoilt: bool = False
     """Since the owner's last write an operator has made the row unreadable, or Java has written under the owner's name."""
     moves: list[tuple[int, str]] = field(default_factory=list)
-    """When it was taken from a worker id by another. Between two executions a lease of ours is anybody's: a Java worker
-    short of its fair share may well take it then, and keeps it."""
+    """When another worker id took it. Between two executions any worker may take a lease of ours: a Java worker short
+    of its fair share may well do so, and keeps it.
+    """
 
 
 @dataclass(slots=True)
@@ -68,9 +69,9 @@ class TableWatch:
     tenancies: dict[str, Tenancy] = field(default_factory=dict)
     ever_leased: set[str] = field(default_factory=set)
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
-    """As the rows say, those that cannot be read now included."""
+    """From the rows; for unreadable rows, the last one known."""
     previous_rows: dict[str, tuple[int, Row | None]] = field(default_factory=dict)
-    """What a row was before its last write, and when that was: for stale scans."""
+    """Each row before its last write, and the time of that write: for stale scans."""
     rules: WriteRules | None = field(default_factory=WriteRules)
     observers: list[Observer] = field(default_factory=list)
 
@@ -117,7 +118,7 @@ class TableWatch:
         is_anothers = tenancy.owner is not process
         tenancy.is_spoilt = is_anothers or not isinstance(decode_row(after), Lease)
         if is_anothers and not _is_javas_own_slip(process, tenancy, after):
-            owner = tenancy.owner.name if tenancy.owner else "nobody"
+            owner = tenancy.owner.name if tenancy.owner else "none"
             self.world.fail(f"{write.kind} of {key} succeeded, but its owner is {owner}: two owners at once")
         tenancy.last_write = self.world.scheduler.now_us
         if write.kind in (WriteKind.RELEASE, WriteKind.END):
@@ -128,7 +129,7 @@ class TableWatch:
     def _granted(
         self, key: str, after: Row, tenancy: Tenancy, process: Process | None, was_free: bool
     ) -> None:
-        """The row names a new owner. One who was only named, by a KCL 3.x leader, has yet to find out."""
+        """The row names a new owner. One that a KCL 3.x leader has only named does not know it yet."""
         owner_id = after[columns.LEASE_OWNER]["S"]
         if process is None or process.is_java:
             process = self.world.java.get(owner_id)
@@ -152,7 +153,7 @@ class TableWatch:
         self.tenancies.pop(key, None)
 
     def forget(self, key: str) -> None:
-        """An operator has deleted the row: what it said is gone, and whatever comes next begins anew."""
+        """An operator has deleted the row: its content is gone, and the shard begins again."""
         self.tenancies[key] = Tenancy(is_recreated=True)
         self.checkpoints.pop(key, None)
         self.world.ledger.orphan_sessions(key)
@@ -169,9 +170,9 @@ class TableWatch:
         self.tenancies[key].is_second = key in self.ever_leased
         self.ever_leased.add(key)
         sentinel = after[columns.CHECKPOINT]["S"]
-        # Two first syncs at once, with a reshard between their listings, may both create at LATEST: none has begun yet, and the
-        # child's first owner reads it from its beginning. A worker that wakes up long after its shard was done may create a
-        # child anew, and a sync that child's merge partner.
+        # Two first syncs at once, with a reshard between their listings, may both create at LATEST: neither shard has
+        # begun, and the child's first owner reads it from its beginning. A worker that wakes up long after its shard
+        # was done may create a child again, and a sync that child's merge partner.
         begun = {
             parent for parent in truth.parents if self.world.ledger.shards[parent].required_from != NEVER
         }
@@ -210,7 +211,8 @@ class TableWatch:
             return
         self.checkpoints[key] = now
         truth = self.world.ledger.shards[key]
-        # Java's updateLease writes what it has in memory: a late checkpoint of ours, which leaves its fence alone, goes under.
+        # Java's updateLease writes its remembered position, so it overwrites a late checkpoint of ours, which leaves
+        # its fence alone.
         may_go_back = write.kind is WriteKind.CREATE or (
             process.is_java and write.kind is WriteKind.CHECKPOINT
         )
@@ -240,7 +242,9 @@ class TableWatch:
         self._granted(key, after, tenancy, process, was_free=owner is None)
 
     def _may_take(self, process: Process, key: str, before: Row) -> bool:
-        """From a live owner: by stealing, or as another attempt at the very item that holds it. Java's rules are Java's."""
+        """From a live owner: by stealing, or as another attempt at the very item that holds it. Java has rules of its
+        own.
+        """
         item = self.world.items.get(process)
         if item is None:
             return True
@@ -259,14 +263,15 @@ class TableWatch:
 
 
 def _is_javas_own_slip(process: Process, tenancy: Tenancy, after: Row) -> bool:
-    """Java knows its own write by worker id and counter alone: not on a row made anew, nor when a lease that it lost, one
-    count ago, is being handed back to it."""
+    """Java recognizes its own writes by worker id and counter alone: that fails on a row that was created again, and
+    while a lease that it lost one count ago is being handed back to it.
+    """
     is_anew = tenancy.is_recreated or tenancy.is_second
     return process.is_java and (is_anew or columns.CHECKPOINT_OWNER in after)
 
 
 def _is_unfenced(process: Process, write: LeaseWrite) -> bool:
-    """Java's writes that anybody may make: the names of the children, and a leader's wish that a lease be handed over."""
+    """Java's unfenced writes: the children's names, and a leader's request to hand a lease over."""
     return process.is_java and write.kind in (WriteKind.SET_CHILDREN, WriteKind.HAND_OVER)
 
 

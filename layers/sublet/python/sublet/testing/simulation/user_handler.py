@@ -1,4 +1,4 @@
-"""A user's own handler in the simulation: called as the engine calls it, and cut off as a crash cuts it off."""
+"""A user's own handler in the simulation: called as the engine calls it, and cut off as by a crash."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Call:
     shard_id: str
     records: Sequence[UserRecord]
     finished: int = 0
-    """How many of the records, from the first, it got to say are done: by a checkpoint, or by returning."""
+    """How many of the records, from the first, it has reported as done, by a checkpoint or by returning."""
 
 
 @dataclass(slots=True)
 class Calls:
-    """What is known of one world's calls."""
+    """All calls of one world."""
 
     made: list[Call] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
-    """What the user's code raised by itself."""
+    """Exceptions of the user's own code."""
 
 
 class OtherThread(Exception):
-    """A checkpoint that no greenlet makes: the engine, which it enters, cannot be switched to from there."""
+    """A checkpoint outside of any greenlet: the engine cannot be entered from that thread."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -50,7 +50,7 @@ class OtherThread(Exception):
 
 
 class SimulatedHandler:
-    """The Handler port of one process. It may die before a call, in the middle of one at a checkpoint, or right after one."""
+    """The Handler port of one process. It may die before a call, at a checkpoint within it, or right after it."""
 
     def __init__(self, world: World, process: Process, handler: Handler, calls: Calls) -> None:
         self._world = world
@@ -59,7 +59,7 @@ class SimulatedHandler:
         self._calls = calls
         self._by_hand = world.settings.is_checkpointed_by_hand
         self._kept: dict[str, list[Call]] = {}
-        """By hand: of each shard, the calls whose records may still be checkpointed."""
+        """With manual checkpointing: per shard, the calls whose records may still be checkpointed."""
         self._thread = threading.get_ident()
         self._refused: OtherThread | None = None
 
@@ -83,14 +83,14 @@ class SimulatedHandler:
             raise
         self._refuse()
         self._take_time()
-        if self._by_hand:  # it keeps what it was handed: only a crash has that come again
+        if self._by_hand:  # it keeps its records: only a crash redelivers them
             world.ledger.hand_over(self._process, batch.shard_id, batch.records[-1])
             return
         self._fail_at_times("after the handler has returned")
         self._finish(call, len(batch.records))
 
     def _watched(self, batch: Batch, call: Call) -> Batch:
-        """The ledger is told of a checkpoint before it is written."""
+        """Reports a checkpoint to the ledger before it is written."""
 
         def checkpoint(record: UserRecord) -> bool:
             self._check_thread()
@@ -113,7 +113,7 @@ class SimulatedHandler:
             raise self._refused
 
     def _refuse(self) -> None:
-        """Back in the world's own thread: whatever the user's code made of it, it is no test of that code."""
+        """Called in the world's own thread: whatever the user's code did with the exception, the run does not test it."""
         if self._refused is not None:
             self._calls.failures.append(self._refused)
             self._world.fail(str(self._refused))
@@ -149,13 +149,15 @@ class SimulatedHandler:
             world.fail(f"handler called for {batch.shard_id}: {broken}")
 
     def _finish_up_to(self, call: Call, record: UserRecord) -> None:
-        """Told to the ledger before the checkpoint is written. A record of another batch is the engine's to refuse."""
+        """Reported to the ledger before the checkpoint is written. The engine refuses a record of another batch."""
         for place, known in enumerate(call.records):
             if known is record:
                 self._finish(call, place + 1)
 
     def _finish_kept(self, during: Call, to: Checkpoint) -> None:
-        """Everything up to there that the lease was handed. Should the call under way fail, the rest of it comes again."""
+        """Everything up to there that was handed over for the lease. If the current call fails, the rest of it is
+        delivered again.
+        """
         for call in self._kept.get(during.shard_id, ()):
             count = bisect_right(call.records, to, key=lambda record: record.checkpoint)
             for record in call.records[call.finished : count]:
@@ -168,7 +170,9 @@ class SimulatedHandler:
         call.finished = max(call.finished, count)
 
     def _take_time(self) -> None:
-        """As the user's code would, which takes none here. Long enough at times for a lease to change hands meanwhile."""
+        """Stands in for the user's code, which takes no simulated time. Sometimes long enough for a lease to change
+        hands.
+        """
         self._world.step(self._process)
         if self._world.strikes(Fault.HANDLER_SLOW):
             self._world.scheduler.sleep(int(self._world.chance.uniform(1, 60) * SECOND))

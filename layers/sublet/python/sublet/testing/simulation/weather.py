@@ -1,4 +1,4 @@
-"""What can go wrong, and how often, in one seed's world; after `calm_from` nothing new does."""
+"""Which faults occur in one seed's world, and how often; none begins after `calm_from`."""
 
 from __future__ import annotations
 
@@ -76,16 +76,16 @@ _HIGHEST = {
     Fault.CHECKPOINT_MOVED: 0.5,
     Fault.OTHER_STREAM: 0.3,
 }
-"""How likely each may be at its most, each time that it could strike."""
+"""The highest probability of each, at each opportunity."""
 
 
 _OFTEN = frozenset({Fault.STALE_LISTING, Fault.INCONSISTENT_LISTING})
-"""Which can strike only now and then: not rarer still for that."""
+"""Faults with few opportunities, which are not made rarer still."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """Some kinds of fault are absent from a seed altogether: rare ones are met in otherwise long and quiet runs too."""
+    """Some faults are absent from a seed altogether, so that rare ones also occur in long and otherwise quiet runs."""
 
     rates: dict[Fault, float]
     calm_from: int

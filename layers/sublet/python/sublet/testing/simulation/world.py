@@ -1,4 +1,4 @@
-"""One seed's world: what all its actors share."""
+"""One seed's world: the state that all its actors share."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from sublet.testing.simulation.table_watch import TableWatch
 from sublet.testing.simulation.weather import Fault, Weather
 
 MANAGERS_AHEAD_BY = CLOCK_RIGHT_WITHIN // MICROSECOND
-"""At most: so much too early a moment to start at has come for one, and what arrives from then on is handled."""
+"""At most: a manager may consider a start time to have come this much too early, and records from then on are handled."""
 ACROSS_A_FENCE = "handler calls at once across a fence"
 
 
 def where(error: BaseException) -> str:
-    """The lines that it came through, the outermost first."""
+    """The code lines that the error passed, the outermost first."""
     frames, traceback = [], error.__traceback__
     while traceback is not None:
         frames.append(f"{traceback.tb_frame.f_code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno}")
@@ -40,7 +40,7 @@ def where(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reshard:
-    """Until a little later, ListShards may still show how it was before."""
+    """For a while after it, ListShards may still return the shards from before."""
 
     at: int
     before: tuple[Shard, ...]
@@ -61,11 +61,13 @@ class World:
     sighting_chunks: dict[int, dict[str, Sighting]] = field(default_factory=dict)
     is_recorded: bool = False
     older: float = 0
-    """How many of our workers are of the version before."""
+    """The share of our workers with the previous version."""
     rollouts: Rollouts | None = None
-    """Which version workers and lease managers are of that begin, instead."""
+    """Decides the version of new workers and lease managers instead."""
     asks: bool = False
-    """What is to be stolen is announced and asked for first, as processes do it: here nobody answers, and the operator lies."""
+    """Steals are announced and requested first, as processes do it; here no owner reacts, and the operator announces
+    lies.
+    """
     ledger: Ledger = field(default_factory=Ledger)
     history: list[tuple[int, str, str]] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
@@ -79,34 +81,34 @@ class World:
     senders: dict[str, Process] = field(default_factory=dict)
     """By item, the tick that sent it."""
     acquirers: set[Process] = field(default_factory=set)
-    """Who has acquired a lease, ever."""
+    """Every process that has ever acquired a lease."""
     dispatched: dict[str, Dispatched] = field(default_factory=dict)
-    """By lease key, the last that a lease manager kept."""
+    """By lease key, the last dispatch that a lease manager stored."""
     reshards: list[Reshard] = field(default_factory=list)
     day_off: DayOff = NO_DAY_OFF
     starts_alone: bool = True
-    """No foreign fleet, whose start position is its own."""
+    """There is no foreign fleet with a start position of its own."""
     is_replaced: bool = False
-    """The stream is another one, of the same name: no tick on it may write."""
+    """The stream is another one of the same name: no tick on it may write."""
     bad_shard: str | None = None
-    """Of which no record is ever handled."""
+    """No record of this shard is ever handled."""
     looked_at: dict[str, int] = field(default_factory=dict)
-    """By shard, when it was last opened at a record: as reading begins, or to see if that is still there."""
+    """By shard, when it was last opened at a record: to begin reading, or to check that the record is still there."""
     gaps: set[str] = field(default_factory=set)
-    """Shards of which a data gap was told."""
+    """Shards with a reported data gap."""
     untold: dict[str, set[int]] = field(default_factory=dict)
-    """By shard, the indices of records that are past retention and of which somebody is to be told."""
+    """By shard, the indexes of records past retention whose loss must be reported."""
     odd_errors: list[Exception] = field(default_factory=list)
-    """Which may end a window or a tick: somebody has to hear of them."""
+    """Each may end a window or a tick, and must be reported."""
     ticks: int = 0
     under_way: dict[str, set[Process]] = field(default_factory=dict)
-    """Whose handler is in a call, by shard."""
+    """By shard, the processes whose handler is in a call."""
 
     def __post_init__(self) -> None:
         self.watch = TableWatch(self)
         self.dealings = Dealings(self)
 
-    # Telling
+    # Reports
 
     def note(self, who: str, what: str) -> None:
         if self.is_recorded:
@@ -150,7 +152,7 @@ class World:
         return self.scheduler.now_us < self.weather.calm_from
 
     def step(self, process: Process) -> None:
-        """The moment before or after a port call: time passes, others run, and the process may die or stand still."""
+        """The moment before or after a port call: time passes, others run, and the process may die or pause."""
         scheduler = self.scheduler
         scheduler.check_alive()
         if process.chaotic:
@@ -173,14 +175,15 @@ class World:
         scheduler.sleep(self.latency())
 
     def latency(self) -> int:
-        """Mostly milliseconds; now and then long enough for anybody else to come in between."""
+        """Mostly milliseconds; now and then long enough for any other process to intervene."""
         draw = self.chance.random()
         return int(draw * 20_000) if draw < 0.95 else int(draw * 300_000)
 
     @contextmanager
     def calling(self, process: Process, shard_id: str) -> Iterator[None]:
-        """A handler's call. Two at once for a shard are never of one process; of two, only while one of them has yet to find out
-        that the other has fenced it off."""
+        """A handler's call. One process never makes two at once for a shard; two processes do only while one of them
+        does not know yet that the other has fenced it off.
+        """
         self.dealings.calls(process, shard_id)
         calls = self.under_way.setdefault(shard_id, set())
         if process in calls:
@@ -196,7 +199,7 @@ class World:
     # Shards
 
     def know_shards(self) -> None:
-        """Take note of shards that are new, and of those that have closed."""
+        """Records new shards and closed ones."""
         for log in self.stream.logs:
             truth = self.ledger.shards.get(log.shard_id)
             if truth is None:
@@ -215,12 +218,12 @@ class World:
                 self.require(child, truth.required_from)
 
     def opened(self, shard_id: str) -> None:
-        """Somebody reads the shard for the first time: from now on a LATEST lease must not lose anything."""
+        """The shard is read for the first time: from now on a LATEST lease must not lose anything."""
         if self.ledger.shards[shard_id].required_from == NEVER:
             self.require(shard_id, self.scheduler.now_us)
 
     def require(self, shard_id: str, since: int) -> None:
-        """What arrives in the shard from this moment on must be handled, and in all that follow on it."""
+        """Records that arrive in the shard and its descendants from now on must be handled."""
         truth = self.ledger.shards[shard_id]
         if since < truth.required_from:
             truth.require(since)
@@ -228,19 +231,19 @@ class World:
                 self.require(child, since)
 
     def put_row(self, row: Mapping[str, AttributeValue], because: str) -> None:
-        """By an operator, on no condition."""
+        """By an operator, unconditionally."""
         self.note("operator", because)
         self.table.put_row({**row})
 
     def at(self, microseconds: int, name: str, work: Callable[[], None]) -> None:
-        """Have the world itself do something at a moment. If that raises, the world stops: nobody waits for its result."""
+        """Schedule an action of the world itself. If it raises, the world stops, since its result is not used."""
         process = self.process(name, chaotic=False)
 
         def later() -> None:
             self.scheduler.sleep(max(microseconds - self.scheduler.now_us, 0))
             try:
                 work()
-            except Exception as error:  # noqa: BLE001 - a loop that is gone would show only as work left undone
+            except Exception as error:  # noqa: BLE001 - a dead loop would show only as work left undone
                 self.fail(f"raised {error!r} at {where(error)}")
 
         self.scheduler.spawn(process, later)

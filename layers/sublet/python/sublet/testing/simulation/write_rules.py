@@ -1,8 +1,8 @@
-"""What each write may do to a row, and which rows refuse it: the table of docs/algorithm.md, said once more.
+"""What each write may change in a row, and which rows must refuse it: the table of docs/algorithm.md as code.
 
-A write whose condition lacks a clause does harm only where two rare things meet, and few worlds see them do. So each write is put
-to the row that it met and to rows that differ from that one by one thing, as another client might have left them: it is to be
-taken by those that say the same in all that it is fenced by, however they spell it, and by no other.
+A missing clause does harm only where two rare events meet, which few worlds see. So each write is tried on the row that
+it met and on rows that differ from it in one attribute, as another client might have left them: rows that agree in
+everything that fences the write, in whatever spelling, must accept it, and no others.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ PROGRESS = frozenset({columns.CHECKPOINT, columns.SUB_SEQUENCE_NUMBER, columns.O
 TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET})
 CRASHES = frozenset({columns.CRASHES, columns.CRASHED_AT})
 OVER = frozenset({*columns.PENDING, columns.START_AT, columns.QUIET, *columns.TROUBLES})
-"""What progress takes away."""
+"""What progress removes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`fenced_by`: what of the lease stands. `changes`, `removes`: attributes. `counted`: by how much the counter goes up. A row
-    that is no lease, for want of a counter, refuses each.
+    """`fenced_by`: fields of the lease that must be unchanged. `changes`, `removes`: attributes. `counted`: the
+    counter's increment. A row without a counter is not a lease and refuses every write.
     """
 
     fenced_by: frozenset[str]
@@ -67,11 +67,11 @@ RULES = {
 }
 
 NOTES = frozenset({columns.AHEAD, columns.ATTEMPTS})
-"""What is finished beyond the position that an owner's write leaves behind."""
+"""What is finished beyond the position of an owner's write."""
 
 
 def rule_of(write: LeaseWrite) -> Rule:
-    """One that notes this is fenced by the position too; any other of an owner takes it away."""
+    """A write with such a note is fenced by the position too; any other write by an owner removes the note."""
     rule = RULES[write.kind]
     if columns.AHEAD in write.sets:
         return replace(
@@ -94,10 +94,10 @@ OTHERWISE: dict[str, tuple[AttributeValue | None, ...]] = {
     columns.SUB_SEQUENCE_NUMBER: ({"N": "77"}, {"N": "0"}, NULL, None),
     columns.START_AT: ({"N": "77000"}, NULL, None),
 }
-"""What may stand there instead; None: nothing."""
+"""Other values of the attribute; None: absent."""
 
 PROBED = 8
-"""Writes of each kind in a world. The rules are the same for all of them."""
+"""Writes of each kind per world. The rules are the same for all of them."""
 
 
 @dataclass(slots=True)
@@ -107,12 +107,12 @@ class WriteRules:
     probed: dict[WriteKind, int] = field(default_factory=dict)
 
     def broken(self, write: LeaseWrite, before: Row | None, after: Row | None) -> str | None:
-        """Which rule an applied write has broken, in words."""
+        """The rule that an applied write has broken, in words."""
         if write.kind is WriteKind.CREATE:
             return "it may overwrite a row" if holds(write.condition, after) else None
         met, rule = decode_row(before or {}), rule_of(write)
         if before is None or not isinstance(met, Lease):
-            return None  # what nobody can read, an operator's doing
+            return None  # an unreadable row is an operator's doing
         problem = _changed_wrongly(rule, write, before, after) if after is not None else None
         if problem is None and self.probed.get(write.kind, 0) < PROBED:
             self.probed[write.kind] = self.probed.get(write.kind, 0) + 1
@@ -164,7 +164,7 @@ def _fenced_wrongly(rule: Rule, write: LeaseWrite, before: Row, met: Lease) -> s
 
 
 def _left_of_more(rule: Rule, write: LeaseWrite, before: Row) -> str | None:
-    """Of a row in which all stands that the write takes away: few do."""
+    """Tries it on a row with all the attributes that the write removes; few rows have them all."""
     after = apply_to(write, {**dict.fromkeys(rule.removes, number(1)), **before})
     left = rule.removes & (after or {}).keys()
     return f"it would leave {sorted(left)}" if left else None
