@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from sublet.decisions.window import Next, Outcome
-from sublet.engine.session.session import LeftBehind
+from sublet.engine.process_health import LeftBehind
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch
 from sublet.memory import FakeClock

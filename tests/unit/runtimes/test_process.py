@@ -218,7 +218,7 @@ def no_descriptor() -> None:
 def test_one_that_can_have_no_more_descriptors_gives_back_its_leases_and_says_so(consume: Consume) -> None:
     consumer = consume(script=no_descriptor)
     with pytest.raises(
-        ProcessSpent, match="no more file descriptors; every lease is released, start it again"
+        ProcessSpent, match="has run out of file descriptors; every lease is released, start it again"
     ):
         consumer.result()
     assert consumer.lease().lease_owner is None
@@ -242,7 +242,7 @@ def test_one_that_has_nothing_but_calls_that_hang_ends_so_that_another_goes_on(c
         script=goes_on.wait,
         settings=replace(SETTINGS, handler_timeout=timedelta(seconds=1), handler_concurrency=2),
     )
-    with pytest.raises(ProcessSpent, match="for every lease that it could work on"):
+    with pytest.raises(ProcessSpent, match="for every lease that the process could work on"):
         consumer.result()
     report = consumer.process.report()
     assert (report.is_live, report.shards) == (False, 0)

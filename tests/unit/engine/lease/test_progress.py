@@ -76,12 +76,12 @@ def test_what_a_heartbeat_has_noted_ahead_is_not_noted_again() -> None:
     assert isinstance(row, Lease)
     stop = world.tasks.signal()
     held = HeldLease(row, since, world.ports, MINUTE, stop)
-    progress = Progress(held, CONTINUOUS, world.clock, stop)
+    progress = Progress(held, CONTINUOUS, world.clock, stop, world.ports.tasks.lock())
     (number,) = world.put("a")
     progress.follow_lanes(lambda: FinishedAhead((None, Checkpoint(number))))
     held.write(heartbeat)
     written = len(world.table.writes)
-    progress.note_ahead()
+    held.note_ahead()
     assert world.table.lease().finished_ahead is not None
     assert len(world.table.writes) == written
 
@@ -97,7 +97,7 @@ def test_two_who_find_at_once_that_a_checkpoint_is_due_write_it_once_and_keep_th
     assert isinstance(row, Lease)
     stop = world.tasks.signal()
     held = HeldLease(row, since, world.ports, CONTINUOUS.failover_time, stop)
-    progress = Progress(held, CONTINUOUS, world.clock, stop)
+    progress = Progress(held, CONTINUOUS, world.clock, stop, world.ports.tasks.lock())
     progress.finish(Checkpoint(number))
 
     def slowly(_: LeaseWrite, apply: Callable[[], Result]) -> Result:

@@ -23,7 +23,9 @@ MILLISECOND = timedelta(milliseconds=1)
 def metrics_of(world: EngineWorld) -> LeaseMetrics:
     stop = world.tasks.signal()
     held = HeldLease(world.table.lease(), instant(world.clock), world.ports, CONTINUOUS.failover_time, stop)
-    return LeaseMetrics(SHARD, world.ports, Progress(held, CONTINUOUS, world.clock, stop))
+    return LeaseMetrics(
+        SHARD, world.ports, Progress(held, CONTINUOUS, world.clock, stop, world.ports.tasks.lock())
+    )
 
 
 def shown(*, polled: bool, after: timedelta, throttled: int = 0) -> EngineWorld:

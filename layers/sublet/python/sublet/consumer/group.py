@@ -19,7 +19,7 @@ from sublet.decisions.pull_request import Demand, FetchProgress, Patience
 from sublet.decisions.work_distribution import WorkDistribution, work_distribution
 from sublet.engine.manager.look import check_stream
 from sublet.engine.manager.probing import positions
-from sublet.engine.session.session import LeftBehind
+from sublet.engine.process_health import LeftBehind
 from sublet.errors import SettingsError, StreamNotAdopted
 from sublet.ports import Ports
 from sublet.protocol.stream_identity import StreamArn

@@ -23,7 +23,7 @@ from sublet.decisions.failure_policy import Answer, Condition, Run, SetAside
 from sublet.decisions.pull_events import Event, EventKind
 from sublet.engine.calls.set_aside import SettingAside
 from sublet.engine.exception_fields import exception_fields
-from sublet.engine.session.session import LeftBehind
+from sublet.engine.process_health import LeftBehind
 from sublet.errors import SettingsInConflict
 from sublet.ports import Log, Ports, Signal, Task
 from sublet.runtimes.process import ConsumerProcess

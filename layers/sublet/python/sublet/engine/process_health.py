@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sublet.decisions.process_end import Ending, Health, is_stuck, lacking
 from sublet.decisions.process_report import ShardState
 from sublet.ports import Ports
+from sublet.protocol.checkpoint import Checkpoint
 
 
 class HungCall(NamedTuple):
@@ -19,6 +20,23 @@ class HungCall(NamedTuple):
     shard_id: str
     what: str
     began_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """A lease whose process ends without giving it back.
+
+    checkpoint is what its row says, finished how far its handler is, call the handler's call that is running.
+    """
+
+    lease_key: str
+    checkpoint: Checkpoint
+    finished: Checkpoint
+    call: str | None
+
+    def __str__(self) -> str:
+        doing = "" if self.call is None else f", in a call of {self.call}"
+        return f"{self.lease_key}, checkpoint {self.checkpoint}, handled up to {self.finished}{doing}"
 
 
 class ProcessHealth:

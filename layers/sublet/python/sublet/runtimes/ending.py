@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from types import FrameType
 
-from sublet.engine.session.session import LeftBehind
+from sublet.engine.process_health import LeftBehind
 from sublet.errors import SettingsError
 from sublet.ports import Clock, Signal, Tasks
 from sublet.system.clock import SystemClock

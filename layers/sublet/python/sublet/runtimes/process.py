@@ -19,7 +19,7 @@ from sublet.engine.exception_fields import exception_fields
 from sublet.engine.manager.announcing import announce, stop_reporting
 from sublet.engine.manager.look import resume
 from sublet.engine.manager.tick import LeaseManager, log_start
-from sublet.engine.session.session import LeftBehind
+from sublet.engine.process_health import LeftBehind
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import LeaseTableError, ProcessSpent, TransientError
 from sublet.handler import Handler

@@ -1,4 +1,4 @@
-"""One shard's records in several handler calls at once: each partition key always in one of them, and in order."""
+"""Several handler calls at once for one shard: each partition key stays in one lane, and in order."""
 
 from __future__ import annotations
 
@@ -8,34 +8,38 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sublet.decisions.crash_caution import Caution, caution
 from sublet.decisions.finished_prefix import FinishedPrefix
 from sublet.decisions.lanes import lanes_of
+from sublet.engine.calls.caller import Caller
+from sublet.engine.calls.runner import Attempts, BatchRunner
+from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress
 from sublet.ports import Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead, lane_of
 from sublet.protocol.records import UserRecord
-
-if TYPE_CHECKING:
-    from sublet.engine.calls.runner import BatchRunner
+from sublet.settings import Settings
 
 CALLS_AHEAD = 256
-"""How many calls' records are spread over each lane at once, when there are so many: lanes that wait for the longest of them wait
-seldom, and what is finished out of order is bounded."""
+"""How many calls' records are spread over each lane at once, if there are so many. Lanes then seldom wait for the longest,
+and what is finished out of order is bounded.
+"""
 
 
 @dataclass(slots=True)
 class Spread:
-    """Records that are handed over side by side, in so many lanes: the checkpoint follows the lowest that is not finished.
+    """Records that are handed over in several lanes at once. The checkpoint follows the first record that is not finished.
 
-    limit   a lane that has come to this place goes on no more (None: there is none)
+    lock    guards `prefix`, `limit` and each lane's `done`; any one of them may be read without it. Taken before the progress's
+            own lock, and never while a write is made
+    limit   a lane that has come to this place goes no further (None: no limit)
     """
 
     records: Sequence[UserRecord]
     real: Progress
+    held: HeldLease
     lock: AbstractContextManager[object]
     lanes: int
     prefix: FinishedPrefix = field(default_factory=FinishedPrefix)
@@ -43,7 +47,7 @@ class Spread:
     of_lanes: list[LaneProgress] = field(default_factory=list)
 
     def finished_ahead(self, *, as_put: bool) -> FinishedAhead:
-        """How far each lane has come. Asked by whichever thread writes, while the lanes go on: what they have done stays done."""
+        """How far each lane has come. Any thread that writes may ask, while the lanes go on: what they have done stays done."""
         up_to: list[Checkpoint | None] = [None] * self.lanes
         for lane in self.of_lanes:
             if (done := lane.done) > 0:
@@ -55,18 +59,10 @@ class Spread:
         with self.lock:
             self.limit = place if self.limit is None else min(self.limit, place)
 
-    def finish(self, places: Sequence[int]) -> None:
-        with self.lock:
-            before = self.prefix.length
-            for place in places:
-                self.prefix = self.prefix.finish(place, place + 1)
-            if self.prefix.length > before:
-                self.real.finish(self.records[self.prefix.length - 1].checkpoint)
-
 
 @dataclass(slots=True)
 class LaneProgress:
-    """What BatchRunner knows of a lane's progress; the shard's own is the spread's."""
+    """How far one lane is, as its runner sees it. `places`: of its records among the spread's."""
 
     spread: Spread
     places: Sequence[int]
@@ -81,19 +77,19 @@ class LaneProgress:
         return self.spread.lanes
 
     @property
-    def is_unwritten(self) -> bool:
-        """Or what this lane does next is not what follows the checkpoint."""
+    def follows_checkpoint(self) -> bool:
+        """True if the first record that is not finished is this lane's, and all before it is written."""
         with self.spread.lock:
-            return self.spread.real.is_unwritten or not self.is_next
+            return self.is_next and self.spread.real.follows_checkpoint
 
     @property
     def next_place(self) -> int:
-        """Of its first record that is not finished."""
+        """The place of its first record that is not finished."""
         return self.places[self.done] if self.done < len(self.places) else len(self.spread.records)
 
     @property
     def is_next(self) -> bool:
-        """The first record that is not finished is this lane's."""
+        """True if the first record of all that is not finished is this lane's."""
         return self.done < len(self.places) and self.next_place == self.spread.prefix.length
 
     @property
@@ -101,10 +97,17 @@ class LaneProgress:
         return self.spread.limit is not None and self.next_place >= self.spread.limit
 
     def finish(self, to: Checkpoint) -> None:
-        records = self.spread.records
-        done = bisect_right(self.places, to, lo=self.done, key=lambda place: records[place].checkpoint)
-        self.spread.finish(self.places[self.done : done])
-        self.done = max(self.done, done)
+        spread = self.spread
+        with spread.lock:
+            done = bisect_right(
+                self.places, to, lo=self.done, key=lambda place: spread.records[place].checkpoint
+            )
+            before = prefix = spread.prefix
+            for place in self.places[self.done : done]:
+                prefix = prefix.finish(place, place + 1)
+            spread.prefix, self.done = prefix, done
+            if prefix.length > before.length:
+                spread.real.finish(spread.records[prefix.length - 1].checkpoint)
 
     def checkpoint(self, to: Checkpoint) -> bool:
         self.finish(to)
@@ -114,33 +117,26 @@ class LaneProgress:
     def prepare(self, to: Checkpoint, state: bytes) -> bool:
         return self.spread.real.prepare(to, state)
 
-    def hand_over(self, last: Checkpoint, records: int) -> None:
-        """Manual checkpointing is refused beside this."""
-
-    def begin_call(self, last: Checkpoint) -> None:
-        """Several calls are under way: what the row says counts at once."""
-
-    def end_call(self) -> None: ...
-
     def has_been_moved(self) -> bool:
         return self.spread.real.has_been_moved()
 
     def write_if_due(self) -> None:
-        with self.spread.lock:
-            self.spread.real.write_if_due()
+        self.spread.real.write_if_due()
 
     def write(self) -> None:
-        """What this lane has finished, be it beyond what another has not."""
-        with self.spread.lock:
-            if self.spread.real.is_unwritten:
-                self.spread.real.write()
-            elif self.done and self.places[self.done - 1] >= self.spread.prefix.length:
-                self.spread.real.note_ahead()
+        """Write what this lane has finished, even where it is beyond what another lane has not."""
+        spread = self.spread
+        with spread.lock:
+            is_beyond = self.done > 0 and self.places[self.done - 1] >= spread.prefix.length
+        if spread.real.is_unwritten:
+            spread.real.write()
+        elif is_beyond:
+            spread.held.note_ahead()
 
 
 @dataclass(frozen=True, slots=True)
 class LaneStop:
-    """The session's, or that this lane has come as far as one that goes on no more. To set it ends all lanes."""
+    """A lane's stop signal: the session's, or that the lane has come to the limit. Setting it ends all lanes."""
 
     session: Signal
     progress: LaneProgress
@@ -155,31 +151,53 @@ class LaneStop:
         return self.session.wait(timeout) or self.progress.has_come_to_limit
 
     def on_set(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """When the session is to end: a lane that has come to its limit sees it with its next call."""
+        """When the session is to end. A lane that has come to the limit sees it with its next call."""
         return self.session.on_set(callback)
 
 
-def handle_side_by_side(
-    handling: BatchRunner, progress: Progress, records: Sequence[UserRecord], millis_behind_latest: int
+def records_at_once(settings: Settings) -> int:
+    """How many records `handle_batch` is given at once."""
+    calls = settings.parallelization_factor * CALLS_AHEAD if settings.parallelization_factor > 1 else 1
+    return settings.batch_size * calls
+
+
+def handle_batch(
+    runner: BatchRunner, progress: Progress, records: Sequence[UserRecord], millis_behind_latest: int
+) -> bool:
+    """As BatchRunner.handle: in one call after another, or in as many lanes as the setting parallelization_factor says."""
+    if runner.caller.session.settings.parallelization_factor > 1:
+        return handle_in_lanes(runner, progress, records, millis_behind_latest)
+    return runner.handle(records, millis_behind_latest)
+
+
+def handle_in_lanes(
+    runner: BatchRunner, progress: Progress, records: Sequence[UserRecord], millis_behind_latest: int
 ) -> bool:
     """As BatchRunner.handle: returns when every lane has ended. If one gives up, the others come as far: its first record is then
-    what follows the checkpoint, and its attempts can be kept. After a call that hangs they end with their next call.
+    what follows the checkpoint, and its attempts can be kept. After a call that hangs the others end with their next call.
 
-    Where crashes are so many that a lease is tried alone, its records are not: who dies at once would take the others' calls down
-    time and again, and the checkpoint would never come to it.
+    After repeated crashes there is one lane, so that a record that kills the process does not cut off other lanes' calls each
+    time: the checkpoint would never come to it.
     """
-    tasks, is_careful = handling.ports.tasks, caution(handling.held.lease) >= Caution.ALONE
+    session = runner.caller.session
+    tasks, is_careful = session.ports.tasks, caution(session.held.lease) >= Caution.ALONE
     spread = Spread(
-        records, progress, tasks.lock(), 1 if is_careful else handling.settings.parallelization_factor
+        records,
+        progress,
+        session.held,
+        tasks.lock(),
+        1 if is_careful else session.settings.parallelization_factor,
     )
     spread.of_lanes = [LaneProgress(spread, places) for places in lanes_of(records, spread.lanes)]
-    lanes = [handling.lane(lane, LaneStop(handling.stop, lane)) for lane in spread.of_lanes]
-    handling.lanes = tuple(lanes)
-    follow = partial(spread.finished_ahead, as_put=not handling.settings.deaggregate)
+    runners = [
+        BatchRunner(Caller(session, lane, LaneStop(runner.caller.stop, lane), None))
+        for lane in spread.of_lanes
+    ]
+    follow = partial(spread.finished_ahead, as_put=not session.settings.deaggregate)
     no_longer = progress.follow_lanes(follow) if spread.lanes > 1 else None
     started = [
-        tasks.spawn(partial(_lane, lane, of, millis_behind_latest))
-        for lane, of in zip(lanes, spread.of_lanes, strict=True)
+        tasks.spawn(partial(_run_lane, each, of, millis_behind_latest))
+        for each, of in zip(runners, spread.of_lanes, strict=True)
     ]
     faults = []
     for task in started:
@@ -191,18 +209,23 @@ def handle_side_by_side(
         no_longer()
     if faults:
         raise faults[0]
-    handling.take_over()
-    return spread.prefix.length == len(records) and not handling.is_hung
+    runner.attempts = Attempts()
+    for each, lane in zip(runners, spread.of_lanes, strict=True):
+        each.caller.is_closed = True
+        runner.caller.tally.add(each.caller.tally)
+        if lane.is_next:
+            runner.attempts = each.attempts
+    return spread.prefix.length == len(records) and not runner.caller.tally.is_hung
 
 
-def _lane(lane: BatchRunner, progress: LaneProgress, millis_behind_latest: int) -> None:
-    spread, places, size = progress.spread, progress.places, lane.settings.batch_size
+def _run_lane(runner: BatchRunner, lane: LaneProgress, millis_behind_latest: int) -> None:
+    spread, places, size = lane.spread, lane.places, runner.caller.session.settings.batch_size
     try:
         for start in range(0, len(places), size):
             batch = [spread.records[place] for place in places[start : start + size]]
-            if not lane.handle(batch, millis_behind_latest):
-                spread.go_no_further(0 if lane.is_hung else progress.next_place)
+            if not runner.handle(batch, millis_behind_latest):
+                spread.go_no_further(0 if runner.caller.tally.is_hung else lane.next_place)
                 return
     except BaseException:
-        lane.stop.set()
+        runner.caller.stop.set()
         raise

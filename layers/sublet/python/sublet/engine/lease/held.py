@@ -22,6 +22,7 @@ from sublet.decisions.refusal import Verdict
 from sublet.decisions.throughput import Throughput
 from sublet.errors import LeaseTableError, TransientError
 from sublet.ports import Applied, Clock, Ports, Refused, Signal
+from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import (
@@ -29,6 +30,7 @@ from sublet.protocol.lease_writes import (
     WriteKind,
     hand_over,
     heartbeat,
+    late_checkpoint,
     with_ahead,
     with_throughput,
 )
@@ -117,6 +119,15 @@ class HeldLease:
         """What is finished beyond the checkpoint, as far as is known: nothing, if another has moved the position since."""
         ahead = self._ahead
         return ahead.finished() if ahead.moves == self.moves else None
+
+    def note_ahead(self) -> None:
+        """Write it at once, unless a heartbeat has: what is set aside beyond the checkpoint is not to be set aside again."""
+        self.write(lambda lease: heartbeat(lease) if self._lacks_ahead(lease) else None)
+
+    def _lacks_ahead(self, lease: Lease) -> bool:
+        ahead = self.finished_ahead
+        beyond = None if ahead is None else ahead.beyond(lease.checkpoint)
+        return beyond is not None and beyond != lease.finished_ahead
 
     def go_on(self, stop: Signal) -> None:
         """With another signal to be set when the lease is lost: for who begins with it anew."""
@@ -229,6 +240,16 @@ class HeldLease:
 
     def _now(self) -> Instant:
         return instant(self._ports.clock)
+
+    def checkpoint_late(self, to: Checkpoint) -> bool:
+        """Checkpoint a lease that is lost, if its position is as we last knew it. True if the row has it."""
+        try:
+            return isinstance(self._ports.table.apply(late_checkpoint(self.lease, to)), Applied)
+        except LeaseTableError as problem:
+            self._ports.log.warning(
+                "late checkpoint failed", lease_key=self.lease.lease_key, problem=str(problem)
+            )
+            return False
 
     def read_again(self) -> None:
         """Read the row: the owner before us may have checkpointed late. What it says now is where we start."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from sublet.decisions.choose_leases import ClaimReason
 from sublet.decisions.crash_caution import crashes_by_hanging
@@ -14,15 +15,18 @@ from sublet.decisions.process_report import ShardState
 from sublet.decisions.quiet import opening
 from sublet.decisions.shard_end import Blocked
 from sublet.decisions.window import AtTip, LeaseReport, Outcome, batches, has_caught_up
-from sublet.engine.calls.parallel import CALLS_AHEAD, handle_side_by_side
+from sublet.engine.calls.caller import Caller, SessionCalls
+from sublet.engine.calls.parallel import handle_batch, records_at_once
 from sublet.engine.calls.runner import BatchRunner
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.lease.held import HeldLease, instant
 from sublet.engine.lease.progress import Progress
 from sublet.engine.lease.steps import begin, end_shard, plan_end
+from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import ProcessShared
 from sublet.engine.session.metrics import LeaseMetrics
 from sublet.engine.session.pages import GapWatch, PageFeed
+from sublet.engine.session.phase import Event, Phases
 from sublet.engine.session.records import SLICE_BYTES, UserRecords, slices
 from sublet.errors import HandlerContractBroken, LeaseTableError, StreamError, TransientError
 from sublet.metric_names import Metric
@@ -31,22 +35,8 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import hand_over, release
-from sublet.protocol.records import Page, StreamRecord, UserRecord
+from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import HashRangeFilter
-
-
-@dataclass(frozen=True, slots=True)
-class LeftBehind:
-    """A lease whose process ends without giving it back: what its row says, how far its handler is, and what that is doing."""
-
-    lease_key: str
-    checkpoint: Checkpoint
-    finished: Checkpoint
-    call: str | None
-
-    def __str__(self) -> str:
-        doing = "" if self.call is None else f", in a call of {self.call}"
-        return f"{self.lease_key}, checkpoint {self.checkpoint}, handled up to {self.finished}{doing}"
 
 
 @dataclass(slots=True)
@@ -58,32 +48,30 @@ class LeaseSession:
     deadline: datetime
     stop: Signal
     why: ClaimReason
-    keep: bool
-    """Continuous mode: at the window's end keep the lease for the next window."""
+    phase: Phases
     cut_off: datetime | None = None
     """When the runtime ends this process, whatever it is doing."""
-    is_announced: bool = field(default=False, init=False)
-    """The handler has taken note of the lease: lease_acquired has returned."""
-    is_told_to_end: bool = field(default=False, init=False)
-    """By `stop_early`."""
-    is_told_of_leaving: bool = field(default=False, init=False)
-    """lease_releasing has been called: of a lease that is kept too, where the handler checkpoints by hand."""
     count: LeaseReport = field(init=False)
     progress: Progress = field(init=False)
     user_records: UserRecords = field(init=False)
-    handling: BatchRunner = field(init=False)
+    calls: SessionCalls = field(init=False)
+    caller: Caller = field(init=False)
+    runner: BatchRunner = field(init=False)
     metrics: LeaseMetrics = field(init=False)
     feed: PageFeed | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         shared = self.shared
         self.count = LeaseReport(self.shard_id, Outcome.WINDOW_ENDED)
-        self.progress = Progress(self.held, shared.settings, shared.ports.clock, self.stop)
+        lock = shared.ports.tasks.lock()
+        self.progress = Progress(self.held, shared.settings, shared.ports.clock, self.stop, lock)
         self.user_records = UserRecords(shared, self.shard_id, self.progress)
-        self.handling = BatchRunner(
-            shared.handler, self.held, self.progress, shared.ports, shared.settings, shared.calls, self.stop,
-            self.deadline, self.cut_off, self.user_records.faults,
+        self.calls = SessionCalls(
+            shared.handler, self.held, shared.ports, shared.settings, shared.calls, self.deadline, self.cut_off,
+            self.user_records.faults, lambda: self.phase.counts,
         )  # fmt: skip
+        self.caller = Caller(self.calls, self.progress, self.stop, self.progress)
+        self.runner = BatchRunner(self.caller)
         self.metrics = LeaseMetrics(self.shard_id, shared.ports, self.progress)
 
     def run(self) -> LeaseReport:
@@ -99,22 +87,17 @@ class LeaseSession:
                 "service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem
             )
         except BaseException as fault:  # nobody planned it: give the lease back, and let it be seen
-            self._tell_unplanned(fault)
+            self.shared.ports.log.error(
+                "an unplanned fault ended the lease's window", shard_id=self.shard_id,
+                position=str(self.progress.reached), **exception_fields(fault, self.shared.settings.log_exceptions),
+            )  # fmt: skip
             self._finish(Outcome.SERVICE_FAILED, None)
             raise
-        return self._finish(outcome, problem, keep=self._keeps and outcome is Outcome.WINDOW_ENDED)
-
-    def _tell_unplanned(self, fault: BaseException) -> None:
-        """Which shard, and what comes next in it: whoever catches it knows only of a window."""
-        how = self.shared.settings.log_exceptions
-        self.shared.ports.log.error(
-            "an unplanned fault ended the lease's window", shard_id=self.shard_id,
-            position=str(self.progress.reached), **exception_fields(fault, how),
-        )  # fmt: skip
+        return self._finish(outcome, problem, keep=self._may_keep and outcome is Outcome.WINDOW_ENDED)
 
     def stop_early(self) -> None:
         """End the window early, and keep nothing for a next one."""
-        self.keep, self.is_told_to_end = False, True
+        self.phase.is_recalled = True
         self.stop.set()
 
     @property
@@ -122,10 +105,9 @@ class LeaseSession:
         return self.held.lease.shard_id
 
     def left(self) -> LeftBehind:
-        lease, call = self.held.lease, self.handling.under_way
-        return LeftBehind(
-            lease.lease_key, lease.checkpoint, self.progress.finished, None if call is None else str(call)
-        )
+        lease, call = self.held.lease, self.calls.oldest
+        doing = None if call is None else str(call)
+        return LeftBehind(lease.lease_key, lease.checkpoint, self.progress.finished, doing)
 
     def _consume(self) -> Outcome:
         shared = self.shared
@@ -142,21 +124,15 @@ class LeaseSession:
         position = opening(opened)
         if (
             position is None
-        ):  # by an operator's hand, who has moved it there: children are the lease manager's to create
-            self.keep = False
+        ):  # an operator moved it to the shard's end; the lease manager creates the children
+            self.phase.is_recalled = True
         if self.stop.is_set() or position is None:
             return self._stopped()
-        if not self.handling.tell(
-            "lease_acquired",
-            partial(
-                shared.handler.lease_acquired,
-                self.shard_id,
-                self.held.lease.checkpoint,
-                self.held.lease.pending,
-            ),
-        ):
+        lease = self.held.lease
+        call = partial(shared.handler.lease_acquired, self.shard_id, lease.checkpoint, lease.pending)
+        if not self._tell("lease_acquired", call):
             return self._not_handled()
-        self.is_announced = True
+        self.phase.move(Event.ACQUIRED)
         feed = self.feed = PageFeed(
             self.shard_id, position, shared.ports, shared.settings, shared.budget, shared.quiet, self.stop,
             self.deadline,
@@ -201,37 +177,36 @@ class LeaseSession:
 
     def _not_handled(self) -> Outcome:
         """The handler did not finish: it hangs, or failed too often, unless we were stopped or out of time."""
-        if self.handling.is_hung:
+        tally = self.caller.tally
+        if tally.is_hung:
             return Outcome.HANDLER_HUNG
-        return (
-            Outcome.HANDLER_FAILED
-            if self.handling.retries_exhausted and not self.stop.is_set()
-            else self._stopped()
-        )
+        has_failed = tally.retries_exhausted and not self.stop.is_set()
+        return Outcome.HANDLER_FAILED if has_failed else self._stopped()
 
     def _handle(self, page: Page) -> bool:
         """The page's user records to the handler; False if it did not finish them."""
         for stream_records in slices(page.records, page.data_bytes, SLICE_BYTES):
             if not self._handle_slice(stream_records, page.millis_behind_latest):
                 return False
-        self.count = replace(
-            self.count,
+        self._count(
             stream_records=self.count.stream_records + len(page.records),
             bytes=self.count.bytes + page.data_bytes,
-            user_records=self.handling.handled,
-            dropped_out_of_range=self.user_records.dropped_out_of_range,
             millis_behind_latest=page.millis_behind_latest,
         )
         self.metrics.handled()
         self.progress.write_if_due()
         return True
 
+    def _count(self, **news: Any) -> None:
+        handled, dropped = self.caller.tally.handled, self.user_records.dropped_out_of_range
+        self.count = replace(self.count, user_records=handled, dropped_out_of_range=dropped, **news)
+
     def show(self) -> None:
         """How the lease stands just now."""
-        self.metrics.show(self.count, self._throttled, self.handling.called_at)
+        self.metrics.show(self.count, self._throttled, self.calls.called_at)
 
     def state(self) -> ShardState:
-        return self.metrics.state(self._throttled, self.handling.oldest_call)
+        return self.metrics.state(self._throttled, self.calls.oldest)
 
     @property
     def _throttled(self) -> int:
@@ -239,24 +214,14 @@ class LeaseSession:
 
     def _handle_slice(self, stream_records: tuple[StreamRecord, ...], millis_behind_latest: int) -> bool:
         """The same for a part of the page."""
-        for batch in batches(self.user_records.parts(stream_records), self._at_once):
-            if not self._hand_over(batch, millis_behind_latest):
+        at_once = records_at_once(self.shared.settings)
+        for batch in batches(self.user_records.parts(stream_records), at_once):
+            if not handle_batch(self.runner, self.progress, batch, millis_behind_latest):
                 return False
             self.held.has_handled(batch)
             self.progress.write_if_due()
         self.progress.pass_over(max(Checkpoint(stream_records[-1].sequence_number), self.user_records.last))
         return True
-
-    @property
-    def _at_once(self) -> int:
-        settings = self.shared.settings
-        calls = settings.parallelization_factor * CALLS_AHEAD if settings.parallelization_factor > 1 else 1
-        return settings.batch_size * calls
-
-    def _hand_over(self, batch: Sequence[UserRecord], millis_behind_latest: int) -> bool:
-        if self.shared.settings.parallelization_factor > 1:
-            return handle_side_by_side(self.handling, self.progress, batch, millis_behind_latest)
-        return self.handling.handle(batch, millis_behind_latest)
 
     def _end(self, page: Page) -> Outcome:
         """The shard's last record is handled: children's leases, children's names, SHARD_END, in this order."""
@@ -268,7 +233,7 @@ class LeaseSession:
         moves = self.held.moves
         if self.progress.has_been_moved() or self.stop.is_set() or self.progress.is_unwritten:
             return self._stopped()
-        if not self.handling.tell("shard_ended", self._tell_ended):
+        if not self._tell("shard_ended", self._tell_ended):
             return self._not_handled()
         return Outcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports, moves) else self._stopped()
 
@@ -287,67 +252,67 @@ class LeaseSession:
         if outcome not in (Outcome.SHARD_ENDED, Outcome.MOVED):
             if not keep or shared.settings.is_checkpointed_by_hand:
                 self._tell_releasing()
-            if self.progress.write_last(shared.ports.table, shared.ports.log):
+            if self.progress.write_last():
                 shared.ports.metrics.put(Metric.LATE_CHECKPOINTS, 1)
-            self.handling.note_attempts(self.handling.attempts, self.handling.tried)
+            self.runner.note_attempts(self.runner.attempts)
             if self.held.tenure is Tenure.DRAINING:  # it was asked for in the meantime
                 self.held.write(hand_over)
             elif not keep:
                 self._release()
-            if self.handling.is_hung:
+            if self.caller.tally.is_hung:
                 outcome = Outcome.HANDLER_HUNG
             if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
                 outcome, keep = Outcome.LEASE_LOST, False
                 self._tell_lost()
-        self.handling.is_over = True
+        self.phase.move(Event.KEPT if keep or outcome is Outcome.MOVED else Event.ENDED)
         if outcome is Outcome.SERVICE_FAILED:
             shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=self.shard_id)
-        self.count = replace(
-            self.count,
-            outcome=outcome,
-            kept=self.held.lease.fence if keep else None,
-            checkpoint=str(self.held.lease.checkpoint),
-            user_records=self.handling.handled,
-            dropped_out_of_range=self.user_records.dropped_out_of_range,
-            handler_failures=self.handling.failures,
-            problem=problem or self.handling.problem,
-        )
+        tally, lease = self.caller.tally, self.held.lease
+        self._count(
+            outcome=outcome, kept=lease.fence if keep else None, checkpoint=str(lease.checkpoint),
+            handler_failures=tally.failures, problem=problem or tally.problem,
+        )  # fmt: skip
         self.show()
         return self.count
 
     @property
-    def _keeps(self) -> bool:
+    def _may_keep(self) -> bool:
         """A process that is to end begins no other window."""
-        return self.keep and self.shared.calls.health.ending is None
+        return self.phase.may_keep and self.shared.calls.health.ending is None
 
     def _release(self) -> None:
-        hung = crashes_by_hanging(self.held.lease) if self.handling.is_to_blame else 0
+        hung = crashes_by_hanging(self.held.lease) if self.caller.tally.is_to_blame else 0
         caught_up_at, quiet = self.progress.caught_up_at, self.progress.quiet
         self.held.write(partial(release, caught_up_at=caught_up_at, crashes=hung, quiet=quiet))
 
     @property
     def is_kept(self) -> bool:
         """Still: it may have been lost since, or asked for."""
-        return self.held.tenure is Tenure.HELD and self._keeps
+        return self.held.tenure is Tenure.HELD and self._may_keep
 
     def settle(self) -> LeaseReport:
         """A kept lease when its part in the window is over: as our last heartbeat left it, or lost."""
         if self.is_kept:
             return replace(self.count, kept=self.held.lease.fence)
         if self.held.tenure is Tenure.HELD:
-            self.handling.is_over = self.is_told_of_leaving
+            self.phase.move(Event.GIVEN_UP)
             return self._finish(Outcome.WINDOW_ENDED, self.count.problem)
-        self.progress.write_last(self.shared.ports.table, self.shared.ports.log)
+        self.progress.write_last()
         self._tell_lost()
+        self.phase.move(Event.ENDED)
         return replace(self.count, outcome=Outcome.LEASE_LOST, kept=None)
 
     def _tell_lost(self) -> None:
         self.shared.ports.metrics.put(Metric.LOST_LEASES, 1)
-        self.handling.tell("lease_lost", partial(self.shared.handler.lease_lost, self.shard_id), once=True)
+        self._tell("lease_lost", partial(self.shared.handler.lease_lost, self.shard_id), once=True)
 
     def _tell_releasing(self) -> None:
         """While a checkpoint can still be made. Not of a lease that is gone, or of which the handler was never told."""
-        if self.is_announced and not self.handling.is_over and self.held.confirm():
-            self.is_told_of_leaving = True
+        if self.phase.allows("lease_releasing") and self.held.confirm():
             call = partial(self.shared.handler.lease_releasing, self.shard_id)
-            self.handling.tell("lease_releasing", call, once=True)
+            self._tell("lease_releasing", call, once=True)
+            self.phase.move(Event.RELEASING)
+
+    def _tell(self, what: str, call: Callable[[], None], once: bool = False) -> bool:
+        """Call one of the handler's optional functions, if this phase allows it. True if it has returned."""
+        return self.phase.allows(what) and self.caller.tell(what, call, once)

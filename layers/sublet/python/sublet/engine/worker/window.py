@@ -24,8 +24,10 @@ from sublet.engine.lease.acquire import LeaseAcquirer
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress
 from sublet.engine.manager.announcing import keep_reporting
+from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import Exclusion, ProcessShared
-from sublet.engine.session.session import LeaseSession, LeftBehind
+from sublet.engine.session.phase import Phases
+from sublet.engine.session.session import LeaseSession
 from sublet.engine.worker.barrier import WindowBarrier
 from sublet.engine.worker.children import Children
 from sublet.engine.worker.upkeep import keep_heartbeating, keep_showing, show_no_trouble
@@ -260,8 +262,8 @@ class Window:
         held = HeldLease(lease, since, ports, self.shared.settings.failover_time, stop)
         if self.shared.settings.mode is Mode.CONTINUOUS:
             held.measure(self.shared.settings.heartbeat_interval)
-        keep = keeps_leases(self.item, self.shared.settings)
-        session = LeaseSession(self.shared, held, self.deadline, stop, why, keep, self.cut_off)
+        phase = Phases(keeps_leases(self.item, self.shared.settings))
+        session = LeaseSession(self.shared, held, self.deadline, stop, why, phase, self.cut_off)
         self.acquired += 1
         return self._under_way(session)
 
@@ -278,11 +280,10 @@ class Window:
         held, stop = before.held, self.shared.ports.tasks.signal()
         held.go_on(stop)
         session = LeaseSession(
-            self.shared, held, deadline, stop, ClaimReason.CONTINUE, before.keep, self.cut_off
+            self.shared, held, deadline, stop, ClaimReason.CONTINUE, before.phase.following(), self.cut_off
         )
-        session.is_announced = before.is_announced
         self._under_way(session)
-        if before.is_told_to_end:  # just now
+        if before.phase.is_recalled:  # perhaps just now
             session.stop_early()
         if deadline > self.deadline:
             self.under_way.go_on(held.lease.lease_key, stop)

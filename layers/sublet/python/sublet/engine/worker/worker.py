@@ -10,9 +10,8 @@ from sublet.decisions.process_report import ShardState
 from sublet.decisions.record_filter import RecordFilter
 from sublet.decisions.window import WindowReport, after_window
 from sublet.engine.calls.guard import CallGuard
-from sublet.engine.process_health import ProcessHealth
+from sublet.engine.process_health import LeftBehind, ProcessHealth
 from sublet.engine.process_shared import Budget, Exclusion, ProcessShared, QuietShards, Strays
-from sublet.engine.session.session import LeftBehind
 from sublet.engine.worker.window import Window
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal

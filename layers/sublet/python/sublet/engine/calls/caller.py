@@ -1,0 +1,250 @@
+"""Calls a function of the user's handler for one lease, through the call guard, and adds up what came of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from operator import attrgetter
+from typing import Protocol
+
+from sublet.decisions.record_filter import Faults
+from sublet.decisions.window import handler_backoff
+from sublet.engine.calls.guard import CallGuard, HandlerCall
+from sublet.engine.lease.held import HeldLease
+from sublet.engine.lease.progress import Progress
+from sublet.errors import HandlerOverdue
+from sublet.handler import Batch, CheckpointReply, Handler
+from sublet.metric_names import Metric
+from sublet.ports import Ports, Signal
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.records import UserRecord
+from sublet.settings import Settings
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+class BatchProgress(Protocol):
+    """How far a runner's records are handled: a shard's progress, or one lane's."""
+
+    @property
+    def finished(self) -> Checkpoint: ...
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def follows_checkpoint(self) -> bool: ...
+    def finish(self, to: Checkpoint) -> None: ...
+    def checkpoint(self, to: Checkpoint) -> bool: ...
+    def prepare(self, to: Checkpoint, state: bytes) -> bool: ...
+    def has_been_moved(self) -> bool: ...
+    def write_if_due(self) -> None: ...
+    def write(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a runner's calls came to. The task that makes the calls is the only one that changes it."""
+
+    handled: int = 0
+    """User records that the handler has finished: by returning, or by checkpointing them before it failed."""
+    failures: int = 0
+    problem: str | None = None
+    retries_exhausted: bool = False
+    """It failed handler_attempts times in a row, or once with no time left for another call."""
+    is_hung: bool = False
+    """A call was given up. It may still be running, so no other call is made for this lease."""
+    is_to_blame: bool = False
+    """That call was not merely held up by another one."""
+
+    def add(self, other: Tally) -> None:
+        self.handled += other.handled
+        self.failures += other.failures
+        self.problem = other.problem or self.problem
+        self.retries_exhausted |= other.retries_exhausted
+        self.is_hung |= other.is_hung
+        self.is_to_blame |= other.is_to_blame
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCalls:
+    """What all calls of one session have in common.
+
+    cut_off      when the runtime ends this process (None: it does not)
+    faults       what the content of records raised that are handed over: a call with such a record fails with it
+    may_say      whether what the handler says of its batches still counts
+    under_way    the calls that are running. Each runner sets and deletes its own key, so this needs no lock
+    """
+
+    handler: Handler
+    held: HeldLease
+    ports: Ports
+    settings: Settings
+    guard: CallGuard
+    deadline: datetime
+    cut_off: datetime | None
+    faults: Faults
+    may_say: Callable[[], bool]
+    under_way: dict[int, HandlerCall] = field(default_factory=dict)
+
+    @property
+    def oldest(self) -> HandlerCall | None:
+        """Of the calls that are running, the one that began first."""
+        begun = [(call.began_at, key, call) for key, call in list(self.under_way.items()) if call.began_at]
+        return min(begun)[2] if begun else None
+
+    @property
+    def called_at(self) -> datetime | None:
+        """When the oldest running call began, by the steady clock; None between calls.
+
+        Always None if a call may take as long as it likes, since it cannot hang: a pull consumer's call waits for its caller, and
+        the records that wait with it show in the lag and in the checkpoint's age.
+        """
+        may_hang = self.cut_off is not None or self.settings.handler_timeout is not None
+        oldest = self.oldest if may_hang else None
+        return None if oldest is None else oldest.began_at
+
+
+@dataclass(slots=True)
+class Caller:
+    """Makes one call after another, for a lease or for one lane of it.
+
+    shard       the shard's own progress, which notes each call. None in a lane: other lanes' calls run at the same time
+    is_closed   the lane has ended: what the handler says of its batches comes too late
+    """
+
+    session: SessionCalls
+    progress: BatchProgress
+    stop: Signal
+    shard: Progress | None
+    tally: Tally = field(default_factory=Tally, init=False)
+    is_closed: bool = field(default=False, init=False)
+
+    def time_left(self) -> timedelta:
+        """How long until the deadline."""
+        return self.session.deadline - self.session.ports.clock.steady()
+
+    def call(self, records: Sequence[UserRecord], millis_behind_latest: int, attempt: int) -> HandlerCall:
+        """Call `handle` once, in a slot that the runner has."""
+        session, settings = self.session, self.session.settings
+        held, by_hand = session.held.lease, settings.is_checkpointed_by_hand
+        first, last, count = records[0].checkpoint, records[-1].checkpoint, len(records)
+        call = HandlerCall(held.lease_key, held.shard_id, "handle", first, last, count)
+        place: dict[int, int] | None = None
+
+        def place_of(record: UserRecord, what: str) -> int:
+            nonlocal place
+            self._refuse_if_hung()
+            if place is None:
+                place = {id(known): index for index, known in enumerate(records)}
+            if id(record) not in place:
+                raise ValueError(f"batch.{what}: the record is not one of this batch's records")
+            return place[id(record)]
+
+        def checkpoint(record: UserRecord) -> bool:
+            call.finished = max(call.finished, place_of(record, "checkpoint(record)") + 1)
+            return self._may_say() and self.progress.checkpoint(record.checkpoint)
+
+        def prepare(record: UserRecord, state: bytes) -> bool:
+            place_of(record, "prepare_checkpoint(record, state)")
+            return self._may_say() and self.progress.prepare(record.checkpoint, state)
+
+        batch = Batch(
+            settings.stream, held.shard_id, records, millis_behind_latest, checkpoint, settings.stream_arn,
+            attempt, self._remaining_time_in_millis, prepare, self._checkpoint_at,
+        )  # fmt: skip
+        has_returned = self._run(call, batch)
+        if not has_returned:
+            session.ports.metrics.put(Metric.HANDLER_ATTEMPTS, attempt)
+        if by_hand and not has_returned:  # the handler may have checkpointed by position
+            finished = self.progress.finished
+            call.finished = max(call.finished, bisect_right(records, finished, key=attrgetter("checkpoint")))
+        return call
+
+    def _run(self, call: HandlerCall, batch: Batch) -> bool:
+        """Make the call, and note in the progress that it begins, and what it has finished. True if it returned."""
+        last, by_hand = batch.records[-1].checkpoint, self.session.settings.is_checkpointed_by_hand
+        if self.shard is not None:
+            self.shard.begin_call(last, call.count)
+        has_returned = self._make(call, partial(self._give, batch))
+        done = last if has_returned and not by_hand else None
+        if self.shard is not None:
+            self.shard.end_call(done)
+        elif done is not None:
+            self.progress.finish(done)
+        return has_returned
+
+    def _give(self, batch: Batch) -> None:
+        """Call the handler, unless a record of the batch cannot be handed over."""
+        first, faults = batch.records[0], self.session.faults
+        if faults and (fault := faults.get(first.checkpoint)) is not None:
+            raise fault.error(first)
+        self.session.handler.handle(batch)
+
+    def _may_say(self) -> bool:
+        return not self.is_closed and self.session.may_say()
+
+    def _checkpoint_at(self, to: Checkpoint) -> CheckpointReply:
+        """Keeps no batch in memory."""
+        may_write = self._may_say() and not self.tally.is_hung
+        if may_write and self.progress.checkpoint(to):
+            return CheckpointReply.WRITTEN
+        is_ours = may_write and self.session.held.holding.may_write and not self.progress.has_been_moved()
+        return CheckpointReply.OUT_OF_REACH if is_ours else CheckpointReply.TOO_LATE
+
+    def _refuse_if_hung(self) -> None:
+        if self.tally.is_hung:
+            shard_id = self.session.held.lease.shard_id
+            raise HandlerOverdue(
+                f"this call for {shard_id} took too long: its lease was given up, and others handle its records"
+            )
+
+    def _remaining_time_in_millis(self) -> int:
+        return 0 if self.stop.is_set() else max(0, self.time_left() // MILLISECOND)
+
+    def _make(self, call: HandlerCall, work: Callable[[], None]) -> bool:
+        """Make a call, in a slot that the caller has. True if it returned."""
+        session, tally = self.session, self.tally
+        session.under_way[id(self)] = call
+        session.guard.make(call, work, session.cut_off, late=self._tell_lost_late)
+        del session.under_way[id(self)]
+        if call.has_returned:
+            return True
+        tally.failures += 1
+        tally.is_hung |= call.is_given_up
+        tally.is_to_blame |= call.is_given_up and not call.is_held_up
+        hung = "held up" if call.is_held_up else "hung"
+        tally.problem = f"{hung} in {call}" if tally.is_hung else f"{type(call.failure).__name__} in {call}"
+        return False
+
+    def _tell_lost_late(self) -> None:
+        """A call that was given up has ended. Only now is the handler told that the lease has gone: its calls never overlap."""
+        lease = self.session.held.lease
+        lost = partial(self.session.handler.lease_lost, lease.shard_id)
+        self.session.guard.tell(
+            HandlerCall(lease.lease_key, lease.shard_id, "lease_lost"), lost, self.session.cut_off
+        )
+
+    def tell(self, what: str, work: Callable[[], None], once: bool = False) -> bool:
+        """Call one of the handler's optional functions, again after a failure unless `once`. True if it has returned.
+
+        None is called while a call hangs.
+        """
+        attempt, lease = 0, self.session.held.lease
+        while not self.tally.is_hung:
+            with self.session.guard.slots:
+                if self._make(HandlerCall(lease.lease_key, lease.shard_id, what), work):
+                    return True
+            attempt += 1
+            if once or not self._may_retry(attempt):
+                return False
+        return False
+
+    def _may_retry(self, attempt: int) -> bool:
+        if self.tally.is_hung:
+            return False
+        backoff = handler_backoff(attempt, self.session.settings)
+        in_time = backoff < self.time_left()
+        self.tally.retries_exhausted = attempt >= self.session.settings.handler_attempts or not in_time
+        return not self.tally.retries_exhausted and not self.stop.wait(backoff)

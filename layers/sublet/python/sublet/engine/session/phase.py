@@ -1,0 +1,127 @@
+"""The phases of a lease session: what each may call of the handler, and what follows which.
+
+The session's own thread moves it from phase to phase. Any thread may recall it, and so may a signal handler, so a recall takes no
+lock: it is noted once, and `Allowed.recalled` says what each phase becomes by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Phase(StrEnum):
+    """Where a session stands with the handler, and whether the lease may be kept for the next window."""
+
+    OPENING = "the handler does not know of the lease yet"
+    RUNNING = "the handler has the lease, and is given its records"
+    LEAVING = "lease_releasing was called"
+    KEPT_UNHEARD = "over, the lease is kept: from OPENING"
+    KEPT = "over, the lease is kept: from RUNNING"
+    KEPT_LEFT = "over, the lease is kept: from LEAVING"
+    RECALLED_UNHEARD = "to end, and to keep nothing: from OPENING"
+    RECALLED = "to end, and to keep nothing: from RUNNING"
+    RECALLED_LEFT = "to end, and to keep nothing: from LEAVING"
+    OVER = "the lease is no longer ours, or is no longer kept"
+
+
+class Event(StrEnum):
+    ACQUIRED = "lease_acquired has returned"
+    RELEASING = "lease_releasing is called"
+    KEPT = "the session is over, and the lease stays ours"
+    GIVEN_UP = "a kept lease is given back after all"
+    GOES_ON = "another session goes on with the lease"
+    ENDED = "the session is over, and with it the lease"
+
+
+class Allowed(NamedTuple):
+    """What a phase allows.
+
+    calls      the handler's functions that may be called
+    counts     what the handler says of its batches counts
+    keeps      the lease may be kept for the next window
+    recalled   the phase that it becomes by a recall
+    """
+
+    calls: frozenset[str]
+    counts: bool
+    keeps: bool
+    recalled: Phase
+
+
+_ACQUIRE = frozenset({"lease_acquired"})
+_RECORDS = frozenset({"handle", "shard_ended"})
+_RELEASE = frozenset({"lease_releasing"})
+_LOST = frozenset({"lease_lost"})
+"""In every phase: a lease may be lost at any time, and the handler then hears of it."""
+
+ALLOWED: Mapping[Phase, Allowed] = MappingProxyType({
+    # phase                 calls of the handler                          counts  keeps   by a recall
+    Phase.OPENING:          Allowed(_ACQUIRE | _LOST,                     True,   True,   Phase.RECALLED_UNHEARD),
+    Phase.RUNNING:          Allowed(_ACQUIRE | _RECORDS | _RELEASE | _LOST, True, True,   Phase.RECALLED),
+    Phase.LEAVING:          Allowed(_LOST,                                True,   True,   Phase.RECALLED_LEFT),
+    Phase.KEPT_UNHEARD:     Allowed(_LOST,                                False,  True,   Phase.OVER),
+    Phase.KEPT:             Allowed(_LOST,                                False,  True,   Phase.OVER),
+    Phase.KEPT_LEFT:        Allowed(_LOST,                                False,  True,   Phase.OVER),
+    Phase.RECALLED_UNHEARD: Allowed(_LOST,                                True,   False,  Phase.RECALLED_UNHEARD),
+    Phase.RECALLED:         Allowed(_RELEASE | _LOST,                     True,   False,  Phase.RECALLED),
+    Phase.RECALLED_LEFT:    Allowed(_LOST,                                True,   False,  Phase.RECALLED_LEFT),
+    Phase.OVER:             Allowed(_LOST,                                False,  False,  Phase.OVER),
+})  # fmt: skip
+
+FOLLOWING: Mapping[tuple[Phase, Event], Phase] = MappingProxyType({
+    (Phase.OPENING, Event.ACQUIRED): Phase.RUNNING,
+    (Phase.OPENING, Event.KEPT): Phase.KEPT_UNHEARD,
+    (Phase.RUNNING, Event.ACQUIRED): Phase.RUNNING,  # reading begins again: lease_acquired says from where
+    (Phase.RUNNING, Event.RELEASING): Phase.LEAVING,
+    (Phase.RUNNING, Event.KEPT): Phase.KEPT,
+    (Phase.LEAVING, Event.KEPT): Phase.KEPT_LEFT,
+    (Phase.KEPT_UNHEARD, Event.GIVEN_UP): Phase.OPENING,
+    (Phase.KEPT, Event.GIVEN_UP): Phase.RUNNING,
+    (Phase.KEPT_UNHEARD, Event.GOES_ON): Phase.OPENING,
+    (Phase.KEPT, Event.GOES_ON): Phase.RUNNING,
+    (Phase.KEPT_LEFT, Event.GOES_ON): Phase.RUNNING,
+    **{(phase, Event.ENDED): Phase.OVER for phase in Phase},
+})  # fmt: skip
+
+
+@dataclass(slots=True)
+class Phases:
+    """The phase of one session. `keeps`: the mode keeps leases from window to window."""
+
+    keeps: bool
+    so_far: Phase = Phase.OPENING
+    """Without a recall. Only the session's own thread changes it."""
+    is_recalled: bool = False
+    """Set once, by any thread."""
+
+    @property
+    def now(self) -> Phase:
+        return ALLOWED[self.so_far].recalled if self.is_recalled else self.so_far
+
+    @property
+    def counts(self) -> bool:
+        return ALLOWED[self.now].counts
+
+    @property
+    def may_keep(self) -> bool:
+        return self.keeps and ALLOWED[self.now].keeps
+
+    def allows(self, function: str) -> bool:
+        """True if this function of the handler may be called now."""
+        return function in ALLOWED[self.now].calls
+
+    def move(self, event: Event) -> None:
+        self.so_far = after(self.so_far, event)
+
+    def following(self) -> Phases:
+        """Those of a session that goes on with the lease after this one."""
+        return Phases(self.keeps, after(self.so_far, Event.GOES_ON))
+
+
+def after(phase: Phase, event: Event) -> Phase:
+    """The phase that follows. An event that means nothing in a phase leaves it as it is."""
+    return FOLLOWING.get((phase, event), phase)
