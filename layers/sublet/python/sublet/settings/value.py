@@ -121,7 +121,7 @@ class Settings:
     failover_time: Annotated[timedelta, lasting("3s", "1d"), Elsewhere(kcl="failoverTimeMillis")] = timedelta(
         seconds=30
     )
-    """A lease whose counter stands still for this long has lost its owner. In a mixed fleet: the KCL fleet's failoverTimeMillis."""
+    """A lease whose counter stands still for this long has lost its owner. In a mixed fleet: the KCL's failoverTimeMillis."""
 
     heartbeat_interval: Annotated[timedelta, lasting("1s", "1d")] = timedelta(seconds=10)
     """At most a third of failover_time, so that two lost heartbeats do not lose the lease. 10 s costs 6 writes a minute."""
