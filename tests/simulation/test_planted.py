@@ -85,7 +85,11 @@ PLANTED = {
         (record_making,), "not_yet_handled", lambda records, _: records, AGAIN, idle
     ),
     "a moment is believed beyond retention": Planted(
-        (pages.GapWatch,), "_begins_whole", lambda _: True, r"no loss is reported", partial(simulate, days_off=1.0)
+        (pages.GapWatch,),
+        "_begins_whole",
+        lambda _: True,
+        r"no loss is reported",
+        partial(simulate, days_off=1.0),
     ),
     "counters and moments of sightings are written apart": Planted(
         (SimSightingStore,), "save", saved_apart, r"which wrote to it .* ago$"
