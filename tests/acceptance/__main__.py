@@ -1,4 +1,4 @@
-"""`make aws-acceptance`: sublet on a real AWS account, once through, and nothing left there."""
+"""`make aws-acceptance`: runs sublet once on a real AWS account, and leaves nothing there."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _minutes(text: str) -> float:
 
 
 def _aws(is_dry: bool, region: str | None, stack: ExitStack) -> tuple[AwsToDeployTo, tuple[str, str]]:
-    """And its account and region. Raises NotReady."""
+    """The AWS, its account and its region. Raises NotReady."""
     if is_dry:
         return stack.enter_context(embedded_aws()), (ACCOUNT, REGION)
     account = real_account(region)

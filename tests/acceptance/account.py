@@ -1,4 +1,4 @@
-"""The AWS that the acceptance runs on: a real account, by the caller's own credentials, or the embedded one (a dry run)."""
+"""The AWS for the acceptance run: a real account, with the caller's own credentials, or the embedded one (a dry run)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NotReady(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """environment   what boto3 and the CDK need, credentials among it: keep it out of every message"""
+    """environment   for boto3 and the CDK, including credentials: keep it out of every message"""
 
     environment: Mapping[str, str]
     number: str
@@ -31,7 +31,7 @@ class Account:
 
 
 def real_account(region: str | None) -> Account:
-    """By the credentials that boto3 finds. Raises NotReady."""
+    """With the credentials that boto3 finds. Raises NotReady."""
     session: Any = boto3.session.Session(region_name=region)
     credentials = session.get_credentials()
     if credentials is None:
@@ -51,7 +51,8 @@ def real_account(region: str | None) -> Account:
 
 
 def check_bootstrapped(aws: AwsToDeployTo) -> None:
-    """The CDK's own stack serves all of an account's stacks, so this run neither makes nor removes it. Raises NotReady."""
+    """The CDK's own stack serves all of an account's stacks, so this run neither creates nor removes it. Raises
+    NotReady."""
     pages = (
         aws.client("cloudformation").get_paginator("list_stacks").paginate(StackStatusFilter=BOOTSTRAP_DONE)
     )

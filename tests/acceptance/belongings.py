@@ -1,4 +1,4 @@
-"""What a run makes in the account, and its removal: also after Ctrl-C, and also of what was half made."""
+"""What a run creates in the account, and its removal, also after Ctrl-C, and of half-created things."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 Remove = Callable[[], None]
-"""Removes one thing, and waits until it is gone. A thing that is not there is no error."""
+"""Removes one thing, and waits until it is gone. A missing thing is no error."""
 
 
 @dataclass(slots=True)
 class Belongings:
-    """Entered before they are made, so that no moment is left in which a thing is there and unknown. Removed last first."""
+    """Registered before they are created, so that nothing exists unrecorded at any moment. Removed in reverse order."""
 
     report: Callable[[str], None]
     _things: list[tuple[str, Remove]] = field(default_factory=list)
@@ -20,7 +20,7 @@ class Belongings:
         self._things.append((name, remove))
 
     def remove_all(self) -> list[str]:
-        """What could not be removed, with why. A Ctrl-C here gives up the thing at hand and goes on with the next."""
+        """Returns what could not be removed, and why. Ctrl-C gives up the current thing and goes on with the next."""
         left = []
         while self._things:
             name, remove = self._things.pop()

@@ -1,7 +1,7 @@
-"""How many GetRecords an idle shard takes from an old position to its tip: what no emulator can tell.
+"""How many GetRecords an idle shard takes from an old position to its tip, which no emulator can show.
 
-MillisBehindLatest is a distance in time. A shard that is opened where its last record was hours ago answers empty pages that
-lag, each some shard time further on, until the tip.
+MillisBehindLatest is a distance in time. A shard that is opened at its last record of hours ago returns empty pages
+that lag, each some time further on, until the tip.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from datetime import timedelta
 from typing import Any
 
 CALLS_A_SECOND = 4
-"""A shard takes five in all."""
+"""A shard allows five in total."""
 CALLS_MAX = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """idle: since the shard's last record, at the first call. reached_tip: False if it was given up after CALLS_MAX."""
+    """idle: time since the shard's last record, at the first call. reached_tip: False if it was given up after
+    CALLS_MAX."""
 
     calls: int
     took: timedelta
@@ -39,7 +40,7 @@ class Walk:
 
 
 def walk(kinesis: Any, stream_arn: str, shard_id: str, last_number: str, idle: timedelta) -> Walk:
-    """From the last record, whose sequence number this is, to the tip."""
+    """From the last record, with this sequence number, to the tip."""
     iterator = kinesis.get_shard_iterator(
         StreamARN=stream_arn,
         ShardId=shard_id,

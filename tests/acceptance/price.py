@@ -1,4 +1,5 @@
-"""What a run on a real account costs, before it begins: from the prices of benchmarks/prices.py and those named here."""
+"""What a run on a real account costs, computed before it begins, from the prices in benchmarks/prices.py and those
+named here."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ PUT_UNIT = 0.014e-6
 """A payload unit of 25 KB."""
 ON_DEMAND_STREAM_HOUR = 0.04
 KEY = 1.00
-"""A customer-managed key, a month. None is charged while it waits for its deletion."""
+"""A customer-managed key, per month. A key that is scheduled for deletion costs nothing."""
 BESIDE_IDLE = timedelta(minutes=45)
-"""What the steps take that do not wait for the idle shard: deployments, mostly."""
+"""The time of the steps that do not wait for the idle shard, mostly deployments."""
 CONSUMERS = 3
 SHARDS = 6
-"""At most, of the provisioned streams together."""
+"""The most at once, in the provisioned streams together."""
 MARGIN = 2
-"""The total is doubled: what is retried, and what is rounded up to a minute, an hour or a month."""
+"""The total is doubled, for retries and rounding up to a minute, an hour or a month."""
 
 
 class Line(NamedTuple):

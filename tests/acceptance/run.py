@@ -1,4 +1,4 @@
-"""All steps, and whatever happens the removal of all that they made."""
+"""Runs all steps, and always removes everything that they created."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Verdict:
 def run(
     aws: AwsToDeployTo, plan: Plan, report: Callable[[str], None], steps: Sequence[Step] = STEPS
 ) -> Verdict:
-    """A step that fails does not keep the next one from its turn; Ctrl-C does."""
+    """A step that fails does not prevent the next one; Ctrl-C does."""
     stage = Stage(aws, plan, Belongings(report), report)
     results: list[Result] = []
     try:

@@ -1,4 +1,4 @@
-"""What the steps share: the AWS, what has been made there, and how a consumer with its stream and ledger is made."""
+"""What the steps share: the AWS, what was created there, and how a consumer with its stream and ledger is created."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.e2e.fleet import Fleet
 HANDLERS = Path(__file__).parent / "handlers"
 TAG = "sublet-acceptance"
 GONE = {"ResourceNotFoundException", "ValidationError"}
-"""What AWS answers of a thing that is not there: CloudFormation has the second."""
+"""AWS' errors for a missing thing; CloudFormation uses the second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. is_dry: on emulators, where a step may find that what it needs is not offered."""
+    """What to run. is_dry: on emulators, where a step may find a feature missing."""
 
     prefix: str
     records: int
@@ -61,7 +61,7 @@ class Stage:
     main: Consumer | None = None
     idle: Idle | None = None
     facts: dict[str, str] = field(default_factory=dict)
-    """Of the step that runs now, for the report."""
+    """Of the current step, for the report."""
 
     def client(self, service: str) -> Any:
         return self.aws.client(service)
@@ -74,7 +74,7 @@ class Stage:
         return f"{self.plan.prefix}-{suffix}"
 
     def make_stream(self, suffix: str, **properties: Any) -> str:
-        """Its ARN, once it is active."""
+        """Returns its ARN, once it is active."""
         kinesis, name = self.client("kinesis"), self.name(suffix)
         self.belongings.enter(f"stream {name}", lambda: self._remove_stream(name))
         kinesis.create_stream(StreamName=name, Tags=self.tags, **properties)
@@ -86,7 +86,7 @@ class Stage:
         return arn
 
     def deploy_consumer(self, suffix: str, stream_arn: str, **context: str) -> Consumer:
-        """An application of its own on the stream, whose handler writes to a ledger that the test reads."""
+        """Deploys an application on the stream, whose handler writes to a ledger that the test reads."""
         application, ledger = self.name(suffix), self._make_ledger(suffix)
         everything = {
             "application": application,
@@ -141,7 +141,7 @@ class Stage:
             dynamodb.get_waiter("table_not_exists").wait(TableName=name, WaiterConfig={"Delay": 2})
 
     def _remove_stack(self, name: str) -> None:
-        """A stack that is being updated cannot be deleted before that has ended, one way or the other."""
+        """A stack that is being updated cannot be deleted before the update has ended, one way or the other."""
         cloudformation = self.client("cloudformation")
         with _gone_is_fine():
             while _status(cloudformation, name).startswith("UPDATE") and "IN_PROGRESS" in _status(
@@ -154,7 +154,7 @@ class Stage:
             )
 
     def _remove_log_groups(self, *parts: str) -> None:
-        """A function that runs once more while its stack goes makes its log group once more."""
+        """A function that runs once more while its stack is deleted creates its log group again."""
         logs = self.client("logs")
         for page in logs.get_paginator("describe_log_groups").paginate():
             for group in page["logGroups"]:
@@ -178,7 +178,7 @@ def _gone_is_fine() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The Place where the handler `ledger` and the test meet: items of a table."""
+    """The Place where the handler `ledger` and the test communicate: items of a table."""
 
     dynamodb: Any
     name: str

@@ -1,4 +1,4 @@
-"""What is tried, step by step. A step says what it found in `stage.facts`, and raises if it is not as it should be."""
+"""The steps of an acceptance run. A step reports to `stage.facts`, and raises if something is wrong."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from tests.e2e.deliveries import out_of_order, wait_until
 
 KEYS = [f"key-{n}" for n in range(400)]
 PATIENCE = 300
-"""Seconds until what was put has been handled: a bound for what never comes."""
+"""Seconds until records put are handled: a bound for failures."""
 AWAY = timedelta(days=7)
-"""How long AWS keeps a key that is to be deleted, at least."""
+"""The shortest time that AWS keeps a key that is to be deleted."""
 
 
 class NotOffered(Exception):
-    """An emulator has not got it; on a real account this is a failure."""
+    """The emulator lacks the feature; on a real account this is a failure."""
 
 
 class NotAsItShouldBe(Exception):
-    """What AWS or sublet did wrong."""
+    """AWS or sublet did something wrong."""
 
 
 def put_a_record_and_leave_it(stage: Stage) -> None:
-    """First of all, so that the shard is idle while the others run."""
+    """The first step, so that the shard is idle while the others run."""
     kinesis, arn = stage.client("kinesis"), stage.make_stream("idle", ShardCount=1)
     put = kinesis.put_record(StreamARN=arn, Data=b"the last one", PartitionKey="key")
     stage.idle = Idle(arn, put["ShardId"], put["SequenceNumber"], time.monotonic())
@@ -61,7 +61,7 @@ def records_through_a_split_and_a_merge(stage: Stage) -> None:
 
 
 def a_worker_is_killed(stage: Stage) -> None:
-    """In the midst of a handler call, which it makes again."""
+    """In the middle of a handler call, which is repeated."""
     fleet = _main(stage).fleet
     fleet.recorder.dawdle(60)
     before = len(fleet.recorder.deliveries())
@@ -74,7 +74,7 @@ def a_worker_is_killed(stage: Stage) -> None:
 
 
 def redeploy_under_load(stage: Stage) -> None:
-    """Another configuration of the functions, while records come."""
+    """Changes the functions' configuration while records come."""
     main, done = _main(stage), threading.Event()
     changed = {**main.context, "batch_size": "500", "worker_memory": "640"}
 
@@ -97,7 +97,7 @@ def redeploy_under_load(stage: Stage) -> None:
 
 
 def a_stream_under_a_key(stage: Stage) -> None:
-    """A customer-managed key, of which the consumer knows by a property alone."""
+    """A customer-managed key, which the consumer only knows from a property."""
     kms, kinesis = stage.client("kms"), stage.client("kinesis")
     key = _offered(
         stage,
@@ -121,7 +121,7 @@ def a_stream_under_a_key(stage: Stage) -> None:
 
 
 def records_without_a_key(stage: Stage) -> None:
-    """On a stream that distributes them itself, between records that have one."""
+    """On a stream that distributes them itself, between records that have a key."""
     arn = _offered(
         stage,
         lambda: stage.make_stream(
@@ -181,7 +181,7 @@ def _main(stage: Stage) -> Consumer:
 
 
 def _produce(stage: Stage, up_to: int) -> None:
-    """Until so many user records have been put in all: plain ones, and KPL aggregates in each third round."""
+    """Until this many user records have been put in total: plain ones, and KPL aggregates in each third round."""
     fleet, rounds = _main(stage).fleet, cycle((False, False, True))
     while (missing := up_to - len(fleet.put)) > 0:
         is_aggregated = next(rounds) and missing >= 3

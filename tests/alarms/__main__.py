@@ -1,4 +1,5 @@
-"""`python -m tests.alarms`. Processes that are spawned find nothing of a `__main__`, so that all of it is next door."""
+"""`python -m tests.alarms`. Everything is in another module, because spawned processes cannot import from a
+`__main__`."""
 
 import sys
 

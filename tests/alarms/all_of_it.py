@@ -1,4 +1,4 @@
-"""`make alarms`: a healthy month of each way of running, and every story from every minute between two ticks."""
+"""`make alarms`: a healthy month in each way of running, and every story from every minute between two ticks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.alarms.stories import EACH_HOUR, STORIES, WAYS, Way, tell
 
 DAYS = 30
 PHASES_MAX = 12
-"""Of an hour, each five minutes."""
+"""Of an hour, every five minutes."""
 
 
 def main() -> int:

@@ -1,12 +1,15 @@
-"""CloudWatch's evaluation of alarms, as its User Guide documents it ("Alarm evaluation", "Configuring how CloudWatch alarms treat
-missing data"), as a pure function of what was put.
+"""CloudWatch's evaluation of alarms, as documented in its User Guide ("Alarm evaluation", "Configuring how CloudWatch
+alarms treat missing data"), as a pure function of the data.
 
-* An alarm is evaluated every minute, over a window that slides with it; the periods end where the last full minute does.
-* More periods are retrieved than are evaluated: the guide shows five for an alarm on three. Where some are missing and as many
-  are there as are evaluated, the most recent of those count, however old, and the treatment of missing data does not. Where fewer
-  are there, all of them count and the rest is filled.
+* An alarm is evaluated every minute, over a sliding window; the periods end with the last full minute.
+* More periods are retrieved than are evaluated: the guide shows five for an alarm on three. If some are missing, but
+  there
+  are as many as are evaluated, the most recent of those count, however old, and the treatment of missing data does
+  not apply.
+  If there are fewer, all of them count and the rest is filled.
 * FILL in metric math fills before any of this: nothing is missing then.
-* A log line in embedded metric format is a figure some seconds later. Here a minute's figures are there one minute after it.
+* A log line in embedded metric format becomes a metric some seconds later. Here a minute's data is available one
+  minute after it.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ LATE_MINUTES = 1
 
 @dataclass(slots=True)
 class Bucket:
-    """What was put of a metric in one minute."""
+    """A metric's data of one minute."""
 
     total: float = 0
     count: int = 0
@@ -40,7 +43,7 @@ class Bucket:
 
 @dataclass(slots=True)
 class Series:
-    """A metric's minutes that have something, in order."""
+    """A metric's minutes with data, in order."""
 
     minutes: list[int] = field(default_factory=list)
     buckets: list[Bucket] = field(default_factory=list)
@@ -88,19 +91,19 @@ class Recorded:
         return STATISTICS[figure.statistic](found) if found else None
 
     def repeat(self, last: int, until: int) -> None:
-        """As if what came in the last minutes came again and again."""
+        """Repeats the data of the last minutes until then."""
         now = max(series.minutes[-1] for series in self.series.values() if series.minutes) + 1
         for series in self.series.values():
             series.repeat(range(now - last, now), until)
 
 
 def is_on(alarm: Alarm, recorded: Recorded, now: int) -> bool:
-    """When `now` minutes have passed."""
+    """After `now` minutes."""
     return judge(alarm, list(_retrieved(alarm, recorded, now)))
 
 
 def judge(alarm: Alarm, points: Sequence[float | None]) -> bool:
-    """Of the retrieved periods, oldest first; None is missing."""
+    """Judges the retrieved periods, oldest first; None is missing."""
     real = [point for point in points if point is not None][-alarm.periods :]
     beyond = sum(point <= alarm.threshold if alarm.below else point > alarm.threshold for point in real)
     filled = alarm.periods - len(real) if alarm.missing is Missing.BREACHING else 0
@@ -123,7 +126,7 @@ OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
 
 
 def calculate(expression: str, figures: Mapping[str, float | None]) -> float | None:
-    """Metric math, as far as our alarms use it. A period in which a figure is missing has no result, but for FILL."""
+    """Metric math, as far as our alarms use it. A period with missing data has no result, except with FILL."""
     return _value(ast.parse(expression.replace("IF(", "if_("), mode="eval").body, figures)
 
 

@@ -1,6 +1,6 @@
-"""A deployment on Lambda in simulated time: its rule, its lease manager, its state machine, and what they report.
+"""A deployment on Lambda in simulated time: its rule, its lease manager, its state machine, and their metrics.
 
-The engine is the real one, over the memory adapters; what CloudWatch gets of AWS itself (invocations, errors) is put as AWS does.
+The engine is the real one, over the memory adapters; AWS' own metrics (invocations, errors) are put as AWS does.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from tests.doubles.engine_world import MINUTE, EngineWorld, Result
 
 TURNS_MAX = 100_000_000
 ATTEMPTS_OF_TICK = 3
-"""Lambda's, of an asynchronous invocation: at once, after one minute and after two more."""
+"""Lambda's for an asynchronous invocation: at once, after one minute and after two more."""
 
 
 class Died(BaseException):
-    """What a process that dies raises in here, so that nothing of it goes on."""
+    """Raised in a simulated process that dies, so that none of its code runs any further."""
 
 
 @dataclass(slots=True)
 class TimedMetrics:
-    """The Metrics port: into what CloudWatch has, by the minute."""
+    """The Metrics port: writes to the simulated CloudWatch, by the minute."""
 
     recorded: Recorded
     minute: Callable[[], int]
@@ -43,35 +43,35 @@ class TimedMetrics:
         self.recorded.put(Source.APPLICATION, metric, self.minute(), value)
 
     def flush(self) -> None:
-        """All that is put is there."""
+        """Nothing to do: `put` writes at once."""
 
 
 @dataclass(slots=True)
 class Standing:
-    """One shard's records that are not handled, oldest first, and when it last got further."""
+    """One shard's unhandled records, oldest first, and when it last made progress."""
 
     waiting: dict[bytes, int] = field(default_factory=dict)
     """Record -> minute of its arrival."""
     moved_at: int = 0
 
     def since(self) -> int | None:
-        """Since when it has had records and not moved; None: it has none."""
+        """Since when it has had records without progress; None: it has none."""
         return max(self.moved_at, min(self.waiting.values())) if self.waiting else None
 
 
 @dataclass(slots=True)
 class Lambda:
-    """What may be broken of the deployment itself. `can_start`: whether Lambda starts lease workers."""
+    """The deployment's faults. `can_start`: False if Lambda starts no lease workers."""
 
     ticks: bool = True
     can_start: bool = True
     executions_fail: bool = False
     deadly: Callable[[Batch], bool] = lambda _: False
-    """A batch that its process dies of."""
+    """True for a batch that kills its process."""
 
 
 class Fleet:
-    """Make one, break something at some minute, run it, and see what CloudWatch has."""
+    """Make one, break something at some minute, run it, and look at CloudWatch."""
 
     def __init__(self, settings: Settings, gap: timedelta, shards: int = 3) -> None:
         self.world = EngineWorld(settings, shards=shards, leases=False)
@@ -96,7 +96,7 @@ class Fleet:
         return int(self.world.seconds() // 60)
 
     def produce(self, shard_ids: Iterable[str] | None = None) -> None:
-        """One record into each open shard, or into these; of a stream that is gone, into none."""
+        """Puts one record into each open shard, or into these; none if the stream is gone."""
         for log in self.world.shards.logs:
             if log.is_open and (shard_ids is None or log.shard_id in shard_ids):
                 self._records += 1
@@ -106,13 +106,14 @@ class Fleet:
                 self.standing.setdefault(log.shard_id, Standing()).waiting[data] = self.minute()
 
     def first_tick(self, after: timedelta) -> None:
-        """When the fleet is new: at once if the deployment prompts it. The rule's own ticks come a gap after its creation."""
+        """The first tick of a new fleet: at once if the deployment prompts it. The rule's own ticks start one gap
+        after its creation."""
         if after < self.gap:
             self.world.tasks.spawn(self._tick)
         self._next_tick = self.world.clock.steady() + self.gap
 
     def run(self, minutes: int, each_minute: Callable[[int], None] = lambda _: None) -> None:
-        """`each_minute`: what producers and operators do; given the minutes since the world began."""
+        """`each_minute`: what producers and operators do; gets the minutes since the world began."""
         for _ in range(minutes):
             each_minute(self.minute())
             while self._next_tick <= self.world.clock.steady():
@@ -126,7 +127,7 @@ class Fleet:
             self.world.stream.polls.clear()
 
     def skip(self, minutes: int) -> None:
-        """A quiet stretch: what the last tick brought is what each of these brings. Not where windows go on over it."""
+        """A quiet stretch: each of its ticks puts what the last tick put. Not for windows that continue over it."""
         if self.settings.mode is Mode.CONTINUOUS:
             self.run(minutes)
             return
@@ -136,7 +137,7 @@ class Fleet:
         self._next_tick += -(-minutes // gap) * self.gap
 
     def _look(self) -> None:
-        """Who has got further in this minute, and who stands still. What is under way of a hung call is not done."""
+        """Notes which shards made progress in this minute, and which stand still. A hung call makes none."""
         for shard_id, data in self.world.handler.finished:
             standing = self.standing.get(shard_id)
             if standing is not None and standing.waiting.pop(data, None) is not None:
@@ -169,7 +170,7 @@ class Fleet:
         return not failed
 
     def _execute(self, item: WorkerItem) -> None:
-        """As the state machine does it. A crash runs the item again, three times in a row at most."""
+        """Does what the state machine does. A crash runs the item again, at most three times in a row."""
         self._put(Source.STATE_MACHINE, "ExecutionsFailed", int(self.broken.executions_fail))
         if self.broken.executions_fail:
             return

@@ -1,4 +1,4 @@
-"""Owners whose metrics reach no alarm: a KCL worker on the same lease table, or a process of ours whose output nobody reads."""
+"""Owners without metrics: a KCL worker on the same lease table, or a process of ours whose output is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ForeignOwner:
-    """Takes a lease and keeps it, until another takes it. `is_ours`: it writes as a worker of ours does whose handler hangs."""
+    """Takes a lease and keeps it until another takes it. `is_ours`: it writes like a worker of ours whose handler
+    hangs."""
 
     fleet: Fleet
     hangs: Callable[[], bool] = never
@@ -43,14 +44,14 @@ class ForeignOwner:
         return "orders-process" if self.is_ours else "10.0.0.1:java"
 
     def _write(self, lease: Lease) -> None:
-        """A heartbeat. KCL leaves what it does not know."""
+        """A heartbeat. KCL leaves unknown attributes alone."""
         written = replace(lease, lease_owner=self._worker_id, lease_counter=lease.lease_counter + 1)
         if self.is_ours:
             written = replace(written, holder="item/1", holder_counter=written.lease_counter)
         self.fleet.world.put_lease(written)
 
     def _handled(self, lease: Lease) -> Checkpoint:
-        """All that there is, at once."""
+        """Handles all available records at once."""
         newest = next(log for log in self.fleet.world.shards.logs if log.shard_id == self.shard_id).newest
         standing = self.fleet.standing.get(self.shard_id)
         if standing is not None and standing.waiting:

@@ -1,7 +1,7 @@
-"""A fleet that has nothing wrong with it but what happens to everybody: deployments, reshards, quiet nights, passing faults.
+"""A healthy fleet under normal events: deployments, reshards, quiet nights, transient faults.
 
-Beside the shards that get a record each minute of the day it has one that never gets any, one that gets some after an hour to
-twenty days, and one that a KCL worker holds, which gets as few.
+Beside shards with a record in each minute of the day, it has one that never gets any, one that gets some after an
+hour to twenty days, and one that a KCL worker holds, which gets as few.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ EVENING = 20 * HOUR
 SELDOM = ("shardId-000000000003", "shardId-000000000004")
 NEVER = "shardId-000000000005"
 WAKING_UP = 30
-"""Minutes of the night that are run, before and after the stretch that is skipped."""
+"""Minutes of the night that are simulated, before and after the stretch that is skipped."""
 
 
 class PassingTrouble(Exception):
-    """What a handler raises once in a while."""
+    """Raised by a handler once in a while."""
 
 
 def days(way: Way, count: int, seed: int = 0) -> Mapping[int, tuple[str, ...]]:
-    """The minutes in which an alarm was on, and which. A day begins at midnight, and the first hours are not judged."""
+    """The minutes in which alarms were on, and which. A day begins at midnight; the first hours are not judged."""
     fleet, chance = Fleet(way.settings, way.gap, shards=6), Random(seed)
     idle = Idle(fleet, Random(seed))
     gap = max(1, way.gap // MINUTE)
@@ -54,9 +54,9 @@ def days(way: Way, count: int, seed: int = 0) -> Mapping[int, tuple[str, ...]]:
 
 
 def first_hours(way: Way, *, prompted: bool = True) -> Mapping[int, tuple[str, ...]]:
-    """After a first deployment: the minutes in which an alarm was on. EventBridge counts a rate from the rule's creation, so
-    without a prompt the first tick comes a gap later; with one, alarms on silence exist from when its figures are there.
-    """
+    """After a first deployment: the minutes in which an alarm was on. EventBridge counts a rate from the rule's
+    creation, so without a prompt the first tick comes one gap later; with one, alarms on silence exist once its
+    metrics have arrived."""
     fleet, gap = Fleet(way.settings, way.gap), max(1, way.gap // MINUTE)
     fleet.first_tick(timedelta(0) if prompted else way.gap)
     fleet.run(gap + 3 * way.pace.span, lambda minute: fleet.produce() if minute % gap == 0 else None)
@@ -65,7 +65,8 @@ def first_hours(way: Way, *, prompted: bool = True) -> Mapping[int, tuple[str, .
 
 
 def _first_figures(fleet: Fleet, way: Way) -> int:
-    """The minute in which CloudWatch has one of each metric that an alarm misses: what the deployment's check waits for."""
+    """The minute in which CloudWatch has data of each metric that an alarm needs: what the deployment's check waits
+    for."""
     missed = [
         figure
         for alarm in way.alarms()
@@ -80,7 +81,7 @@ def _first_figures(fleet: Fleet, way: Way) -> int:
 
 
 def _run_night(fleet: Fleet, gap: int) -> None:
-    """From midnight to eight nothing arrives."""
+    """No records arrive from midnight to eight."""
     fleet.run(max(WAKING_UP, 2 * gap))
     fleet.skip(-(-4 * HOUR // gap) * gap)
     fleet.run(8 * HOUR - fleet.minute() % DAY)
@@ -88,14 +89,15 @@ def _run_night(fleet: Fleet, gap: int) -> None:
 
 @dataclass(slots=True)
 class Idle:
-    """Which shards get hardly any records, and when the next ones."""
+    """Which shards get hardly any records, and when the next ones come."""
 
     fleet: Fleet
     chance: Random
     due: dict[str, int] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """In the morning, when there are leases. A KCL worker takes one: what is skipped of the night looks like its death."""
+        """In the morning, when there are leases. A KCL worker takes one, because during the skipped night it would
+        look dead."""
         if not self.due:
             self.due = {seldom: self._next() for seldom in SELDOM}
         ForeignOwner(self.fleet, shard_id=SELDOM[-1]).start()
@@ -121,12 +123,12 @@ def _minute(idle: Idle, minute: int, trouble: Mapping[int, Callable[[Fleet, Rand
 
 
 def _what_happens(chance: Random) -> list[Callable[[Fleet, Random], None]]:
-    """A deployment and a reshard a day, and two of the faults that pass."""
+    """A deployment and a reshard a day, and two transient faults."""
     return [reshard, deploy, *chance.sample(PASSING, 2)]
 
 
 def reshard(fleet: Fleet, chance: Random) -> None:
-    """Six shards at most, but for the idle ones: then two that touch are merged."""
+    """At most six shards, besides the idle ones; beyond that, two adjacent ones are merged."""
     busy = (log for log in fleet.world.shards.logs if log.is_open and log.shard_id not in (*SELDOM, NEVER))
     open_logs = sorted(busy, key=lambda log: log.hash_key_range)
     if len(open_logs) < 6:
@@ -137,7 +139,7 @@ def reshard(fleet: Fleet, chance: Random) -> None:
 
 
 def deploy(fleet: Fleet, _chance: Random) -> None:
-    """The new handler's first call fails: something it needs is a moment late."""
+    """The new handler's first call fails: a dependency is a moment late."""
     fails_once(fleet, PassingTrouble("not warm yet"))
 
 
@@ -154,7 +156,7 @@ def handler_fails_once(fleet: Fleet, _chance: Random) -> None:
 
 
 def a_process_dies(fleet: Fleet, _chance: Random) -> None:
-    """Once; its next attempt is well."""
+    """Once; its next attempt succeeds."""
 
     def deadly(_batch: Batch) -> bool:
         fleet.broken.deadly = lambda _: False

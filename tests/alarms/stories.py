@@ -1,4 +1,4 @@
-"""What can stand still, story by story: what breaks, and when which alarm is on.
+"""Stories of standstills: what breaks, and when which alarm is on.
 
 The table in docs/operations.md is made from these.
 """
@@ -41,7 +41,6 @@ class Way:
 
     @property
     def noticed_within(self) -> int:
-        """In minutes."""
         return self.pace.noticed_within // MINUTE
 
     def alarms(self) -> Sequence[Alarm]:
@@ -150,9 +149,9 @@ STORIES: Mapping[str, Callable[[Fleet], None]] = {
 
 @dataclass(frozen=True)
 class Told:
-    """What came of a story. `first`: minutes until the first alarm, and those that were on then.
+    """A story's result. `first`: minutes until the first alarm, and those that were on then.
 
-    silent   minutes in which a shard had stood still for longer than it may, and no alarm was on
+    silent   minutes in which a shard had stood still for too long without an alarm
     """
 
     first: int | None
@@ -212,7 +211,8 @@ def silent_minutes(fleet: Fleet, way: Way, on: Mapping[int, Sequence[str]]) -> t
 
 
 def rows(ways: Sequence[Way] = WAYS) -> list[tuple[str, ...]]:
-    """Of the table: the story, and for each way of running the first alarms and after how many minutes they are on."""
+    """The table's rows: the story, and for each way of running the first alarms and after how many minutes they are
+    on."""
     return [(story, *map(partial(_cell, story), ways)) for story in STORIES]
 
 

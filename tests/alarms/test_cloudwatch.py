@@ -45,7 +45,7 @@ def test_two_of_three(points: tuple[float | None, ...], if_breaching: bool, if_n
 
 
 def silence_of(alarm: Alarm) -> int:
-    """How long after the last figure of many it is on, in minutes."""
+    """How many minutes after the last data it is on."""
     recorded, last = Recorded(), 60
     for minute in range(last + 1):
         recorded.put(Source.APPLICATION, "m", minute, 1)
@@ -53,7 +53,7 @@ def silence_of(alarm: Alarm) -> int:
 
 
 def test_missing_data_taken_for_bad_comes_later_than_filled_with_zero() -> None:
-    """Which is why alarms on silence are on metric math."""
+    """This is why alarms on silence use metric math."""
     plain = replace(THREE_OF_THREE, minutes=5, periods=2, points=2, below=True, missing=Missing.BREACHING)
     assert silence_of(plain) == 5 * (2 + 2) - LATE_MINUTES + 1
     assert silence_of(replace(plain, expression="FILL(figure, 0)")) == 5 * 2

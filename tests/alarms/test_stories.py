@@ -1,4 +1,4 @@
-"""Every stall reaches a person in time, and a fleet that is well wakes nobody. `make alarms` has more of both."""
+"""Every standstill reaches a person in time, and a healthy fleet wakes nobody. `make alarms` has more of both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_no_shard_stands_still_for_long_without_an_alarm(story: str, way: Way) -
 
 @pytest.mark.parametrize("story", STORIES)
 def test_each_story_that_stops_a_catch_up_has_an_alarm(story: str) -> None:
-    """A continuous fleet goes on for hours without ticks' executions."""
+    """A continuous fleet runs for hours without executions started by ticks."""
     assert tell(story, EACH_FIVE).names
 
 
@@ -43,7 +43,7 @@ def test_a_first_deployment_raises_none(way: Way) -> None:
 
 
 def test_one_whose_first_tick_the_schedule_brings_would() -> None:
-    """Why the deployment prompts it, and why the alarms come after it."""
+    """Why the deployment prompts the first tick, and why the alarms are created after it."""
     on = first_hours(EACH_HOUR, prompted=False)
     assert {name for names in on.values() for name in names} == {"WorkersGone", "TicksMissing"}
     assert min(on) == 1

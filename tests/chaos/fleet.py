@@ -25,14 +25,15 @@ from tests.e2e.fleet import Fleet, deployed
 APPLICATION = "chaos"
 FAILOVER_SECONDS = 9.0
 TICK_SECONDS = 10.0
-"""EventBridge's shortest schedule is a minute. Ours, beside it, lets a quarter of an hour hold many faults.
+"""EventBridge's shortest schedule is a minute. Ours, beside it, lets a quarter of an hour contain many faults.
 
-A failover time just short of a tick is over at the next one: NOTICED_WITHIN is then failover time + one tick, and a little.
+A failover time just below a tick has passed at the next one: NOTICED_WITHIN is then failover time + one tick, and a
+little.
 """
 
 NOTICED_WITHIN = TICK_SECONDS * (1 + ceil(FAILOVER_SECONDS / TICK_SECONDS))
-"""Seconds until an owner that nobody saw die has lost its leases. A lease table holds no time: the first tick after the death
-sees the last heartbeat, and the first one that comes more than the failover time after that takes the lease."""
+"""Seconds until an owner that died unnoticed has lost its leases. A lease table holds no times: the first tick after
+the death sees the last heartbeat, and the first one more than the failover time after that takes the lease."""
 
 SETTINGS = {
     "mode": "continuous",
@@ -58,7 +59,7 @@ FUNCTIONS = {"worker": "LeaseWorker", "manager": "LeaseManager"}
 
 @dataclass
 class ChaosFleet:
-    """A deployed application, and everything that looks at it. `networks` are to ministack and to kinesis-local."""
+    """A deployed application, and its observers. `networks` are to ministack and to kinesis-local."""
 
     aws: EmbeddedAws
     fleet: Fleet
@@ -75,7 +76,7 @@ class ChaosFleet:
         return self.fleet.outputs[FUNCTIONS[role]]
 
     def log_of(self, role: str) -> list[str]:
-        """What a function has logged, as far as its invocations have ended: Lambda's service is told then."""
+        """The log of a function's finished invocations, which is all that Lambda's service has."""
         function = self.fleet.lambda_.get_function_configuration(FunctionName=self.function(role))
         pages = self.aws.client("logs").get_paginator("filter_log_events")
         found = pages.paginate(logGroupName=function["LoggingConfig"]["LogGroup"])
@@ -129,7 +130,7 @@ def chaos_fleet(seed: int, folder: Path) -> Iterator[ChaosFleet]:
 
 
 def _send_through(lambda_: Any, function: str, endpoints: dict[str, str]) -> None:
-    """The stack has variables for the handler's function alone."""
+    """The stack sets variables for the handler's function only."""
     variables = lambda_.get_function_configuration(FunctionName=function)["Environment"]["Variables"]
     lambda_.update_function_configuration(
         FunctionName=function, Environment={"Variables": variables | endpoints}

@@ -1,4 +1,4 @@
-"""What the flaky handler of every worker process has written down, read as it grows."""
+"""Reads the journals of the flaky handler in every worker process while they grow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Record(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A tenure's begin: one process has a shard's lease for one window, and starts after `checkpoint`."""
+    """The beginning of a tenure: one process has a shard's lease for one window, and starts after `checkpoint`."""
 
     at: int
     shard_id: str
@@ -29,7 +29,7 @@ class Begun(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One call of the handler. It was shown `records`, or got so far before it failed, and has done the first `done` of them."""
+    """One call of the handler. It saw `records`, possibly up to its failure, and finished the first `done` of them."""
 
     at: int
     shard_id: str
@@ -41,7 +41,7 @@ class Call(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The handler was told that a shard's every record is handled."""
+    """The handler was told that all of a shard's records are handled."""
 
     at: int
     shard_id: str
@@ -65,7 +65,8 @@ class Journal:
     _tenures: dict[tuple[Path, str], int] = field(default_factory=dict)
 
     def read(self) -> None:
-        """What is new. A line without its end is left for later, or for ever: its process was killed while writing it."""
+        """Reads new lines. An incomplete one is left for later, or for ever, if its process was killed while writing
+        it."""
         for path in sorted(self.folder.glob("*.jsonl")):
             with path.open("rb") as file:
                 file.seek(self._read_to.get(path, 0))
@@ -75,7 +76,7 @@ class Journal:
                 self._take(path, json.loads(line))
 
     def at_work(self, since: int) -> dict[int, set[str]]:
-        """By process: the shards that it was the last to be called for, at `since` or later."""
+        """By process: the shards for which it was the last to be called, at `since` or later."""
         found: dict[int, set[str]] = {}
         for shard_id, call in self.last_call.items():
             if call.at >= since:

@@ -1,4 +1,5 @@
-"""The network between the functions and one emulator: a proxy that is mostly good and now and then bad for a few seconds."""
+"""The network between the functions and one emulator: a proxy that is mostly good, and bad for a few seconds now and
+then."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ DELAYS = (0.2, 6.0)
 """Seconds; DynamoDB's client gives up after 5."""
 
 SHARE = 0.7
-"""Of the requests that a burst hits: the rest gets through, so that things also go wrong halfway."""
+"""Of the requests in a burst; the rest gets through, so that things also fail halfway."""
 
 GOOD_UNTIL = float("-inf")
 
 
 @dataclass
 class Network:
-    """`hit` counts requests by what was done to them, `refused` DynamoDB's conditional writes that lost, by operation."""
+    """`hit` counts requests by what was done to them, `refused` failed conditional writes of DynamoDB, by operation."""
 
     upstream: str
     chance: Random
@@ -40,7 +41,7 @@ class Network:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def burst(self, trouble: Trouble, seconds: float) -> None:
-        """From now on, for so long."""
+        """From now on, for that long."""
         self.trouble, self.bad_until = trouble, time.monotonic() + seconds
 
     def calm(self) -> None:
@@ -67,7 +68,7 @@ class Network:
 
 @contextmanager
 def network(upstream: str, seed: str) -> Iterator[Network]:
-    """On a free port of loopback, for as long as the block."""
+    """On a free loopback port, until the block ends."""
     between = Network(upstream, Random(seed))
 
     def respond(connection: Connection, operation: str, body: bytes) -> None:
@@ -94,7 +95,7 @@ def network(upstream: str, seed: str) -> Iterator[Network]:
 
 
 def throttled(content_type: str) -> Reply:
-    """As DynamoDB and Kinesis say it; Step Functions' client understands it too."""
+    """In the form of DynamoDB and Kinesis; Step Functions' client understands it too."""
     said = {"__type": "ThrottlingException", "message": "Rate exceeded"}
     headers = [("content-type", content_type), ("x-amzn-requestid", "chaos")]
     return Reply(400, headers, json.dumps(said).encode())

@@ -1,4 +1,4 @@
-"""The lease table looked at all the while: checkpoints as they rise, and leases as they change hands."""
+"""Watches the lease table all the time: checkpoints as they rise, and leases as they change hands."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.mixed_fleet.table_watch import TableWatch
 
 @dataclass
 class Observer:
-    """`taken` counts leases that another worker item goes on with than the one before, `moves` those that then have another
-    worker id. `wrong` must stay empty.
+    """`taken` counts leases that moved to another worker item, `moves` those that also changed their worker id.
+    `wrong` must stay empty.
 
-    It talks to DynamoDB itself, past the bad network.
+    It talks to DynamoDB directly, past the bad network.
     """
 
     dynamodb: Any
@@ -44,7 +44,7 @@ class Observer:
 
     @property
     def wrong(self) -> list[str]:
-        """Rules of the lease table that somebody broke."""
+        """Broken rules of the lease table."""
         return self._watch.wrong
 
     def _note(self, at: int, lease: Lease) -> None:

@@ -1,4 +1,4 @@
-"""What is to go wrong and when, all of it from one seed: the same seed plans the same faults."""
+"""What goes wrong and when, from one seed: the same seed plans the same faults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Kind(StrEnum):
-    """What happens, in the report's words. A reshard is no fault, but goes on all the while."""
+    """What happens, in the report's words. A reshard is no fault, but goes on all the time."""
 
     KILL_WORKER = "worker killed"
     SUSPEND_WORKER = "worker suspended"
@@ -29,9 +29,9 @@ class Trouble(StrEnum):
 
 
 class Pace(NamedTuple):
-    """Seconds from one fault of a kind to the next, and that it lasts: least and most, evenly distributed.
+    """Seconds from one fault of a kind to the next, and its duration: minimum and maximum, evenly distributed.
 
-    `spell`: there are none for so many seconds, then for as many there are, and so on; without it there are all the time.
+    `spell`: none for this many seconds, then faults for as long, and so on; without it there are faults all the time.
     """
 
     every: tuple[float, float]
@@ -43,7 +43,7 @@ class Pace(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """`at` and `lasts` in seconds, `at` since the start. `chance` decides, from 0 to 1, what it is done to or how."""
+    """`at` and `lasts` in seconds, `at` since the start. `chance`, from 0 to 1, decides its victim or its manner."""
 
     at: float
     kind: Kind
@@ -52,9 +52,9 @@ class Planned(NamedTuple):
 
 
 def plan(seed: int, seconds: float, paces: Mapping[Kind, Pace]) -> list[Planned]:
-    """In the order of time. Each kind has its own chance, so that another pace of one leaves the others alone.
+    """Sorted by time. Each kind has its own random numbers, so that changing one's pace leaves the others alone.
 
-    Nothing of it lasts longer than `seconds`; two faults of one kind do not overlap.
+    No fault lasts beyond `seconds`; two faults of one kind do not overlap.
     """
     planned: list[Planned] = []
     for kind, pace in paces.items():

@@ -1,4 +1,5 @@
-"""The functions' processes. ministack runs each execution environment as a process of this machine, in a folder of its name."""
+"""The functions' processes. ministack runs each execution environment as a process on this machine, in a folder of
+its name."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from infra.local.embedded import EmbeddedAws
 
 
 def processes_of(aws: EmbeddedAws, function: str) -> list[int]:
-    """Process ids of the function's execution environments, at work or idle, in their order."""
+    """Process ids of the function's execution environments, busy or idle, sorted."""
     groups = {server.process_group for server in aws.servers}
     listing = subprocess.run(
         ["ps", "-A", "-ww", "-o", "pid=,pgid=,stat=,args="],  # noqa: S607 -- wherever the machine has it
@@ -28,7 +29,7 @@ def processes_of(aws: EmbeddedAws, function: str) -> list[int]:
 
 
 def send(pid: int, signal_number: signal.Signals) -> bool:
-    """False if it has ended before."""
+    """False if it had already ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal_number)
         return True

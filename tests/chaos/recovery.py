@@ -13,10 +13,10 @@ NANOSECONDS = 1_000_000_000
 
 
 class Fault(NamedTuple):
-    """What was done. Nanoseconds since the epoch; `until` is `at` for what takes no time.
+    """What was done. Nanoseconds since the epoch; `until` is `at` for an instantaneous fault.
 
-    `shards`: for a worker, those that it was at work on; for the network, those that anybody was. None of them when the
-    process had not delivered anything yet.
+    `shards`: for a worker, those that it was handling; for the network, those that anybody was. Empty if the process
+    had not delivered anything yet.
     """
 
     kind: Kind
@@ -27,12 +27,12 @@ class Fault(NamedTuple):
 
     @property
     def begins_recovery(self) -> int:
-        """From when on it can get better: a bad network has to end first, a suspended worker is taken over from."""
+        """From when on recovery is possible: a bad network must end first, while a suspended worker is replaced."""
         return self.until if self.kind is Kind.NETWORK else self.at
 
 
 class Tick(NamedTuple):
-    """A tick that came through."""
+    """A successful tick."""
 
     began: int
     ended: int
@@ -41,8 +41,8 @@ class Tick(NamedTuple):
 class Recovery(NamedTuple):
     """`seconds` from the fault until the last of its shards delivers again, None if one never did.
 
-    `undisturbed`: the same from the last other fault on that hit it in between. A worker killed just after it took over from
-    a killed one begins anew, and nobody recovers while the network is down.
+    `undisturbed`: the same, from the last other fault in between. A worker killed just after it took over from a
+    killed one starts again, and nothing recovers while the network is down.
     """
 
     fault: Fault
@@ -55,7 +55,7 @@ class Recovery(NamedTuple):
 
 
 def recoveries(faults: Sequence[Fault], entries: Sequence[Entry], ticks: Sequence[Tick]) -> list[Recovery]:
-    """Of each fault that hit anything. The lease manager has recovered when a tick comes through that began later."""
+    """For each fault that hit anything. The lease manager has recovered when a later tick succeeds."""
     signs = _signs_of_life(entries)
     ended = {entry.shard_id for entry in entries if isinstance(entry, Ended)}
     ends = {fault: _recovered_at(fault, signs, ended, ticks) for fault in faults if _is_measured(fault)}
@@ -67,7 +67,7 @@ def _is_measured(fault: Fault) -> bool:
 
 
 def _signs_of_life(entries: Iterable[Entry]) -> dict[str, list[int]]:
-    """By shard, in the order of time: when the handler was called for it, or told of its end."""
+    """By shard, sorted by time: when the handler was called for it, or told of its end."""
     signs: dict[str, list[int]] = {}
     for entry in entries:
         if not isinstance(entry, Begun):
@@ -107,7 +107,7 @@ def _recovery(
 
 
 def _hits(other: Fault, fault: Fault) -> bool:
-    """Whether `other` can hold up the recovery from `fault`, if it comes in between."""
+    """True if `other`, coming in between, can delay the recovery from `fault`."""
     if other.kind in (Kind.NETWORK, Kind.KILL_MANAGER):
         return True
     if other.kind is Kind.RESHARD or fault.kind is Kind.KILL_MANAGER:
@@ -116,7 +116,7 @@ def _hits(other: Fault, fault: Fault) -> bool:
 
 
 def _until_when(other: Fault, ends: dict[Fault, int | None]) -> int:
-    """When it has done its harm. Without a lease manager none is found to be lost until the next tick."""
+    """When its harm is done. Without a lease manager, lost leases are found at the next tick."""
     if other.kind is Kind.KILL_MANAGER:
         return ends.get(other) or other.at
     return other.until if other.kind is Kind.NETWORK else other.at

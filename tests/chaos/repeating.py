@@ -1,4 +1,4 @@
-"""Something done again and again in a thread of its own, for as long as a block."""
+"""Repeats an action in a thread of its own, until a block ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class Repeating:
-    """`failure` is what ended it early."""
+    """`failure`: the exception that ended it early."""
 
     def __init__(self, every: float, action: Callable[[], object]) -> None:
         self.failure: BaseException | None = None
@@ -21,13 +21,13 @@ class Repeating:
         self._thread.start()
 
     def stop(self) -> None:
-        """After the turn that is under way."""
+        """After the current turn."""
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def _run(self) -> None:
-        """At fixed times, however long a turn takes; turns that are missed are left out."""
+        """At fixed times, however long a turn takes; missed turns are skipped."""
         due = time.monotonic()
         while not self._over.wait(max(due - time.monotonic(), 0)):
             try:
@@ -40,7 +40,7 @@ class Repeating:
 
 @contextmanager
 def repeating(every: float, action: Callable[[], object]) -> Iterator[Repeating]:
-    """Every so many seconds. What ended it early is raised at the end of the block."""
+    """Every so many seconds. An exception that ended it early is raised at the end of the block."""
     repeated = Repeating(every, action)
     repeated.start()
     try:

@@ -1,4 +1,4 @@
-"""What a person reads at the end, on a terminal or in a file, and whether every promise was kept."""
+"""The report for a person, on a terminal or in a file, and whether every promise was kept."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.chaos.recovery import Recovery
 from tests.chaos.run import Found
 
 CRASH_GOAL = 5.0
-"""Seconds: the median where Step Functions sees the crash, and nothing else hits what it starts anew."""
+"""Seconds: the median if Step Functions sees the crash, and nothing else hits the restarted worker."""
 
 START_SECONDS = 10.0
 """For the new worker to start and poll: two on an idle machine, several on a busy one."""
 
 BOUND = NOTICED_WITHIN + START_SECONDS
-"""Seconds that no recovery takes longer than, if nothing else hits it in between."""
+"""The longest recovery in seconds, if nothing else hits it in between."""
 
 EXAMPLES = 10
 SHOWN_KINDS = {
@@ -35,7 +35,7 @@ SHOWN_KINDS = {
 
 
 def problems(found: Found) -> list[str]:
-    """What was promised and is not so; empty when all is well."""
+    """Broken promises; empty if all is well."""
     verdict = found.verdict
     return [
         *(f"missing: {text}" for text in verdict.missing),
@@ -120,7 +120,7 @@ def _times(recoveries: Sequence[Recovery]) -> Table:
 
 
 def _distribution(recoveries: Sequence[Recovery]) -> list[str]:
-    """Of all, then of those that nothing else hit in between."""
+    """Of all recoveries, then of those that nothing else hit in between."""
     alone = [recovery for recovery in recoveries if recovery.is_undisturbed]
     count, *figures = _summary(recoveries)
     alone_count, alone_median, _, alone_max = _summary(alone)
@@ -137,7 +137,7 @@ def _summary(recoveries: Sequence[Recovery]) -> list[str]:
 
 
 def crash_goal(recoveries: Sequence[Recovery]) -> str:
-    """A goal and no promise: how fast a worker starts is the machine's business."""
+    """A goal, not a promise: how fast a worker starts depends on the machine."""
     kills = (recovery for recovery in recoveries if recovery.fault.kind is Kind.KILL_WORKER)
     seconds = [kill.seconds for kill in kills if kill.seconds is not None and kill.is_undisturbed]
     goal = f"Goal: a median below {CRASH_GOAL:g} s for workers killed and otherwise undisturbed"

@@ -1,4 +1,4 @@
-"""One run: deploy, let records flow, go wrong for a while, calm down, wait until all is handled, judge."""
+"""One run: deploy, produce records, inject faults for a while, calm down, wait until all is handled, judge."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PRODUCE_EVERY = 0.5
 LOOK_EVERY = 0.5
 FIRST_SHARDS_WITHIN = 60.0
 RECOVERED_WITHIN = 60.0
-"""Seconds for the last faults to be recovered from, with records still coming."""
+"""Seconds to recover from the last faults, with records still coming."""
 DRAINED_WITHIN = 120.0
 
 
 class ChaosFailed(Exception):
-    """The run could not get to its end."""
+    """The run could not finish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """All that the report says. `wrong`: rules of the lease table that were broken."""
+    """The report's content. `wrong`: broken rules of the lease table."""
 
     seed: int
     seconds: float
@@ -74,7 +74,7 @@ def run(
     paces: Mapping[Kind, Pace] = PACES,
     failure_rate: float = FAILURE_RATE,
 ) -> Found:
-    """Raises ChaosFailed when no record was handled at all, and what the embedded AWS and the deployment raise."""
+    """Raises ChaosFailed if no record was handled at all, and errors of the embedded AWS and the deployment."""
     show(Progress("deploying", 0, {}, 0, 0))
     with ExitStack() as stack:
         chaos = stack.enter_context(chaos_fleet(seed, folder))
@@ -96,7 +96,7 @@ def run(
 
 
 def _keep_evidence(chaos: ChaosFleet, trouble: Troublemaker) -> None:
-    """For whoever asks why: the faults, what the functions and the emulators logged, beside the journals."""
+    """For later analysis: the faults, the functions' and the emulators' logs, next to the journals."""
     faults = [[*fault[:3], sorted(fault.shards), fault.what] for fault in trouble.faults]
     (chaos.folder / "faults.json").write_text(json.dumps(faults))
     for server in chaos.aws.servers:
@@ -118,7 +118,7 @@ def _producer(chaos: ChaosFleet) -> Callable[[], object]:
 
 @dataclass
 class _Story:
-    """The phases of a run. Each reads the journals and shows how far it is, some times a second."""
+    """The phases of a run. Each reads the journals and shows its progress, several times a second."""
 
     chaos: ChaosFleet
     trouble: Troublemaker
@@ -135,7 +135,7 @@ class _Story:
             )
 
     def chaos_over(self) -> bool:
-        """Never: a fault's time is the plan's, and its end is the run's."""
+        """Always False: the plan sets the time of faults, and the run ends them."""
         self.trouble.go_on(time.monotonic() - self.began)
         return False
 
@@ -144,7 +144,7 @@ class _Story:
         self._until("chaos", seconds, self.chaos_over)
 
     def until_recovered(self) -> None:
-        """Records still come: a shard to which none does could not show that it is delivered."""
+        """Records still come: a shard without new ones could not show that it is delivered."""
         self._until("recovering", RECOVERED_WITHIN, self._recovered)
 
     def until_drained(self) -> None:

@@ -1,4 +1,4 @@
-"""How far a run is: one line that changes on a terminal, a line now and then elsewhere."""
+"""A run's progress: one changing line on a terminal, otherwise a line now and then."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from demo.view import clock
 from tests.chaos.run import Progress
 
 LINE_EVERY = 10.0
-"""Seconds between lines where there is no terminal."""
+"""Seconds between lines without a terminal."""
 
 
 def progress_line(progress: Progress) -> str:

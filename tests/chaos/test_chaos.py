@@ -1,4 +1,4 @@
-"""A short `make chaos`, so that it cannot rot: a fixed seed, each kind of fault, and the verdict; but not the times."""
+"""A short `make chaos`, to keep it working: a fixed seed, each kind of fault, and the verdict; but not the times."""
 
 from __future__ import annotations
 

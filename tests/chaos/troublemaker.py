@@ -1,4 +1,4 @@
-"""Carries a plan out: each fault at its time, done to whatever is there to be hit, and written down."""
+"""Carries out a plan: each fault at its time, done to whatever it can hit, and recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.chaos.processes import processes_of, send
 from tests.chaos.recovery import NANOSECONDS, Fault
 
 SPELL = 60.0
-"""Seconds. Half of the time nothing but workers is hit, so that it can be told how they recover undisturbed."""
+"""Seconds. Half of the time only workers are hit, to measure how they recover undisturbed."""
 
 PACES = {
     Kind.KILL_WORKER: Pace((8, 18)),
@@ -25,27 +25,27 @@ PACES = {
 }
 FEWEST_SHARDS, MOST_SHARDS = 3, 6
 AT_WORK_WITHIN = 5 * NANOSECONDS // 2
-"""A process that has delivered a shard so lately has its lease, most probably: its window may just have ended."""
+"""A process that delivered a shard this recently most probably has its lease; its window may just have ended."""
 ANY_PROCESS = 0.15
-"""Of the kills: of any process, so that one is met that has just begun, or is between two windows."""
+"""Of the kills: of any process, to hit some that have just begun, or are between two windows."""
 TICK_TAKES = 0.25
-"""Seconds from a prompt within which the lease manager is killed."""
+"""Seconds after a prompt within which the lease manager is killed."""
 
 
 @dataclass
 class Troublemaker:
-    """`faults` is what was done; a plan's fault that met nothing is left out."""
+    """`faults` is what was done; planned faults that hit nothing are left out."""
 
     chaos: ChaosFleet
     planned: Sequence[Planned]
     faults: list[Fault] = field(default_factory=list)
     suspended: dict[int, list[Fault]] = field(default_factory=dict)
-    """By process: also those that are over."""
+    """By process; includes those that are over."""
     _stopped: dict[int, float] = field(default_factory=dict)
     _next: int = 0
 
     def go_on(self, elapsed: float) -> None:
-        """Everything that is due `elapsed` seconds after the start."""
+        """Does everything that is due `elapsed` seconds after the start."""
         for pid in [pid for pid, until in self._stopped.items() if until <= elapsed]:
             self._resume(pid)
         while self._next < len(self.planned) and self.planned[self._next].at <= elapsed:
@@ -55,7 +55,7 @@ class Troublemaker:
                 self.faults.append(fault)
 
     def calm(self) -> None:
-        """No fault goes on, and none follows."""
+        """Ends current faults; no more follow."""
         self._next = len(self.planned)
         for pid in list(self._stopped):
             self._resume(pid)
@@ -82,9 +82,8 @@ class Troublemaker:
                 return self._reshard(chance)
 
     def _at_work(self) -> dict[int, frozenset[str]]:
-        """Worker processes that run, by what they deliver. None that is just starting: when one of those ends, ministack ends
-        all the others of its function, which start anew and meet the same fate, for minutes.
-        """
+        """Running worker processes, by what they deliver. None that is just starting: when one of those ends,
+        ministack ends all the others of its function, which start again and meet the same fate, for minutes."""
         journal = self.chaos.journal
         journal.read()
         working = journal.at_work(time.time_ns() - AT_WORK_WITHIN)
@@ -120,7 +119,7 @@ class Troublemaker:
         return fault
 
     def _kill_manager(self, chance: Random) -> Fault | None:
-        """In the middle of a tick, as far as that can be met; once it has started anew since the last time."""
+        """In the middle of a tick if possible, once it has started again since the last time."""
         last = max((fault.at for fault in self.faults if fault.kind is Kind.KILL_MANAGER), default=0)
         if not any(tick.began > last for tick in self.chaos.ticks):
             return None

@@ -1,8 +1,8 @@
-"""What every worker's journal adds up to: nothing missing, and the order of each partition key kept, exactly.
+"""Judges all workers' journals: nothing missing, and the order of each partition key kept, exactly.
 
-Three things are order. Over the whole fleet a record is seen for the first time after all earlier ones of its key. Within a
-tenure (one process with one lease for one window) a key's numbers follow each other without a gap, and after a failed call go
-on from the first record that was not done. And no tenure begins before what the lease's row was known to say.
+Order means three things. Over the whole fleet, a record is first seen after all earlier ones of its key. Within a
+tenure (one process with one lease for one window), a key's numbers are consecutive, and after a failed call continue
+with the first record that was not done. And no tenure begins before what the lease's row was known to say.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from tests.chaos.recovery import NANOSECONDS, Fault
 from tests.e2e.deliveries import Delivery, out_of_order
 
 SETTLED = 25 * NANOSECONDS
-"""From an acquire, which reads the row, until the handler hears of it: the patience of DynamoDB's client at most, a few times."""
+"""From an acquire, which reads the row, until the handler is told: a few times the patience of DynamoDB's client."""
 
 
 class Sighting(NamedTuple):
-    """From `at` on the lease's row has said at least this."""
+    """From `at` on, the lease's row has said at least this."""
 
     at: int
     checkpoint: Checkpoint
 
 
 class Verdict(NamedTuple):
-    """`missing`, `out_of_order`, `broken_tenures` and `too_far_back` must be empty; they say what is wrong, in words.
+    """`missing`, `out_of_order`, `broken_tenures` and `too_far_back` must be empty; they describe what is wrong.
 
-    `handled` counts distinct records; `again` those that were done once more; `unfinished` those that a failed call was shown and
-    did not finish.
+    `handled` counts distinct records; `again` those that were done once more; `unfinished` those that a failed call
+    saw and did not finish.
     """
 
     put: int
@@ -65,7 +65,7 @@ def judge(
     rows: Mapping[str, Sequence[Sighting]],
     suspended: Mapping[int, Sequence[Fault]],
 ) -> Verdict:
-    """`rows`: by shard, each further checkpoint in the order of time; `suspended`: by process, when."""
+    """`rows`: by shard, each further checkpoint, sorted by time; `suspended`: by process, when."""
     calls = [entry for entry in entries if isinstance(entry, Call)]
     done = [record.text for call in calls for record in call.records[: call.done]]
     wanted, handled = set(put), set(done)
@@ -84,7 +84,7 @@ def judge(
 
 
 def _deliveries(calls: Iterable[Call]) -> list[Delivery]:
-    """Everything that the handler was shown, in the order of time."""
+    """Everything that the handler saw, sorted by time."""
     return [
         Delivery(
             call.at,
@@ -113,7 +113,7 @@ def _broken_tenures(entries: Iterable[Entry]) -> list[str]:
 
 
 def _broken_call(call: Call, start: Checkpoint | None, done: dict[tuple[str, str], int]) -> list[str]:
-    """`done`: by tenure and key, the last number that is done; brought up to date."""
+    """`done`: by tenure and key, the last number that is done; updated here."""
     if start is None:
         return [f"{call.tenure}: called before it had heard that it has the lease"]
     wrong: list[str] = []
@@ -134,9 +134,8 @@ def _broken_call(call: Call, start: Checkpoint | None, done: dict[tuple[str, str
 def _too_far_back(
     entries: Iterable[Entry], rows: Mapping[str, Sequence[Sighting]], suspended: Mapping[int, Sequence[Fault]]
 ) -> list[str]:
-    """Tenures that begin before a checkpoint that had stood in the row for a good while. A suspended process's are passed
-    over: it may have acquired before and heard of it after.
-    """
+    """Tenures that begin before a checkpoint that had been in the row for a good while. A suspended process's are
+    skipped: it may have acquired before that checkpoint and resumed after it."""
     wrong = []
     for entry in entries:
         if not isinstance(entry, Begun):

@@ -1,8 +1,8 @@
-"""`make check`: what differs from main, looked at at once. `make test` asks the rest.
+"""`make check`: checks what differs from main, quickly. `make test` checks the rest.
 
-Style and layers of everything, types of the Python files that differ, and the fast tests that import them (touched.py): those
-without a deployed stack or an emulator that are not marked slow, with a few examples of each property. Or one test file by its
-name. All at once; each prints when it ends.
+Style and layers of everything, types of the changed Python files, and the fast tests that import them (touched.py):
+those without a deployed stack or an emulator that are not marked slow, with a few examples of each property. Or one
+test file, by name. All run in parallel; each prints when it ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.check.touched import that_import
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKED_FROM_INFRA = "infra/sublet_cdk/"
-"""The package that is checked as the package that it is, from the folder that it is found in."""
+"""Checked as a package, from the folder that contains it."""
 
 PYTHON = (sys.executable, "-m")
 LINT_IMPORTS = str(Path(sys.executable).with_name("lint-imports"))
@@ -29,10 +29,10 @@ PYTEST = (*PYTHON, "pytest", "-q", "--no-header")
 FAST = ("-m", "not slow and not e2e and not emulator and not explores", "--hypothesis-profile", "quick")
 SIDE_BY_SIDE = ("-n", "2", "--dist", "worksteal")
 MANY = 10
-"""Files, from which on a second process pays for its start."""
+"""The number of files from which on a second process is worth its start."""
 
 NO_TESTS = 5
-"""Pytest's exit code where all that was asked for is slow, or of an emulator."""
+"""Pytest's exit code if all selected tests are slow or need an emulator."""
 
 
 class Step(NamedTuple):
@@ -90,9 +90,7 @@ def fast_tests(files: Sequence[str]) -> list[Step]:
 
 
 def changed_files() -> list[str]:
-    """Files that differ from where this branch left main, whether committed or not. A clone without a main
-    has only what is not committed.
-    """
+    """Files changed since this branch left main, committed or not. In a clone without main, only uncommitted ones."""
     branches = [name for name in ("main", "origin/main") if git("rev-parse", "--verify", "--quiet", name)]
     since = git("merge-base", "HEAD", branches[0])[0] if branches else "HEAD"
     listed = git("diff", "--name-only", "--diff-filter=d", since) + git(
@@ -102,7 +100,7 @@ def changed_files() -> list[str]:
 
 
 def git(*arguments: str) -> list[str]:
-    """Its lines; none where it fails, as outside a repository."""
+    """Its output lines; empty if it fails, as outside a repository."""
     return subprocess.run(
         (GIT, *arguments), cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.splitlines()
@@ -119,7 +117,7 @@ def run(step: Step) -> Ended:
 
 
 def tell(ended: Ended) -> Ended:
-    """One line of what is well, and all of what is not."""
+    """One line for a step that passed, all output for one that failed."""
     lines = ended.text.strip().splitlines()
     print(f"==> {ended.step.name}, {ended.seconds:.0f} s{': failed' if ended.code else ''}", flush=True)
     print("\n".join(lines if ended.code else lines[-1:]), flush=True)

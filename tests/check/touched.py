@@ -1,4 +1,4 @@
-"""Which test files a change touches first: those that import what differs."""
+"""Which test files a change touches first: those that import the changed files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = ("layers/sublet/python", "infra", "functions", "examples", "demo", "benchmarks", "docs", "tests")
-"""Where this repository's Python is. The first two are on the path, as the root is."""
+"""Where this repository's Python is. The first two are on the path, as is the root."""
 
 ON_PATH = ("layers/sublet/python/", "infra/")
 IMPORT = re.compile(
@@ -18,10 +18,8 @@ IMPORT = re.compile(
 
 
 def that_import(changed: Sequence[str]) -> list[str]:
-    """Of the files that differ from main: the test files that import one, or are one. By way of the tests' own modules, of a
-    package's `__init__` and of a conftest.py, but not of the library: what imports the rule itself is its test. `make test`
-    asks all.
-    """
+    """The test files that import, or are, changed files. Follows the tests' own modules, a package's `__init__` and
+    conftest.py, but not the library: the direct importer of a rule is its test. `make test` runs all."""
     reached, passing_on = set(changed), set(changed)
     while passing_on:
         found = {file for file, used in imports().items() if file not in reached and used & passing_on}
@@ -35,7 +33,7 @@ def that_import(changed: Sequence[str]) -> list[str]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """What each file imports of the repository's own: as files, by their paths from the root."""
+    """Each file's imports within the repository, as paths from the root."""
     paths = [path for place in PLACES for path in (ROOT / place).rglob("*.py")]
     files = {_module(name): name for path in paths if (name := str(path.relative_to(ROOT)))}
     return {
@@ -45,7 +43,8 @@ def imports() -> dict[str, set[str]]:
 
 
 def _imported(source: str) -> Iterator[str]:
-    """Names of modules, and what may be one. Not by way of `ast`, which takes three seconds for all files."""
+    """Names of modules, and other names that may be modules. Does not use `ast`, which takes three seconds for all
+    files."""
     for found in IMPORT.finditer(source):
         if found["module"]:
             yield found["module"]
@@ -55,7 +54,7 @@ def _imported(source: str) -> Iterator[str]:
 
 
 def _reading(file: str) -> str:
-    """The folder of the tests that read what is no Python: a scenario, a lock file, a document or the Makefile."""
+    """The folder of the tests that read a non-Python file: a scenario, a lock file, a document or the Makefile."""
     places = {"tests/scenarios/": "tests/scenarios/", "requirements/": "tests/infra/test_lock_files"}
     return next((tests for place, tests in places.items() if file.startswith(place)), "tests/docs/")
 

@@ -1,4 +1,5 @@
-"""Which AWS the end-to-end suite runs on: E2E_AWS=embedded (or nothing), E2E_AWS=localstack, or E2E_ENDPOINT=http://..."""
+"""Which AWS the end-to-end suite runs on: E2E_AWS=embedded (or nothing), E2E_AWS=localstack, or
+E2E_ENDPOINT=http://..."""
 
 from __future__ import annotations
 
@@ -15,14 +16,13 @@ from tests.e2e.deliveries import Bucket
 
 APPLICATION = "e2e-catch-up"
 LOCALSTACK_CONTEXT = {"sublet:metric-math-alarms": "true"}
-"""LocalStack takes every alarm; ministack fails on those."""
+"""LocalStack accepts every alarm; ministack fails on these."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenAws:
-    """recorder_place  where the handler and the test meet. A folder will do where functions are our own processes
-    context            the CDK's, beyond what every emulator is told
-    """
+    """recorder_place  where the handler and the test communicate. A folder if functions are our own processes
+    context            the CDK's, in addition to the context for every emulator"""
 
     aws: EmbeddedAws
     application: str
@@ -33,7 +33,7 @@ class ChosenAws:
 
 @contextmanager
 def chosen_aws(folder: Path) -> Iterator[ChosenAws]:
-    """The AWS of the environment's choice, for as long as the block. `folder` is for the recorder."""
+    """The AWS chosen by the environment, until the block ends. `folder` is for the recorder."""
     if endpoint := os.environ.get("E2E_ENDPOINT"):
         application = f"{APPLICATION}-{uuid.uuid4().hex[:8]}"  # what ran there before may have left something
         aws = aws_at(endpoint)

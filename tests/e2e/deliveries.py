@@ -24,7 +24,8 @@ class Delivery(NamedTuple):
 
 
 class Place(Protocol):
-    """Where the recorder handler and the test meet: files by name, each in the end one JSON line a record."""
+    """Where the recorder handler and the test communicate: files by name, each with one JSON line per record in the
+    end."""
 
     def names(self) -> list[str]: ...
     def read(self, name: str) -> str: ...
@@ -33,7 +34,7 @@ class Place(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Of this machine, where functions run as processes of it (handlers/recorder.py)."""
+    """A folder on this machine, if functions run as its processes (handlers/recorder.py)."""
 
     path: Path
 
@@ -49,7 +50,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Of the AWS under test, where functions run out of reach (handlers/bucket_recorder.py)."""
+    """A bucket of the AWS under test, if functions run out of reach (handlers/bucket_recorder.py)."""
 
     s3: Any
     name: str
@@ -74,7 +75,7 @@ class Recorder:
         self.dawdle(0)
 
     def dawdle(self, seconds: float) -> None:
-        """From now on each handler call takes so long."""
+        """From now on each handler call takes this long."""
         self.place.write("delay", str(seconds))
 
     def fail(self, times: int) -> None:
@@ -85,7 +86,7 @@ class Recorder:
         return len([name for name in self.place.names() if name.startswith("fail-")])
 
     def kill(self) -> None:
-        """End the worker that dawdles: from outside where it is a process of this machine, else by itself."""
+        """End the slow worker: from outside if it is a process on this machine, otherwise it ends itself."""
         if isinstance(self.place, Folder):
             alive = [pid for pid in self.pids() if _ended_by_us(pid)]
             assert alive, "no worker was at work"
@@ -102,7 +103,7 @@ class Recorder:
         return {name.removeprefix("ended-") for name in self.place.names() if name.startswith("ended-")}
 
     def deliveries(self) -> list[Delivery]:
-        """In the order of time. A line cut short by a kill was not handled."""
+        """Sorted by time. A line cut short by a kill was not handled."""
         lines = [line for name in self._records() for line in self.place.read(name).splitlines(keepends=True)]
         return sorted(Delivery(*json.loads(line)) for line in lines if line.endswith("]\n"))
 
@@ -133,7 +134,7 @@ def _ended_by_us(pid: int) -> bool:
 
 
 def wait_until(done: Callable[[], bool], seconds: float, problem: Callable[[], str]) -> None:
-    """A bound for what never comes, not a measurement: generous, and passed at once when it is done."""
+    """A generous bound for failures, not a measurement; returns as soon as it is done."""
     give_up = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < give_up, problem()
@@ -141,7 +142,8 @@ def wait_until(done: Callable[[], bool], seconds: float, problem: Callable[[], s
 
 
 def out_of_order(deliveries: Iterable[Delivery]) -> list[str]:
-    """First deliveries that came after a later one of the same key. A redelivery may go back; a first one may not."""
+    """First deliveries that came after a later one of the same key. A redelivery may go back; a first delivery may
+    not."""
     seen: set[str] = set()
     furthest: dict[str, int] = {}
     wrong = []

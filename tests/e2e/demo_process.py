@@ -1,4 +1,4 @@
-"""A demo, started as a user starts it: what it says, and what it leaves running."""
+"""A demo, started as a user starts it: its output, and the processes that it leaves running."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DemoProcess:
         return self.output.read_text()
 
     def wait(self, timeout: float) -> int:
-        """Its exit code."""
+        """Returns its exit code."""
         return self.process.wait(timeout=timeout)
 
     def wait_until_it_says(self, text: str, within: float) -> None:
@@ -35,11 +35,11 @@ class DemoProcess:
             time.sleep(0.1)
 
     def processes(self) -> dict[int, str]:
-        """Every process below it that runs now, and what it is."""
+        """Every process below it that is running, with its command."""
         return alive(_descendants(self.process.pid))
 
     def stop(self, asked: signal.Signals) -> None:
-        """It ends as asked, and so does every process that it has started."""
+        """It ends as requested, and so does every process that it has started."""
         started = set(self.processes())
         self.process.send_signal(asked)
         assert self.wait(60) == 130, self.said
@@ -51,7 +51,7 @@ class DemoProcess:
 def demo_process(
     python: str, module: str, output: Path, *arguments: str, events: int = 20_000, **environment: str
 ) -> Iterator[DemoProcess]:
-    """`python -m module`, with its output in a file; killed with the block if it still runs."""
+    """`python -m module`, with its output in a file; killed at the end of the block if it still runs."""
     with output.open("wb") as file:
         process = subprocess.Popen(
             [python, "-m", module, *arguments],
@@ -69,7 +69,7 @@ def demo_process(
 
 
 def alive(pids: set[int]) -> dict[int, str]:
-    """Those that still run (a zombie that nobody waits for does not), and what they are."""
+    """Those still running (without zombies), with their commands."""
     command = ["ps", "-ww", "-eo", "pid=,stat=,args="]  # whole lines, wherever the machine keeps it
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     processes = (line.split(maxsplit=2) for line in listing.splitlines())
@@ -79,7 +79,7 @@ def alive(pids: set[int]) -> dict[int, str]:
 
 
 def _descendants(pid: int) -> set[int]:
-    """Every process below `pid`, whatever group or session it has put itself into."""
+    """Every process below `pid`, whatever group or session it is in."""
     listing = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout  # noqa: S607
     parent_of = {int(child): int(parent) for child, parent in (line.split() for line in listing.splitlines())}
     found, generation = set[int](), {pid}

@@ -1,4 +1,4 @@
-"""The deployed stack, from the outside: a stream to put to, a lease manager to prompt, a lease table to look at."""
+"""The deployed stack from outside: a stream to put to, a lease manager to prompt, a lease table to read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HANDLERS = Path(__file__).parent / "handlers"
 SHARDS = 2
 PUT_ATTEMPTS = 20
 RESHARD_LIMIT = 120
-"""Seconds. AWS takes half a minute and more; the emulators are done at once."""
+"""Seconds. AWS takes half a minute or more; the emulators are immediate."""
 
 
 @dataclass
@@ -43,7 +43,8 @@ class Fleet:
         self.lambda_: Any = self.aws.client("lambda")
 
     def produce(self, keys: Iterable[str], aggregated: bool = False) -> list[str]:
-        """One event for each key, plain or, with each its own stream record, as a KPL aggregate of one key's three events."""
+        """One event for each key, plain, or as a KPL aggregate of three events of that key in a stream record of its
+        own."""
         records, texts = [], []
         for key in keys:
             mine = [f"{key}/{self.numbers[key] + n}" for n in range(3 if aggregated else 1)]
@@ -59,8 +60,8 @@ class Fleet:
         return texts
 
     def _put(self, records: list[dict[str, Any]]) -> None:
-        """Until the stream has all of them: it refuses single ones, of a shard that is at its limit. No key is in them twice, so
-        that each key's order is kept."""
+        """Repeats until the stream has all of them: it refuses single ones of a shard at its limit. No key occurs
+        twice, so that each key's order is kept."""
         for attempt in range(PUT_ATTEMPTS):
             reply = self.kinesis.put_records(StreamName=self.stream, Records=records)
             answers = zip(records, reply["Records"], strict=True)
@@ -117,7 +118,8 @@ class Fleet:
         }
 
     def wait_until_free(self) -> dict[str, dict[str, Any]]:
-        """The leases once every window has ended and given its own back. (The next tick may be about to send new ones.)"""
+        """The leases, once every window has ended and released its own. (The next tick may be about to start new
+        ones.)"""
         rows: dict[str, dict[str, Any]] = {}
 
         def free() -> bool:
@@ -138,7 +140,7 @@ def kill(pids: Iterable[int]) -> None:
 def deployed(
     aws: EmbeddedAws, application: str, where: Path | Bucket, shards: int = SHARDS, /, **settings: str
 ) -> Iterator[Fleet]:
-    """A new stream and the real stack on it, with the recorder as its handler; gone again from an AWS that stays."""
+    """A new stream with the real stack, and the recorder as its handler; removed again from a permanent AWS."""
     kinesis = aws.client("kinesis")
     kinesis.create_stream(StreamName=application, ShardCount=shards)
     kinesis.get_waiter("stream_exists").wait(StreamName=application, WaiterConfig={"Delay": 1})

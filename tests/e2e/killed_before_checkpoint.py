@@ -1,4 +1,5 @@
-"""`sublet run` in a process that dies by SIGKILL between setting aside and checkpoint. Its settings are the environment's."""
+"""`sublet run` in a process that dies by SIGKILL between setting aside and checkpoint. Its settings come from the
+environment."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from sublet.system.threads import ThreadTasks
 
 @dataclass
 class DiesBeforeCheckpoint:
-    """Both ports: the first write that moves a lease's position, once anything has been set aside, never reaches the table."""
+    """Both ports: the first write that moves a lease's position, after anything has been set aside, never reaches the
+    table."""
 
     table: LeaseTable
     destination: FailureDestination

@@ -1,4 +1,4 @@
-"""What a function does with twenty records behind an event source mapping, and which of AWS's rules is asked for it."""
+"""Cases: what a function does with twenty records behind an event source mapping, and which of AWS's rules applies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECORDS = 20
 REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
 BISECTS = {"BisectBatchOnFunctionError": True}
 MALFORMED: EsmAnswer = [-1]
-"""To the model: it names what is not of the batch."""
+"""For the model: it names a record that is not in the batch."""
 
 
 def retries(count: int) -> dict[str, Any]:
@@ -28,9 +28,8 @@ def reports(*failures: object) -> dict[str, Any]:
 @dataclass(frozen=True)
 class Case:
     """mapping  the event source mapping's parameters
-    means       what AWS's rules take a return value for
-    lacks       the rule that LocalStack's poller has not got
-    """
+    means       how AWS's rules interpret a return value
+    lacks       the rule that LocalStack's poller lacks"""
 
     script: Mapping[str, Any]
     mapping: Mapping[str, Any]
@@ -44,7 +43,7 @@ class Case:
         return "MaximumRetryAttempts" in self.mapping
 
     def model(self) -> Esm:
-        """What becomes of each of the batches that the stream's records are handed over in."""
+        """What happens to each of the batches into which the stream's records are divided."""
         esm = Esm(
             self.mapping.get("MaximumRetryAttempts", -1),
             self.mapping.get("BisectBatchOnFunctionError", False),

@@ -1,4 +1,5 @@
-"""The KCL's own MultiLangDaemon 3.0.3: kclpy-ext has its jars, and LocalStack's environment has kclpy-ext and a Java."""
+"""The KCL's own MultiLangDaemon 3.0.3: its jars come with kclpy-ext, which LocalStack's environment contains, with a
+Java."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ IS_THERE = JAVA.exists() and any(PACKAGES.glob("amazon_kclpy/jars/amazon-kinesis
 
 
 def kclpy_in(folder: Path) -> Path:
-    """A folder with amazon_kclpy and nothing else of that environment, for PYTHONPATH."""
+    """A folder with only amazon_kclpy from that environment, for PYTHONPATH."""
     path = folder / "kclpy"
     path.mkdir()
     (path / "amazon_kclpy").symlink_to(PACKAGES / "amazon_kclpy")
@@ -29,7 +30,7 @@ def kclpy_in(folder: Path) -> Path:
 def daemon(
     aws: EmbeddedAws, stream: str, application: str, program: Path, environment: dict[str, str], folder: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """It runs `program` for each lease, in `environment`; what all of them say is in the folder's `log`."""
+    """It runs `program` for each lease, in `environment`; all their output is in the folder's `log`."""
     command = daemon_command(aws, stream, application, program, folder)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
@@ -43,7 +44,7 @@ def daemon(
 def daemon_command(
     aws: EmbeddedAws, stream: str, application: str, program: Path, folder: Path, **more: str
 ) -> list[str]:
-    """`more`: properties beside those that every test has, or in their place."""
+    """`more`: properties beside those of every test, or instead of them."""
     start = folder / "start"
     start.write_text(f"#!/bin/sh\nexec {sys.executable} -u {program}\n")
     start.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Python programs beside the tests: sublet's command line, and what runs it."""
+"""Python programs beside the tests: sublet's command line, and programs that run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 def running(
     environment: Mapping[str, str], folder: Path, *arguments: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """This Python with `arguments`, and what it says in the folder's `log`; killed with the block if it still runs."""
+    """This Python with `arguments`, with its output in the folder's `log`; killed at the end of the block if it still
+    runs."""
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, *arguments], cwd=folder, env=environment, stdout=log, stderr=log

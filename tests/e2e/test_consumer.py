@@ -1,7 +1,7 @@
 """The real stack, deployed by the CDK, and what its users rely on: on the embedded AWS, or where README.md says.
 
-The embedded AWS enforces IAM. Each function then has its own role's permissions and no more, so every test here is also a
-test of least privilege there.
+The embedded AWS enforces IAM. Each function then has its own role's permissions and no more, so every test here also
+tests least privilege there.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def test_work_goes_on_at_once_after_a_worker_is_killed(fleet: Fleet) -> None:
 
 
 def test_every_lease_is_as_kcl_expects_it(fleet: Fleet) -> None:
-    """The rows that a Java worker needs: counter, owner switches and checkpoint, or it stops taking leases altogether."""
+    """A Java worker needs counter, owner switches and checkpoint in the rows, or it stops taking leases altogether."""
     for row in fleet.wait_until_free().values():
         assert {
             "leaseKey",
@@ -116,7 +116,7 @@ def test_every_lease_is_as_kcl_expects_it(fleet: Fleet) -> None:
 
 
 def test_a_function_may_do_nothing_that_it_need_not(chosen: ChosenAws, fleet: Fleet) -> None:
-    """What every other test here takes for granted where IAM is enforced: that it is."""
+    """Proves what the other tests here assume: that IAM is enforced."""
     if not chosen.enforces_iam:
         pytest.skip("LocalStack enforces no IAM without a licence: there is nothing to be refused by")
     role = fleet.lambda_.get_function_configuration(FunctionName=fleet.outputs["LeaseWorker"])["Role"]
@@ -131,6 +131,6 @@ def test_a_function_may_do_nothing_that_it_need_not(chosen: ChosenAws, fleet: Fl
 
 
 def test_the_rule_is_what_starts_ticks(fleet: Fleet) -> None:
-    """Nobody prompts here: EventBridge fires each minute."""
+    """No prompts here: EventBridge fires every minute."""
     texts = fleet.produce(KEYS)
     fleet.recorder.wait_for(texts, 150)

@@ -1,4 +1,4 @@
-"""`make demo`, a short one, as a user runs it: the whole stack on the embedded AWS, and nothing left running."""
+"""A short `make demo`, as a user runs it: the whole stack on the embedded AWS, and nothing left running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Deployments that fail, on the embedded AWS: the stack is rolled back, whatever has become of the old version meanwhile."""
+"""Deployments that fail, on the embedded AWS: the stack is rolled back, whatever has happened to the old version
+meanwhile."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def handle(batch):
     with Path(os.environ["HANDLED"]).open("a") as lines:
         lines.writelines(record.data.decode() + "\\n" for record in batch.records)
 """
-"""It reads something as it is imported that is no part of the stack, as a handler reads a secret."""
+"""On import it reads something that is not part of the stack, as a handler reads a secret."""
 
 
 @dataclass

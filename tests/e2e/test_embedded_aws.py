@@ -1,4 +1,4 @@
-"""The embedded AWS keeps what the other tests build on: true resharding, conditions, loopback only, nothing left."""
+"""The embedded AWS provides what the other tests rely on: true resharding, conditions, loopback only, nothing left."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_nothing_is_left_however_the_program_ends(behaviour: str, signal_number:
 
 
 def test_children_of_a_server_end_with_it(tmp_path: Path) -> None:
-    """As Lambda's worker processes do, even one that ignores SIGTERM."""
+    """Like Lambda's worker processes; even one that ignores SIGTERM."""
     child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     server = (
         "import http.server, subprocess, sys\n"
@@ -232,7 +232,7 @@ def group_ended(group: int) -> bool:
 
 
 def members(group: int) -> set[str]:
-    """The running processes of a group. One that has ended and waits for its parent's notice does not run."""
+    """The running processes of a group, without zombies."""
     processes = subprocess.run(
         ["ps", "-A", "-o", "pid=,pgid=,stat="],  # noqa: S607
         capture_output=True,

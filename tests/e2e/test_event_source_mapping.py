@@ -1,7 +1,8 @@
-"""The same function behind LocalStack's own event source mapping and behind sublet: on one stream, with the same failures.
+"""The same function behind LocalStack's own event source mapping and behind sublet: on one stream, with the same
+failures.
 
-Both get the same events, in the same calls, and send the same documents. Both are also what AWS's rules say
-(tests/doubles/esm_model.py); where LocalStack's poller has not got a rule, they alone are the judge.
+Both get the same events, in the same calls, and send the same documents. Both also follow AWS's rules
+(tests/doubles/esm_model.py); where LocalStack's poller lacks a rule, only those count.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Side:
 
 @dataclass
 class Compared:
-    """One case, with both of its consumers. `mapping` is None where LocalStack has not got the rule."""
+    """One case, with both of its consumers. `mapping` is None if LocalStack lacks the rule."""
 
     sublet: Side
     mapping: Side | None
@@ -107,7 +108,8 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
 
 
 def play(aws: EmbeddedAws, name: str, folder: Path) -> Compared:
-    """Twenty records, to both consumers; when each has done what AWS's rules say, the sentinel, before which all else is."""
+    """Twenty records, to both consumers; when each has done what AWS's rules say, the sentinel, which comes after
+    everything else."""
     case, stream, kinesis = CASES[name], name.replace("_", "-"), aws.client("kinesis")
     kinesis.create_stream(StreamName=stream, ShardCount=1)
     kinesis.get_waiter("stream_exists").wait(StreamName=stream, WaiterConfig={"Delay": 1})
@@ -236,7 +238,7 @@ def test_the_function_cannot_tell_whose_event_it_got(compared: Comparison, name:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_given_up_is_told_in_the_same_document(compared: Comparison, name: str) -> None:
-    """Beside a field of ours, which has the records. Who asked, and when, is each one's own."""
+    """Except for a field of ours, which has the records. Caller and time are each one's own."""
     found = compared(name)
     documents = [_comparable(each) for each in found.sublet.documents]
     assert [

@@ -1,4 +1,4 @@
-"""A handler by Powertools with a record that it cannot do: on the embedded Lambda, in a process that is killed, and redriven."""
+"""A Powertools handler that fails for one record: on the embedded Lambda, in a process that is killed, and redriven."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GIVES_UP = {**HANDLER, "maximum_retry_attempts": "1", "handler_backoff": "100ms"
 
 @dataclass(frozen=True)
 class Destination:
-    """copies  of what is set aside twice: a bucket knows what it has, a plain queue does not"""
+    """copies  of what is set aside twice: a bucket recognizes duplicates, a plain queue does not"""
 
     arn: str
     store: SetAsideStore
@@ -52,7 +52,7 @@ class Destination:
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[EmbeddedAws]:
-    """Of its own: what is deployed here goes on ticking until it ends."""
+    """Separate, because what is deployed here goes on ticking until it ends."""
     with start_embedded_aws() as aws:
         yield aws
 
@@ -78,7 +78,8 @@ def destination(aws: EmbeddedAws, application: str) -> Destination:
 def test_on_lambda_it_is_set_aside_and_redriven(
     aws: EmbeddedAws, application: str, destination: Destination, tmp_path: Path
 ) -> None:
-    """Powertools returns what failed. So, as from ESM, what follows the poison record in its batch is set aside with it."""
+    """Powertools returns what failed. So, as with an event source mapping, the records after the poison record in its
+    batch are set aside with it."""
     (tmp_path / "poison").write_text(POISON)
     context = {**GIVES_UP, "batch_size": "5", "on_failure": destination.arn}
     with deployed(aws, application, tmp_path, **context) as fleet:
@@ -139,7 +140,8 @@ def test_killed_between_setting_aside_and_checkpoint_it_loses_nothing(
 
 
 def redriven_once_mended(fleet: Fleet, destination: Destination, folder: Path) -> Delivery:
-    """`sublet redrive` while the handler still cannot do it, and when it can; what became of the poison record then."""
+    """`sublet redrive` while the handler still fails, and after it is fixed; returns what happened to the poison
+    record then."""
     kept = len(destination.kept(fleet))
     arguments = ["-m", "sublet", "redrive", "--from", destination.arn]
     environment = environment_of(fleet, folder, **HANDLER)

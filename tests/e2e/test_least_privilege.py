@@ -1,4 +1,5 @@
-"""Each role with its own permissions and all else denied: nothing that it asks for is refused, and it asks for all of it."""
+"""Each role with its own permissions and everything else denied: none of its calls is refused, and it uses every
+permission."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ UNUSED = {
     | {"kinesis:ListShards", "dynamodb:PutItem"}  # where a shard ends
     | {"dynamodb:GetItem"},  # after a crash
 }  # fmt: skip
-"""What a role may do, and need not in this story."""
+"""Permissions that a role has for cases outside this story."""
 
 
 class Judged(NamedTuple):
@@ -57,14 +58,14 @@ class Judged(NamedTuple):
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[EmbeddedAws]:
-    """Of its own: what is deployed here goes on ticking until it ends."""
+    """Separate, because what is deployed here goes on ticking until it ends."""
     with start_embedded_aws() as aws:
         yield aws
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the handler and the tests meet."""
+    """Where the handler and the tests communicate."""
     return tmp_path_factory.mktemp("recorder")
 
 
@@ -99,7 +100,8 @@ def test_a_tick_a_window_that_sets_aside_and_a_redrive(
 
 
 def test_what_step_functions_is_deployed_with(fleet: Fleet) -> None:
-    """Its role is taken before there is a state machine; and no log group of its own takes up the account's resource policy."""
+    """Its role is assumed before the state machine exists; and no log group of its own uses up the account's resource
+    policy."""
     aws, machine = fleet.aws, fleet.outputs["StateMachineArn"]
     described = aws.client("stepfunctions").describe_state_machine(stateMachineArn=machine)
     role = aws.client("iam").get_role(RoleName=described["roleArn"].rpartition("/")[2])["Role"]
@@ -115,7 +117,7 @@ def test_what_step_functions_is_deployed_with(fleet: Fleet) -> None:
 
 
 def test_a_process_by_the_policy_of_the_documents(aws: EmbeddedAws, tmp_path: Path) -> None:
-    """It makes its tables, and finds the stream's ARN by its name."""
+    """It creates its tables, and finds the stream's ARN by its name."""
     kinesis = aws.client("kinesis")
     kinesis.create_stream(StreamName="orders", ShardCount=2)
     kinesis.get_waiter("stream_exists").wait(StreamName="orders", WaiterConfig={"Delay": 1})
@@ -170,7 +172,7 @@ def test_kinesis_denies_what_no_policy_allows(aws: EmbeddedAws) -> None:
 
 
 def keys_of_a_role(aws: EmbeddedAws, name: str, statements: list[tuple[Any, Any]]) -> Mapping[str, str]:
-    """A new role that may do this alone; a session's keys of it."""
+    """A new role with only these permissions; returns keys of a session of it."""
     iam = aws.client("iam")
     role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]
     document = {"Statement": [{"Effect": "Allow", "Action": of, "Resource": on} for of, on in statements]}
@@ -184,7 +186,7 @@ def keys_of_a_role(aws: EmbeddedAws, name: str, statements: list[tuple[Any, Any]
 
 
 def judged(aws: EmbeddedAws) -> list[Judged]:
-    """What has been asked of the embedded AWS by anybody but the root, and whether it was allowed."""
+    """The calls to the embedded AWS by anybody but the root, and whether they were allowed."""
     root = Credentials(aws.environment["AWS_ACCESS_KEY_ID"], aws.environment["AWS_SECRET_ACCESS_KEY"])
     answer = send(aws.environment["AWS_ENDPOINT_URL"], "/_sublet/judged", b"", signed_by=root, service="iam")
     return [Judged(*each) for each in json.loads(answer.content)]

@@ -1,4 +1,5 @@
-"""LocalStack in host mode keeps what the suite builds on: Lambda's ways with time and death, loopback only, nothing left."""
+"""LocalStack in host mode provides what the suite relies on: Lambda's time limits and crashes, loopback only, nothing
+left."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def aws() -> Iterator[EmbeddedAws]:
 
 
 def test_a_web_page_of_another_origin_makes_no_function(aws: EmbeddedAws) -> None:
-    """All that LocalStack offers: it checks no signature."""
+    """This is all the protection that LocalStack offers: it does not check signatures."""
     endpoint = urlsplit(aws.environment["AWS_ENDPOINT_URL"]).netloc
     connection = http.client.HTTPConnection(endpoint, timeout=20)
     connection.request("POST", "/2015-03-31/functions", b"{}", {"origin": "https://elsewhere.example"})
@@ -65,7 +66,7 @@ def test_a_web_page_of_another_origin_makes_no_function(aws: EmbeddedAws) -> Non
 
 @pytest.fixture(scope="module")
 def invoke(aws: EmbeddedAws) -> Callable[[str], tuple[str | None, dict[str, Any]]]:
-    """A function that does as it is told, with a layer. Returns the error's kind, if any, and what came back."""
+    """A function that does what its event says, with a layer. Returns the error's kind, if any, and the reply."""
     lambda_ = aws.client("lambda")
     layer = lambda_.publish_layer_version(
         LayerName="shared", Content={"ZipFile": zipped("python/shared.py", "FROM_LAYER = 'yes'")}
@@ -157,7 +158,7 @@ with localstack() as aws:
 
 @pytest.mark.parametrize("killed", ["the program", "LocalStack"])
 def test_nothing_is_left_after_a_kill(killed: str) -> None:
-    """LocalStack's own children are in sessions of their own, so they have to see for themselves that it has gone."""
+    """LocalStack's own children are in sessions of their own, so they have to notice by themselves that it has gone."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as program:
@@ -191,7 +192,7 @@ def below(pid: int) -> set[int]:
 
 
 def running(pids: set[int]) -> set[int]:
-    """Those that still run; one that has ended and waits for its parent's notice does not."""
+    """Those still running, without zombies."""
     listing = subprocess.run(["ps", "-eo", "pid=,stat="], capture_output=True, text=True, check=True).stdout  # noqa: S607
     rows = [line.split() for line in listing.splitlines()]
     return {int(pid) for pid, state in rows if int(pid) in pids and not state.startswith("Z")}

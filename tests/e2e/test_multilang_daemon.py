@@ -1,6 +1,6 @@
-"""One record processor of kclpy's behind the KCL's own MultiLangDaemon and behind sublet, on one stream: the same calls.
+"""One kclpy record processor behind the KCL's own MultiLangDaemon and behind sublet, on one stream: the same calls.
 
-But for one thing, which is why one would move over: the daemon goes past a batch that the processor raised for.
+There is one difference, which is a reason to switch: the daemon skips a batch for which the processor raised.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Diary:
         return any("checkpoint" in line for line in self.of(PARENT))
 
     def is_full(self, calls_with_poison: int) -> bool:
-        """The parent has ended, and each child's records have been handled; or were raised for, as often as they come."""
+        """The parent has ended, and each child's records have been handled, or failed as often as they came."""
         has_ended = any(line.get("call") == "shard_ended" for line in self.of(PARENT))
         poisoned = [line for line in self.of(POISONED) if line.get("call") == "process_records"]
         is_done = any("checkpoint" in line for line in self.of(OTHER))
@@ -77,13 +77,13 @@ class Run:
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[EmbeddedAws]:
-    """LocalStack, since the daemon asks Kinesis by HTTP/2 and nothing else, which the embedded AWS' door does not speak."""
+    """LocalStack, because the daemon speaks only HTTP/2 with Kinesis, which the embedded AWS' proxy does not support."""
     with localstack() as aws:
         yield aws
 
 
 def put_to_parent(kinesis: Any) -> None:
-    """Twenty records and an aggregate, before anybody reads: both get them as one batch."""
+    """Twenty records and an aggregate, before any consumer reads: both get them as one batch."""
     kinesis.create_stream(StreamName=STREAM, ShardCount=1)
     kinesis.get_waiter("stream_exists").wait(StreamName=STREAM, WaiterConfig={"Delay": 1})
     records = [{"Data": f"{n}".encode(), "PartitionKey": f"key-{n}"} for n in range(20)]
@@ -92,7 +92,8 @@ def put_to_parent(kinesis: Any) -> None:
 
 
 def split_and_put(kinesis: Any) -> None:
-    """Three records to each child, at once: neither consumer goes on to the children before it has seen the parent's end."""
+    """Three records to each child, at once: neither consumer goes on to the children before it has seen the parent's
+    end."""
     middle = 2**127
     kinesis.split_shard(StreamName=STREAM, ShardToSplit=PARENT, NewStartingHashKey=str(middle))
     wait_until(lambda: len(kinesis.list_shards(StreamName=STREAM)["Shards"]) == 3, 20, lambda: "no children")
@@ -107,7 +108,7 @@ def split_and_put(kinesis: Any) -> None:
 
 @pytest.fixture(scope="module")
 def runs(aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
-    """Of the daemon and of sublet, side by side; each ends by SIGTERM."""
+    """The runs of the daemon and of sublet, side by side; each ends by SIGTERM."""
     daemons, ours = tmp_path_factory.mktemp("daemon"), tmp_path_factory.mktemp("sublet")
     diaries = [Diary(folder / "diary") for folder in (daemons, ours)]
     for diary in diaries:
@@ -184,7 +185,7 @@ def checkpoints(aws: EmbeddedAws, table: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("shard_id", [PARENT, OTHER])
 def test_the_processor_cannot_tell_who_calls_it(runs: tuple[Run, Run], shard_id: str) -> None:
-    """The same calls in the same order with the same records, and the same said to each checkpoint."""
+    """The same calls in the same order with the same records, and the same answer to each checkpoint."""
     daemons, ours = runs
     assert ours.diary.of(shard_id) == daemons.diary.of(shard_id)
     assert calls(ours, shard_id)[:2] == ["initialize", "process_records"]
@@ -201,7 +202,8 @@ def test_a_batch_that_it_raises_for_is_swallowed_there_and_comes_again_here(runs
 
 @pytest.mark.parametrize("shard_id", [POISONED, OTHER])
 def test_both_end_at_the_same_checkpoint(runs: tuple[Run, Run], shard_id: str) -> None:
-    """Also past what the daemon's processor never did: its next checkpoint takes it for done. (The parent's row may be gone.)"""
+    """Also after records that the daemon's processor never handled: its next checkpoint counts them as done. (The
+    parent's row may be gone.)"""
     daemons, ours = runs
     last = ours.diary.of(shard_id)[1]["records"][-1]["at"][0]
     assert ours.checkpoints[shard_id] == daemons.checkpoints[shard_id] == last

@@ -1,4 +1,4 @@
-"""Somebody else's project: an empty folder, the wheel with its extra `cdk`, a stack of their own around KinesisConsumer.
+"""A user's project: an empty folder, the wheel with its extra `cdk`, a stack of their own with KinesisConsumer.
 
 Nothing of this repository is on its path. The stack is deployed to the embedded AWS and consumes.
 """

@@ -1,7 +1,8 @@
 """A web page, or another user of this machine, that finds the ports of `make local` can do nothing with them.
 
-A function of the embedded AWS is a process of whoever started it: making one is running code as them. A page can send a
-`text/plain` POST to any port of loopback without asking first, and what it may read of the answer the server decides.
+A function of the embedded AWS is a process of the user who started it, so creating one means running code as that
+user. A page can send a `text/plain` POST to any loopback port without a preflight, and the server decides what it may
+read of the answer.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Answer(NamedTuple):
 
 @pytest.fixture(scope="module")
 def exported() -> Iterator[Mapping[str, str]]:
-    """What `make local` prints, while it is up."""
+    """What `make local` prints, while it runs."""
     with subprocess.Popen(
         [sys.executable, "-m", "infra.local"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -89,7 +90,7 @@ def test_an_unsigned_post_without_an_origin_makes_no_function(exported: Mapping[
 def test_a_wrong_secret_makes_no_function(
     exported: Mapping[str, str], root: Credentials, key: str, origin: dict[str, str]
 ) -> None:
-    """Whatever key it names: ministack of itself takes the first two, and a right one, for the root unlooked."""
+    """For any named key: ministack itself accepts the first two, and a correct one, as root without a check."""
     guessed = Credentials(root.access_key if key == "the right one" else key, "test")
     answer = send(
         exported["AWS_ENDPOINT_URL"], FUNCTIONS, a_function(), origin, signed_by=guessed, service="lambda"
@@ -100,7 +101,7 @@ def test_a_wrong_secret_makes_no_function(
 
 
 def test_a_key_named_in_the_query_makes_no_function(exported: Mapping[str, str], root: Credentials) -> None:
-    """As a page could without a preflight: no header of its own is needed."""
+    """As a page could without a preflight: it needs no header of its own."""
     scope = f"{root.access_key}/20260101/{REGION}/lambda/aws4_request"
     path = f"{FUNCTIONS}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={scope}"
     assert (
@@ -216,7 +217,7 @@ def send(
 def signature(
     endpoint: str, path: str, body: bytes, headers: Mapping[str, str], keys: Credentials, service: str
 ) -> dict[str, str]:
-    """The headers with those of a signature."""
+    """The headers, with those of a signature added."""
     request = AWSRequest("POST", endpoint + path, dict(headers), body)
     SigV4Auth(keys, service, REGION).add_auth(request)
     return {str(name): str(value) for name, value in request.headers.items()}

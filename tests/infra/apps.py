@@ -1,4 +1,4 @@
-"""CDK apps of tests, whose templates are all written below one folder, for test_cfn_lint.py to look at."""
+"""CDK apps of tests, whose templates are all written below one folder, for test_cfn_lint.py to check."""
 
 from __future__ import annotations
 

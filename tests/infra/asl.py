@@ -1,8 +1,8 @@
-"""Runs our state machine's definition with functions given by the test, and counts the history events that
-AWS would write.
+"""Runs our state machine's definition with functions given by the test, and counts the history events that AWS would
+write.
 
-It knows only what the definition may use (JSONPath: Map inline, Task lambda:invoke, Choice, Pass) and refuses
-the rest, so that whatever runs here is also within what ministack and LocalStack know.
+It knows only what the definition may use (JSONPath: Map inline, Task lambda:invoke, Choice, Pass) and refuses the
+rest, so that whatever runs here also runs on ministack and LocalStack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Invoke = Callable[[str, Json], Json]
 
 
 class LambdaError(Exception):
-    """The name is what Retry and Catch match on."""
+    """Retry and Catch match on its name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -105,9 +105,7 @@ def _after(state: Json) -> str | None:
 
 
 def path(text: str, data: Json) -> Json:
-    """`$`, `$.a.b`, or `States.MathAdd($.a, 1)`. Raises KeyError where AWS raises
-    States.ParameterPathFailure.
-    """
+    """`$`, `$.a.b`, or `States.MathAdd($.a, 1)`. Raises KeyError where AWS raises States.ParameterPathFailure."""
     if sum_of := re.fullmatch(r"States\.MathAdd\((\$[\w.]*), (-?\d+)\)", text):
         return path(sum_of[1], data) + int(sum_of[2])
     assert re.fullmatch(r"\$(\.\w+)*", text), f"not a path that every emulator reads: {text}"
@@ -117,7 +115,7 @@ def path(text: str, data: Json) -> Json:
 
 
 def fill(template: Json, data: Json, map_item: Json = None) -> Json:
-    """`map_item` is what `$$.Map.Item.Value` stands for."""
+    """`map_item` replaces `$$.Map.Item.Value`."""
     if not isinstance(template, dict):
         return template
     return {name.removesuffix(".$"): _filled(name, value, data, map_item) for name, value in template.items()}

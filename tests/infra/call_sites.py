@@ -1,4 +1,4 @@
-"""Every call of AWS that our code makes, read off the code: a client's methods, and what paginators and waiters are of."""
+"""Every AWS call in our code, found in the source: a client's methods, and those behind paginators and waiters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from botocore import xform_name
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_THE_LIBRARY = ROOT / "layers/sublet/python/sublet/aws"
-"""Only there is boto3 known: import-linter holds that."""
+"""Only this package uses boto3, as import-linter checks."""
 FOLDERS = (OF_THE_LIBRARY, ROOT / "functions", ROOT / "infra/sublet_cdk")
 
 SERVICES = ("cloudwatch", "dynamodb", "kinesis", "lambda", "s3", "sns", "sqs", "stepfunctions", "sts")
 HAVE_WAITERS = ("dynamodb", "kinesis", "lambda", "s3")
 PREFIXES = {"stepfunctions": "states"}
-"""Of IAM's actions, where it is not boto3's name of the service."""
+"""Of IAM's actions, if it differs from boto3's name of the service."""
 
 ACTIONS = {
     "lambda:Invoke": {"lambda:InvokeFunction"},  # Lambda API, Invoke
@@ -31,7 +31,7 @@ ACTIONS = {
         "dynamodb:TagResource",
     },  # its Tags: DynamoDB Developer Guide, "Tagging"
 }
-"""Of operations that need another action than the one of their name, or one more."""
+"""Operations that need another action than their own name's, or an additional one."""
 
 
 class CallSite(NamedTuple):
@@ -75,7 +75,7 @@ def _operation(call: ast.Call) -> str | None:
 
 
 def _of_service(known: Sequence[str], client: str) -> str | None:
-    """Where several services have a method of that name, the client's own name tells which one it is of."""
+    """If several services have a method of that name, the client's own name decides."""
     named = [each for each in known if each.partition(":")[0] in client]
     found = known if len(known) < 2 else named
     assert len(found) < 2, f"{client}: one of {known}?"

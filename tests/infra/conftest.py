@@ -1,4 +1,4 @@
-"""Stacks as CDK makes them, without the built layer and without a handler of the repository's."""
+"""Stacks as CDK makes them, without the built layer and without a handler from the repository."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Build = Callable[..., ConsumerStack]
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """`build({"window": "5m"}, alarm_topic=topic)`: the stack of a context, with properties given past it."""
+    """`build({"window": "5m"}, alarm_topic=topic)`: a stack from a context, with extra properties."""
     root = tmp_path_factory.mktemp("consumer")
     (root / "layer" / "python").mkdir(parents=True)
     (root / "layer" / "python" / "dependency.py").write_text("")
@@ -48,5 +48,5 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Last, what looks at all the templates that the others have written."""
+    """Runs the tests that check all written templates last."""
     items.sort(key=lambda item: item.path.name == "test_cfn_lint.py")

@@ -1,6 +1,4 @@
-"""What the alarms watch, when they fire, what silence means to them, and that the dashboard shows every
-metric.
-"""
+"""What the alarms watch, when they fire, how they treat missing data, and that the dashboard shows every metric."""
 
 from __future__ import annotations
 
@@ -59,7 +57,7 @@ SILENCE: dict[str, Expected] = {
     "WorkersGone": ("sublet", "worker_leases", "Sum", AT_OR_BELOW, 0, 2),
     "TicksMissing": ("AWS/Lambda", "Invocations", "Sum", AT_OR_BELOW, 0, 2),
 }
-"""With what is missing filled with zero, by metric math."""
+"""With missing data filled with zero, by metric math."""
 
 ONE_IS_ENOUGH = {"ShardStalled", "HandlerHanging", "BatchesUnfinished"}
 """Of three."""
@@ -108,7 +106,7 @@ def test_an_alarm_on_metric_math(template: Template, name: str, expression: str,
 
 @pytest.mark.parametrize("name", SILENCE)
 def test_silence_is_summed_with_zero_for_what_is_missing(template: Template, name: str) -> None:
-    """CloudWatch goes by older periods before it takes one without data for bad: an alarm would come twice as late."""
+    """CloudWatch uses older periods before it counts a missing one as bad: an alarm would fire twice as late."""
     alarm = alarms_of(template)[name]
     (math,) = [query for query in alarm["Metrics"] if "Expression" in query]
     (stat,) = [query["MetricStat"] for query in alarm["Metrics"] if "MetricStat" in query]
@@ -172,7 +170,7 @@ def test_thresholds_are_the_users_to_choose(build: Build) -> None:
 def test_periods_follow_the_ticks(
     build: Build, schedule: str, given: timedelta | None, period: int, stall_minutes: float
 ) -> None:
-    """So that in each there is a tick."""
+    """So that each period contains a tick."""
     thresholds = AlarmThresholds(longest_gap=given)
     alarms = alarms_of(Template.from_stack(build({"tick": schedule}, alarm_thresholds=thresholds)))
     assert {alarm["Period"] for alarm in alarms.values() if "Period" in alarm} == {period * 60}

@@ -1,4 +1,4 @@
-"""What is deployed has its bytecode, where this machine can make it: it is what runs, and does not change an asset's name."""
+"""Deployed code has its bytecode, if this machine can make it: it is what runs, and does not change an asset's name."""
 
 from __future__ import annotations
 

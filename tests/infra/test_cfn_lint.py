@@ -1,8 +1,8 @@
-"""cfn-lint over every template that the tests of this process have written, and over the example's. `make explore` runs all of
+"""cfn-lint over every template that this process' tests have written, and the example's. `make explore` runs all of
 tests/infra in one process for it.
 
-Each resource is looked at once. Most templates differ from others in a property or two, and cfn-lint takes a second or two for
-each; so those of a kind are laid together, and a resource that differs gets a name of its own beside the first.
+Each resource is checked once. Most templates differ from others in a property or two, and cfn-lint takes a second or
+two for each. So similar ones are merged, and a resource that differs gets a name of its own beside the first.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ NOTES = {
     "W3045": "CDK's own bucket of access logs is written to by ACL, as the service's log delivery asks",
     "W3005": "CDK writes down what a resource depends on also where a Ref says so already: it does no harm",
 }
-"""What is found in our laying together and in CDK's own manner of writing, by rule."""
+"""Findings caused by the merging and by CDK's own style, by rule."""
 
 PLACEHOLDER = re.compile(r"'(vpc|p)-(12345|67890)' ")
-"""Ids of networks that CDK puts in place of a look-up without an account (E1151, E3031)."""
+"""Ids of networks that CDK inserts instead of a look-up without an account (E1151, E3031)."""
 
 RESOURCES_MAX = 450
-"""In one template; CloudFormation takes 500."""
+"""In one template; CloudFormation allows 500."""
 
 Template = dict[str, Any]
 
@@ -82,7 +82,7 @@ def problems(template: Template) -> Iterator[tuple[str, str, str]]:
 
 
 def laid_together(texts: Iterable[str]) -> list[Template]:
-    """One template for all in which a name stands for the same type; more where it does not, or where one would be too large."""
+    """One template for all in which each name has the same type; more if they differ, or if one would be too large."""
     made: list[Template] = []
     for template in map(_plain, dict.fromkeys(map(_without_hashes, texts))):
         room = next((each for each in made if _fits(each, template)), None)
@@ -96,7 +96,7 @@ def laid_together(texts: Iterable[str]) -> list[Template]:
 
 
 def _without_hashes(text: str) -> str:
-    """Of assets, and in the deployment check's name: they differ from template to template, and say nothing."""
+    """Hashes of assets, and in the deployment check's name, differ from template to template and do not matter."""
     text = re.sub(r"[0-9a-f]{64}", "0" * 64, text)
     return re.sub(r"(HandlerCanBeImported[0-9A-F]{8})[0-9a-f]{16}", r"\1", text)
 
@@ -115,7 +115,7 @@ def _fits(room: Template, template: Template) -> bool:
 
 
 def _add(there: Template, name: str, resource: Template) -> None:
-    """Under its name, or the next of it that is free, unless the same is there already."""
+    """Under its name, or the next free variant of it, unless the same resource exists already."""
     number = 1
     while (taken := name if number == 1 else f"{name}X{number}") in there:
         if there[taken] == resource:
@@ -125,7 +125,7 @@ def _add(there: Template, name: str, resource: Template) -> None:
 
 
 def test_all_apps_of_these_tests_are_looked_at() -> None:
-    """But for those that refuse, or look at what is staged."""
+    """Except those that refuse, or check what is staged."""
     folder = Path(__file__).parent
     others = {
         path.name for path in folder.glob("test_*.py") if re.search(r"(?<![\w.])App\(", path.read_text())

@@ -1,4 +1,4 @@
-"""What each further property of KinesisConsumer changes in the template, what its grants give, and what is refused."""
+"""What each further property of KinesisConsumer changes in the template, what its grants allow, and what is refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROLE_ARN = "arn:aws:iam::123456789012:role/theirs"
 
 @pytest.fixture
 def other() -> Stack:
-    """For what is given to the construct, and is not its own."""
+    """For resources that are given to the construct, and not its own."""
     return Stack(an_app(), "other")
 
 
@@ -150,7 +150,7 @@ def test_more_layers_than_a_function_takes_are_refused(build: Build, other: Stac
 
 
 def granted(build: Build, grant: str) -> dict[str, set[str]]:
-    """A grant of the construct's, as resource -> actions."""
+    """One of the construct's grants, as resource -> actions."""
     stack = build()
     somebody = iam.Role(stack, "Somebody", assumed_by=iam.AnyPrincipal())
     getattr(stack.consumer, grant)(somebody)
@@ -195,7 +195,7 @@ def test_grants_give_what_is_needed_and_no_more(build: Build) -> None:
 def test_a_kcl_3_leader_may_be_reported_to_where_the_leases_are_shared(
     build: Build, kcl_fleet: KclFleet, expected: bool
 ) -> None:
-    """In the table that KCL 3.0 to 3.4 keeps reports in; from 3.5 on that is the lease table."""
+    """In the table in which KCL 3.0 to 3.4 keeps reports; from 3.5 on that is the lease table."""
     table = dynamodb.Table.from_table_name(Stack(an_app(), "tables"), "Table", "orders-audit")
     template = Template.from_stack(build(lease_table=table, mode=Mode.CONTINUOUS, kcl_fleet=kcl_fleet))
     duties = {name: role(template, name).get("worker-reports") for name in ("LeaseManager", "LeaseWorker")}
@@ -256,7 +256,7 @@ def test_cdk_nag_finds_nothing_in_any_of_it(build: Build, other: Stack) -> None:
 
 @pytest.mark.parametrize("of", ["another stack", "this stack"])
 def test_cdk_nag_finds_nothing_with_a_role_and_a_bucket_of_the_user_s(tmp_path: Path, of: str) -> None:
-    """The worker's duties go to a role that was there before, as a policy of ours or of the role's own."""
+    """The worker's duties go to an existing role, as a policy of ours or of the role's own."""
     (tmp_path / "orders.py").write_text("def handle(batch): ...\n")
     (tmp_path / "layer" / "python").mkdir(parents=True)
     app = an_app()

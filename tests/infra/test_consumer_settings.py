@@ -1,4 +1,4 @@
-"""Construct properties become Settings, and what is wrong with one is said by its name at synth."""
+"""Construct properties become Settings, and a wrong one is refused by name at synth."""
 
 from __future__ import annotations
 

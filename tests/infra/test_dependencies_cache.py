@@ -1,4 +1,4 @@
-"""The dependencies' cache: who is first makes it, whole; and what uv says when it cannot."""
+"""The dependencies' cache: the first user creates it, whole; and uv's error if it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built layer stands on its own: no other package helps it, and its binaries are Lambda's."""
+"""The built layer is complete: it needs no other package, and its binaries are for Lambda."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ELF_MACHINE = {"x86_64": 62, "arm64": 183}
 """`e_machine` of ELF's header: EM_X86_64, EM_AARCH64."""
 
 PYTHONS = ("311", "312", "313", "314")
-"""Lambda's own is 3.13; the embedded AWS runs functions on whatever Python the machine has."""
+"""Lambda's default is 3.13; the embedded AWS runs functions on the machine's own Python."""
 
 PROGRAM = """
 import json, sys

@@ -42,7 +42,7 @@ def request(kind: str, **properties: object) -> dict[str, object]:
 
 @dataclass
 class Deployed:
-    """What the check asks. `figures_after`: seconds from its beginning until CloudWatch has some; None for never."""
+    """The check's world. `figures_after`: seconds from its beginning until CloudWatch has metrics; None for never."""
 
     reply: tuple[str | None, bytes] | Exception = FINE
     figures_after: float | None = 0
@@ -102,7 +102,7 @@ def test_a_worker_that_cannot_be_invoked_fails_the_deployment_rather_than_hangin
 
 @pytest.mark.parametrize("kind", ["Update", "Delete"])
 def test_what_a_rollback_or_a_clean_up_does_asks_nobody(kind: str) -> None:
-    """The worker that is put back may be broken too, by something outside the stack: that must not hold a rollback up."""
+    """The restored worker may be broken too, by something outside the stack: that must not block a rollback."""
     deployed = Deployed(AssertionError("asked"), ticked_before=False)
     assert answer(request(kind), deployed.world())["Status"] == "SUCCESS"
     assert deployed.asked == []

@@ -1,4 +1,4 @@
-"""Every deployment that could change whether the handler can be imported has a check of its own, and no other has."""
+"""Every deployment that could change whether the handler can be imported gets a new check, and no other does."""
 
 from __future__ import annotations
 

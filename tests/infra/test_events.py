@@ -1,4 +1,4 @@
-"""The payloads in events/ are what the library's own values say they are."""
+"""The payloads in events/ agree with the library's own values."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_a_handler_that_is_not_there_is_refused_with_what_is(code: Path, handler
 
 @pytest.mark.parametrize("theirs", ["app.py", "app/__init__.py", f"app{EXTENSION_SUFFIXES[0]}"])
 def test_a_module_with_the_entry_points_name_is_refused(code: Path, theirs: str) -> None:
-    """A package would be imported in its place."""
+    """A package would be imported instead of it."""
     (code / theirs).parent.mkdir(exist_ok=True)
     (code / theirs).write_text("")
     with pytest.raises(SettingsError, match=rf"handler_code = .*without {re.escape(theirs)}: .*rename yours"):

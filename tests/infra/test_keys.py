@@ -30,7 +30,7 @@ def a_key() -> kms.IKey:
 
 
 def a_table(name: str = "orders-audit") -> dynamodb.ITable:
-    """A table of a KCL fleet's, under a key of its owner's."""
+    """A KCL fleet's table, under its owner's key."""
     return dynamodb.Table.from_table_attributes(
         Stack(an_app(), "tables"), "Table", table_name=name, encryption_key=a_key()
     )

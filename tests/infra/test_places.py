@@ -1,4 +1,4 @@
-"""A stream or a table of another region or account is refused at synth, or told what it takes."""
+"""A stream or a table of another region or account is refused at synth, or a warning says what it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A property of another type is refused by its name, with what belongs there."""
+"""A property of the wrong type is refused by name, with the right type."""
 
 from __future__ import annotations
 

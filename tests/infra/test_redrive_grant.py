@@ -1,4 +1,4 @@
-"""What `grant_redrive` allows is what a redrive asks for, and no less."""
+"""`grant_redrive` allows exactly the calls of a redrive."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.infra.apps import an_app
 BUCKET = "arn:aws:s3:::given-up"
 QUEUE = "arn:aws:sqs:eu-central-1:123456789012:given-up"
 OPERATIONS = {"get_paginator": "s3:ListBucket", "head_object": "s3:GetObject"}
-"""Those whose action has another name."""
+"""Operations whose action has another name."""
 
 
 @dataclass
 class Asked:
-    """A client that remembers which action it is asked for, on which resource."""
+    """A client that records which action is requested, on which resource."""
 
     model: Any
     arn: str
@@ -52,7 +52,7 @@ class Asked:
 
 
 def redriven(service: str) -> set[tuple[str, str]]:
-    """What a redrive asked for: of batches that are handled, that fail, and that are another application's."""
+    """The calls of a redrive: for batches that are handled, that fail, and that belong to another application."""
     model: Any = S3Model() if service == "s3" else SqsModel(QUEUE, FakeClock().now)
 
     def store(client: Callable[[], Any]) -> Any:

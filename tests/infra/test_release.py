@@ -1,4 +1,4 @@
-"""What `make release` refuses, and what it writes beside the two distributions."""
+"""What `make release` refuses, and what it writes besides the two distributions."""
 
 from __future__ import annotations
 

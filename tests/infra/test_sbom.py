@@ -1,4 +1,4 @@
-"""The bill of materials names each locked package, once for each version, with the hashes that it is installed by."""
+"""The bill of materials has each locked package once per version, with the hashes for its installation."""
 
 from __future__ import annotations
 

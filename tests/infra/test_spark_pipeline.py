@@ -1,4 +1,4 @@
-"""The template that SparkPipeline makes: who may do what, what a run is told, when runs start, and what alarms."""
+"""SparkPipeline's template: permissions, a run's arguments, the schedule, and the alarms."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Make = Callable[..., Stack]
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built dependencies, a transform and a schema, as small as they can be."""
+    """Built dependencies, a transform and a schema, as small as possible."""
     root = tmp_path_factory.mktemp("pipeline")
     for package in ("pyarrow", "deltalake", "arro3"):
         (root / "dependencies" / package).mkdir(parents=True)
@@ -85,14 +85,14 @@ def template(make: Make) -> Template:
 
 
 def only(template: Template, kind: str, name: str = "") -> Mapping[str, Any]:
-    """The properties of the only resource of a type whose logical id has `name` in it."""
+    """The properties of the only resource of a type whose logical id contains `name`."""
     (found,) = [r for key, r in template.find_resources(kind).items() if name in key]
     properties: Mapping[str, Any] = found["Properties"]
     return properties
 
 
 def plain(value: Any) -> Any:
-    """Tokens as short text: a resource of ours as its construct's name, anything else as `*`."""
+    """Tokens as short text: our own resource as its construct's name, anything else as `*`."""
     match value:
         case list():
             text: Any = [plain(each) for each in value]

@@ -111,7 +111,7 @@ def test_a_wrong_key_or_value_is_refused_by_its_name(make: Make, name: str, valu
 
 @pytest.fixture
 def logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the CDK's command line tells the app whose credentials it has."""
+    """What the CDK's command line tells the app about its credentials."""
     monkeypatch.setenv("CDK_DEFAULT_ACCOUNT", "123456789012")
     monkeypatch.setenv("CDK_DEFAULT_REGION", "us-east-1")
 
@@ -150,7 +150,7 @@ def test_the_app_refuses_another_stack() -> None:
 
 @pytest.mark.usefixtures("logged_in")
 def test_what_the_command_line_says_is_all_there_is(tmp_path: Path) -> None:
-    """A cdk.json in the folder that `sublet deploy` is called in may be another app's, with names that we have too."""
+    """The folder in which `sublet deploy` is called may have another app's cdk.json, with the same names."""
     (tmp_path / "pyarrow").mkdir()
     given = {**GIVEN, "stack": "pipeline", "dependencies": str(tmp_path)}
     theirs = {"team": "orders", "executors_max": "many", "name": "theirs", "stack": "consumer"}

@@ -1,6 +1,4 @@
-"""The state machine: what becomes of an item after each kind of window, and that its history stays
-bounded.
-"""
+"""The state machine: what happens to an item after each kind of window, and that its history stays bounded."""
 
 from __future__ import annotations
 
@@ -35,9 +33,7 @@ def event(name: str) -> Json:
 
 
 class Fleet:
-    """Plays both functions: the worker's behaviour comes from `script`, one entry for each invocation of an
-    item.
-    """
+    """Plays both functions: the worker's behaviour comes from `script`, one entry for each invocation of an item."""
 
     def __init__(self, *script: str, forever: str = "done") -> None:
         self.script, self.forever = script, forever
@@ -78,7 +74,7 @@ def test_each_item_of_a_manager_s_execution_reaches_a_worker_as_it_is() -> None:
 
 
 def test_a_window_that_is_done_costs_three_states() -> None:
-    """AWS bills each state entered; the prices in benchmarks/ count on it."""
+    """AWS bills each state entered; the prices in benchmarks/ depend on it."""
     assert Fleet().run(one_item()).visited == ["EachItem", "RunWindow", "AfterWindow", "Done"]
 
 

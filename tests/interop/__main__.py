@@ -1,11 +1,12 @@
-"""`make interop`, `make interop-long`: Java's own KCL, 2.x and 3.x, and the KPL, beside sublet on one lease table.
+"""`make interop`, `make interop-long`: Java's own KCL, 2.x and 3.x, and the KPL, together with sublet on one lease
+table.
 
-`python -m tests.interop [STORY...]`, or `--long` for the long ones; without any, the short ones. Everything is real but
-AWS, which is embedded (infra/local): on loopback, with its own random keys. Ends with 1 if a story's verdict is not clean
-(tests/mixed_fleet/verdict.py), or if something is repeated that a graceful stop had left behind.
+`python -m tests.interop [STORY...]`, or `--long` for the long stories; by default the short ones. Everything is real
+except AWS, which is embedded (infra/local): on loopback, with random keys of its own. Exits with 1 if a story's
+verdict is not clean (tests/mixed_fleet/verdict.py), or if something is repeated although a graceful stop came before.
 
-Most of the time every story waits, so that two are played at once, each by a process of its own with an AWS of its own; but
-alone those whose verdict is a matter of seconds.
+Most of the time every story waits, so two are played at once, each in a process of its own with an AWS of its own.
+Stories whose verdict depends on seconds are played alone.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ from tests.mixed_fleet.workers import Employer
 SMALL = Size(3, 5)
 """Half of KCL's default failover time: every step waits for it, twice or more."""
 DEAGGREGATION = "deaggregation"
-"""No story: see deaggregation.py. `python -m tests.interop.deaggregation` draws other records."""
+"""Not a story: see deaggregation.py. `python -m tests.interop.deaggregation` uses other records."""
 SEED = 20260131
 
 
 AT_ONCE = 2
 LOOKS_EVERY = 0.5
-"""Seconds, at stories that are played."""
+"""Seconds between checks of the running stories."""
 
 
 class _Playing(NamedTuple):
@@ -60,7 +61,7 @@ class _Playing(NamedTuple):
 class Story(Protocol):
     @property
     def repeats_nothing(self) -> Container[str]:
-        """What must leave nothing to be handled again (`is_well`)."""
+        """Events that must not cause repeats (`is_well`)."""
 
     def run(self) -> None: ...
 
@@ -131,7 +132,7 @@ def _told(name: str) -> bool:
 
 
 def _not_well(names: Sequence[str], at_once: int) -> list[str]:
-    """Of those, each played by a process of its own; what it says is said when it is over."""
+    """The failed ones of these, each played in a process of its own; its output is printed when it ends."""
     waiting, playing, wrong = deque(names), dict[str, _Playing](), []
     try:
         while waiting or playing:

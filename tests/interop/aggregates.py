@@ -1,6 +1,6 @@
-"""Stream records to take apart: aggregates as a KPL makes them, and everything that may become of one on its way.
+"""Stream records for deaggregation: aggregates as a KPL makes them, and with all kinds of damage.
 
-Most mutations are framed anew, with the digest of what they have become, since a wrong digest hides all behind it.
+Most mutations get a new, correct digest, because a wrong digest hides everything else.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ KNOWN = tuple(
         "f3899ac20a03eda0801a0508001a01780130e3742f03e5d3afb0aeddf04513d2",
     )
 )
-"""What has once been told apart from Java: a tag without its key, and a surrogate in a key."""
+"""Cases that once differed from Java: a tag without its key, and a surrogate in a key."""
 
 
 class Case(NamedTuple):
@@ -90,7 +90,7 @@ def _message(chance: Random) -> bytearray:
 
 
 def _damaged_outside(chance: Random) -> bytes:
-    """A bit of the whole turned over, or the end gone, or more than the end there."""
+    """A flipped bit, a missing end, or extra bytes at the end."""
     data = bytearray(_good(chance))
     match chance.randrange(3):
         case 0:
@@ -103,7 +103,7 @@ def _damaged_outside(chance: Random) -> bytes:
 
 
 def _damaged_inside(chance: Random) -> bytes:
-    """Some bytes of the message changed, taken away, doubled or put in."""
+    """Some bytes of the message changed, removed, doubled or inserted."""
     message = _message(chance)
     for _ in range(chance.randint(1, 3)):
         at = chance.randrange(len(message)) if message else 0
@@ -120,7 +120,7 @@ def _damaged_inside(chance: Random) -> bytes:
 
 
 def _odd_fields(chance: Random) -> bytes:
-    """Protobuf throughout, with tables and records such as no KPL writes."""
+    """Valid protobuf, with tables and records that no KPL writes."""
     tables = [
         delimited(1, chance.choice([*(key.encode() for key in KEYS), *ODD_KEYS]))
         for _ in range(chance.randint(0, 3))
@@ -161,7 +161,7 @@ def _noise(chance: Random) -> bytes:
 
 
 def _range(chance: Random) -> HashKeyRange:
-    """Everything mostly; else a half, or one that ends right at a key or beside it."""
+    """Mostly everything; otherwise a half, or a range that ends at a key or next to it."""
     match chance.randrange(5):
         case 0:
             return HashKeyRange(0, HASH_KEY_MAX // 2)

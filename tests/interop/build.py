@@ -1,7 +1,8 @@
-"""The Java side, built once into .local/interop: `python -m tests.interop.build`, or with --lock to write the checksums anew.
+"""The Java side, built once into .local/interop: `python -m tests.interop.build`, or with --lock to rewrite the
+checksums.
 
-Maven resolves a class path for each profile of java/pom.xml, from wherever this machine's Maven settings say; what is not
-exactly what <profile>.sha256 names is not run. javac then compiles against it.
+Maven resolves a class path for each profile of java/pom.xml, with this machine's Maven settings; only jars that match
+<profile>.sha256 exactly are run. javac then compiles against them.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ PROGRAMS: Mapping[Profile, tuple[str, ...]] = {
 
 
 class WrongJars(Exception):
-    """Maven gave other jars than those that were locked."""
+    """Maven returned other jars than the locked ones."""
 
 
 def problem() -> str | None:
-    """One sentence if this machine cannot build the Java side."""
+    """One sentence if this machine cannot build the Java side; otherwise None."""
     found = {name: shutil.which(name) for name in ("java", "javac", "mvn")}
     if missing := [name for name, path in found.items() if path is None]:
         return f"{NEEDED}; there is no {' and no '.join(missing)}"
@@ -57,7 +58,7 @@ def problem() -> str | None:
 
 
 def build() -> None:
-    """Everything that is not built yet, or from other sources. Raises WrongJars, CalledProcessError."""
+    """Builds whatever is missing or has changed sources. Raises WrongJars, CalledProcessError."""
     for profile in Profile:
         stamp, wanted = BUILT / profile / "built", _fingerprint(profile)
         if stamp.exists() and stamp.read_text() == wanted:
@@ -72,7 +73,7 @@ def build() -> None:
 
 
 def lock() -> None:
-    """Take what Maven gives today as right."""
+    """Accept what Maven returns today."""
     for profile in Profile:
         shutil.rmtree(BUILT / profile, ignore_errors=True)
         _resolve(profile)
@@ -81,7 +82,8 @@ def lock() -> None:
 
 
 def command(profile: Profile, program: str, *options: str) -> list[str]:
-    """To run a program, up to its arguments: in little memory, and without the compiler that pays for itself in minutes."""
+    """Runs a program, up to its arguments: in little memory, and without the compiler that only pays off after
+    minutes."""
     folder = BUILT / profile
     small = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     return ["java", *small, *options, "-cp", f"{folder / 'classes'}:{folder / 'lib'}/*", program]

@@ -1,19 +1,21 @@
-"""KCL's AggregatorUtil and ours on the same stream records: `python -m tests.interop.deaggregation [--count 4000] [--seed N]`.
+"""KCL's AggregatorUtil and ours on the same stream records: `python -m tests.interop.deaggregation [--count 4000]
+[--seed N]`.
 
-What they differ in, to the byte, is an aggregate with a user record that makes no sense. sublet gives the stream record as it
-is, as one plain record, and counts it. Of what Java does docs/algorithm.md tells users too:
+They differ, to the byte, only for an aggregate with an invalid user record. sublet delivers the stream record
+unchanged, as one plain record, and counts it. docs/algorithm.md also tells users what Java does:
 
-| the first user record that makes no sense has | Java gives |
+| the first invalid user record has | Java delivers |
 |---|---|
-| a table index that points nowhere (of which Java reads the lowest 32 bits: 4294967296 is 0) | those before it |
+| a table index that points nowhere (Java reads its lowest 32 bits: 4294967296 is 0) | those before it |
 | an explicit hash key that BigInteger does not read | those before it |
-| one that BigInteger reads, and Kinesis does not: a sign, another script's digits, more than 39 digits | it too, by its value |
+| one that BigInteger reads, but Kinesis does not: a sign, another script's digits, more than 39 digits | it too, by
+its value |
 
-and none at all if one before it, or it by its value, lies outside the shard's hash range. `java_gives` says so of an aggregate
-as we read it, and Java is held to that; where everything makes sense, so are we.
+and none at all if one before it, or it by its value, lies outside the shard's hash range. `java_gives` applies this
+to an aggregate as we read it, and Java is checked against that; if everything is valid, so are we.
 
-The other difference is which message is corrupt (java_protobuf.py): one with a tag or a length beyond 32 bits is a plain
-record to sublet, and to Java what it is with the lowest 32 bits of it.
+The other difference is which messages are corrupt (java_protobuf.py): one with a tag or a length beyond 32 bits is a
+plain record to sublet, while Java reads its lowest 32 bits.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ _BIG_INTEGER = re.compile(r"[+-]?\d+")
 
 
 class Given(NamedTuple):
-    """A user record, as either side gives it."""
+    """A user record as delivered by either side."""
 
     sub_sequence_number: int
     partition_key: str | None
@@ -60,7 +62,7 @@ class Given(NamedTuple):
 class Ours(NamedTuple):
     records: list[Given]
     is_whole: bool
-    """Of an aggregate that makes no sense."""
+    """An invalid aggregate."""
 
 
 def sublet_gives(case: Case) -> Ours:
@@ -74,7 +76,7 @@ def sublet_gives(case: Case) -> Ours:
 
 
 def java_gives(case: Case) -> list[Given]:
-    """By the rules of AggregatorUtil, from the aggregate as we read it once Java's protobuf has."""
+    """By AggregatorUtil's rules, from the aggregate as we read it after Java's protobuf."""
     contents = read_aggregate(narrowed(case.data))
     if contents is None:
         return [Given(0, OWN_KEY, None, case.data)]
@@ -89,7 +91,7 @@ def java_gives(case: Case) -> list[Given]:
 
 
 def narrowed(data: bytes) -> bytes:
-    """With what Java's protobuf reads in place of the message, if it has a digest that is right."""
+    """Replaces the message by what Java's protobuf reads, if its digest is correct."""
     place = message_of(data)
     if place is None:
         return data
@@ -111,7 +113,7 @@ def _rows(contents: Contents) -> Iterator[tuple[str | None, str | None, bytes]]:
 
 
 def _entry(table: Sequence[str], index: int) -> str | None:
-    """At the index as Java's int has it."""
+    """At the index as a Java int."""
     lowest = index & 0xFFFF_FFFF
     return table[lowest] if lowest < len(table) else None
 
@@ -121,7 +123,7 @@ def _contains(hash_key_range: HashKeyRange, key: str, explicit: str | None) -> b
 
 
 def java_gave(given: Iterable[Case], profile: Profile) -> list[list[Given] | str]:
-    """For each case what Java gave, or the class of what it raised. One JVM for all of them."""
+    """For each case what Java delivered, or the class of its exception. One JVM for all of them."""
     lines = "".join(
         f"{case.hash_key_range.starting} {case.hash_key_range.ending} {base64.b64encode(case.data).decode()}\n"
         for case in given
@@ -146,7 +148,7 @@ def _text(encoded: str) -> str:
 
 
 def compare(count: int, seed: int) -> bool:
-    """Tell what was compared; whether every difference is one of the table's."""
+    """Report what was compared; True if every difference is one of the table's."""
     drawn = list(cases(count, Random(seed)))
     clean = True
     for profile in (Profile.KCL_2, Profile.KCL_3):
@@ -169,7 +171,7 @@ UNKNOWN = "differences that are not in the table"
 
 
 def judged(case: Case, gave: list[Given] | str) -> str:
-    """What a case came to. `gave`: what Java did."""
+    """A case's result. `gave`: Java's."""
     ours = sublet_gives(case)
     if gave != java_gives(case):
         return UNKNOWN

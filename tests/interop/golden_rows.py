@@ -1,9 +1,9 @@
-"""Write tests/data/kcl_2_rows.json and kcl_3_rows.json anew: a row of each kind, as Java's KCL wrote it.
+"""Rewrites tests/data/kcl_2_rows.json and kcl_3_rows.json: a row of each kind, as Java's KCL wrote it.
 
-`python -m tests.interop.golden_rows [kcl2] [kcl3]`. A life of one application, every write to its table looked at: KCL
-takes, checkpoints, ends, begins children and, in 3.x, hands over; beside it the rows that are no leases. A second application
-begins at a moment and prepares its checkpoints, a third begins at LATEST, and one of 3.4 keeps what is no lease in tables of
-their own.
+`python -m tests.interop.golden_rows [kcl2] [kcl3]`. Plays the life of one application and watches every write to its
+table: KCL takes, checkpoints, ends, begins children and, in 3.x, hands over; plus the rows that are not leases. A
+second application starts at a timestamp and prepares its checkpoints, a third starts at LATEST, and one with 3.4
+keeps other data in tables of their own.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _beginnings(aws: EmbeddedAws, profile: Profile, found: Found) -> None:
 
 
 def _tables_of_its_own(aws: EmbeddedAws, found: Found) -> None:
-    """What 3.5 keeps in the lease table, 3.4 keeps beside it."""
+    """3.4 keeps in separate tables what 3.5 keeps in the lease table."""
     with _application(aws, "rows-kcl34") as (stage, java), stage.producing():
         stage.handles(stage.hire(java.kcl(Profile.KCL_3_4, "1")))
         time.sleep(40)  # a report of metrics, every 30 s

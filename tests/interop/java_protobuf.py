@@ -1,7 +1,7 @@
-"""Where Java's protobuf reads more than ours: a field's tag, or a length, beyond 32 bits.
+"""Messages that Java's protobuf accepts and ours does not: a field's tag, or a length, beyond 32 bits.
 
-It drops what is above them; ours finds the message corrupt, and the stream record is a plain one. No writer makes such a
-varint: it takes bytes that were changed before their digest was taken.
+Java drops the upper bits; ours treats the message as corrupt, and the stream record is a plain one. No writer makes
+such a varint: the bytes must have been changed before their digest was computed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ AGGREGATED_RECORD = Kind({3: RECORD})
 
 
 class _Corrupt(Exception):
-    """To Java too."""
+    """Corrupt for Java too."""
 
 
 def as_java_reads(message: bytes) -> bytes:
-    """The message with each tag and length as Java has it; as it is, if it is corrupt to Java too."""
+    """The message with each tag and length as Java reads it; unchanged if it is corrupt for Java too."""
     try:
         return b"".join(_Reader(message).fields(AGGREGATED_RECORD))
     except _Corrupt:

@@ -1,7 +1,8 @@
-"""A Spark query that shares an application's leases (`leases=hold`), in Spark's own environment; writes down what it is given.
+"""A Spark query that shares an application's leases (`leases=hold`), in Spark's own environment; records what it
+gets.
 
-`python spark_worker.py APPLICATION STREAM FAILOVER_SECONDS FOLDER`, with the recorder's RECORDER_DIRECTORY and format. Ends on
-SIGTERM, with what is under way.
+`python spark_worker.py APPLICATION STREAM FAILOVER_SECONDS FOLDER`, with the recorder's RECORDER_DIRECTORY and
+format. On SIGTERM it finishes its current batch and ends.
 """
 
 from __future__ import annotations

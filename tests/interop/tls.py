@@ -1,6 +1,7 @@
-"""TLS in front of the embedded Kinesis, for the KPL, which speaks nothing else. On loopback, with the emulator's own certificate.
+"""TLS in front of the embedded Kinesis, which the KPL requires. On loopback, with the emulator's own certificate.
 
-Bytes are passed on as they are, so signatures stay good and the door behind (infra/local/signed_kinesis.cjs) judges each request.
+Bytes are passed on unchanged, so signatures stay valid and the proxy behind (infra/local/signed_kinesis.cjs) checks
+each request.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from infra.local.embedded import HOST, KINESIS_LOCAL
 
 @contextmanager
 def in_front_of(port: int, folder: Path) -> Iterator[int]:
-    """A port of this machine, for as long as the block. `folder` takes the certificate, as files."""
+    """A port on this machine, until the block ends. The certificate is written to `folder`."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Java's side of the fleet: KCL workers of either line, and the KPL. Sublet's side is tests/mixed_fleet's."""
+"""Java's side of the fleet: KCL workers of either line, and the KPL. Sublet's side is in tests/mixed_fleet."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LEADERS_LOCK = {
     "dynamoDbLockBasedLeaderLeaseDurationInMillis": 20_000,
     "dynamoDbLockBasedLeaderHeartbeatPeriodInMillis": 5_000,
 }
-"""A sixth of KCL 3.x' defaults: after the kill of a leader its fleet has none for as long as the lock stands."""
+"""A sixth of KCL 3.x' defaults: after its leader is killed, a fleet has none until the lock expires."""
 
 
 def end_by_exception() -> None:
-    """When this process is told to end: so that no worker of its stays behind."""
+    """Ends this process by an exception on a signal, so that none of its workers stays behind."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
@@ -45,7 +45,7 @@ class Java:
         return employer.start(side, worker_id, [*command(profile, "Consumer", *options), *arguments], {})
 
     def kpl(self, prefix: str, *, keys: int, count: int, a_second: int) -> Sequence[str]:
-        """Put `count` user records and wait until each is acknowledged; their texts."""
+        """Put `count` user records and wait until each is acknowledged. Returns their texts."""
         port = int(self.employer.aws.environment["AWS_ENDPOINT_URL_KINESIS"].rpartition(":")[2])
         unpacked = BUILT / Profile.KPL / "native"
         unpacked.mkdir(exist_ok=True)

@@ -1,9 +1,10 @@
-"""`make mixed-fleet`: kcl-rs (KCL 3, written by others) and sublet on one stream and one lease table. About four minutes.
+"""`make mixed-fleet`: kcl-rs (KCL 3, by other authors) and sublet on one stream and one lease table. About four
+minutes.
 
-Everything is real but AWS: kinesis-local reshards as Kinesis does, ministack's DynamoDB serves both sides' conditional
-writes. Ends with 1 if a record was missing or out of order, a child came before its parents, a repeat is not explained by a
-checkpoint, a lease was stuck, or either side did to a row what the protocol does not allow. Everything recorded stays in the
-folder that is named at the end. (`make interop` does the same with Java's own KCL.)
+Everything is real except AWS: kinesis-local reshards as Kinesis does, ministack's DynamoDB serves both sides'
+conditional writes. Exits with 1 if a record was missing or out of order, a child came before its parents, a repeat is
+not explained by a checkpoint, a lease was stuck, or either side changed a row in a way that the protocol forbids.
+Everything recorded stays in the folder that is named at the end. (`make interop` does the same with Java's own KCL.)
 """
 
 from __future__ import annotations

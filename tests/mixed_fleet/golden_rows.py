@@ -1,4 +1,5 @@
-"""Write tests/data/kcl_rs_rows.json anew: one row of each kind, as kcl-rs wrote it. `python -m tests.mixed_fleet.golden_rows`."""
+"""Rewrites tests/data/kcl_rs_rows.json: one row of each kind, as kcl-rs wrote it. `python -m
+tests.mixed_fleet.golden_rows`."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def main() -> int:
 
 
 def _a_life(aws: EmbeddedAws, folder: Path, found: dict[str, Row]) -> None:
-    """Two shards, then a split and a merge of them; then pending checkpoints, by a worker that prepares them only."""
+    """Two shards, then a split and a merge of them; then pending checkpoints, by a worker that only prepares them."""
     fleet = _stream(aws, folder, "rows", shards=2)
     employer = Employer(aws, "rows", "rows", folder)
     worker = employer.kcl_rs("1")

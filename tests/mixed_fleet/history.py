@@ -1,7 +1,8 @@
-"""Every write to a lease table, in order, by the table's own stream of changes: what a look now and then would miss.
+"""Every write to a lease table, in order, from the table's own change stream, so that none is missed between two
+scans.
 
-The embedded AWS numbers changes by the millisecond in which they were made, which is what `RowWritten.at` goes by. Whoever
-comes first makes the table, so the stream is switched on right behind it, and a scan then has what was there before.
+The embedded AWS numbers changes by their millisecond, which `RowWritten.at` uses. Any of the workers may create the
+table, so the stream is enabled right after that, and a scan then has the earlier rows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class RowWritten(NamedTuple):
 
 @dataclass
 class TableHistory:
-    """Reads in a thread of its own from `start` to `stop`, and has `watch` look at the table after each write."""
+    """Reads in a thread of its own from `start` to `stop`, and lets `watch` see the table after each write."""
 
     aws: AwsToDeployTo
     table: str
@@ -54,7 +55,7 @@ class TableHistory:
             self._thread.join()
 
     def keep(self, file: Path) -> None:
-        """For whoever looks into a story that did not go well."""
+        """For later analysis of a failed story."""
         file.write_text("".join(json.dumps(written, default=str) + "\n" for written in self.writes))
 
     def _run(self) -> None:

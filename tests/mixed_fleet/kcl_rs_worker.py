@@ -1,8 +1,8 @@
-"""One kcl-rs worker, writing down what it was given in the recorder handler's format. Runs in .local/bench, on its own.
+"""One kcl-rs worker, which records what it gets in the recorder handler's format. Runs alone, in .local/bench.
 
-`python kcl_rs_worker.py APPLICATION STREAM WORKER_ID START_POSITION`; START_POSITION may be AT_TIMESTAMP:<epoch seconds>.
-Ends on SIGTERM, after kcl-rs's own graceful shutdown. With RECORDER_PREPARES set, checkpoints are prepared and not
-committed, so that a row shows KCL's pending checkpoint.
+`python kcl_rs_worker.py APPLICATION STREAM WORKER_ID START_POSITION`; START_POSITION may be AT_TIMESTAMP:<epoch
+seconds>. Ends on SIGTERM, after kcl-rs's own graceful shutdown. With RECORDER_PREPARES set, checkpoints are prepared
+and not committed, so that a row shows KCL's pending checkpoint.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WRITING = threading.Lock()
 
 
 class Recording(RecordProcessorBase):  # type: ignore[misc] # kcl-rs is not in the development environment
-    """Checkpoints each batch when it is done, which is the most that KCL offers against redelivery."""
+    """Checkpoints each batch when it is done, which is KCL's best protection against redelivery."""
 
     def initialize(self, initialize_input: Any) -> None:
         self.shard_id = initialize_input.shard_id

@@ -1,6 +1,6 @@
-"""One stream, one lease table, whoever works on it, and a producer: what every story of several kinds of workers needs.
+"""What every story with several kinds of workers needs: one stream, one lease table, its workers, and a producer.
 
-Each wait has the same bound, which is for what never comes and measures nothing.
+All waits have the same bound, which is for failures and measures nothing.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ PATIENCE = 240.0
 
 @dataclass
 class Stage:
-    """`unordered`: texts that others than the fleet's own producer have put; `others`: the worker id of processes that nobody
-    hired, such as a deployment's; `keys`: of the events that are put; `aggregates`: some of them together.
-    """
+    """`unordered`: texts put by others than the fleet's own producer; `others`: the worker id of processes that the
+    story did not start, such as a deployment's; `keys`: of the events that are put; `aggregates`: put some of them as
+    aggregates."""
 
     fleet: Fleet
     folder: Path
@@ -64,7 +64,8 @@ class Stage:
         return max(self.alive(side), key=lambda worker: held[worker.worker_id])
 
     def settle(self, what: str, wanted: Iterable[Worker], *, each: bool = False) -> None:
-        """Wait until the leases in play are those of the open shards, and all held by `wanted` workers (by `each` of them)."""
+        """Wait until the leases in play are those of the open shards, and all held by `wanted` workers (by `each` of
+        them)."""
         started, names = time.monotonic(), {worker.worker_id for worker in wanted}
 
         def settled() -> bool:
@@ -85,7 +86,7 @@ class Stage:
         self.note(f"{worker.worker_id} handles records", started)
 
     def reports(self, worker: Worker) -> None:
-        """Wait until the table has the report of a worker of KCL 3.x, which is there when it is up."""
+        """Wait until the table has the report of a KCL 3.x worker, which it writes once it is up."""
         started = time.monotonic()
         wait_until(
             lambda: worker.worker_id in self.watch.rows,
@@ -95,7 +96,7 @@ class Stage:
         self.note(f"{worker.worker_id} is up", started)
 
     def drained(self) -> None:
-        """Wait until every record has been handled, then stop everybody."""
+        """Wait until every record has been handled, then stop all workers."""
         started = time.monotonic()
         self.fleet.recorder.wait_for([*self.fleet.put, *self.unordered], PATIENCE)
         self.note("the producer has stopped: every record is handled", started)
@@ -137,7 +138,7 @@ class Stage:
             raise faults[0]
 
     def verdict(self) -> Verdict:
-        """Once everybody has ended, and the history too."""
+        """After all workers, and the history, have ended."""
         shards = self.fleet.kinesis.list_shards(StreamName=self.fleet.stream)["Shards"]
         parents = {
             shard["ShardId"]: [
@@ -164,9 +165,9 @@ def stage_of(fleet: Fleet, folder: Path, tell: Callable[[str], None]) -> Stage:
 
 
 def is_well(stage: Stage, story: Callable[[], None], *, repeats_nothing: Container[str] = ()) -> bool:
-    """Play the story to its end, and say what came of it: whether nothing was lost, late, early or unexplained.
+    """Play the story to its end, and report the result: True if nothing was lost, late, early or unexplained.
 
-    `repeats_nothing`: what must leave nothing to be handled again, of How's values and LOST.
+    `repeats_nothing`: ends (How's values and LOST) after which nothing may be handled again.
     """
     stage.history.start()
     stuck = ""

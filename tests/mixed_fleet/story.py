@@ -1,7 +1,8 @@
-"""One stream, one lease table, two kinds of workers, and what happens to them. Every step waits for the fleet to have settled.
+"""One stream, one lease table, two kinds of workers, and what happens to them. Every step waits for the fleet to
+settle.
 
-A step's time is until each shard in play is held by a living worker of the wanted side; of a kill, until every lease of
-the killed one is held by another.
+A step's time is until each shard in play is held by a live worker of the wanted side; for a kill, until every lease
+of the killed worker is held by another.
 """
 
 from __future__ import annotations

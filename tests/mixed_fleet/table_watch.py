@@ -1,11 +1,12 @@
-"""The lease table looked at all the while: what no writer may do to it, whichever side it is of.
+"""Watches the lease table all the time, for changes that neither side may make.
 
-After every look: each row is readable to sublet, counters rise, checkpoints never go back, SHARD_END stays, an attribute
-of the row that is nobody's to remove stays.
+Checked after every write: each row is readable to sublet, counters rise, checkpoints never go back, SHARD_END stays,
+and attributes that nobody may remove stay.
 
-One thing is KCL's own and only counted: its checkpoints are fenced by the counter but have no monotonic guard. A worker
-that took a lease from a living sublet worker writes the position that it has reached itself, also over a later one that
-sublet has meanwhile written as its late checkpoint. What lies between comes again if the new owner dies at once; nothing is lost.
+One violation is KCL's own and only counted: its checkpoints are fenced by the counter, but not guarded against going
+back. A worker that took a lease from a live sublet worker writes its own position, even over a later one that sublet
+has meanwhile written as its late checkpoint. The records in between come again if the new owner dies at once; nothing
+is lost.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ TRANSIENT = {
     "pendingCheckpointSubSequenceNumber", "subletStartAt", "subletCaughtUpAt", "subletQuietUntil", "subletHolder",
     "subletCounter", "subletCrashes", "subletCrashedAt", "subletAttempts", "subletAhead",
 }  # fmt: skip
-"""Attributes that a rule of the protocol takes away again."""
+"""Attributes that a rule of the protocol removes again."""
 
 
 @dataclass
 class TableWatch:
-    """Is shown the whole table, time and again (`history`). `wrong` must stay empty."""
+    """Gets the whole table again and again (`history`). `wrong` must stay empty."""
 
     rows: dict[str, dict[str, AttributeValue]] = field(default_factory=dict)
     moves: list[tuple[str | None, str | None]] = field(default_factory=list)

@@ -1,9 +1,10 @@
-"""What all workers wrote down, beside all that was written to the lease table: nothing missing, nothing out of order, parents
+"""Judges what all workers recorded and all writes to the lease table: nothing missing, nothing out of order, parents
 first, and each repeat explained by a checkpoint.
 
-A tenure is one owner's time with one lease, from the write that made it the owner to the one that made another, or to the next
-window of its own. Whoever begins one goes on behind the checkpoint that the row has then: so nobody handles what lies before
-it, nobody handles a record twice in a tenure, and what comes again in the next one is beyond that checkpoint.
+A tenure is one owner's time with one lease, from the write that made it the owner to the one that made another, or to
+the next window of its own. A tenure starts after the row's checkpoint at that time: so nobody handles earlier
+records, nobody handles a record twice in a tenure, and whatever comes again in the next one is beyond that
+checkpoint.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from tests.mixed_fleet.history import RowWritten
 from tests.mixed_fleet.workers import End, Worker
 
 LOST = "lost the lease"
-"""What befell whoever handled a record before and had neither been killed nor stopped."""
+"""What happened to a previous owner that had neither been killed nor stopped."""
 
 
 class Handled(NamedTuple):
-    """A delivery, and who handled it."""
+    """A delivery, and the worker that handled it."""
 
     delivery: Delivery
     worker_id: str
@@ -39,7 +40,7 @@ class Handled(NamedTuple):
 
 
 class Tenure(NamedTuple):
-    """`since` in nanoseconds since the epoch; `checkpoint` is the row's at that moment."""
+    """`since` in nanoseconds since the epoch; `checkpoint` is the row's at that time."""
 
     since: int
     worker_id: str
@@ -47,7 +48,7 @@ class Tenure(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """Handled by a worker of `before`, which `what` befell, then again by one of `after`."""
+    """Handled by a worker of `before`, to which `what` happened, then again by one of `after`."""
 
     before: str
     what: str
@@ -58,7 +59,7 @@ class Repeat(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`repeats` are counted; everything else but `handled` must be empty."""
+    """`repeats` are counted; everything else except `handled` must be empty."""
 
     handled: int
     missing: tuple[str, ...]
@@ -73,7 +74,7 @@ class Verdict(NamedTuple):
 
 
 def read_handled(folder: Path, workers: Iterable[Worker], others: str | None = None) -> list[Handled]:
-    """In the order of time. A line cut short by a kill was not handled. `others`: the worker id of every other process."""
+    """Sorted by time. A line cut short by a kill was not handled. `others`: the worker id of every other process."""
     names = {str(worker.process.pid): worker.worker_id for worker in workers}
     found = [
         Handled(
@@ -94,9 +95,8 @@ def judge(
     writes: Iterable[RowWritten],
     unordered: Iterable[str] = (),
 ) -> Verdict:
-    """`parents`: of each shard; `ends`: how the story ended each worker; `writes`: to the lease table, in their order;
-    `unordered`: texts that were put without a promise of their order, as the KPL's are, which puts again what failed.
-    """
+    """`parents`: of each shard; `ends`: how the story ended each worker; `writes`: to the lease table, in order;
+    `unordered`: texts without guaranteed order, such as the KPL's, which retries failed records."""
     apart = set(unordered)
     deliveries = [one.delivery for one in handled]
     tenures = tenures_of(writes)
@@ -111,7 +111,7 @@ def judge(
 
 
 def tenures_of(writes: Iterable[RowWritten]) -> dict[str, list[Tenure]]:
-    """By shard, in their order. In a KCL 3.x handoff the old owner has the lease until `checkpointOwner` is gone."""
+    """By shard, in order. In a KCL 3.x handoff the old owner has the lease until `checkpointOwner` is gone."""
     found: dict[str, list[Tenure]] = defaultdict(list)
     holders: dict[str, tuple[str | None, str | None]] = {}
     for at, key, row in writes:
@@ -144,7 +144,7 @@ def _children_too_early(deliveries: Sequence[Delivery], parents: Mapping[str, It
 
 
 def _unexplained(handled: Iterable[Handled], tenures: Mapping[str, Sequence[Tenure]]) -> list[str]:
-    """What was handled without a tenure, before its tenure's checkpoint, or twice in one."""
+    """Records handled without a tenure, before its tenure's checkpoint, or twice in one."""
     wrong = []
     seen: set[tuple[str, Tenure]] = set()
     for one in handled:
@@ -164,7 +164,7 @@ def _unexplained(handled: Iterable[Handled], tenures: Mapping[str, Sequence[Tenu
 
 
 def _tenure_at(at: int, worker_id: str, of_shard: Sequence[Tenure]) -> Tenure | None:
-    """The worker's last one that had begun: it may have been at work on a batch when it lost the lease."""
+    """The worker's last tenure that had begun: it may have been handling a batch when it lost the lease."""
     mine = [tenure for tenure in of_shard if tenure.worker_id == worker_id]
     index = bisect_right(mine, at, key=lambda tenure: tenure.since)
     return mine[index - 1] if index else None
@@ -173,7 +173,7 @@ def _tenure_at(at: int, worker_id: str, of_shard: Sequence[Tenure]) -> Tenure | 
 def _repeats(
     handled: Iterable[Handled], ends: Mapping[str, End | None], tenures: Mapping[str, Sequence[Tenure]]
 ) -> Counter[Repeat]:
-    """By what had become of whoever handled the record before."""
+    """By what had happened to the worker that handled the record before."""
     last: dict[str, Handled] = {}
     counted: Counter[Repeat] = Counter()
     for one in handled:
@@ -187,7 +187,7 @@ def _repeats(
 
 
 def _what_happened(before: Handled, end: End | None, again_at: int, of_shard: Sequence[Tenure]) -> str:
-    """Who had lost the lease already when the story ended it did not repeat anything by its end."""
+    """A worker that had already lost the lease when the story ended it repeated nothing because of that end."""
     if end is None or end.at >= again_at:
         return LOST
     tenure = _tenure_at(before.delivery.at, before.worker_id, of_shard)

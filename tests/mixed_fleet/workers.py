@@ -1,4 +1,4 @@
-"""The two sides' workers as processes of this machine, each with its own worker id and log."""
+"""The two sides' workers as processes on this machine, each with its own worker id and log."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from infra.local.embedded import ROOT, EmbeddedAws
 
 KCL_RS_PYTHON = ROOT / ".local" / "bench" / "bin" / "python"
 FAILOVER_SECONDS = 10
-"""KCL's default, which kcl-rs does not let its users change."""
+"""KCL's default, which users of kcl-rs cannot change."""
 STOP_LIMIT = 60.0
 HANDLERS = ROOT / "tests" / "e2e" / "handlers"
 NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 
 
 class Side(StrEnum):
-    """What worker ids begin with."""
+    """Prefixes of worker ids."""
 
     KCL_RS = "kcl-rs"
     KCL_2 = "kcl2"
@@ -74,7 +74,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Employer:
-    """Starts workers of one application on one stream. `folder` takes their logs and what they record."""
+    """Starts workers of one application on one stream. `folder` gets their logs and records."""
 
     aws: EmbeddedAws
     application: str
@@ -96,7 +96,7 @@ class Employer:
         environment: Mapping[str, str] = NOTHING_MORE,
         **more: str,
     ) -> Worker:
-        """`handler` is of tests/e2e/handlers; `more`: options beside those that every test has."""
+        """`handler` is in tests/e2e/handlers; `more`: options in addition to those of every test."""
         worker_id = f"sublet-{name}"
         settings = {
             "--worker-id": worker_id,
@@ -125,5 +125,5 @@ class Employer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The AWS of this employer, and nothing else of our own."""
+        """Only this employer's AWS, and nothing of our own environment."""
         return {"PATH": os.environ["PATH"], "RECORDER_DIRECTORY": str(self.folder), **self.aws.environment}

@@ -1,8 +1,9 @@
-"""`make mutants`: each small mistake in the rules, against their tests and the simulation. Who notices none is a survivor.
+"""`make mutants`: each small mistake in the rules, against their tests and the simulation. A mutant that nothing
+notices survives.
 
 make mutants FILES="refusal shard_end"      all mutants of two files
 make mutants SAMPLE=20 SEED=7               twenty of all, for continuous integration
-make mutants RESUME=1                       those that nobody has noticed yet, or whose file has changed since
+make mutants RESUME=1                       those that nothing has noticed yet, or whose file has changed since
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ REPORT = ROOT / ".local" / "mutants.md"
 RECORD = ROOT / ".local" / "mutants.tsv"
 
 Tell = Callable[[Verdict], bool]
-"""Whether to go on."""
+"""Returns False to stop."""
 
 
 def main() -> int:
@@ -70,7 +71,7 @@ def main() -> int:
 
 
 def mutants(files: list[str] | None, sample: int | None, seed: int) -> list[Mutant]:
-    """Those that somebody could tell, in the files' order, or a sample in the order of chance."""
+    """The mutants that could be noticed, in the files' order, or a random sample."""
     known = known_mutants()
     found = [mutant for mutant in all_mutants() if not files or mutant.file.stem in files]
     found = [mutant for mutant in found if mutant.text not in known]
@@ -83,14 +84,14 @@ def all_mutants() -> Iterator[Mutant]:
 
 
 def warmed(chosen: list[Mutant], worlds: int, both: bool, tell: Tell) -> None:
-    """Those in functions, and then, anew for each, those that are not."""
+    """Mutants in functions first, and then, each in a fresh process, the others."""
     trials = WarmTrials(chosen, worlds, both, tell)
     if judge_warm(trials):
         judged(trials.skipped, worlds, both, tell)
 
 
 def judged(chosen: list[Mutant], worlds: int, both: bool, tell: Tell) -> None:
-    """Raises RuntimeError if the tests fail as it is: then nothing could be told."""
+    """Raises RuntimeError if the tests fail without a mutant, because then no verdict is possible."""
     if not chosen:
         return
     with Trials(worlds) as trials:

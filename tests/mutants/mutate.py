@@ -1,7 +1,7 @@
-"""Every small mistake that one can make in a file: comparisons flipped, boundaries moved, conditions, statements and signs lost.
+"""Every small mistake in a file: comparisons flipped, boundaries moved, conditions, statements and signs lost.
 
-Ours rather than mutmut or cosmic-ray: both want one command for the whole suite, and a working copy or a database of
-their own. Here a mutant is a text, and whoever runs it decides against what.
+We do not use mutmut or cosmic-ray, because both want one command for the whole suite, and a working copy or a
+database of their own. Here a mutant is a text, and the caller decides which tests to run.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ TURNED: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Su
 FOR_READERS = frozenset({"annotation", "returns", "decorator_list", "type_params", "bases"})
 
 Change = tuple[str, Callable[[], ast.AST]]
-"""What it is called, and what takes the node's place."""
+"""Its name, and a function that makes the node's replacement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One changed place of a file, the `number`th. `statement`: the first line of the one that it is in."""
+    """One changed place of a file, the `number`th. `statement`: the first line of its statement."""
 
     file: Path
     number: int
@@ -42,7 +42,7 @@ class Mutant:
 
     @property
     def source(self) -> str:
-        """The whole file with it."""
+        """The whole file with the change."""
         return ast.unparse(ast.fix_missing_locations(self.made()))
 
     @property
@@ -51,7 +51,7 @@ class Mutant:
 
     @property
     def text(self) -> str:
-        """What it is, wherever its line is."""
+        """Describes it independently of its line."""
         within = "" if self.statement.startswith(self.was) else f" | {self.statement}"
         return f"{place(self.file)} {self.kind}: {self.was}{within}"
 
@@ -76,7 +76,7 @@ def mutants_of(file: Path) -> Iterator[Mutant]:
 
 
 def changes(node: ast.AST) -> Iterator[Change]:
-    """What may become of one node."""
+    """All changes of one node."""
     match node:
         case ast.Compare() | ast.BoolOp():
             yield from _changes_of_a_condition(node)
@@ -132,12 +132,12 @@ def _changed(node: ast.AST, **fields: object) -> ast.AST:
 
 
 def _with(tree: ast.AST, old: ast.AST, make: Callable[[], ast.AST]) -> ast.AST:
-    """The tree with one node in another's place, which itself stays as it is."""
+    """The tree with one node replaced; the original tree stays unchanged."""
     return deepcopy(tree, {id(old): make()})
 
 
 def _code(node: ast.AST, statement: ast.AST | None = None) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """All but what only people and type checkers read, decorators, and assertions; and the statement that each is in."""
+    """All nodes with their statements, except those only for people and type checkers, decorators, and assertions."""
     for name, value in ast.iter_fields(node):
         if name in FOR_READERS or (name == "keywords" and isinstance(node, ast.ClassDef)):
             continue
@@ -149,7 +149,8 @@ def _code(node: ast.AST, statement: ast.AST | None = None) -> Iterator[tuple[ast
 
 
 def _is_for_readers(node: ast.AST, where: str) -> bool:
-    """Also a generic's types, imports that nobody runs, and whether a dataclass' field may be given when one is made."""
+    """Includes a generic's types, imports that are never executed, and whether a dataclass' field may be passed to
+    its constructor."""
     match node:
         case ast.Assert() | ast.ImportFrom() | ast.Import() | ast.keyword(arg="init"):
             return True

@@ -1,6 +1,7 @@
-"""What was found of each mutant, line by line as it is found: a run that is cut off loses nothing, and the next one goes on.
+"""Records each mutant's verdict as a line as soon as it is known: an interrupted run loses nothing, and the next one
+continues.
 
-A verdict holds while the mutant's file is as it was. Who survived is asked again: a test may have come.
+A verdict is valid while the mutant's file is unchanged. Survivors are tested again: there may be a new test.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.mutants.trial import Outcome, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A file that several processes may append to."""
+    """A file to which several processes may append."""
 
     path: Path
 
@@ -27,7 +28,7 @@ class Record:
             lines.write("\t".join(fields) + "\n")
 
     def verdicts(self, mutants: Iterable[Mutant]) -> list[Verdict]:
-        """The last of each, of those that have one."""
+        """The last verdict of each mutant that has one."""
         said = self._said()
         return [
             Verdict(mutant, *said[identity]) for mutant in mutants if (identity := _identity(mutant)) in said
@@ -40,7 +41,7 @@ class Record:
 
 
 def _identity(mutant: Mutant) -> str:
-    """Its number among those of its file as it is now."""
+    """Its number in its file's current version."""
     return f"{_digest(mutant.file)} {mutant.number}"
 
 

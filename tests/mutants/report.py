@@ -1,4 +1,4 @@
-"""What the mutants have shown, as a page."""
+"""The mutants' results, as a page."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tests.mutants.trial import Outcome, Verdict
 LEAST = Fraction(85, 100)
 """Of all mutants (docs/reliability.md has the score)."""
 LUCK = Fraction(1, 10_000)
-"""How seldom a sample may be refused that was only drawn badly: a run in ten thousand."""
+"""The probability of refusing a sample that was only drawn badly: a run in ten thousand."""
 
 
 def enough(verdicts: Sequence[Verdict]) -> bool:
-    """Whether so many unnoticed ones can still be the luck of the draw: of 15 at least 7 are noticed, of 1,000 81%."""
+    """True if this many unnoticed mutants can still be bad luck: of 15 at least 7 are noticed, of 1,000 81%."""
     return _chance_of_at_most(sum(each.is_noticed for each in verdicts), len(verdicts)) > LUCK
 
 
 def _chance_of_at_most(noticed: int, of: int) -> Fraction:
-    """That no more than these are noticed where each is with a chance of LEAST."""
+    """The probability of no more than these, if each is noticed with the probability LEAST."""
     return sum((comb(of, n) * LEAST**n * (1 - LEAST) ** (of - n) for n in range(noticed + 1)), Fraction(0))
 
 

@@ -1,6 +1,7 @@
-"""A mutant's function in place of the real one, in a process that has everything loaded: nothing is imported again.
+"""Replaces the real function by a mutant's in a process that has everything loaded, so that nothing is imported
+again.
 
-What a module or a class says outside of its functions cannot be swapped: it was read when the module was loaded.
+Code of a module or a class outside of functions cannot be swapped: it ran when the module was loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from types import CodeType, FunctionType
 from tests.mutants.mutate import Mutant
 
 Name = tuple[str, str]
-"""Of a function: its file, and its qualified name in there."""
+"""A function's file, and its qualified name there."""
 
 _TAKES_ARGUMENTS = 0x02
 """CO_NEWLOCALS: a function's code, and not a class' or a module's."""
@@ -27,14 +28,14 @@ class Swap:
     code: CodeType
 
     def make(self) -> None:
-        """For good: in a process of its own."""
+        """Permanent, so use it in a separate process."""
         for function in self.functions:
             function.__code__ = self.code
 
 
 @dataclass(slots=True)
 class Swaps:
-    """`functions`: the live ones, as of when this was made."""
+    """`functions`: the live ones, as of when this was created."""
 
     functions: Mapping[Name, list[FunctionType]]
     _originals: dict[Path, CodeType] = field(default_factory=dict)
@@ -49,7 +50,7 @@ class Swaps:
         return cls(found)
 
     def of_mutant(self, mutant: Mutant) -> Swap | None:
-        """None where it is not in a function that is alive."""
+        """None if it is not in a live function."""
         changed = self._changed(mutant)
         if changed is None:
             return None
@@ -59,7 +60,7 @@ class Swaps:
         return Swap(tuple(found), now) if found else None
 
     def _changed(self, mutant: Mutant) -> tuple[CodeType, CodeType] | None:
-        """The one function that differs, as it was and as it is; None where it is more or less than that."""
+        """The only function that differs, before and after; None if it is not exactly one."""
         if mutant.file not in self._originals:
             self._originals[mutant.file] = _compiled(ast.unparse(ast.parse(mutant.file.read_text())), mutant)
         was, now = self._originals[mutant.file], _compiled(mutant.source, mutant)
@@ -77,7 +78,8 @@ def _compiled(source: str, mutant: Mutant) -> CodeType:
 
 
 def _is_one(live: Iterable[FunctionType]) -> bool:
-    """Not two of the same name. Its code may differ from ours by its lines alone: a statement over several takes more."""
+    """True unless two functions have the same name. Its code may differ from ours in lines only: a statement over
+    several takes more."""
     return len({function.__code__ for function in live}) == 1
 
 
@@ -86,7 +88,7 @@ def _inner(code: CodeType) -> list[CodeType]:
 
 
 def _is_same(one: CodeType, other: CodeType, *, whole: bool = True) -> bool:
-    """Whatever their lines. `whole`: with all that is inside them."""
+    """Ignores line numbers. `whole`: includes nested code."""
     if _told(one) != _told(other) or len(one.co_consts) != len(other.co_consts):
         return False
     for ours, theirs in zip(one.co_consts, other.co_consts, strict=True):

@@ -1,4 +1,4 @@
-"""The mistakes that are made are the ones that are meant, one at a time, and nothing else of the file changes."""
+"""The mutator makes exactly the intended mistakes, one at a time, and changes nothing else in the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests run which lines of the rules, and for how long: a mutant is put to the tests that meet it, and to no other."""
+"""Which tests run which lines of the rules, and for how long, so that a mutant is only put to the tests that run it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Touched:
 
     @contextmanager
     def watching(self, test: str) -> Iterator[None]:
-        """In this thread, and in those that begin meanwhile."""
+        """In this thread, and in those started meanwhile."""
 
         def enter(frame: FrameType, event: str, argument: object) -> Any:
             return line if frame.f_code.co_filename in self.files else None
@@ -46,7 +46,7 @@ class Touched:
             threading.settrace(None)
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Those that run its statement: first those of the file's own name, then the quick ones."""
+        """The tests that run its statement: first those with the file's own name, then the quick ones."""
         found = set[str]()
         for number in _statement(mutant.file, mutant.line):
             found |= self.by_line.get((str(mutant.file), number), set())
@@ -55,7 +55,7 @@ class Touched:
 
 
 def _statement(file: Path, line: int) -> range:
-    """The lines of the innermost statement there; of one that holds others, its head."""
+    """The lines of the innermost statement there; for a compound statement, its head."""
     within = [node for node in _statements(file) if node.lineno <= line <= (node.end_lineno or node.lineno)]
     innermost = max(within, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
     body = getattr(innermost, "body", None)

@@ -1,7 +1,8 @@
-"""One mutant against the tests of its package, and then against simulated worlds: each in a process that may hang.
+"""Tests one mutant against the tests of its package, and then against simulated worlds, each in a process that may
+hang.
 
-The library is laid out once more by links, with the mutant in place of its file: the sources stay as they are. The
-processes are forks of this one, which has imported what all of them need and none of the library.
+A copy of the library, made of links, has the mutant instead of its file, so that the sources stay unchanged. The
+processes are forks of this one, which has imported what all of them need and nothing of the library.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "layers" / "sublet" / "python"
 
 LIMIT = 90
-"""Seconds of CPU for either; the slowest takes a fifth of it. A mutant that takes longer is noticed."""
+"""Seconds of CPU for either; the slowest takes a fifth of it. A mutant that takes longer counts as noticed."""
 
 PATIENCE = 600.0
-"""Seconds by the clock, for one that waits for ever. A busy machine must not be taken for it."""
+"""Seconds by the clock, for a mutant that waits for ever. A busy machine must not be mistaken for it."""
 
 TESTS = {
     "decisions": ("tests/unit/decisions", "tests/scenarios", "tests/property", "tests/unit/engine"),
     "engine": ("tests/unit/engine",),
     "protocol": ("tests/unit/protocol", "tests/property", "tests/unit/engine"),
 }
-"""By package. Those in files of the mutant's own name come first, and mostly suffice."""
+"""By package. Tests in files with the mutant's own name come first, and mostly suffice."""
 
 FIRST_WORLD = 1_000
 
@@ -52,7 +53,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the package's tests said of a mutant, and what the simulation."""
+    """The results of the package's tests and of the simulation for a mutant."""
 
     mutant: Mutant
     tests: Outcome
@@ -68,7 +69,7 @@ class Verdict:
 
 
 class Trials:
-    """A context: the copy lives as long."""
+    """A context: the copy exists as long."""
 
     def __init__(self, worlds: int) -> None:
         self._worlds = worlds
@@ -87,7 +88,7 @@ class Trials:
         self._folder.cleanup()
 
     def check(self, chosen: Iterable[Mutant]) -> None:
-        """That the tests and the worlds find nothing in the library as it is."""
+        """Checks that the tests and the worlds find nothing in the unchanged library."""
         for package in {package_of(mutant.file) for mutant in chosen}:
             if self._forked(partial(self._run_tests, TESTS[package])) is not Outcome.SURVIVED:
                 raise RuntimeError(f"the tests of {package} fail without any mutant")
@@ -95,7 +96,7 @@ class Trials:
             raise RuntimeError("the simulation finds something without any mutant")
 
     def judge(self, mutant: Mutant, *, both: bool = False) -> Verdict:
-        """The simulation is asked about what the tests have not noticed, or about `both`."""
+        """The simulation runs if the tests have not noticed the mutant, or if `both`."""
         place = self._library / mutant.file.relative_to(LIBRARY)
         place.unlink()
         place.write_text(mutant.source)
@@ -111,7 +112,7 @@ class Trials:
         return Verdict(mutant, tests, simulation)
 
     def _tested(self, file: Path) -> Outcome:
-        """By its own tests, and then by all of its package."""
+        """With its own tests, and then all of its package's."""
         for chosen in (own_tests(file), TESTS[package_of(file)]):
             if chosen and self._forked(partial(self._run_tests, chosen)) is Outcome.NOTICED:
                 return Outcome.NOTICED
@@ -129,7 +130,8 @@ class Trials:
         return all(simulate(FIRST_WORLD + seed).violation is None for seed in range(self._worlds))
 
     def _forked(self, is_fine: Callable[[], bool]) -> Outcome:
-        """Whatever ends the fork but a clean end is a notice: a wrong answer, an exception, its own death, or the limit."""
+        """Any end of the fork but a clean one counts as noticed: a wrong answer, an exception, its own death, or the
+        limit."""
         child = os.fork()
         if child == 0:
             sys.path[:0] = [
@@ -149,7 +151,7 @@ class Trials:
 
 
 def own_tests(file: Path) -> tuple[str, ...]:
-    """The test files that bear a file's name."""
+    """The test files with a file's name."""
     folders = TESTS[package_of(file)]
     found = (path for folder in folders for path in sorted((ROOT / folder).rglob(f"test_{file.stem}.py")))
     return tuple(str(path.relative_to(ROOT)) for path in found)

@@ -1,7 +1,7 @@
 """Mutants by the hundred, in forks of one process that has loaded the library, its tests and the simulation.
 
-A fork swaps the one function that a mutant changes (`swap`) and runs the tests that meet its lines (`touched`), which takes a
-tenth of a second where a process that begins anew takes some.
+A fork swaps the one function that a mutant changes (`swap`) and runs the tests that run its lines (`touched`), which
+takes a tenth of a second, while a new process takes several.
 """
 
 from __future__ import annotations
@@ -30,25 +30,26 @@ TESTS = (
     "tests/unit/runtimes", "tests/scenarios", "tests/property",
 )  # fmt: skip
 SLOWER_AT_MOST, AT_LEAST = 2, 5
-"""In a fork each test has twice the seconds of CPU that it took while it was watched, and five more: what loops takes longer."""
+"""In a fork each test has twice the seconds of CPU that it took while it was watched, plus five; an infinite loop
+takes longer."""
 
 STANDS_STILL = 20.0
-"""Seconds in which a fork has used no CPU at all: it waits for what never comes."""
+"""Seconds in which a fork has used no CPU at all: it waits for ever."""
 
 Judged = Callable[[Verdict], bool]
-"""Told of each verdict; whether to go on."""
+"""Gets each verdict; returns False to stop."""
 
 
 @dataclass
 class WarmTrials:
-    """A pytest plugin: it takes the place of running the tests that are collected."""
+    """A pytest plugin, which replaces running the collected tests."""
 
     chosen: Sequence[Mutant]
     worlds: int
     both: bool
     tell: Judged
     skipped: list[Mutant] = field(default_factory=list)
-    """Not in a function: for who lays the library out anew."""
+    """Not in a function: to be tested in fresh processes."""
     is_done: bool = False
     _items: dict[str, pytest.Item] = field(default_factory=dict)
 
@@ -105,7 +106,7 @@ class WarmTrials:
 
 
 def judge_warm(trials: WarmTrials, tests: Sequence[str] = TESTS) -> bool:
-    """Whether to go on: all that can be judged so were."""
+    """False if it was stopped."""
     given = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:terminalreporter", "--hypothesis-profile=quick"]
     given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what this process has imported
     os.chdir(ROOT)
@@ -114,7 +115,7 @@ def judge_warm(trials: WarmTrials, tests: Sequence[str] = TESTS) -> bool:
 
 
 def _forked(swap: Swap, is_fine: Callable[[], bool]) -> Outcome:
-    """Whatever ends the fork but a clean end is a notice: a wrong answer, an exception, its own death, or a limit."""
+    """Any end of the fork but a clean one counts as noticed: a wrong answer, an exception, its own death, or a limit."""
     child = os.fork()
     if child == 0:
         _in_fork(swap, is_fine)
@@ -135,7 +136,7 @@ def _cpu_seconds(process: int) -> float:
 
 
 def _within(seconds: float, is_fine: Callable[[], bool]) -> bool:
-    """Of CPU; then this process ends."""
+    """Seconds of CPU; then this process ends."""
     resource.setrlimit(resource.RLIMIT_CPU, (ceil(time.process_time() + seconds), resource.RLIM_INFINITY))
     return is_fine()
 

@@ -21,7 +21,7 @@ class Distributions:
 
 
 def build(folder: Path) -> Distributions:
-    """Both, in `folder`. uv builds the wheel from what it unpacks of the sdist, so that nothing else can be in it."""
+    """Builds both in `folder`. uv builds the wheel from the unpacked sdist, so that it can contain nothing else."""
     constraints = ROOT / "requirements" / "build.txt"
     run(
         [
@@ -42,7 +42,8 @@ def build(folder: Path) -> Distributions:
 def environment_with(
     wheel: Path, folder: Path, *extras: str, more: tuple[str, ...] = (), locked: Path = LOCKED
 ) -> Path:
-    """A fresh virtual environment in `folder` with the wheel, its extras and `more`; its Python. `locked` pins versions."""
+    """A new virtual environment in `folder` with the wheel, its extras and `more`. Returns its Python. `locked` pins
+    versions."""
     python = folder / "bin" / "python"
     run([uv(), "venv", "--quiet", str(folder)])
     what = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
@@ -52,7 +53,7 @@ def environment_with(
 
 
 def run(command: list[str], folder: Path | None = None) -> str:
-    """What it printed. Nothing of this repository is on its path; with a failure, what it said is the error's text."""
+    """Returns its output. Nothing of this repository is on its path; if it fails, its output is the error's text."""
     environment = {
         name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}
     }

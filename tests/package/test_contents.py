@@ -1,4 +1,4 @@
-"""The sdist and the wheel hold what they should, and nothing else."""
+"""The sdist and the wheel contain what they should, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel in a fresh environment: its names can be imported, and its types can be checked against."""
+"""The wheel in a fresh environment: its names can be imported, and its types can be checked."""
 
 from __future__ import annotations
 

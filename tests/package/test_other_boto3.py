@@ -1,6 +1,5 @@
-"""AWS by way of the oldest boto3 that pyproject.toml allows, with the oldest botocore: what its model does not know of is read
-and sent all the same, and what is asked for on a condition can be asked for. And by way of the newest boto3 that there is.
-"""
+"""AWS with the oldest boto3 that pyproject.toml allows, and the oldest botocore: fields that its model does not know
+are still read and sent, and calls that need a newer one say so. And with the newest available boto3."""
 
 from __future__ import annotations
 
@@ -36,10 +35,11 @@ NEWER = (
     "not embedded and not moto and not test_where_the_account_is_known_dynamodb_has_one_too "
     "and not test_and_if_it_always_is_the_service_is_unavailable"
 )
-"""A later botocore alone knows DynamoDB's hosts of an account; an older one calls a reply that is always cut a missing one."""
+"""Only a later botocore knows DynamoDB's account endpoints; an older one reports a reply that is always truncated as
+a missing one."""
 
 CANNOT = "not test_the_limit_is_set_as_kinesis_has_it"
-"""What an older boto3 is refused for, by name."""
+"""What an older boto3 cannot do, and refuses by name."""
 
 
 def oldest_boto3() -> str:
@@ -51,7 +51,7 @@ def oldest_boto3() -> str:
 
 
 def asked_by(distributions: Distributions, folder: Path, pins: str) -> str:
-    """In an environment with the wheel and these versions; which boto3 it has."""
+    """In an environment with the wheel and these versions. Returns the boto3 version."""
     pinned = folder / "pinned.txt"
     pinned.write_text(pins)
     python = environment_with(

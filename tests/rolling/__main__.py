@@ -1,4 +1,5 @@
-"""`make rolling`: 0.2 deployed by its own code, this version over it, back and forward again, under load; then the verdict."""
+"""`make rolling`: 0.2 deployed by its own code, this version over it, back and forward again, under load; then the
+verdict."""
 
 from __future__ import annotations
 

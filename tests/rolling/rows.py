@@ -1,6 +1,6 @@
-"""What the code of 0.1 and 0.2 makes of rows of this version: run as it was, in a process of its own.
+"""How the code of 0.1 and 0.2 reads rows of this version: the original code, in a process of its own.
 
-`python -m tests.rolling.rows` writes tests/data/sublet_rows_by_older.json anew, for where there is no history to take it from.
+`python -m tests.rolling.rows` rewrites tests/data/sublet_rows_by_older.json, for repositories without the history.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ print(json.dumps(answers, sort_keys=True))
 
 
 def rows() -> dict[str, dict[str, Any]]:
-    """Ours, with all that is ours."""
+    """Our rows, with all our attributes."""
     return {
         "held": _plain(HELD),
         "released": _plain(replace(HELD, lease_owner=None, holder=None, holder_counter=None)),

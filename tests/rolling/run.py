@@ -1,6 +1,5 @@
-"""One run: 0.2 by its own code, then this version over it, back, and forward again, while records come, handlers fail and shards
-split and merge; then the verdict on every record.
-"""
+"""One run: 0.2 by its own code, then this version over it, back, and forward again, while records come, handlers fail
+and shards split and merge; then the verdict on every record."""
 
 from __future__ import annotations
 
@@ -30,7 +29,8 @@ APPLICATION = "rolling"
 SHARDS = 2
 KEYS = [f"key-{n}" for n in range(20)]
 PRODUCE_EVERY = 0.5
-"""Seconds between two rounds of one event for each key; every fourth is of KPL aggregates of three: 60 events a second."""
+"""Seconds between two rounds of one event for each key; every fourth is of KPL aggregates of three: 60 events a
+second."""
 
 TICK_SECONDS = 10.0
 """EventBridge's shortest schedule is a minute."""
@@ -52,7 +52,8 @@ SETTINGS = {
     "handler_backoff": "100ms",
     "handler_backoff_max": "1s",
 }
-"""What both versions know, by the same names. Windows and executions are short: each deployment meets the ends of some."""
+"""Settings that both versions have under the same names. Windows and executions are short, so that each deployment
+meets the ends of some."""
 
 FIRST_WITHIN = 90.0
 DRAINED_WITHIN = 180.0
@@ -62,11 +63,11 @@ Say = Callable[[str], None]
 
 
 class RollingFailed(Exception):
-    """The run did not get to its end."""
+    """The run could not finish."""
 
 
 class Phase(NamedTuple):
-    """From the beginning of a deployment until the next one begins; moments in nanoseconds since the epoch."""
+    """From the beginning of a deployment until the next one begins; times in nanoseconds since the epoch."""
 
     version: str
     began: int
@@ -74,7 +75,8 @@ class Phase(NamedTuple):
 
 
 class PhaseFigures(NamedTuple):
-    """`again`: records that were done once more than before. `longest_pause`: seconds in which an open shard had no call."""
+    """`again`: records that were done once more than before. `longest_pause`: seconds in which an open shard had no
+    call."""
 
     version: str
     deployment_seconds: float
@@ -89,7 +91,7 @@ class Found:
     phases: Sequence[PhaseFigures]
     reshards: int
     wrong: Sequence[str]
-    """Rules of the lease table that somebody broke."""
+    """Broken rules of the lease table."""
 
     @property
     def is_clean(self) -> bool:
@@ -138,7 +140,7 @@ class Story:
             yield
 
     def go_to(self, version: str, reshard: Callable[[], None]) -> None:
-        """While records come; the reshard comes as the deployment does."""
+        """While records come; the reshard starts with the deployment."""
         before = {shard["ShardId"] for shard in self.fleet.open_shards()}
         with ExitStack() as stack:
             once = stack.enter_context(repeating(3600, reshard))
@@ -213,7 +215,7 @@ class Story:
 
 
 def run(folder: Path, say: Say, settle: float = 25.0, older: str = COMMITS["0.2"]) -> Found:
-    """Raises RollingFailed, and what the embedded AWS and the deployments raise."""
+    """Raises RollingFailed, and errors of the embedded AWS and the deployments."""
     tree = tree_of(older, say)
     with embedded_aws() as aws:
         story = Story(aws, tree, folder, _prepared(aws, folder), settle, say)
@@ -232,7 +234,7 @@ def run(folder: Path, say: Say, settle: float = 25.0, older: str = COMMITS["0.2"
 
 
 def _prepared(aws: EmbeddedAws, folder: Path) -> dict[str, str]:
-    """The stream, and what both versions are deployed with."""
+    """The stream, and the context for deploying both versions."""
     kinesis = aws.client("kinesis")
     kinesis.create_stream(StreamName=APPLICATION, ShardCount=SHARDS)
     kinesis.get_waiter("stream_exists").wait(StreamName=APPLICATION, WaiterConfig={"Delay": 1})

@@ -1,4 +1,5 @@
-"""An earlier version's own tree and environment, out of this repository's history; and its stack, deployed by its own code."""
+"""An earlier version's own tree and environment, from this repository's history; and its stack, deployed by its own
+code."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from infra.local.deploy import DeploymentFailed
 from infra.local.embedded import ROOT, EmbeddedAws
 
 COMMITS = {"0.1": "186d150", "0.2": "c74b204"}
-"""Of each version the last one: none is tagged."""
+"""The last commit of each version: none is tagged."""
 
 TREES = ROOT / ".local" / "versions"
 DEPLOYS = """
@@ -31,7 +32,7 @@ class NoSuchVersion(Exception):
 
 
 def source_of(commit: str, folder: Path, *paths: str) -> Path:
-    """What the commit has, or of these paths, in `folder`. Raises NoSuchVersion."""
+    """Writes the commit's files, or only these paths, to `folder`. Raises NoSuchVersion."""
     archive = subprocess.run(
         ["git", "archive", commit, *paths],  # noqa: S607 - whichever git made the clone
         cwd=ROOT,
@@ -46,7 +47,7 @@ def source_of(commit: str, folder: Path, *paths: str) -> Path:
 
 
 def tree_of(commit: str, report: Callable[[str], None]) -> Path:
-    """With everything that `make setup` makes. A minute the first time."""
+    """With everything that `make setup` creates. A minute the first time."""
     tree = TREES / commit
     if not (tree / ".set-up").exists():
         report(f"setting up {commit}, in {tree.relative_to(ROOT)}")
@@ -66,7 +67,7 @@ def tree_of(commit: str, report: Callable[[str], None]) -> Path:
 
 
 def deploy_by(tree: Path, aws: EmbeddedAws, context: Mapping[str, str]) -> dict[str, str]:
-    """As somebody does who has that version alone. Its outputs; raises DeploymentFailed."""
+    """As a user of that version alone would. Returns its outputs; raises DeploymentFailed."""
     inherited = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
     path = f"{tree / '.venv' / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     done = subprocess.run(

@@ -1,9 +1,10 @@
-"""Reads a stream as an assumed role, as a batch and as a stream that shares leases, and shows all that Spark shows of it:
+"""Reads a stream as an assumed role, as a batch and as a stream that shares leases, and shows all that Spark shows of
+it:
 
 `python assumed_role_program.py FOLDER STREAM STS EXTERNAL_ID`
 
-In FOLDER are then Spark's event log, which is what its UI shows, and the query's checkpoint; on standard output plans and
-progress; on standard error Spark's own log, and that of its Python workers.
+FOLDER then contains Spark's event log, which its UI shows, and the query's checkpoint. Standard output has plans and
+progress, standard error Spark's own log and that of its Python workers.
 """
 
 from __future__ import annotations

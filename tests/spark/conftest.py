@@ -17,7 +17,7 @@ else:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """PySpark 4.0 and 4.1 leave sockets of theirs to the garbage collector."""
+    """PySpark 4.0 and 4.1 leave some sockets to the garbage collector."""
     if importlib.util.find_spec("pyspark") is not None and not _closes_its_sockets():
         config.addinivalue_line(
             "filterwarnings",

@@ -1,4 +1,4 @@
-"""Flights as the demo's producer writes them, made up from a number; and data that is none, each kind with its reason."""
+"""Flights as the demo's producer writes them, generated from a number; and invalid data of each kind, with its reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def flight(number: int) -> bytes:
 
 
 def carriers(numbers: list[int]) -> dict[str, tuple[int, int, int, int, int]]:
-    """The figures of examples/pipeline/carriers.py for these flights, by other means."""
+    """The figures of examples/pipeline/carriers.py for these flights, computed differently."""
     figures = {}
     for index, carrier in enumerate(CARRIERS):
         of = [number for number in numbers if number % 3 == index]
@@ -46,7 +46,7 @@ def carriers(numbers: list[int]) -> dict[str, tuple[int, int, int, int, int]]:
 
 
 class FlightStream:
-    """A stream of two shards on the emulator, and all that was put on it."""
+    """A stream of two shards on the emulator, and everything that was put on it."""
 
     def __init__(self, client: Any, name: str) -> None:
         self.name, self._client = name, client

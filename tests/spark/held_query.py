@@ -16,7 +16,7 @@ WORKER = "orders-audit-spark"
 
 
 class MemoryCommits:
-    """What the folder says. `is_readable` False: it is on a file system that only Spark can read."""
+    """The folder's content. `is_readable` False: it is on a file system that only Spark can read."""
 
     def __init__(self) -> None:
         self.ends: list[object] = []
@@ -27,7 +27,8 @@ class MemoryCommits:
 
 
 class HeldQuery:
-    """A query and its keepers, one after the other. `query.log` and `commits` outlive them, as Spark's checkpoint does."""
+    """A query and its keepers, one after the other. `query.log` and `commits` outlive them, as Spark's checkpoint
+    does."""
 
     def __init__(
         self, stream: WatchedStream, clock: Sleeper, table: MemoryLeaseTable, /, **given: str
@@ -54,7 +55,7 @@ class HeldQuery:
         self.query.restart()
 
     def batch(self) -> list[Row] | None:
-        """Plan one, run it, commit it; None when there was nothing to read."""
+        """Plan one, run it, commit it; None if there was nothing to read."""
         return self.run() if self.query.plan() else None
 
     def run(self) -> list[Row]:
@@ -63,11 +64,11 @@ class HeldQuery:
         return rows
 
     def commit(self) -> None:
-        """Spark writes it down, and tells nobody."""
+        """Spark writes it down without telling the source."""
         self.commits.ends.append(through_json(offset_to_json(self.query.offset(len(self.query.log) - 1))))
 
     def drain(self, idle: int = 3) -> list[Row]:
-        """Batches, until so many plans in a row found nothing."""
+        """Batches, until this many plans in a row found nothing."""
         rows: list[Row] = []
         found_nothing = 0
         for _ in range(500):
@@ -81,5 +82,5 @@ class HeldQuery:
         raise AssertionError("still reading after 500 batches")
 
     def end(self) -> None:
-        """The query is over, in whatever way; its keeper sees that, and has all the time that it wants."""
+        """The query is over, in whatever way; its keeper notices, and has all the time that it needs."""
         self.keeper.finish()

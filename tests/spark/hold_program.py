@@ -1,7 +1,8 @@
-"""A streaming query that holds leases, in a process of its own: `hold_program.py FOLDER STREAM APPLICATION ENDING [TRIGGER]`
+"""A streaming query that holds leases, in a process of its own: `hold_program.py FOLDER STREAM APPLICATION ENDING
+[TRIGGER]`
 
-Each batch becomes one file, FOLDER/batches/<id>.parquet. In the batch after the file FOLDER/end appears, before its own file is
-written, it ends in the way of ENDING; with a TRIGGER, which waits long, after the first batch instead.
+Each batch becomes one file, FOLDER/batches/<id>.parquet. In the batch after the file FOLDER/end appears, before its
+own file is written, it ends as ENDING says; with a TRIGGER, which waits long, after the first batch instead.
 """
 
 from __future__ import annotations

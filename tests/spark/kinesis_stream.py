@@ -1,4 +1,4 @@
-"""A stream on the emulator, with a producer that numbers its records and an operator who reshards, by one seed."""
+"""A stream on the emulator, with a producer that numbers its records and an operator who reshards, from one seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BusyStream:
         return sorted(open_, key=lambda s: int(s["HashKeyRange"]["StartingHashKey"]))
 
     def produce(self) -> None:
-        """Some plain records, and one aggregate whose records have one key, so that it is right after any reshard."""
+        """Some plain records, and one aggregate whose records have one key, so that it is valid after any reshard."""
         count = self._chance.randrange(20, 120)
         entries = [(f"key-{self._chance.randrange(1000)}", self._number()) for _ in range(count)]
         key = f"key-{self._chance.randrange(1000)}"
@@ -39,7 +39,7 @@ class BusyStream:
         assert reply["FailedRecordCount"] == 0, reply
 
     def reshard(self) -> None:
-        """Split or merge at random, between one and five open shards; nothing where none is listed yet."""
+        """Split or merge at random, between one and five open shards; nothing if none is listed yet."""
         shards = self.open_shards()
         if not shards:
             return

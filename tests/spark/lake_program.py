@@ -1,6 +1,7 @@
 """`sublet pipeline --sink iceberg` in a process that dies by SIGKILL: `python lake_program.py MOMENT ARGUMENTS`
 
-MOMENT: so many tables of a batch are written when it dies; -1: never. At its end it says what the table `raw` holds, as JSON.
+MOMENT: it dies after this many tables of a batch; -1: never. At its end it prints the content of the table `raw`, as
+JSON.
 """
 
 from __future__ import annotations

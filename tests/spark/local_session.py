@@ -17,9 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def local_session(aws: EmbeddedAws, **environment: str) -> Iterator[SparkSession]:
-    """Its Python workers find the emulator by the environment that the JVM inherits; it lives as long as the tests' process.
+    """Its Python workers find the emulator by the environment that the JVM inherits; it lives as long as the tests'
+    process.
 
-    `environment`: what else the workers are to have; it is this session's alone.
+    `environment`: further variables for the workers, for this session only.
     """
     own = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
     with pytest.MonkeyPatch.context() as patch:

@@ -1,5 +1,5 @@
-"""A streaming query without Spark: the driver and the tasks of the source over a stream in memory, an offset log of JSON
-texts, and batches that are run, crash, and are planned again as Spark does it."""
+"""A streaming query without Spark: the driver and the tasks of the source over a stream in memory, an offset log of
+JSON texts, and batches that run, crash, and are planned again as in Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
 
 
 class Sleeper(Clock, Protocol):
-    """A clock that can be slept on."""
+    """A clock that can sleep."""
 
     def sleep(self, pause: timedelta) -> None: ...
 
@@ -56,7 +56,7 @@ class RealClock:
 
 
 class SleepingClock(FakeClock):
-    """Time passes when somebody sleeps, and only then. Safe for the driver's threads."""
+    """Time passes only while somebody sleeps. Safe for the driver's threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class SleepingClock(FakeClock):
 
 
 class WatchedStream:
-    """A MemoryStream that describes itself; counts calls and refusals, and refuses polls when told to."""
+    """A MemoryStream that describes itself, counts calls and refusals, and refuses polls when told to."""
 
     def __init__(self, inner: MemoryStream, clock: Clock) -> None:
         self.inner = inner
@@ -79,7 +79,7 @@ class WatchedStream:
         self.refuse: Callable[[str], PollRefusal | None] = lambda _: None
         self.never_shows: str | None = None
         self.described_as: RecordDistribution | EllipsisType | None = ...
-        """What descriptions tell of it, where that is not how it is."""
+        """What descriptions say, if that differs from the stream's real state."""
 
     def describe(self) -> StreamDescription:
         self.calls["describe"] += 1
@@ -142,7 +142,7 @@ def rows_of(connection: Connection, tasks: Iterable[Task]) -> list[Row]:
 
 
 class MemoryQuery:
-    """`log`: the offsets of the batches planned so far, as Spark's offset log has them; `rows`: of each batch's last run."""
+    """`log`: the offsets of the batches planned so far, as in Spark's offset log; `rows`: of each batch's last run."""
 
     def __init__(self, stream: WatchedStream, clock: Sleeper, opts: Options) -> None:
         self.stream = stream
@@ -188,7 +188,7 @@ class MemoryQuery:
         return True
 
     def run(self, batch: int | None = None) -> list[Row]:
-        """Read a batch of the log, in a process that knows nothing but the log if the driver was restarted."""
+        """Read a batch of the log; if the driver was restarted, its process knows only the log."""
         batch = len(self.log) - 1 if batch is None else batch
         start = self.offset(batch - 1)
         tasks = self.driver.tasks(start, self.offset(batch))

@@ -1,6 +1,7 @@
-"""`sublet pipeline` in a process that dies by SIGKILL, with all that it started: `python pipeline_program.py MOMENT ARGUMENTS`
+"""`sublet pipeline` in a process that dies by SIGKILL, with everything that it started: `python pipeline_program.py
+MOMENT ARGUMENTS`
 
-MOMENT: so many tables of a batch are written when it dies. 4 of 4: all of them, but Spark has not noted the batch. -1: never.
+MOMENT: it dies after this many tables of a batch. 4 of 4: all of them, but Spark has not noted the batch. -1: never.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.spark.processes import kill_session
 
 
 class DiesAt:
-    """Writes files, is the run's display, and counts the tables of the batch under way."""
+    """Writes files, is the run's display, and counts the tables of the current batch."""
 
     def __init__(self, moment: int) -> None:
         self.moment, self.written = moment, 0

@@ -1,4 +1,5 @@
-"""The processes of one session: a query's program, its JVM, and Spark's Python workers, which make groups of their own."""
+"""The processes of one session: a query's program, its JVM, and Spark's Python workers, which make groups of their
+own."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ def session_members(session: int) -> Iterator[int]:
 
 
 def python_workers(session: int) -> list[int]:
-    """Spark's daemons and what they forked: tasks, and the driver's side of the source."""
+    """Spark's daemons and their forks: tasks, and the driver's side of the source."""
     found = []
     for pid in session_members(session):
         with suppress(OSError):
@@ -29,7 +30,7 @@ def python_workers(session: int) -> list[int]:
 
 
 def kill_session(session: int, how: signal.Signals = signal.SIGKILL) -> None:
-    """Kill all of the session, its leader and this process last."""
+    """Kill the whole session, its leader and this process last."""
     members = sorted(session_members(session), key=lambda pid: (pid == os.getpid(), pid == session))
     for pid in members:
         with suppress(ProcessLookupError):

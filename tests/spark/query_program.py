@@ -1,7 +1,7 @@
 """A streaming query in a process of its own, to be killed: `python query_program.py FOLDER STREAM [--drain]`
 
-Each batch becomes one file, FOLDER/batches/<id>.parquet. A batch that is run again has to have the rows that it had: it is
-compared with its file before anything is said. Dies by SIGKILL, with everything that it started, in the first batch that
+Each batch becomes one file, FOLDER/batches/<id>.parquet. A repeated batch must have the same rows: it is compared
+with its file before anything is reported. Dies by SIGKILL, with everything that it started, in the first batch that
 ends a shard and in the first one that begins a child, before their files are written.
 """
 

@@ -1,4 +1,4 @@
-"""A handler as a Lambda fleet would have it: it appends to one file for each shard, and fails once for each."""
+"""A handler of a Lambda fleet: it appends to one file for each shard, and fails once for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fleet in a line: whoever holds nothing yet takes every lease that is free, handles a part of its shard, and gives it back."""
+"""A fleet in sequence: a worker without leases takes every free lease, handles a part of its shard, and gives it back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SimFleet:
         self._stream, self._table, self._clock, self._chance = stream, table, clock, chance
 
     def turn(self, most: int | None = None) -> int:
-        """Of each free shard handle at most so many user records (None: all); how many altogether."""
+        """Of each free shard handle at most this many user records (None: all). Returns their total."""
         before = len(self.handled)
         for lease in self._table.scan().leases:
             parents = [self._table.get(parent) for parent in lease.parent_shard_ids]

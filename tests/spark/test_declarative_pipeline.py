@@ -23,7 +23,7 @@ pytest.importorskip("pyspark.pipelines", reason="Spark 4.1 has declarative pipel
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "pipeline"
 OUTLIVING = ("--conf", "spark.sql.catalogImplementation=hive")
-"""A catalog that knows the tables of the run before. It cannot have the example's, whose partition columns have capitals."""
+"""A catalog that knows the previous run's tables. It cannot hold the example's, whose partition columns have capitals."""
 SPEC = """
 name: orders
 storage: file://{folder}/storage
@@ -43,7 +43,7 @@ def raw():
 
 
 def run_pipeline(aws: EmbeddedAws, folder: Path, *conf: str) -> str:
-    """What it said."""
+    """Returns its output."""
     programs = Path(sys.executable).parent
     environment = {
         **os.environ, **aws.environment, "PYSPARK_PYTHON": sys.executable, "PATH": f"{programs}:{os.environ['PATH']}"
@@ -66,7 +66,8 @@ def run_pipeline(aws: EmbeddedAws, folder: Path, *conf: str) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(700)
 def test_runs_take_what_is_there(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
-    """Each goes on where the one before ended. On a release whose runs are one batch, children of a reshard wait for the next."""
+    """Each continues where the previous one ended. On a release whose runs are one batch, children of a reshard wait
+    for the next."""
     stream = BusyStream(embedded_aws.client("kinesis"), f"pipeline-{os.getpid()}", 4)
     (tmp_path / "tables").mkdir()
     (tmp_path / "spark-pipeline.yml").write_text(SPEC.format(folder=tmp_path))
@@ -92,7 +93,7 @@ def test_runs_take_what_is_there(embedded_aws: EmbeddedAws, tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.timeout(700)
 def test_the_pipelines_tables_declared(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
-    """The example as it is, but for the stream's name and the place."""
+    """The example unchanged, except for the stream's name and the storage."""
     stream = FlightStream(embedded_aws.client("kinesis"), f"declared-{os.getpid()}")
     stream.produce(60)
     shutil.copytree(EXAMPLE, tmp_path / "example")

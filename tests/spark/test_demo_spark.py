@@ -1,4 +1,4 @@
-"""`make demo-spark`, a short one, as a user runs it: to Spark and back, and nothing left running."""
+"""A short `make demo-spark`, as a user runs it: to Spark and back, and nothing left running."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from demo.spark.lake import FIGURES, Lake, runs
 from tests.e2e.demo_process import ROOT, demo_process
 
 started_demo = partial(demo_process, str(ROOT / ".venv" / "bin" / "python"), "demo.spark")
-"""In the demo's own environment. Spark's is only Spark's."""
+"""In the demo's own environment; Spark's is only for Spark."""
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
-"""What SparkPipeline deploys, run as EMR Serverless runs it: spark-submit with the entry point's file, Spark's own PySpark,
-the interpreter beneath this environment, and first on its path the folders that the archives unpack to.
-"""
+"""What SparkPipeline deploys, run as EMR Serverless runs it: spark-submit with the entry point's file, Spark's own
+PySpark, the interpreter beneath this environment, and the archives' folders first on its path."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ if sys.platform != "linux" or sys.version_info[:2] != (3, 11) or not (DEPENDENCI
 
 
 def submit(aws: EmbeddedAws, folder: Path, arguments: list[str]) -> str:
-    """Run once in `folder`; what it said."""
+    """Run once in `folder`; returns its output."""
     archives = {"library": ROOT / "layers" / "sublet" / "python", "dependencies": DEPENDENCIES}
     for name, path in archives.items():
         (folder / name).symlink_to(path)

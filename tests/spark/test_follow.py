@@ -1,4 +1,4 @@
-"""Taking over from a fleet: a query that follows an application begins exactly where its leases say."""
+"""Taking over from a fleet: a query that follows an application starts exactly at its leases' checkpoints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def follow(query: MemoryQuery, *leases: Lease) -> MemoryQuery:
 def consume(
     stream: MemoryStream, table: MemoryLeaseTable, handle: Callable[[Batch], None], done: Callable[[], bool]
 ) -> None:
-    """The library's own process on the same leases, until `done`; then it checkpoints, releases and goes."""
+    """The library's own process on the same leases, until `done`; then it checkpoints, releases and ends."""
     tasks = ThreadTasks()
     stop = tasks.signal()
     settings = Settings(application="orders-audit", stream="orders", worker_id="fleet", handler_attempts=1)
@@ -55,7 +55,7 @@ def consume(
 
 
 def test_from_a_fleet_through_a_reshard_and_in_mid_aggregate() -> None:
-    """The fleet ends a parent and stops in the middle of an aggregate of a child. None missing, none twice."""
+    """The fleet ends a parent and stops in the middle of a child's aggregate. None missing, none twice."""
     inner, table = MemoryStream(1, clock=SystemClock(), name="orders"), MemoryLeaseTable()
     produced = [b"%d" % n for n in range(100)]
     for data in produced[:20]:
@@ -68,7 +68,7 @@ def test_from_a_fleet_through_a_reshard_and_in_mid_aggregate() -> None:
     failed: set[str] = set()
 
     def handle(batch: Batch) -> None:
-        """Of `low` only the first 13 of the aggregate's 20, checkpointed by hand; then it fails."""
+        """Of `low` only the first 13 of the aggregate's 20, checkpointed manually; then it fails."""
         if batch.shard_id != low:
             seen.extend(record.data for record in batch.records)
         elif not failed:
@@ -202,7 +202,7 @@ def test_a_lease_s_shard_that_is_gone_is_told_of_also_where_only_what_is_there_i
 
 
 def test_children_that_have_no_leases_yet_begin_after_their_parents_end() -> None:
-    """Whoever ended the parent was killed before it created them."""
+    """The worker that ended the parent was killed before it created them."""
     query = memory_query(1, **FOLLOW)
     query.stream.inner.put("k", b"handled")
     query.stream.inner.split(shard_id(0))

@@ -1,6 +1,7 @@
-"""For every history of reshards and trims: what the query does not deliver, it reports as a data gap, whatever its trigger.
+"""For every history of reshards and trims: what the query does not deliver, it reports as a data gap, whatever its
+trigger.
 
-And the other way round: a query that looks at the stream twice a day is never told of a gap.
+And conversely: a query that looks at the stream twice a day never reports a gap.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class History:
         self.query: MemoryQuery = memory_query(shards, **options)
         self.shard_of: dict[bytes, str] = {}
         self.parents: dict[str, frozenset[str]] = {}
-        """Of every shard that there ever was."""
+        """Of every shard that ever existed."""
 
     def put(self, records: int) -> None:
         for _ in range(records):
@@ -58,7 +59,7 @@ class History:
             self.query.stream.inner.trim(self.query.clock.now() - SHORTEST_RETENTION)
 
     def begin_run(self, available_now: bool) -> None:
-        """A new process. What the log's last batch left undone is done first."""
+        """A new process. It first finishes the log's last batch."""
         self.query.clock.sleep(5 * SECOND)
         self.query.restart()
         if len(self.query.rows) < len(self.query.log):
@@ -67,7 +68,7 @@ class History:
             self.query.driver.set_targets()
 
     def run(self, batches: int, *, available_now: bool, limit: Share = NO_LIMIT, crash: bool = False) -> None:
-        """At most so many batches; with `crash` it is killed when it has planned the last one."""
+        """At most this many batches; with `crash` it is killed after planning the last one."""
         self.begin_run(available_now)
         for number in range(batches):
             if not self.query.plan(limit):
@@ -101,7 +102,7 @@ class History:
 
     @property
     def told(self) -> set[str]:
-        """The shards of which a gap was told, and their ancestors: a shard whose children are gone too is named by nobody."""
+        """The shards with a reported gap, and their ancestors: a shard whose children are gone too is never named."""
         whats = [str(x.fields["what"]) for x in self.query.memory_log.lines if x.message == "data gap"]
         found = {shard_id for what in whats for shard_id in re.findall(r"shardId-\d+", what)}
         while older := {parent for each in found for parent in self.parents.get(each, ())} - found:

@@ -1,4 +1,4 @@
-"""apply_handler without Spark: what the handler is given, in which order, and what becomes of its failures."""
+"""apply_handler without Spark: what the handler gets, in which order, and what happens to its failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(
     settings: Settings = SETTINGS,
     destination: MemoryDestination | None = None,
 ) -> tuple[list[tuple[object, ...]], timedelta]:
-    """The rows that come out, and for how long it slept."""
+    """The output rows, and for how long it slept."""
     clock = SleepingClock()
     began = clock.now()
     handled = handle_batches(
@@ -238,7 +238,7 @@ def test_a_handler_of_lambda_s_event_gets_its_event(stream: MemoryStream) -> Non
 
 
 def test_a_record_that_filter_criteria_cannot_be_applied_to_is_set_aside_alone() -> None:
-    """JSON nested too deep to be read: without this the task would fail for ever."""
+    """JSON nested too deeply: otherwise the task would fail for ever."""
     stream, destination = MemoryStream(1, clock=SleepingClock(), name="orders"), MemoryDestination()
     deep = b'{"kind": "order", "n": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     for data in (b'{"kind": "order"}', deep, b'{"kind": "order", "n": 2}', b'{"kind": "visit"}'):

@@ -49,13 +49,13 @@ def row(table: MemoryLeaseTable, key: str) -> Lease:
 
 
 def put_row(table: MemoryLeaseTable, lease: Lease) -> Lease:
-    """As somebody else writes it, without conditions."""
+    """As another owner writes it, without conditions."""
     table.put_row(encode_row(lease))
     return lease
 
 
 def put(held: HeldQuery, count: int, first: int = 0) -> list[str]:
-    """Their sequence numbers."""
+    """Returns their sequence numbers."""
     data = [b"%d" % number for number in range(first, first + count)]
     return held.query.stream.inner.put_all((each.decode(), each) for each in data)
 
@@ -100,7 +100,7 @@ def wait_a_second(held: HeldQuery, *, rerun: bool = False) -> list[Row]:
 
 
 def unplug(table: MemoryLeaseTable) -> None:
-    """Its network is down, but for us who look at it."""
+    """Its network is down, except for the test's own reads."""
 
     def down(*_: object) -> NoReturn:
         raise LeaseTableUnavailable("down")
@@ -168,7 +168,8 @@ def test_from_the_fleet_and_back_through_a_reshard_and_in_mid_aggregate() -> Non
 
 
 def test_a_merge_whose_other_parent_has_no_lease_yet_is_read_to_its_last_record_and_ended_later() -> None:
-    """The other parent is the child of a shard that another owner reads: the end cannot be written yet, the checkpoint can."""
+    """The other parent is the child of a shard that another owner reads: the checkpoint can be written, but not the
+    end yet."""
     held = held_query(2)
     stream = held.query.stream.inner
     put_row(
@@ -194,7 +195,7 @@ def test_a_merge_whose_other_parent_has_no_lease_yet_is_read_to_its_last_record_
 
 @pytest.mark.parametrize(("committed", "is_readable"), [(True, True), (False, True), (True, False)])
 def test_the_last_batch_counts_exactly_if_spark_has_committed_it(committed: bool, is_readable: bool) -> None:
-    """With a folder that only Spark can read there is what Spark itself has told: the batch before."""
+    """With a folder that only Spark can read, the keeper only knows what Spark itself has told: the batch before."""
     held = held_query()
     held.commits.is_readable = is_readable
     first = put(held, 10)
@@ -211,8 +212,8 @@ def test_the_last_batch_counts_exactly_if_spark_has_committed_it(committed: bool
 
 
 def test_killed_between_the_sinks_commit_and_sparks_a_query_that_starts_first_repeats_nothing() -> None:
-    """The sink has the batch, and Spark's folder does not say so. Done again it has the same number and the same rows; whoever
-    takes the leases afterwards begins after it."""
+    """The sink has the batch, but Spark's folder does not say so. The repeated batch has the same number and the same
+    rows; the next owner of the leases starts after it."""
     held = held_query()
     put(held, 10)
     held.batch()
@@ -227,7 +228,8 @@ def test_killed_between_the_sinks_commit_and_sparks_a_query_that_starts_first_re
 
 
 def test_a_batch_that_failed_is_done_again_only_as_far_as_nobody_else_has_handled_it() -> None:
-    """Spark has fixed its range for ever; meanwhile the fleet handled a part of it, gave the lease back, and Spark goes on."""
+    """Spark has fixed its range for ever; meanwhile the fleet handles a part of it and gives the lease back, and
+    Spark continues."""
     held = held_query(2)
     low = [held.query.stream.inner.put("k", b"low-%d" % n, explicit_hash_key=0) for n in range(10)]
     put_at_the_top(held, 10)
@@ -245,7 +247,7 @@ def test_a_batch_that_failed_is_done_again_only_as_far_as_nobody_else_has_handle
 
 
 def test_a_batch_that_failed_waits_while_another_owner_is_about_to_handle_it() -> None:
-    """Skipped and committed, its range would count as handled although nobody has."""
+    """If it were skipped and committed, its range would count as handled although nobody has handled it."""
     held = held_query()
     numbers = put(held, 10)
     held.query.plan()
@@ -365,7 +367,7 @@ def test_a_parent_ends_only_when_its_last_batch_is_committed_and_its_children_ex
 
 
 def test_children_are_taken_with_their_parents_end_though_a_look_was_under_way() -> None:
-    """A run for what is there would end without them: nothing else is left to read."""
+    """A run for what is available would end without them: nothing else is left to read."""
     held = held_query()
     put(held, 5)
     children = held.query.stream.inner.split(shard_id(0))
@@ -382,7 +384,8 @@ def test_children_are_taken_with_their_parents_end_though_a_look_was_under_way()
 
 
 def test_a_keeper_that_slept_while_another_owner_ended_the_shard_creates_no_children_anew() -> None:
-    """It had the listing in hand. Meanwhile parent and children were read to their ends, and their rows cleaned up."""
+    """It had already listed the shards. Meanwhile parent and children were read to their ends, and their rows cleaned
+    up."""
     held = held_query()
     put(held, 5)
     stream, table = held.query.stream, held.table
@@ -468,7 +471,7 @@ def test_available_now_waits_for_the_leases_of_a_run_that_was_killed() -> None:
 
 @pytest.mark.parametrize("owner", ["java-1", WORKER])
 def test_available_now_that_can_read_nothing_because_of_other_owners_fails(owner: str) -> None:
-    """Another run of the query, which lives, is another owner. Ended without error, it would look as if nothing was there."""
+    """Another live run of the query is another owner. Without an error, the run would seem to have found nothing."""
     held = held_query()
     put(held, 10)
     stop = beating(held, Lease(shard_id(0), TRIM_HORIZON, lease_owner=owner, lease_counter=5))
@@ -484,7 +487,8 @@ def test_available_now_that_can_read_nothing_because_of_other_owners_fails(owner
 
 @pytest.mark.parametrize("has_planned", [True, False])
 def test_a_query_that_asks_nothing_any_more_lets_its_leases_go(has_planned: bool) -> None:
-    """Of a query that fails between its sources' preparations Spark stops no source. Asked again, the keeper takes them anew."""
+    """Spark does not stop the source of a query that fails between its sources' preparations. On the next request,
+    the keeper takes leases again."""
     held = held_query()
     numbers = put(held, 5)
     if has_planned:
@@ -561,7 +565,7 @@ def test_a_checkpoint_of_another_way_with_leases_is_refused() -> None:
 
 
 def test_a_database_out_of_reach_for_a_while_loses_nothing() -> None:
-    """Writes fail, then pass: the checkpoint is written then, and the leases are still ours."""
+    """Writes fail, then succeed: the checkpoint is written then, and the leases are still ours."""
     held = held_query()
     put(held, 5)
     held.drain()
@@ -581,7 +585,7 @@ def test_a_database_out_of_reach_for_a_while_loses_nothing() -> None:
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_shard_that_is_past_retention_unread(fails: bool) -> None:
-    """The fleet would count a data gap and delete the lease; a query is asked what to do."""
+    """The fleet would count a data gap and delete the lease; a query has an option for it."""
     held = held_query(failOnDataLoss=str(fails))
     put(held, 5)
     held.drain()
@@ -604,7 +608,7 @@ def test_a_shard_that_is_past_retention_unread(fails: bool) -> None:
 
 
 def test_it_is_a_member_of_a_kcl_3_fleet_until_its_query_is_over() -> None:
-    """The fleet's leader gives leases to who reports, and to no others."""
+    """The fleet's leader gives leases only to workers that report."""
     held = held_query(2)
     put_row(held.table, Lease("shardId-000000000000", TRIM_HORIZON))
 

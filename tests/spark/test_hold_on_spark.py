@@ -1,4 +1,4 @@
-"""`leases=hold` on Spark itself: however a query ends, the next owner goes on exactly where it committed last."""
+"""`leases=hold` on Spark itself: however a query ends, the next owner continues exactly after its last commit."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class World:
             )  # fmt: skip
 
     def run_spark(self, ending: str, *trigger: str, batches: int = 3) -> list[str]:
-        """Until so many batches are written and it has ended in its way; what it said."""
+        """Until this many batches are written and it has ended as requested. Returns its output."""
         (self.folder / "end").unlink(missing_ok=True)
         program = self.spark(ending, *trigger)
         said: list[str] = []
@@ -105,7 +105,7 @@ class World:
         return said
 
     def wait_until_released(self, within: float = 15) -> float:
-        """How long it took."""
+        """Returns how long it took."""
         since = time.monotonic()
         while any(lease.lease_owner for lease in self.table.scan().leases):
             assert time.monotonic() - since < within, [
@@ -115,7 +115,7 @@ class World:
         return time.monotonic() - since
 
     def fleet(self, within: float = 60) -> None:
-        """The library's own process, until everything produced so far has been handled by somebody."""
+        """The library's own process, until everything produced so far has been handled."""
         settings = Settings(
             application=self.name, stream=self.name, worker_id="fleet", failover_time=6 * SECOND, heartbeat_interval=2 * SECOND
         )  # fmt: skip
@@ -135,7 +135,7 @@ class World:
         self.by_fleet.extend(record.data for record in batch.records)  # type: ignore[attr-defined]
 
     def by_spark(self) -> list[bytes]:
-        """Rows of the batches that Spark says are committed: of one that is not, it is as if it had never been."""
+        """Rows of the batches that Spark has committed; uncommitted ones do not count."""
         commits = {path.name for path in (self.folder / "checkpoint" / "commits").glob("*")}
         files = [f for f in sorted((self.folder / "batches").glob("*.parquet")) if f.stem in commits]
         return [data for file in files for data in pq.read_table(file).column("data").to_pylist()]
@@ -152,7 +152,7 @@ class World:
 
 
 class Producing:
-    """Data flows, and shards split and merge, for as long as the block lasts."""
+    """Data flows, and shards split and merge, until the block ends."""
 
     def __init__(self, stream: BusyStream, reshard_every: float = 6) -> None:
         self._stream = stream
@@ -187,7 +187,8 @@ def test_however_it_ends_in_mid_batch(embedded_aws: EmbeddedAws, tmp_path: Path,
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("rounds", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_there_and_back(embedded_aws: EmbeddedAws, tmp_path: Path, rounds: int) -> None:
-    """The fleet, then a run for what is there, with the same checkpoint in each round; then the fleet. Reshards between."""
+    """The fleet, then a run for what is available, with the same checkpoint in each round; then the fleet. Reshards
+    in between."""
     world = World(embedded_aws, tmp_path, f"there-and-back-{rounds}")
     for _ in range(rounds):
         world.stream.produce()
@@ -215,7 +216,8 @@ def test_there_and_back(embedded_aws: EmbeddedAws, tmp_path: Path, rounds: int) 
 def test_the_last_batch_is_committed_and_spark_never_says_so(
     embedded_aws: EmbeddedAws, tmp_path: Path, ending: str
 ) -> None:
-    """It waits an hour for its next trigger. Its checkpoint folder knows; who is not told where that is repeats the batch."""
+    """It waits an hour for its next trigger. Its checkpoint folder has the commit; a query without the folder's
+    location repeats the batch."""
     world = World(embedded_aws, tmp_path, f"idle-{ending.replace('_', '-')}")
     world.stream.produce()
     world.run_spark(ending, "1 hour", batches=1)
@@ -233,7 +235,7 @@ def test_the_last_batch_is_committed_and_spark_never_says_so(
 def test_when_the_source_itself_is_killed_the_last_batch_may_come_again(
     embedded_aws: EmbeddedAws, tmp_path: Path, ending: str
 ) -> None:
-    """Its leases expire, or are given back before Spark commits the batch under way. Nothing is missed."""
+    """Its leases expire, or are released before Spark commits the current batch. Nothing is missed."""
     world = World(embedded_aws, tmp_path, f"source-{ending.replace('_', '-')}")
     with Producing(world.stream):
         world.run_spark(ending, batches=4)

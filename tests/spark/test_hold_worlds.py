@@ -19,7 +19,7 @@ SECOND = timedelta(seconds=1)
 
 
 class World:
-    """`by_spark`: of each batch the rows of its last run, if Spark committed it; of one that is not, nobody has any."""
+    """`by_spark`: the rows of each batch's last run, if Spark committed it; an uncommitted one has none."""
 
     def __init__(self, seed: int) -> None:
         print(f"seed {seed}")
@@ -90,7 +90,7 @@ class World:
         return [row.data for rows in committed for row in rows]
 
     def finish(self) -> Counter[bytes]:
-        """The rest is the fleet's, when every lease is free."""
+        """The fleet handles the rest, when every lease is free."""
         if self.is_uncommitted and self.chance.random() < 0.5:
             self.spark.start()
             self.spark.run()

@@ -1,4 +1,4 @@
-"""An idle shard is walked once: what is proved of it is in the offset, beside the position that it is of, and no other."""
+"""An idle shard is walked once: the proof is in the offset, beside its position, and counts for no other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMITS = [NO_LIMIT, Share(records=100), Share(bytes=10**6), Share(span=10 * MINU
 
 
 def idle_query(records: int = 3, /, **given: str) -> MemoryQuery:
-    """All read, on a shard through whose time each call comes five minutes."""
+    """Everything is read, on a shard where each call covers five minutes."""
     query = memory_query(1, **given)
     query.stream.inner = MemoryStream(
         1, clock=query.clock, throttled=True, name="orders", advance=lambda: ADVANCE
@@ -47,7 +47,7 @@ def put(query: MemoryQuery, count: int) -> list[bytes]:
 
 
 def walk(since: timedelta) -> int:
-    """The most calls that a batch may take whose shard's last proof is so old."""
+    """The most calls of a batch if the shard's last proof is this old."""
     return 2 + -(-(since + ARRIVALS_DIFFER_BY) // ADVANCE)
 
 
@@ -81,7 +81,7 @@ def test_a_day_off_is_walked_once_and_not_by_every_run(limit: Share, available_n
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("pause", [15 * SECOND, 4 * MINUTE, 6 * MINUTE, HOUR])
 def test_triggers_of_one_process_walk_only_what_is_new(limit: Share, pause: timedelta) -> None:
-    """Also further apart than an iterator lives."""
+    """Also if they are further apart than an iterator's lifetime."""
     query = idle_query()
     query.run_all(limit)
     for _ in range(12):
@@ -111,7 +111,7 @@ def test_what_comes_after_an_idle_day_is_found_and_read_within_the_bound(limit: 
 
 
 def test_the_last_record_that_was_read_is_looked_for_by_itself() -> None:
-    """After a day it may be past retention, and what came after it too: one call tells, and the idle days are not walked."""
+    """After a day it may be past retention, and later records too: one call tells, and the idle days are not walked."""
     query = idle_query()
     query.clock.sleep(30 * HOUR)
     query.restart()
@@ -127,7 +127,7 @@ def test_the_last_record_that_was_read_is_looked_for_by_itself() -> None:
 
 
 def test_an_older_offset_that_is_restored_brings_its_own_proof() -> None:
-    """As Spark has it after its newest files are taken away, or the folder is put back from a copy."""
+    """As after removing Spark's newest files, or restoring the folder from a copy."""
     query = idle_query()
     query.clock.sleep(20 * HOUR)
     query.restart()
@@ -144,7 +144,8 @@ def test_an_older_offset_that_is_restored_brings_its_own_proof() -> None:
 
 
 def test_what_one_process_remembers_is_of_its_position_alone() -> None:
-    """Leases that others have moved, and that come back, are of other positions: `resume` and `joining` write them without."""
+    """Leases that others have moved, and that come back, have other positions: `resume` and `joining` write them
+    without a proof."""
     query = idle_query()
     query.clock.sleep(HOUR)
     wanted = put(query, 5)
@@ -190,7 +191,7 @@ def test_nothing_is_skipped_whatever_the_pace_of_the_walk_and_the_jitter_of_arri
 
 
 def test_a_query_of_an_earlier_version_walks_once() -> None:
-    """Its offsets have no such moment, nor do those that it writes after a rollback."""
+    """Its offsets have no such time, nor do those that it writes after a rollback."""
     query = idle_query()
     query.clock.sleep(20 * HOUR)
     query.restart()

@@ -1,4 +1,5 @@
-"""The keeper on its thread, and each way in which the source's process ends: its leases are given back, at what was committed."""
+"""The keeper on its thread, and each way in which the source's process ends: its leases are released at the last
+commit."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def soon(happens: Callable[[], bool], within: float = 5) -> bool:
 
 
 class Ended:
-    """How a thread's query ends. `code`: what the process was ended with."""
+    """How a thread's query ends. `code`: the process' exit code."""
 
     def __init__(self, held: HeldQuery) -> None:
         self.is_over = False
@@ -142,7 +143,7 @@ class Source:
         return self.held.query.connection(Pace.of_driver(clock, clock.sleep))
 
     def run_what_is_there(self) -> int:
-        """As Spark's runner does it: how many shards the batch reads; `stop()` in `finally`."""
+        """Does what Spark's runner does: returns how many shards the batch reads; `stop()` in `finally`."""
         reader = self.reader
         try:
             reader.prepareForTriggerAvailableNow()
@@ -174,7 +175,7 @@ def test_a_query_that_fails_while_it_is_prepared_leaves_its_leases_free_and_the_
 
 
 def test_its_main_thread_can_be_told_to_end_while_it_waits_for_an_answer() -> None:
-    """What a signal's handler does, it does between any two steps of the main thread: here from another one."""
+    """A signal handler runs between any two steps of the main thread; here another thread does it."""
     held = held_query()
     ends = Ended(held)
     began, scan = threading.Event(), held.table.scan

@@ -25,11 +25,12 @@ from tests.spark.processes import kill_session, python_workers
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("SPARK_KILLS", "20"))
 WHOLE = 6
-"""One kill in so many takes the JVM and all; the others one Python process: a task's, or the source's on the driver."""
+"""One kill in this many hits the JVM and everything; the others hit one Python process: a task's, or the source's on
+the driver."""
 
 
 class Program:
-    """The query's program, its words, and its end."""
+    """The query's program, its output, and its end."""
 
     def __init__(self, aws: EmbeddedAws, folder: Path, stream: str, *options: str) -> None:
         environment = {
@@ -71,7 +72,7 @@ class Program:
 
 
 class Killing:
-    """A query that is killed again and again, and started again by its side."""
+    """A query that is killed and started again and again."""
 
     def __init__(self, aws: EmbeddedAws, folder: Path, stream: BusyStream, chance: Random) -> None:
         self.aws, self.folder, self.stream, self.chance = aws, folder, stream, chance

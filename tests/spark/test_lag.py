@@ -1,4 +1,4 @@
-"""Lag, out of what Spark says of a query's progress. That Spark says it is tested in test_spark_source."""
+"""Lag, from Spark's report of a query's progress. test_spark_source tests that Spark reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iceberg and Delta by their own jars, on the release of Spark that both have some for: `make test-lake`."""
+"""Iceberg and Delta by their own jars, on the release of Spark that both support: `make test-lake`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def jars(name: str) -> str:
 def run(
     aws: EmbeddedAws, moment: int, stream: FlightStream, folder: Path
 ) -> tuple[int, dict[str, list[list[object]]]]:
-    """The exit code of a run that dies at that moment; and of one that does not, what the tables hold."""
+    """The exit code of a run that dies at that moment; and the tables' content after one that does not."""
     command = [
         sys.executable,
         "-m",

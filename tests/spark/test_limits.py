@@ -1,4 +1,5 @@
-"""What a limited query reads of the stream, counted: the driver's looks and the tasks' pages, against what it delivers."""
+"""How much of the stream a limited query reads, counted: the driver's looks and the tasks' pages, against what it
+delivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Aggregates out of their shard's hash key range: dropped as KCL does, and never where Kinesis itself may have placed them."""
+"""Aggregates outside their shard's hash key range: dropped as KCL does, but never if Kinesis itself may have placed
+them."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ TOP = 2**128 - 1
 
 
 def put_aggregates(query: MemoryQuery, count: int, rows: int = 3) -> list[bytes]:
-    """Each of records of the lowest and the highest hash key: no shard but a lone one has them all in its range."""
+    """Each with records of the lowest and the highest hash key: only a lone shard has them all in its range."""
     wanted = [
         [
             b"%d" % (query.stream.calls["aggregates"] * 100 + count * 10_000 + n * rows + m)
@@ -71,7 +72,7 @@ def test_where_descriptions_do_not_tell_nothing_is_dropped() -> None:
 
 
 def test_what_was_placed_before_it_was_switched_off_is_delivered_for_a_retention() -> None:
-    """Also by a process that is started later: the log remembers, though nothing was read while it was AUTO."""
+    """Also in a process that is started later: the log remembers, although nothing was read while it was AUTO."""
     query = memory_query(2)
     query.run_all()
     query.stream.inner.distribution = AUTO
@@ -116,7 +117,7 @@ def test_right_after_a_reshard_what_the_kpl_put_into_the_wrong_shard_is_dropped(
 
 @pytest.mark.parametrize("is_described", [True, False])
 def test_a_batch_that_is_done_again_by_another_process_has_the_same_rows(is_described: bool) -> None:
-    """As of the plan, whatever has become known since: by when what was put into the wrong shard was there or was not."""
+    """As of the plan, whatever is learned since: whether the description was before or after the misplaced aggregates."""
     query = memory_query(2)
     query.run_all()
     query.clock.sleep(SECOND)
@@ -214,7 +215,8 @@ def test_a_batch_read(distribution: RecordDistribution | None, delivered: int) -
 
 @pytest.mark.parametrize("seed", range(8))
 def test_nothing_that_kinesis_placed_is_lost_however_it_is_switched(seed: int) -> None:
-    """Switched at most every hour, which a query that plans every few minutes cannot miss; restarts and limits at random."""
+    """Switched at most every hour, which a query that plans every few minutes cannot miss; restarts and limits at
+    random."""
     print(f"seed {seed}")
     chance, query = Random(seed), memory_query(1)
     query.stream.inner.split("shardId-000000000000")

@@ -1,4 +1,4 @@
-"""Data to columns, where Arrow does not take what fits the schema: that record is kept out, and no other."""
+"""Data to columns, if Arrow refuses a value that fits the schema: only that record is rejected."""
 
 from __future__ import annotations
 

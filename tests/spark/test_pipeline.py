@@ -78,7 +78,7 @@ def run(spark: SparkSession, given: PipelineSettings, tables: Tables | None = No
 
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:
-    """Read by PyArrow, which knows of no log of Spark's."""
+    """Read by PyArrow, which ignores Spark's logs."""
     found: list[dict[str, Any]] = (
         ds.dataset(folder / "lake" / table, partitioning="hive").to_table().to_pylist()
     )
@@ -132,7 +132,7 @@ def test_without_a_schema_there_is_raw_alone(
 
 
 class FailsAfter:
-    """Writes the files of so many tables, and fails before the next one's."""
+    """Writes the files of this many tables, and fails before the next one's."""
 
     def __init__(self, tables: int) -> None:
         self.left = tables
@@ -161,7 +161,7 @@ def test_a_batch_that_failed_between_two_tables_leaves_nothing_twice(
 def test_a_table_that_the_next_attempt_no_longer_makes_does_not_keep_the_first_ones_rows(
     spark: SparkSession, stream: FlightStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its code was mended between the two."""
+    """Its code was fixed between the two."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "mended.py").write_text(
         "def before(flights): return {'a': flights.limit(5), 'b': flights}\n"

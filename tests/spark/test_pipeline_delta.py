@@ -1,4 +1,4 @@
-"""`sublet pipeline --sink delta`: one transaction for a table and batch, however often the batch comes."""
+"""`sublet pipeline --sink delta`: one transaction per table and batch, however often the batch comes."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_batch_that_failed_before_a_transaction_leaves_nothing_twice(
 def test_a_batch_that_comes_again_after_all_its_transactions_adds_nothing(
     spark: SparkSession, stream: FlightStream, tmp_path: Path
 ) -> None:
-    """As when Spark is killed before it has noted the batch: its number, 0, must not be taken for none."""
+    """As if Spark is killed before it has noted the batch: its number, 0, must not be taken for None."""
     given = settings(stream, tmp_path)
     run(spark, given)
     for note in (tmp_path / "lake" / "_checkpoint" / "commits").glob("*0*"):  # with its checksum

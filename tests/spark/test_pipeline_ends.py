@@ -1,4 +1,5 @@
-"""`sublet pipeline`, asked to end in mid-batch: that batch is written whole and committed, and nothing of the next one is."""
+"""`sublet pipeline`, asked to end in mid-batch: that batch is written completely and committed, and nothing of the
+next one."""
 
 from __future__ import annotations
 

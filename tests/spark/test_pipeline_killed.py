@@ -1,4 +1,4 @@
-"""`sublet pipeline` under SIGKILL between the tables of a batch: nothing missing, nothing twice, at no moment."""
+"""`sublet pipeline` under SIGKILL between the tables of a batch: nothing missing, nothing twice, at any moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sink without Spark: full calls, only the refused again, and aggregates that KCL will not drop."""
+"""The sink without Spark: full calls, retries of refused records only, and aggregates that KCL will not drop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ THROTTLED = Refused("ProvisionedThroughputExceededException", "Rate exceeded", p
 
 
 class MemoryWriter:
-    """Puts into a MemoryStream; `refuse` says which records of a call are refused."""
+    """Puts into a MemoryStream; `refuse` decides which records of a call are refused."""
 
     def __init__(self, stream: MemoryStream) -> None:
         self.stream = stream
@@ -225,7 +225,7 @@ TYPES = {"data": pa.binary(), "partitionKey": pa.string()}
 
 
 class Sink:
-    """`df.write` of one task, over a stream in memory; `said` is what was logged."""
+    """`df.write` of one task, over a stream in memory; `said`: its log."""
 
     def __init__(self, distribution: RecordDistribution | None, shards: int = 1) -> None:
         self.query = memory_query(shards)
@@ -254,7 +254,7 @@ WITHOUT_COLUMN: Columns = {"data": ["a", "b"]}
 def test_a_row_without_a_key_is_put_where_the_stream_takes_it(
     distribution: RecordDistribution | None, rows: Columns, aggregate: str
 ) -> None:
-    """Where descriptions do not tell, Kinesis decides."""
+    """If the description does not say, Kinesis decides."""
     sink = Sink(RecordDistribution.AUTO)
     sink.query.stream.described_as = distribution
     assert sink.write(rows, aggregate=aggregate).stream_records == 2

@@ -1,4 +1,4 @@
-"""Exactly once, without Spark: the source's driver and tasks over a stream in memory that keeps Kinesis' rules."""
+"""Exactly once, without Spark: the source's driver and tasks over a stream in memory that follows Kinesis' rules."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ def test_after_a_day_the_last_record_read_is_looked_up_and_not_given_again() -> 
 
 
 def test_long_tasks_keep_within_the_shards_limits() -> None:
-    """Seven pages by their count and three by their bytes, without a poll that is throttled."""
+    """Seven pages by their count and three by their bytes, without a throttled poll."""
     query = memory_query(1)
     for backlog in ([b""] * 65_000, [bytes(2**20)] * 25):
         query.stream.inner.put_all(("k", data) for data in backlog)
@@ -451,7 +451,7 @@ def test_checkpoints_read_back_as_they_are_written() -> None:
 
 
 def test_latest_is_a_moment_by_the_service_s_clock() -> None:
-    """A driver whose clock is ahead would skip what arrives until the service's has come that far."""
+    """A driver whose clock is ahead would skip records until the service's clock has caught up."""
     query = memory_query(1, startPosition="LATEST")
     moment = query.clock.now() - timedelta(minutes=1)
     query.stream.service_time = lambda: moment  # type: ignore[method-assign]

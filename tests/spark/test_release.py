@@ -1,4 +1,5 @@
-"""Spark 4.0 and 4.1, where a source is not told where a batch begins: their calls, over a stream in memory and without Spark."""
+"""Spark 4.0 and 4.1, which do not tell a source where a batch begins: their calls, over a stream in memory and
+without Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ SECOND = timedelta(seconds=1)
 
 
 class EarlierSpark:
-    """Calls a reader as Spark 4.0 and 4.1 do. `log` is the offset log, `committed` so many of its batches."""
+    """Calls a reader as Spark 4.0 and 4.1 do. `log` is the offset log, `committed` how many of its batches are
+    committed."""
 
     def __init__(self, query: MemoryQuery) -> None:
         self.query = query

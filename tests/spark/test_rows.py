@@ -1,4 +1,4 @@
-"""Rows are what the library's own deaggregation gives, column by column."""
+"""Rows agree with the library's own deaggregation, column by column."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_rows_agree_with_deaggregate(hash_key_range: HashKeyRange | None, seed: 
 
 
 def test_rows_of_plain_records_alone_agree_too() -> None:
-    """They take a way of their own. What only begins like an aggregate does not."""
+    """They take a path of their own. Data that only begins like an aggregate does not."""
     looks_like_one = aggregate([("k", None, b"data")])[:-1]
     for data in ([b"", b"one", b"\xff\x00", b"one"], [b"one", looks_like_one]):
         records = [
@@ -105,7 +105,7 @@ def test_rows_of_plain_records_alone_agree_too() -> None:
 
 
 def test_batches_are_of_a_size_that_a_cache_holds_and_never_empty() -> None:
-    """One record that is larger than that is a batch of its own; aggregates of nothing are in none."""
+    """A record that is larger than that is a batch of its own; empty aggregates are in none."""
     sizes = [BATCH_BYTES // 2, BATCH_BYTES // 2, 1, 2 * BATCH_BYTES, 1, 0]
     data = [bytes(size) for size in sizes]
     nothing = write_aggregate(["a"], [], [])

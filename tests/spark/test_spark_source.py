@@ -1,4 +1,4 @@
-"""The source inside Spark: found by itself, read as a batch and as a stream, refused by name."""
+"""The source inside Spark: found by itself, read as a batch and as a stream, wrong uses refused by name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the handler writes; its process knows it by the environment."""
+    """Where the handler writes; its process gets the folder from the environment."""
     return tmp_path_factory.mktemp("recordings")
 
 
@@ -103,7 +103,7 @@ def test_filters_are_pushed_down_when_sparks_switch_is_on(spark: SparkSession, s
 
 
 def test_available_now_and_again(spark: SparkSession, stream: BusyStream, tmp_path: Path) -> None:
-    """A second run goes on where the first ended, with a limit of its own; children came after their parents."""
+    """A second run continues where the first ended, with a limit of its own; children came after their parents."""
     query = run_available(spark, stream, tmp_path)
     stream.produce()
     time.sleep(1.1)
@@ -119,7 +119,7 @@ def test_available_now_and_again(spark: SparkSession, stream: BusyStream, tmp_pa
 def test_a_damaged_offset_is_named_in_the_first_line(
     spark: SparkSession, stream: BusyStream, tmp_path: Path, damage: str
 ) -> None:
-    """PySpark reads the JSON itself, before we see it."""
+    """PySpark parses the JSON itself, before we see it."""
     run_available(spark, stream, tmp_path)
     offsets = tmp_path / "checkpoint" / "offsets"
     last = max((file for file in offsets.iterdir() if file.name.isdecimal()), key=lambda file: int(file.name))
@@ -175,7 +175,7 @@ def test_aggregates_of_the_other_shard_are_dropped_as_in_kcl(
 def test_aggregates_are_kept_where_the_stream_may_have_placed_them_itself(
     spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
 ) -> None:
-    """The emulator's on-demand streams do not tell their record distribution: it may be AUTO."""
+    """The emulator's on-demand streams do not report their record distribution: it may be AUTO."""
     client, name = embedded_aws.client("kinesis"), f"placed-{os.getpid()}"
     client.create_stream(StreamName=name, StreamModeDetails={"StreamMode": "ON_DEMAND"})
     client.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 1})

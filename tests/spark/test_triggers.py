@@ -1,4 +1,5 @@
-"""One checkpoint, started again with each of Spark's triggers; those that a source in Python cannot have are refused."""
+"""One checkpoint, started again with each of Spark's triggers; those that a source in Python cannot support are
+refused."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.timeout(400)
 ENDING: tuple[dict[str, Any], ...] = ({"availableNow": True}, {"once": True})
 """Triggers of queries that end by themselves."""
 RUNNING: tuple[dict[str, Any], ...] = ({}, {"processingTime": "1 second"})
-"""And of those that are stopped."""
+"""Triggers of queries that are stopped."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Credentials are in nothing that Spark keeps or shows: plans, progress, its event log (its UI), the checkpoint, the logs."""
+"""Nothing that Spark keeps or shows contains credentials: plans, progress, its event log (its UI), the checkpoint,
+the logs."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def kept(folder: Path) -> Iterator[tuple[str, str]]:
 @explores
 @pytest.mark.timeout(300)
 def test_credentials_and_the_external_id_are_shown_nowhere(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
-    """The role's are the emulator's own, which takes no others."""
+    """The role's are the emulator's own, which accepts no others."""
     stream = BusyStream(embedded_aws.client("kinesis"), f"roles-{os.getpid()}", 5)
     stream.produce()
     own = embedded_aws.environment

@@ -1,9 +1,12 @@
-"""Puts bytecode into the zips from which Spark has its Python workers import PySpark: `python -m tests.spark.zipped_bytecode`
+"""Puts bytecode into the zips from which Spark's Python workers import PySpark: `python -m
+tests.spark.zipped_bytecode`
 
-An import out of a zip keeps no bytecode, so each worker compiles PySpark at its start (0.9 instead of 0.3 s of CPU). Beside other
-tests one may then not call back within Spark's 10 s, and its query fails: "Python worker failed to connect back".
+An import from a zip keeps no bytecode, so each worker compiles PySpark at its start (0.9 instead of 0.3 s of CPU).
+Beside other tests it may then not call back within Spark's 10 s, and its query fails: "Python worker failed to
+connect back".
 
-PySpark's own tests are left out, which are half of the files: each worker reads the zip's directory anew for every package in it.
+PySpark's own tests, half of the files, are left out: each worker reads the zip's directory again for every package in
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from zipfile import ZipFile
 
 
 def add_bytecode(archive: Path) -> None:
-    """Beside the sources, which stay for tracebacks. A new file: the installer may share the old one with other environments."""
+    """Beside the sources, which stay for tracebacks. A new file: the installer may share the old one with other
+    environments."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         with ZipFile(archive) as zipped:

@@ -1,7 +1,7 @@
-"""The recorder handler where functions run out of the test's reach: it meets the test in a DynamoDB table.
+"""The recorder handler for functions out of the test's reach: it communicates with the test through a DynamoDB table.
 
-`<pid>-<number>.jsonl` holds the records of one call, `delay` the seconds that each call takes, and `kill` ends the process
-that dawdles and sees it first.
+`<pid>-<number>.jsonl` holds the records of one call, `delay` the seconds that each call takes, and `kill` ends the
+first slow process that sees it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sublet import Batch
 
 LEDGER = os.environ["LEDGER"]
 LINES_AT_ONCE = 1_000
-"""Some 150 KB: an item may have 400."""
+"""About 150 KB: an item may have 400."""
 
 table: Any = boto3.resource("dynamodb").Table(LEDGER)
 

@@ -1,8 +1,10 @@
-"""A handler that writes down every call and fails at random: by a hash of the random seed, its first record and the attempt.
+"""A handler that records every call and fails at random: by a hash of the random seed, its first record and the
+attempt.
 
-It fails in three ways: before the first record, in the middle, and in the middle after `batch.checkpoint` of what it has done.
-Each process has a journal of its own in one folder, `<pid>-<start>.jsonl`, which tests/chaos/journal.py reads. What is done is
-in the journal before sublet hears of it: a process killed in between can only make a record come again.
+It fails in three ways: before the first record, in the middle, and in the middle after `batch.checkpoint` of the
+finished records. Each process has a journal of its own in one folder, `<pid>-<start>.jsonl`, which
+tests/chaos/journal.py reads. A record is in the journal before sublet learns that it is done: a process killed in
+between can only make a record come again.
 """
 
 from __future__ import annotations
@@ -63,6 +65,6 @@ def write_call(batch: Batch, seen: int, *, done: int, failed: bool = False) -> N
 
 
 def write(what: str, *fields: object) -> None:
-    """In one call of the system, so that lines of threads side by side stay whole."""
+    """In one system call, so that lines of parallel threads stay whole."""
     with JOURNAL.open("ab", buffering=0) as lines:
         lines.write(json.dumps([what, time.time_ns(), *fields]).encode() + b"\n")

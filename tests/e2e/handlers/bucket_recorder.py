@@ -1,7 +1,7 @@
-"""The recorder for an AWS that runs its functions out of this machine's reach: the same through a bucket.
+"""The recorder for an AWS that runs its functions out of this machine's reach: the same, through a bucket.
 
-`<pid>-<number>.jsonl` holds the records of one call, `delay` the seconds that each call takes, `fail-<n>` a failure to come,
-and `kill` the end of the process that dawdles and sees it first.
+`<pid>-<number>.jsonl` holds the records of one call, `delay` the seconds that each call takes, `fail-<n>` a failure
+to come, and `kill` ends the first slow process that sees it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def handle(batch: Batch) -> None:
 
 
 def dawdle(seconds: float) -> None:
-    """Killed meanwhile, if the test asks for it."""
+    """May be killed meanwhile, if the test asks for it."""
     over = time.monotonic() + seconds
     while time.monotonic() < over:
         for _ in ordered("kill"):
@@ -54,7 +54,7 @@ def dawdle(seconds: float) -> None:
 
 
 def ordered(prefix: str) -> Iterator[str]:
-    """What the test has asked for, each once."""
+    """The test's orders, each once."""
     for each in s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", ()):
         s3.delete_object(Bucket=BUCKET, Key=each["Key"])
         yield each["Key"]

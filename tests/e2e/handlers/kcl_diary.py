@@ -1,8 +1,7 @@
-"""A record processor of kclpy's that writes down each of its calls, and what became of each of its checkpoints.
+"""A kclpy record processor that records each of its calls, and the result of each of its checkpoints.
 
-Behind the MultiLangDaemon it is this program, one for each lease; behind sublet the class. DIARY is a folder with a file for each
-shard.
-It raises for the record POISON, the first time that it is given it.
+Behind the MultiLangDaemon it is this program, one for each lease; behind sublet the class. DIARY is a folder with a
+file for each shard. It raises for the record POISON, the first time that it gets it.
 """
 
 from __future__ import annotations
@@ -71,7 +70,8 @@ def _told(record: Any) -> Record:
 
 
 def _tries(records: list[Record]) -> list[Position]:
-    """In an aggregate, back and forth and out of it; LATEST and nothing, which are no numbers; at last all of the batch."""
+    """Positions in an aggregate, back and forth and outside of it; LATEST and None, which are not numbers; finally
+    the whole batch."""
     numbers = [record["at"][0] for record in records if record["at"][1] > 0]
     within: list[Position] = [(number, sub) for number in numbers[:1] for sub in (2, 1, 99, None)]
     first = records[0]["at"][0]

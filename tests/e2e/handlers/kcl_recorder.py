@@ -1,4 +1,5 @@
-"""The recorder (recorder.py) as a record processor of kclpy: behind the MultiLangDaemon this program, behind sublet the class."""
+"""The recorder (recorder.py) as a kclpy record processor: behind the MultiLangDaemon this program, behind sublet the
+class."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""An event source mapping's handler, by Powertools, that cannot do one record: the text in the file `poison`, while there is one.
+"""An event source mapping's handler, with Powertools, that fails for one record: the text in the file `poison`, while
+it exists.
 
-It writes down what it has done as recorder.py does.
+It records what it has done, as recorder.py does.
 """
 
 from __future__ import annotations

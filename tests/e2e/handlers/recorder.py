@@ -1,7 +1,8 @@
-"""A handler for tests: writes down what it was given, and fails, dawdles or says so as the test asks.
+"""A handler for tests: records what it gets, and fails, is slow or reports failures as the test asks.
 
-Everything goes through files in one directory, since the Lambdas of the embedded AWS are processes of this machine:
-`<pid>.jsonl` holds a line for each record handled, `delay` the seconds that each call takes, `fail-<n>` a failure to come.
+Everything goes through files in one directory, because the Lambdas of the embedded AWS are processes on this machine:
+`<pid>.jsonl` holds a line for each record handled, `delay` the seconds that each call takes, `fail-<n>` a failure to
+come.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A handler of an event source mapping that answers as SCRIPT says, and writes each of its calls to the file RECORD.
+"""A handler for an event source mapping that answers according to SCRIPT, and writes each of its calls to the file
+RECORD.
 
-Nothing is imported but the standard library: behind the mapping it is a function of this one file.
+It only imports the standard library: behind the mapping it is a function of this one file.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 SENTINEL = 99
-"""The number of the record that is put when all is over: it is done without a word."""
+"""The number of the record that is put when all is over; it always succeeds."""
 
 
 def handler(event: dict[str, Any], _context: object) -> object:
@@ -37,7 +38,8 @@ def number(record: dict[str, Any]) -> int:
 
 
 def answer(script: dict[str, Any], batch: Sequence[int], before: int) -> Any:
-    """To the records with these numbers, after so many calls: "raises", the numbers of those that failed, or what is returned."""
+    """The answer for the records with these numbers, after that many calls: "raises", the numbers of failed records,
+    or a return value."""
     match script:
         case {"raises_with": poison}:
             return "raises" if set(poison) & set(batch) else None

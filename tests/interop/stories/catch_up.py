@@ -1,4 +1,5 @@
-"""A KCL application whose fleet is stopped now and then, while windows of a deployed sublet in `catch_up` mode go on for it."""
+"""A KCL application whose fleet is stopped now and then, while windows of a deployed sublet in `catch_up` mode
+continue its work."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.mixed_fleet.workers import How
 
 @dataclass(frozen=True)
 class CatchUp:
-    """`fleet.tick` prompts the deployment's lease manager, which a schedule does otherwise. Nobody is ever beside the other."""
+    """`fleet.tick` prompts the deployment's lease manager instead of a schedule. The two never run at the same time."""
 
     stage: Stage
     java: Java

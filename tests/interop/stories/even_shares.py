@@ -1,7 +1,8 @@
-"""What a KCL 3.x leader makes of two workers of Java's and two of sublet's on eight evenly loaded shards, in seconds.
+"""How a KCL 3.x leader distributes eight evenly loaded shards among two Java workers and two of sublet's, in seconds.
 
-Whoever comes first, each has two within three minutes, but for one lease; then at most one moves in five. What a killed worker
-held is another's within a failover time and one tick: of sublet's, since Java's leader looks only every two failover times.
+Whoever starts first, each has two within three minutes, give or take one lease; after that at most one moves in five
+minutes. A killed worker's leases have new owners within a failover time and one tick, if it was sublet's: Java's
+leader only looks every two failover times.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ KEYS_A_SHARD = 2
 PRODUCE_EVERY = 0.2
 TICK_SECONDS = 60
 EVEN_ON_LAMBDA_WITHIN = 1_800.0
-"""KCL balances each sixth failover time: three rounds from six, none and none."""
+"""KCL balances every sixth failover time: three rounds for six, none and none."""
 EVEN_WITHIN = 180.0
 WATCHED = 300.0
 MOVES_AT_MOST = 1
@@ -44,7 +45,7 @@ LOOKS_EVERY = 2 / 3
 SLACK = 1.0
 """Until a dead process is known to be dead, and a write is made and seen."""
 APART = 10.0
-"""Between two starts of Java's on one table: of two in the same second the one that loses KCL's race ends (3.5.1)."""
+"""Between two Java starts on one table: if two start in the same second, the loser of KCL's race ends (3.5.1)."""
 
 
 class First(StrEnum):
@@ -89,7 +90,8 @@ class EvenShares:
             self.stage.hire(self.java.employer.sublet(name))
 
     def _is_even(self, limit: float, *, but_for: int = 0) -> None:
-        """`but_for` so many leases: KCL moves none that would put a worker above the average, by what it has measured last."""
+        """`but_for`: allowed deviation in leases, because KCL moves none that would put a worker above the average,
+        by its last measurement."""
         stage, started = self.stage, time.monotonic()
         names = [worker.worker_id for worker in stage.alive()]
         share = OF_FOUR.shards // len(names)
@@ -111,7 +113,7 @@ class EvenShares:
         assert len(moves) <= MOVES_AT_MOST, f"moved though it was even: {moves}"
 
     def _loses(self, victim: Worker) -> str | None:
-        """What took too long, if it did."""
+        """What took too long, if anything."""
         stage = self.stage
         lost = {key for key, owner in stage.watch.owners().items() if owner == victim.worker_id}
         started = time.monotonic()
@@ -129,7 +131,7 @@ class EvenShares:
 
 @dataclass(frozen=True)
 class EvenOnLambda:
-    """Two workers of Java's beside a deployment in `continuous` mode, which ticks once a minute: two of six shards each."""
+    """Two Java workers beside a deployment in `continuous` mode, which ticks once a minute: two of six shards each."""
 
     stage: Stage
     java: Java
@@ -157,7 +159,7 @@ class EvenOnLambda:
 
 @contextmanager
 def ticking(fleet: Fleet) -> Iterator[None]:
-    """In a schedule's place."""
+    """Replaces a schedule."""
     over = threading.Event()
 
     def tick() -> None:
@@ -175,7 +177,8 @@ def ticking(fleet: Fleet) -> Iterator[None]:
 
 
 def even_load(stage: Stage, shards: int) -> None:
-    """As many keys, and as many bytes, for each of so many equal shards, each time: KCL's average is of the last few seconds."""
+    """The same number of keys and bytes for each of several equal shards, each time: KCL's average covers the last
+    few seconds."""
     found: dict[int, list[str]] = {shard: [] for shard in range(shards)}
     for number in range(1_000):
         key = f"key-{number:03}"

@@ -1,7 +1,8 @@
-"""KCL 3.x' graceful handoff between Java and sublet, in both directions, asked for as its lease assignment manager asks.
+"""KCL 3.x' graceful handoff between Java and sublet, in both directions, requested as its lease assignment manager
+does.
 
-Nothing may be repeated: who hands over checkpoints what it has done before it lets the other begin. And when either side dies
-in the middle of it, nothing is lost and nobody waits for the dead.
+Nothing may be repeated: the old owner checkpoints its finished records before it lets the new one begin. If either
+side dies in the middle, nothing is lost and nobody waits for the dead one.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class HandoffDeaths:
 
 
 def hand_over(stage: Stage, giver: Worker, taker: Worker) -> None:
-    """Over when the taker's counter moves on; asked anew if the taker was so long in coming that another took it for dead."""
+    """Done when the taker's counter moves on; requested again if the taker was so slow that another took it for dead."""
     started = time.monotonic()
     if taker.side is Side.KCL_3:
         stage.reports(taker)
@@ -93,7 +94,8 @@ def hand_over(stage: Stage, giver: Worker, taker: Worker) -> None:
 
 
 def ask_for_handoff(stage: Stage, giver: Worker, taker: Worker) -> str:
-    """As Java's initiateGracefulLeaseHandoff writes it: of the first lease that the giver has and keeps. Its key."""
+    """As written by Java's initiateGracefulLeaseHandoff, for the first lease that the giver has and keeps. Returns
+    its key."""
     asked: list[str] = []
 
     def is_asked() -> bool:

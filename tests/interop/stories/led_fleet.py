@@ -1,6 +1,8 @@
-"""KCL 3.x' leader shares the leases out among Java's workers and sublet's: who joins gets its share, and what is lost is taken.
+"""KCL 3.x' leader distributes the leases among Java's workers and sublet's: newcomers get their share, and lost
+leases are taken.
 
-Nothing is stolen. Whatever moves from the living is handed over, and repeats nothing; after a kill a checkpoint explains it.
+Nothing is stolen. Leases of live workers are handed over, without repeats; after a kill, a checkpoint explains each
+repeat.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from tests.mixed_fleet.workers import How, Side
 
 @dataclass(frozen=True)
 class LedFleet:
-    """Java comes to a fleet of sublet's, which had all; then sublet comes to Java's."""
+    """Java joins a fleet of sublet's, which had all leases; then sublet joins Java's."""
 
     stage: Stage
     java: Java

@@ -1,8 +1,9 @@
-"""KCL 2.x to 3.x with sublet in the fleet until Java says that it is complete, and 3.4's tables of its own into 3.5's single one.
+"""KCL 2.x to 3.x with sublet in the fleet until Java reports completion, and from 3.4's separate tables to 3.5's
+single one.
 
-Java's leader goes on only when every worker that holds a lease has reported for ten minutes, or says that it can, sublet's too.
-3.5 on a table of 2.x has a single table from the start. From 3.4's tables it goes on when an hour has passed since its last
-step, by the time in its own row, and no setting makes that less: so that time is set back.
+Java's leader goes on only when every worker that holds a lease, sublet's included, has reported for ten minutes, or
+says that it can. 3.5 on a table of 2.x has a single table from the start. From 3.4's tables it goes on an hour after
+its last step, by the time in its own row, and no setting shortens that: so that time is set back.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ STATES = "CoordinatorState"
 TABLE_STATE, STATUS, SINCE = "TableMigration3.5", "tm", "mts"
 STATUSES = "TABLE_MIGRATION_STATUS_"
 BAKE_MILLIS = 3_600_000
-"""Until KCL believes that nobody goes back, from INIT to DEPLOYED as from PENDING to COMPLETE."""
+"""Until KCL believes that nobody goes back, from INIT to DEPLOYED and from PENDING to COMPLETE."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Tables:
 
 
 def replaced(stage: Stage, before: Worker, worker: Worker) -> Worker:
-    """The next version in the place of the one before, as a rolling deployment does it."""
+    """Replaces a worker by the next version, as a rolling deployment does."""
     stage.hire(worker)
     before.stop()
     stage.handles(worker)
@@ -102,7 +103,7 @@ def replaced(stage: Stage, before: Worker, worker: Worker) -> Worker:
 
 
 def becomes(stage: Stage, key: str, attribute: str, wanted: str) -> None:
-    """Wait until the fleet's state is that."""
+    """Wait until the fleet's state has this value."""
     started = time.monotonic()
     wait_until(
         lambda: _state(stage, key, attribute) == wanted,
@@ -113,7 +114,7 @@ def becomes(stage: Stage, key: str, attribute: str, wanted: str) -> None:
 
 
 def _state(stage: Stage, key: str, attribute: str) -> str | None:
-    """Of the table of its own, or of the lease table once it is there."""
+    """Of the separate table, or of the lease table once it is there."""
     in_lease_table = stage.watch.rows.get(key, {})
     if attribute in in_lease_table:
         return str(in_lease_table[attribute]["S"])

@@ -1,4 +1,4 @@
-"""The KCL's MultiLangDaemon and sublet take turns with one record processor of kclpy's, which cannot tell them apart."""
+"""The KCL's MultiLangDaemon and sublet take turns with one kclpy record processor, which cannot tell them apart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.mixed_fleet.stage import Stage
 from tests.mixed_fleet.workers import HANDLERS, How, Side, Worker
 
 WORKER_ID = f"{Side.MULTILANG}-1"
-"""Of every daemon here: what it hears is written down by its programs, of which nobody knows more."""
+"""Of every daemon here: its programs record what they get, without knowing more about it."""
 
 
 @dataclass(frozen=True)

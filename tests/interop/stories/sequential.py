@@ -1,7 +1,7 @@
-"""A stream that moves from a KCL application to sublet and back: nobody is ever beside the other.
+"""A stream that moves from a KCL application to sublet and back, never both at the same time.
 
-Each side is killed once and stopped once: what a kill repeats, a checkpoint explains; a stop repeats nothing. Plain records,
-sublet's aggregates and the KPL's, and a reshard in each part and in each gap.
+Each side is killed once and stopped once: a checkpoint explains what a kill repeats; a stop repeats nothing. Uses
+plain records, sublet's aggregates and the KPL's, and a reshard in each part and in each gap.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.mixed_fleet.stage import Stage
 from tests.mixed_fleet.workers import How, Worker
 
 CHECKPOINT_MILLIS = 3_000
-"""So that a kill of Java has something to repeat."""
+"""So that killing Java repeats something."""
 
 
 @dataclass(frozen=True)

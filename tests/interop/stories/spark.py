@@ -1,4 +1,5 @@
-"""A Spark query with `leases=hold` goes on where Java's KCL has stopped, through reshards, and Java where the query has."""
+"""A Spark query with `leases=hold` continues where Java's KCL stopped, through reshards, and Java continues after the
+query."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.mixed_fleet.workers import Side
 
 @dataclass(frozen=True)
 class Together:
-    """Sharing is asked of both sides each time: with KCL 2.x, whoever has less than its share steals."""
+    """Both sides must get a share each time: with KCL 2.x, a worker with less than its share steals."""
 
     stage: Stage
     java: Java

@@ -1,4 +1,4 @@
-"""A client whose credentials are an assumed role's: assumed when it is needed, and again before they expire."""
+"""A client with an assumed role's credentials: assumed when needed, and again before they expire."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_role_is_assumed_once_for_as_long_as_it_lasts() -> None:
 
 
 def test_it_is_assumed_again_before_it_expires() -> None:
-    """botocore wants ten minutes left at least."""
+    """botocore wants at least ten minutes left."""
     with role_of(timedelta(minutes=9)) as (_, access):
         session = session_of(access)
         assert [key_of(session) for _ in range(3)] == ["ASIA1", "ASIA2", "ASIA3"]
@@ -78,7 +78,7 @@ def test_without_a_role_the_credentials_are_the_process_own() -> None:
 def test_a_profile_may_assume_the_role_and_say_the_external_id(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """boto3's own way: so it needs no option, and is in no plan of Spark's."""
+    """boto3's own way: it needs no option, and is in no plan of Spark's."""
     config = tmp_path / "config"
     config.write_text(PROFILES)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))

@@ -1,4 +1,4 @@
-"""What is the same for every client; and a process that is not set up for AWS is told so in one sentence."""
+"""What all clients have in common; and the one-sentence error of a process that is not configured for AWS."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A machine that nobody has set up."""
+    """A machine without any AWS configuration."""
     for variable in (*CREDENTIALS, *REGIONS):
         monkeypatch.delenv(variable, raising=False)
     for variable in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
@@ -52,7 +52,7 @@ def test_the_user_agent_has_our_version(bare: pytest.MonkeyPatch) -> None:
 def test_each_lease_of_a_worker_polls_on_a_connection_of_its_own(
     bare: pytest.MonkeyPatch, service: str, limits: dict[str, Any], connections: int
 ) -> None:
-    """urllib3 makes a connection for each call beyond its pool's size, and drops it."""
+    """urllib3 opens and drops a connection for each call beyond its pool's size."""
     bare.setenv("AWS_DEFAULT_REGION", "us-east-1")
     ports: Any = aws_ports(Settings(application="orders", stream="events", **limits), service)
     for client in (ports.stream._client, ports.stream._poll_client, ports.table._client):

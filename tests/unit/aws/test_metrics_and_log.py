@@ -158,7 +158,7 @@ def test_the_memory_ones_keep_everything() -> None:
 
 
 class Unwritable(io.StringIO):
-    """As /dev/full, or a pipe that nobody reads any more."""
+    """Like /dev/full, or a broken pipe."""
 
     def flush(self) -> None:
         raise BrokenPipeError("nobody reads it")
@@ -197,7 +197,7 @@ def test_neither_ends_anything_where_even_that_cannot_be_told(monkeypatch: pytes
 
 @pytest.fixture
 def in_a_program() -> Ports:
-    """As a `Consumer` has them over AWS."""
+    """The ports of a `Consumer` over AWS."""
     return aws_ports(Settings(application="orders", stream="events"), "test_program", IN_EUROPE, output=None)
 
 

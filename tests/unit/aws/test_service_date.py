@@ -1,4 +1,4 @@
-"""The service's own clock, as its replies tell it."""
+"""The service's own clock, from its replies."""
 
 from __future__ import annotations
 

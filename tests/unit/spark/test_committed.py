@@ -96,7 +96,7 @@ def test_a_query_takes_over_what_the_row_proves() -> None:
 def test_the_next_write(
     committed: Position | None, tenure: Tenure, in_doubt: bool, is_due: bool, expected: WriteKind | None
 ) -> None:
-    """Checkpoints before all; a lease that is asked for is handed over when no batch is in doubt, and no end is due."""
+    """Checkpoints first; a requested lease is handed over if no batch is in doubt and no end is due."""
     lease = Lease("shardId-0", Checkpoint("5"), lease_counter=3, lease_owner="a", checkpoint_owner="b")
     make = next_write(lease, tenure, committed, in_doubt=in_doubt, is_heartbeat_due=is_due)
     assert (make and make(lease).kind) == expected
@@ -130,7 +130,8 @@ rows = st.builds(Checkpoint, numbers.map(str), st.integers(0, 3))
 def test_a_batch_done_again_reads_what_nobody_has_handled_and_waits_for_what_another_will(
     begin: int, length: int, row: Checkpoint, is_held: bool
 ) -> None:
-    """Of the user records (number, 0 to 3) in the range, each after the row is read if the lease is held, and none if not."""
+    """Of the user records (number, 0 to 3) in the range, each after the row is read if the lease is held, and none if
+    not."""
     end = begin + length
     offset = Offset("orders", StreamIdentity("arn", NOW), {"s": ShardOffset(ReadTo(str(end), None, None, 3))})
     leases: Mapping[str, Lease] = {"s": Lease("s", row, lease_owner="somebody")}

@@ -1,4 +1,4 @@
-"""Spark's offset log: what is written comes back, and what is not ours is refused."""
+"""Spark's offset log: what is written comes back, and offsets that are not ours are refused."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_comes_back_from_its_json(offset: Offset) -> None:
 
 
 def test_format() -> None:
-    """Checkpoints of deployed queries hold this text: it may be added to, not changed."""
+    """Checkpoints of deployed queries contain this text: it may be extended, not changed."""
     shards = {
         "shardId-1": ShardOffset(ReadTo("4968", MOMENT), Unread(), MOMENT),
         "shardId-0": ShardOffset(Ended()),
@@ -81,7 +81,7 @@ def test_format_of_a_query_that_holds_leases() -> None:
 
 
 def test_format_of_what_is_known_of_the_stream() -> None:
-    """An earlier version reads on past it."""
+    """An earlier version ignores it."""
     described = StreamDescription(IDENTITY, MOMENT, timedelta(hours=24), RecordDistribution.AUTO)
     shards = {"shardId-0": ShardOffset(Ended())}
     offset = Offset("orders", IDENTITY, shards, placement=Placement(described, MOMENT))

@@ -1,4 +1,4 @@
-"""The source's options: a wrong one is refused by its name, as the user would write it."""
+"""The source's options: a wrong one is refused by name, in the user's spelling."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_refused_for_a_batch(given: dict[str, str], named: str, why: str) -> Non
 
 
 def test_what_fits_no_use_is_refused_before_it_is_known_what_the_options_are_for() -> None:
-    """`load()` asks for the schema alone."""
+    """`load()` asks for the schema only."""
     with pytest.raises(
         SettingsError, match="only for read, and maxSpanPerTrigger is for readStream"
     ) as refused:

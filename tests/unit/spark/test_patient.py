@@ -1,4 +1,4 @@
-"""Calls that wait out what passes by itself, for as long as their patience."""
+"""Calls that wait out transient failures, as long as their patience lasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PySpark sends home of a worker's failure: of our errors the sentence alone, of all others everything."""
+"""What PySpark reports of a worker's failure: for our errors only the sentence, for all others everything."""
 
 from __future__ import annotations
 
