@@ -1,4 +1,4 @@
-"""What the contract suites run against: memory, moto (in process) and the embedded AWS."""
+"""The backends of the contract suites: memory, moto (in process) and the embedded AWS."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def moto_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def closed_port(monkeypatch: pytest.MonkeyPatch) -> int:
-    """A port of loopback on which nobody listens."""
+    """A loopback port without a listener."""
     for name, value in LOOPBACK_CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     with socket.socket() as unused:
@@ -39,7 +39,7 @@ def closed_port(monkeypatch: pytest.MonkeyPatch) -> int:
 
 @pytest.fixture
 def make_service() -> type[ScriptedService]:
-    """For a module whose service knows its answers itself."""
+    """For a module whose service computes its own answers."""
     return ScriptedService
 
 
@@ -47,7 +47,7 @@ def make_service() -> type[ScriptedService]:
 def service(
     monkeypatch: pytest.MonkeyPatch, make_service: type[ScriptedService]
 ) -> Iterator[ScriptedService]:
-    """The only AWS there is: it answers what it is told to."""
+    """The only AWS there is: it gives scripted answers."""
     with scripted_service(make_service()) as service:
         for name, value in LOOPBACK_CREDENTIALS.items():
             monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""A service on loopback that gives scripted JSON replies, for errors that no emulator can be made to give."""
+"""A service on loopback with scripted JSON replies, for errors that emulators cannot produce."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def error(code: str, message: str = "said so", status: int = 400) -> Reply:
 
 @dataclass
 class ScriptedService:
-    """Replies by operation: each is given once, the last one for ever. `requests` keeps what was asked."""
+    """Replies by operation: each is given once, the last one repeatedly. `requests` records the requests."""
 
     replies: defaultdict[str, deque[Reply]] = field(default_factory=lambda: defaultdict(deque))
     requests: list[tuple[str, Json]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class ScriptedService:
 
 @contextmanager
 def scripted_service(service: ScriptedService | None = None) -> Iterator[ScriptedService]:
-    """`service`: one that knows its answers itself."""
+    """`service`: one that computes its own answers."""
     answering = service or ScriptedService()
 
     class Handler(BaseHTTPRequestHandler):

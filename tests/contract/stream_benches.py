@@ -16,7 +16,7 @@ from sublet.settings import Settings
 from sublet.system.clock import SystemClock
 
 A_MOMENT = timedelta(milliseconds=1100)
-"""Longer than the second that some clocks and parameters are rounded to."""
+"""Longer than the second to which some clocks and parameters are rounded."""
 
 
 class Bench(Protocol):
@@ -32,7 +32,7 @@ class Bench(Protocol):
     def delete(self) -> None: ...
 
     def let_time_pass(self) -> datetime:
-        """Pass a moment before and after the one that is returned."""
+        """Waits a moment before and after the time that it returns."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class MemoryBench:
 
 @dataclass(frozen=True)
 class KinesisBench:
-    """The real adapter; its stream is made and resharded through a client of the test's own."""
+    """The real adapter; a client of the test's own creates and reshards its stream."""
 
     stream: KinesisStream
     client: Any

@@ -1,4 +1,6 @@
-"""A context's promises, over memory, moto and the embedded AWS: streams and consumers made, changed, looked at and deleted."""
+"""A context's promises, over memory, moto and the embedded AWS: streams and consumers are created, changed, inspected
+and deleted.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def context(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_KINESIS"):
         monkeypatch.setenv(name, variables[name])
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)  # what is given counts
+        monkeypatch.delenv(name, raising=False)  # the arguments must count
     return connect(boto3.session.Session(*keys), region="us-east-1")
 
 
@@ -91,7 +93,7 @@ def test_a_record_over_the_streams_own_limit_is_refused_by_that_limits_name(
     stream = context.create_stream(orders, shards=1)
     assert stream.info().max_record_kib == 1024
     stream.put("k", bytes(2**20 - 1))
-    if request.node.callspec.params["context"] != "moto":  # which takes it
+    if request.node.callspec.params["context"] != "moto":  # moto accepts it
         with pytest.raises(StreamError, match=r"1,048,578 bytes: its MaxRecordSizeInKiB is 1,024") as refused:
             stream.put("k", bytes(2**20 + 1))  # kinesis-local does not count the key
         assert orders in str(refused.value)

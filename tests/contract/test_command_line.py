@@ -1,4 +1,4 @@
-"""`sublet run` and `sublet leases` as somebody starts them, on an AWS that has the stream and nothing else."""
+"""`sublet run` and `sublet leases` as a user starts them, on an AWS with the stream and nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def handle(batch):
 
 @pytest.fixture
 def aws(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Its variables, here and for a command."""
+    """Its environment variables, for this process and for a command."""
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)
     return {"PATH": os.environ["PATH"], **embedded_aws.environment}
@@ -115,7 +115,9 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
 def test_after_sigterm_it_ends_in_bounded_time_whatever_its_handler_does(
     aws: dict[str, str], tmp_path: Path, script: str, said: list[str]
 ) -> None:
-    """As a container is ended: by drain_timeout, before SIGKILL would come, and saying what it leaves."""
+    """As a container is stopped: within drain_timeout, before SIGKILL would come, and it names the leases that it
+    leaves.
+    """
     name = stream_with_a_record()
     (tmp_path / "orders.py").write_text(script)
     named = ("--application", name, "--stream", name, "--handler", "orders:handle")

@@ -1,4 +1,6 @@
-"""A consumer in three lines on the embedded AWS: its tables made, its stream's ARN known, everything released at the end."""
+"""A consumer in three lines on the embedded AWS: it creates its tables, finds its stream's ARN, and releases everything
+at the end.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ from tests.docs.documents import ROOT, blocks
 
 @pytest.fixture
 def stream(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of one with a record."""
+    """The name of a stream with one record."""
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)
     client: Any = kinesis_client()
@@ -70,7 +72,7 @@ def test_three_lines_are_enough(stream: str) -> None:
 
 
 def with_the_documented_policy(aws: EmbeddedAws, name: str) -> Session:
-    """Of a role that has what docs/operations.md says, and no more."""
+    """A session of a role with exactly the permissions in docs/operations.md."""
     (policy,) = (block.text for block in blocks(ROOT / "docs/operations.md") if block.language == "json")
     for documented, here in (("eu-west-1", REGION), ("123456789012", ACCOUNT), ("orders-audit", name)):
         policy = policy.replace(documented, here)
@@ -89,7 +91,7 @@ def with_the_documented_policy(aws: EmbeddedAws, name: str) -> Session:
 
 @pytest.mark.emulator
 def test_the_documented_policy_is_enough_for_a_process(stream: str, embedded_aws: EmbeddedAws) -> None:
-    """On its tables: the embedded DynamoDB denies what is not allowed. The embedded Kinesis knows no roles."""
+    """For its tables: the embedded DynamoDB denies what is not allowed. The embedded Kinesis knows no roles."""
     session = with_the_documented_policy(embedded_aws, stream)
     client = dynamodb_client(session=session)
     batches: list[Batch] = []

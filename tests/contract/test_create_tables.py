@@ -1,4 +1,4 @@
-"""`sublet run` makes the tables that are missing, as the stack does, and a consumer can use them at once."""
+"""`sublet run` creates missing tables like the stack's, and a consumer can use them at once."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_without_leave_to_create_it_says_what_is_missing(client: Any) -> None:
 
 
 def test_a_lease_table_that_was_deleted_is_not_made_anew_and_empty(client: Any) -> None:
-    """It would begin at start_position: at LATEST, past all that nobody has handled."""
+    """It would begin at start_position: at LATEST, past all unhandled records."""
     settings = orders()
     created(client, settings)
     DynamoDbSightingStore(dynamodb_client, settings.sightings_table).save(
@@ -158,7 +158,7 @@ def test_a_lease_table_that_was_deleted_is_not_made_anew_and_empty(client: Any) 
 
 
 class Waits:
-    """A Signal that counts how often it was waited for, and is set from the given wait on."""
+    """A Signal that counts its waits, and is set from the given wait on."""
 
     def __init__(self, set_after: int = 1_000) -> None:
         self.waits: list[timedelta] = []
@@ -179,7 +179,7 @@ class Waits:
 
 @pytest.fixture
 def no_lease_table(service: ScriptedService) -> ScriptedService:
-    """The sightings' is there."""
+    """The sightings table exists."""
     service.will("GetItem", error("ResourceNotFoundException"))
     service.will("Scan", {"Count": 0, "ScannedCount": 0})
     service.will("CreateTable", {"TableDescription": {"TableStatus": "CREATING"}})
@@ -200,7 +200,7 @@ A_STREAM = {
 
 
 def test_a_role_without_the_sightings_getitem_begins_all_the_same(service: ScriptedService) -> None:
-    """As roles of 0.2 are: the stream's ARN is then asked of Kinesis."""
+    """Roles of 0.2 are like this: the stream's ARN is then requested from Kinesis."""
     denied = error("AccessDeniedException", "not authorized to perform: dynamodb:GetItem")
     service.will("GetItem", denied, {})
     service.will("ListShards", {"Shards": []})
@@ -216,7 +216,9 @@ def test_a_role_without_the_sightings_getitem_begins_all_the_same(service: Scrip
 def test_processes_that_begin_together_describe_the_stream_once(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has kept the stream yet, and there is no table: an account has 20 descriptions a second for all of its consumers."""
+    """The stream is not stored yet, and there is no table: an account has 20 descriptions a second for all of its
+    consumers.
+    """
     settings, asked = orders(), Counter[str]()
     AwsAccount().create(settings.application, 1)
     settings = replace(settings, stream=settings.application)

@@ -1,4 +1,4 @@
-"""A reply cut off on its way is no answer: least of all "there is no such row", which would let a child begin too early."""
+"""A truncated reply is not an answer: least of all "there is no such row", which would let a child begin too early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Dispatcher port's promises, in memory and on the emulator; and how Step Functions' limits are kept."""
+"""The Dispatcher port's promises, in memory and on the emulator; and how it keeps Step Functions' limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The promises of FailureDestination and SetAsideStore, held by every implementation; and what a topic is sent."""
+"""The promises of FailureDestination and SetAsideStore, for every implementation; and what a topic is sent."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     "fifo-model": lambda: modelled_queue("given-up.fifo"),
     "s3-model": lambda: S3Destination(client_of(S3Model()), "given-up", "/sublet/"),
 }
-"""Our own stand-ins, which the simulation uses: they keep the same promises as moto's, or they prove nothing."""
+"""Our own models, which the simulation uses: they must keep the same promises as moto's, or the simulation proves
+nothing.
+"""
 
 
 def modelled_queue(name: str) -> SqsDestination:
@@ -91,7 +93,7 @@ def store(request: pytest.FixtureRequest) -> Any:
 
 
 def kept(store: SetAsideStore) -> list[SetAsideBatch]:
-    """In the order in which they are given; and left there."""
+    """In the order in which they are returned; none is removed."""
     read = []
     for each in store.kept("orders"):
         assert isinstance(each, KeptBatch)
@@ -131,14 +133,16 @@ def test_what_is_left_is_given_again(store: Any) -> None:
 
 
 def test_what_is_set_aside_twice_is_kept(store: Any) -> None:
-    """A crash came between the destination and the checkpoint. Only a plain queue cannot tell that it is the same."""
+    """After a crash between the destination and the checkpoint. Only a plain queue cannot tell that it is the same
+    batch.
+    """
     store.put(batch(100))
     store.put(replace(batch(100), holder="item/2", attempts=2))
     assert {each.records[0].sequence_number for each in kept(store)} == {"100"}
 
 
 def test_a_batch_that_begins_and_ends_alike_with_other_records_is_kept_beside_it(store: Any) -> None:
-    """As they come after a crash, grouped anew. Neither is the other, whatever they have in common."""
+    """After a crash, with a different grouping. They are different batches, whatever they have in common."""
     first = batch(100, count=4)
     other = replace(first, records=(first.records[0], first.records[2], first.records[3]))
     another = replace(first, records=(first.records[0], first.records[1], first.records[3]))
@@ -223,7 +227,7 @@ def _url(arn: str) -> str:
 def test_a_handler_that_changes_the_environment_changes_no_destination(
     kind: str, moto_aws: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may assume a role for its own calls, or name another region, in os.environ or in boto3's default session."""
+    """It may assume a role for its own calls, or use another region, in os.environ or in boto3's default session."""
     arn = make_queue() if kind == "queue" else make_bucket()
     settings = Settings(
         application="orders",

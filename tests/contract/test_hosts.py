@@ -1,4 +1,4 @@
-"""Which hosts a consumer calls: what an operator of a closed network has to let through, as docs/operations.md says it."""
+"""The hosts that a consumer calls, which an operator of a closed network has to allow, as listed in docs/operations.md."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_errors_that_mean_the_same_everywhere(
 def test_a_poll_that_will_pass_is_refused_at_once(
     service: ScriptedService, stream: KinesisStream, reply: Reply, refusal: PollRefusal
 ) -> None:
-    """One attempt: the shard's limit is shared, and whoever polls repeats it anyway."""
+    """One attempt: the shard's limit is shared, and the caller polls again anyway."""
     service.will("GetRecords", reply)
     assert stream.poll(f"{PARENT} first", 10) is refusal
     assert len(service.asked("GetRecords")) == 1
@@ -109,7 +109,7 @@ def test_an_unreachable_endpoint_refuses_polls_and_fails_the_rest_by_name(
     monkeypatch: pytest.MonkeyPatch, closed_port: int
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_KINESIS", f"http://127.0.0.1:{closed_port}")
-    client = kinesis_poll_client()  # patience is not what is tested
+    client = kinesis_poll_client()  # retries are not tested here
     stream = KinesisStream(client, client, Settings(application="app", stream="orders"))
     assert stream.poll(f"{PARENT} first", 10) is PollRefusal.NO_ANSWER
     with pytest.raises(StreamUnavailable, match="no reply about stream orders"):

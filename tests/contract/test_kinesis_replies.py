@@ -1,4 +1,4 @@
-"""GetRecords replies are decoded past botocore: what comes of them must be what botocore makes of them."""
+"""GetRecords replies are decoded without botocore: the result must equal botocore's."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def polled() -> Polled:
 
 
 def test_an_empty_page_that_does_not_tell_its_lag_proves_nothing(service: ScriptedService) -> None:
-    """Taken for one at the tip, it would say that nothing had come after the checkpoint: a later reader would begin behind it."""
+    """As a page at the tip it would prove that nothing had come after the checkpoint, and a later reader would begin
+    behind it.
+    """
     service.will("GetRecords", REPLIES["null for missing"])
     page = polled().page
     assert page.millis_behind_latest > 0
@@ -145,7 +147,7 @@ def test_an_error_code_that_nobody_knew_is_the_streams_error_in_its_own_words(
 def test_who_places_records_is_read_from_the_reply_whatever_botocore_knows_of_it(
     told: Json, expected: RecordDistribution | None, service: ScriptedService
 ) -> None:
-    """botocore leaves out what its model has not got."""
+    """botocore omits what its model does not have."""
     summary = {
         "StreamARN": "arn:aws:kinesis:us-east-1:1:stream/orders",
         "StreamCreationTimestamp": 1.7e9 + 0.25,
@@ -161,7 +163,7 @@ def test_who_places_records_is_read_from_the_reply_whatever_botocore_knows_of_it
 
 
 def test_what_we_cannot_decode_is_left_to_botocore(service: ScriptedService) -> None:
-    """A number for a text: botocore asks no questions."""
+    """A number instead of a text: botocore does not check."""
     service.will("GetRecords", {"Records": [{**record(4), "PartitionKey": 7}], "NextShardIterator": "n"})
     [found] = polled().page.records
     assert found.partition_key == 7  # type: ignore[comparison-overlap]

@@ -1,4 +1,4 @@
-"""The LeaseTable port's promises, held by every implementation."""
+"""The LeaseTable port's promises, for every implementation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.doubles.lease_write_cases import ACCEPTED, ACCEPTED_KINDS, FREE, HELD
 
 @dataclass(frozen=True)
 class Bench:
-    """A table under test, and the way round it to put a row as it is."""
+    """A table under test, and a way to put a row directly."""
 
     table: LeaseTable
     put_row: Callable[[Row], object]
@@ -151,7 +151,7 @@ def test_a_row_that_became_malformed_elsewhere_is_held_by_nobody(bench: Bench) -
 
 
 def test_adding_to_an_attribute_that_is_no_number_is_refused(bench: Bench) -> None:
-    """DynamoDB's ValidationException, which is about the row and not about our request."""
+    """DynamoDB's ValidationException, which concerns the row and not our request."""
     bench.put_row(
         encode_row(FREE) | {"ownerSwitchesSinceCheckpoint": {"NULL": True}, "leaseOwner": {"S": OTHER}}
     )
@@ -172,7 +172,7 @@ def test_of_many_at_once_one_acquires(bench: Bench) -> None:
 
 
 def test_a_scan_brings_every_page(bench: Bench) -> None:
-    """More than DynamoDB's megabyte a page."""
+    """More than DynamoDB's megabyte per page."""
     leases = [Lease(f"shardId-{n:012}", LATEST, other={"theirs": {"S": "x" * 60_000}}) for n in range(40)]
     for lease in leases:
         bench.put_row(encode_row(lease))
@@ -180,7 +180,7 @@ def test_a_scan_brings_every_page(bench: Bench) -> None:
 
 
 def test_a_scan_says_when_it_was_by_the_service_s_own_clock(bench: Bench) -> None:
-    """Memory is no service, and has none."""
+    """Memory is not a service and has no clock."""
     before = datetime.now(UTC)
     at = bench.table.scan().at
     assert isinstance(bench.table, DynamoDbLeaseTable) == (at is not None)
@@ -190,7 +190,7 @@ def test_a_scan_says_when_it_was_by_the_service_s_own_clock(bench: Bench) -> Non
 
 @pytest.mark.emulator
 class TestAnotherTable:
-    """Errors that only a real table can make."""
+    """Errors that only a real table can produce."""
 
     pytestmark = pytest.mark.usefixtures("moto_aws")
 
@@ -219,7 +219,7 @@ class TestAnotherTable:
 
 
 def test_one_row_is_read_consistently(service: ScriptedService) -> None:
-    """After a theft the row is read again for the late checkpoint in it; emulators are always consistent."""
+    """After a steal the row is read again for the late checkpoint in it; emulators are always consistent."""
     service.will("GetItem", {})
     assert DynamoDbLeaseTable(dynamodb_client(), "app").get("k") is None
     assert service.asked("GetItem")[0]["ConsistentRead"] is True

@@ -1,4 +1,4 @@
-"""Streams of more shards than ListShards gives at once."""
+"""Streams of more shards than one ListShards reply holds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.contract.scripted_service import Json, Reply, ScriptedService, error
 
 SHARDS = 2_500
 PAGE = 1_000
-"""Of ListShards, where nothing else is asked for."""
+"""ListShards' default."""
 ARN = "arn:aws:kinesis:us-east-1:123456789012:stream/orders"
 EXCLUDED = ("StreamName", "StreamARN", "ShardFilter", "ExclusiveStartShardId", "StreamCreationTimestamp")
-"""Beside a NextToken, by what Kinesis answered whoever tried: aws/aws-cli#9635, apache/beam#33478 and others."""
+"""With a NextToken, by Kinesis' answers in aws/aws-cli#9635, apache/beam#33478 and others."""
 
 
 class ManyShards(ScriptedService):
-    """ListShards of a large stream, as Kinesis pages it."""
+    """ListShards of a large stream, paged as in Kinesis."""
 
     def answer(self, operation: str, request: Json) -> Reply:
         self.requests.append((operation, request))

@@ -1,4 +1,4 @@
-"""On any row and any write, the memory table does what DynamoDB does: `conditions.holds` is DynamoDB's judgement."""
+"""For any row and any write, the memory table does what DynamoDB does: `conditions.holds` is DynamoDB's judgement."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_they_agree(client: Any) -> None:
 
     @given(row=st.none() | rows(), write=lease_writes())
     def agree(row: dict[str, AttributeValue] | None, write: LeaseWrite) -> None:
-        # DynamoDB's size() of what is no text is false; moto (5.2) raises an error of its own.
+        # DynamoDB's size() of a non-text is false; moto (5.2) raises an error of its own.
         assume(row is None or "S" in row.get("checkpoint", {}))
         in_memory = MemoryLeaseTable()
         client.delete_item(TableName="app", Key=KEY)

@@ -1,4 +1,4 @@
-"""A redrive of more than there is memory for, and than a queue gives at once: all of it, a shard's in order."""
+"""A redrive of more than fits into memory, and than a queue returns at once: all of it, each shard's in order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def redriven(store: SetAsideStore, fails: Collection[str] = ()) -> tuple[Redrive
 
 @pytest.mark.parametrize("kind", ["sqs", "s3"])
 def test_each_shard_s_are_done_in_order(moto_aws: None, kind: str) -> None:
-    """The shards' were put in turn, each backwards; their numbers are as long as they like."""
+    """The shards' batches were put in turn, each backwards; their numbers have any length."""
     store: Any = queue_store(make_queue()) if kind == "sqs" else set_aside_store(make_bucket("/sublet"))
     for number in reversed(range(8, 13)):
         for shard in SHARDS:
@@ -62,7 +62,9 @@ def large(number: int) -> SetAsideBatch:
 
 
 class BottomlessQueue:
-    """An SQS client whose `count` messages are made as they are received, the last one first; and are gone for good then."""
+    """An SQS client whose `count` messages are made as they are received, the last one first, and are gone for good
+    then.
+    """
 
     def __init__(self, count: int) -> None:
         self._left = count

@@ -1,4 +1,4 @@
-"""A consumer to pull from over AWS, as moto plays it: made, pulled from, taken up again, and deleted."""
+"""A pull consumer over AWS, played by moto: created, pulled from, resumed, and deleted."""
 
 from __future__ import annotations
 

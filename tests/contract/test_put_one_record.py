@@ -1,4 +1,4 @@
-"""A record that Kinesis refuses: by the stream's own limit where it is that, and else in the service's words."""
+"""A record that Kinesis refuses: with the stream's own limit if that is the reason, otherwise in the service's words."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_older_boto3_that_cannot_is_named(
 
 
 def test_a_refusal_of_something_else_is_the_services_own(service: ScriptedService) -> None:
-    """Also where the stream may not be described: that is not what was asked for."""
+    """Even if the stream may not be described, which was not asked for."""
     service.will("PutRecord", REFUSED)
     service.will("DescribeStreamSummary", summary(MaxRecordSizeInKiB=10_240), error("AccessDeniedException"))
     stream = Stream(connect().account, "orders")

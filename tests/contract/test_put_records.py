@@ -1,4 +1,4 @@
-"""What Kinesis refuses of a PutRecords, as values and named errors."""
+"""Kinesis' refusals of a PutRecords, as values and named errors."""
 
 from __future__ import annotations
 

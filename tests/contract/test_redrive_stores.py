@@ -1,4 +1,6 @@
-"""A redrive from each store, as the services are: FIFO groups that begin with what fails, two at once, what may not be read."""
+"""A redrive from each store, as the services behave: FIFO groups that begin with failing batches, two redrives at once,
+unreadable objects.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ def test_fewer_than_ten_that_fail_let_the_others_of_their_group_pass(failing: in
 
 
 def test_ten_that_fail_hold_their_group_back_and_are_told() -> None:
-    """So SQS has it. What can be known of those behind is how many there are, in all groups together."""
+    """This is SQS' rule. All that is known of those behind is how many there are, in all groups together."""
     _, redriving = queue_of(*alone(range(30)), *alone(range(100, 130), SHARDS[1]))
     redriving.fails = {str(number) for number in range(12)}
     done = redriving.run()
@@ -92,7 +94,9 @@ def test_ten_that_fail_hold_their_group_back_and_are_told() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_groups_that_share_a_reply_do_not_hold_each_other_back(seed: int) -> None:
-    """SQS fills a reply of ten with the messages of several groups: of one it may give three that stay, and has more."""
+    """SQS fills a reply of ten with messages of several groups: it may return three of a group that stay, and have
+    more.
+    """
     kept = [each for shard in SHARDS for each in alone(range(25), shard)]
     _, redriving = queue_of(*kept, seed=seed)
     redriving.fails = {str(number) for number in range(7)}
@@ -102,7 +106,9 @@ def test_groups_that_share_a_reply_do_not_hold_each_other_back(seed: int) -> Non
 
 @pytest.mark.parametrize("fifo", [False, True])
 def test_whatever_takes_long_is_not_removed_when_somebody_else_has_been_given_it(fifo: bool) -> None:
-    """A call of more than 15 minutes: others can be given the batch by then, and a FIFO queue lets us remove it no more."""
+    """A call of more than 15 minutes: others may receive the batch by then, and a FIFO queue does not let us remove it
+    any more.
+    """
     _, redriving = queue_of(*alone(range(3)), fifo=fifo)
     redriving.takes = 16 * 60
     done = redriving.run()
@@ -115,7 +121,7 @@ def test_whatever_takes_long_is_not_removed_when_somebody_else_has_been_given_it
 
 @pytest.mark.parametrize("fifo", [False, True])
 def test_each_batch_has_its_fifteen_minutes_however_long_it_waited(fifo: bool) -> None:
-    """Those before it took an hour: it was hidden for 15 minutes when it was received."""
+    """The ones before it took an hour: it was hidden for 15 minutes when it was received."""
     _, redriving = queue_of(*alone(range(8)), fifo=fifo)
     redriving.takes = 8 * 60
     done = redriving.run()
@@ -125,7 +131,7 @@ def test_each_batch_has_its_fifteen_minutes_however_long_it_waited(fifo: bool) -
 
 @pytest.mark.parametrize("ignores_conditions", [False, True])
 def test_an_object_that_was_overwritten_meanwhile_is_not_removed(ignores_conditions: bool) -> None:
-    """By another version, which names it by its first position alone. Where conditions are ignored, by this one."""
+    """By another version, which names it by its first position alone. If conditions are ignored, by this one."""
     model = S3Model(ignores_conditions=ignores_conditions)
     store = S3Destination(client_of(model), "given-up", "")
     redriving = Redriving(store)
@@ -148,7 +154,7 @@ def test_an_object_that_was_overwritten_meanwhile_is_not_removed(ignores_conditi
 
 @pytest.mark.parametrize("missing", ["NoSuchKey", "PreconditionFailed"])
 def test_of_two_redrives_of_a_bucket_at_once_one_goes_on(missing: str) -> None:
-    """Where the service hides nothing, they meet at the first batch that both have read."""
+    """If the service hides nothing, they meet at the first batch that both have read."""
     model = S3Model(missing=missing)
     store = S3Destination(client_of(model), "given-up", "")
     for each in alone(range(20)):
@@ -180,7 +186,7 @@ def test_an_object_that_another_has_removed_since_it_was_listed_is_passed_over()
 
 
 def test_what_another_application_has_set_aside_in_the_bucket_need_not_be_readable() -> None:
-    """Nor is it read: whoever may redrive this application is allowed no more than its own folder."""
+    """Nor is it read: a role that may redrive this application needs access only to its own folder."""
     model = S3Model(denied=("aside/audit/",))
     store = S3Destination(client_of(model), "given-up", "aside")
     for each in alone(range(3)):

@@ -1,4 +1,6 @@
-"""Calls that are sent as botocore sent the one before: what goes over the wire, what comes of each answer, when it is not."""
+"""Calls sent as botocore sent the previous one: the bytes on the wire, the handling of each answer, and when it is not
+done.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,7 @@ def heartbeating(service: ScriptedService) -> Heartbeating:
 
 
 def by_botocore(headers: Mapping[str, str], body: bytes, url: str, credentials: Credentials) -> str:
-    """The Authorization that botocore makes for it, at the moment that it tells."""
+    """The Authorization that botocore makes for it, at the time in its headers."""
     names = headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
     request = AWSRequest("POST", url, {name: headers[name] for name in names if name != "host"}, body)
     request.context["timestamp"] = headers["x-amz-date"]
@@ -163,7 +165,7 @@ def test_a_reply_that_we_cannot_read_is_botocores_to_judge(
 def outcome(polling: Polling) -> object:
     try:
         return polling.poll()
-    except Exception as problem:  # noqa: BLE001 - which one is what is asked
+    except Exception as problem:  # noqa: BLE001 - the test compares the exceptions
         return type(problem)
 
 

@@ -1,4 +1,4 @@
-"""The SightingStore port's promises, held by both implementations; and how DynamoDB's is kept small."""
+"""The SightingStore port's promises, for both implementations; and how DynamoDB's is kept small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Spark query that holds leases makes its tables where there are none; never for a stream that is not there."""
+"""A Spark query that holds leases creates missing tables, but never for a stream that does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Stream port's promises, held by every implementation."""
+"""The Stream port's promises, for every implementation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POLLS_MAX = 50
 
 @pytest.fixture(params=["memory", pytest.param("embedded", marks=pytest.mark.emulator)])
 def bench_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Bench]:
-    """Makes a stream of that many shards."""
+    """Makes a stream with this many shards."""
     if request.param == "memory":
         return memory_bench
     aws = request.getfixturevalue("embedded_aws")
@@ -46,7 +46,7 @@ def poll_at(stream: PolledStream, iterator: str, limit: int = 1000) -> Polled:
 
 
 def read(stream: PolledStream, iterator: str) -> tuple[list[StreamRecord], tuple[ChildShard, ...]]:
-    """Poll until the tip or the end: the records, and the children at the end."""
+    """Poll until the tip or the end. Returns the records, and the children at the end."""
     records: list[StreamRecord] = []
     for _ in range(POLLS_MAX):
         page, next_iterator = poll_at(stream, iterator)
@@ -244,7 +244,7 @@ def test_a_deleted_stream_is_not_a_missing_shard(bench_of: Callable[[int], Bench
 def test_the_services_time_is_never_in_its_future_and_hardly_in_its_past(
     bench_of: Callable[[int], Bench],
 ) -> None:
-    """What is put from now on is not before it: opened there, nothing of that is missed."""
+    """Records put from now on are not earlier: a shard opened at that time misses none of them."""
     bench = bench_of(1)
     told = bench.stream.service_time()
     bench.put(b"after")

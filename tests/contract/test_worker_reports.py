@@ -1,4 +1,4 @@
-"""The WorkerReports port's promises, held by both implementations, over KCL's two places; and what there need not be."""
+"""The WorkerReports port's promises, for both implementations and both of KCL's tables; and for missing tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Make = Callable[[bool], WorkerReports]
 
 @pytest.fixture(params=["memory", pytest.param("moto", marks=pytest.mark.emulator)])
 def make(request: pytest.FixtureRequest) -> Make:
-    """With the table of their own, or without."""
+    """With the separate table, or without."""
     if request.param == "memory":
         return lambda has_own: MemoryWorkerReports(MemoryLeaseTable(), {} if has_own else None)
     request.getfixturevalue("moto_aws")
@@ -66,7 +66,7 @@ def test_a_table_that_is_not_there_holds_none(make: Make) -> None:
 
 
 class Asked:
-    """A client that counts; there is no such table, until there is."""
+    """A client that counts its calls; the table does not exist until it is created."""
 
     def __init__(self, client: Any) -> None:
         self.real, self.scans = client, 0

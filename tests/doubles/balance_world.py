@@ -1,6 +1,6 @@
-"""A lease table on which many workers decide, each by itself: nothing but decisions and conditional writes, tick after tick.
+"""A lease table on which many workers decide, each for itself: only decisions and conditional writes, tick after tick.
 
-Who decides in the same of a tick's `phases` sees the same table, and of those who claim the same lease the first has it.
+Workers in the same of a tick's `phases` see the same table; of those that claim the same lease the first gets it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def cluster(group: str, workers: int) -> list[str]:
 
 @dataclass
 class BalanceWorld:
-    """sublet and java: the worker ids that are alive, by what decides for them. `rates`: throughput by lease key."""
+    """sublet and java: the live worker ids, by what decides for them. `rates`: throughput by lease key."""
 
     leases: int
     settings: Settings
@@ -49,7 +49,7 @@ class BalanceWorld:
         self.dead: set[str] = set()
 
     def give(self, worker_ids: Iterable[str], each: int) -> None:
-        """So many leases, in order, to each of them."""
+        """Gives each of them this many leases, in order."""
         free = (key for key, lease in self.table.items() if lease.lease_owner is None)
         for worker_id in worker_ids:
             for _ in range(each):
@@ -66,14 +66,14 @@ class BalanceWorld:
         self.sublet += worker_ids
 
     def tick(self) -> int:
-        """Everybody decides once. How many leases have moved."""
+        """All workers decide once. Returns how many leases have moved."""
         self.now += self.settings.failover_time * 2 / 3
         order = self.chance.sample(self.sublet + self.java, len(self.sublet) + len(self.java))
         size = -(-len(order) // self.phases)
         return sum(self._phase(order[first : first + size]) for first in range(0, len(order), max(size, 1)))
 
     def settle(self, at_most: int = 60) -> int:
-        """Ticks until nothing moves in three of them on end."""
+        """Ticks until nothing moves in three in a row."""
         quiet = 0
         for number in range(1, at_most + 1):
             quiet = 0 if self.tick() else quiet + 1
@@ -90,7 +90,7 @@ class BalanceWorld:
         )
 
     def load(self) -> dict[str, float]:
-        """By living worker."""
+        """By live worker."""
         load = dict.fromkeys(self.sublet + self.java, 0.0)
         for lease in self.table.values():
             if lease.lease_owner in load:
@@ -133,7 +133,7 @@ class BalanceWorld:
         return [choice.lease for choice in chosen.choices]
 
     def _acquire(self, lease_key: str, worker_id: str) -> None:
-        """Java leaves the attributes that it does not know."""
+        """Java leaves attributes that it does not know."""
         lease = self.table[lease_key]
         taken = replace(lease, lease_owner=worker_id, lease_counter=lease.lease_counter + 1)
         if worker_id not in self.java:

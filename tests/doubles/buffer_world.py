@@ -1,4 +1,6 @@
-"""A buffer of the pull API by itself, on a clock that moves when all wait: what is offered, taken and checkpointed."""
+"""A buffer of the pull API by itself, on a clock that moves when all threads wait; records offers, takes and
+checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ LIMITS = BufferLimits(max_ack_pending=1000, max_bytes=1_000_000, ack_wait=5 * MI
 
 
 class BufferWorld:
-    """A buffer, with whatever batches are offered by threads that wait for room; and what is checkpointed."""
+    """A buffer with batches offered by threads that wait for room, and the checkpoints made."""
 
     def __init__(self, limits: BufferLimits = LIMITS) -> None:
         self.clock = FakeClock()
@@ -45,7 +47,7 @@ class BufferWorld:
     def messages(self, *, acks: bool = False, max_records: int = 500) -> Pull:
         pull = Pull(consume_of(max_records=max_records), acks=acks)
         self.buffer.begin(pull)
-        self.tasks.sleep(timedelta(0))  # what is offered is admitted
+        self.tasks.sleep(timedelta(0))  # lets the offers be admitted
         return pull
 
     def ask(self, pull: Pull) -> Delivery:
@@ -54,7 +56,7 @@ class BufferWorld:
         return found
 
     def rest(self, pull: Pull) -> list[str]:
-        """All that is left, asked for one by one."""
+        """The rest, fetched one by one."""
         found = []
         while isinstance(one := self.buffer.take(pull, None), Delivery):
             found.append(one.record.data.decode())

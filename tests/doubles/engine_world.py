@@ -1,4 +1,6 @@
-"""A small world to run the engine in: memory adapters that can be told to misbehave, and a handler that remembers."""
+"""A small world to run the engine in: memory adapters that can be made to misbehave, and a handler that records its
+calls.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ class Written:
 
 
 class ObservedTable:
-    """A MemoryLeaseTable that keeps a list of the writes; `disturb` may answer a write instead of it."""
+    """A MemoryLeaseTable that records its writes; `disturb` may answer a write instead of it."""
 
     def __init__(self, clock: FakeClock):
         self.real = MemoryLeaseTable()
@@ -69,7 +71,7 @@ class ObservedTable:
         self.disturb: Callable[[LeaseWrite, Callable[[], Result]], Result] = lambda _, apply: apply()
         self.disturb_get: Callable[[str], None] = lambda _: None
         self.scanned_at: Callable[[], datetime | None] = lambda: None
-        """By the service's own clock, where it tells."""
+        """By the service's own clock, if it sends its time."""
 
     def scan(self) -> LeaseScan:
         self.looks.append("leases")
@@ -90,7 +92,7 @@ class ObservedTable:
         return self.disturb(write, really)
 
     def lose_response_of(self, kind: WriteKind) -> None:
-        """As botocore does it: the write is applied, its response lost, and the repetition refused by the first."""
+        """As with botocore: the write is applied, its response lost, and the repeated write refused by the first."""
 
         def twice(write: LeaseWrite, apply: Callable[[], Result]) -> Result:
             first = apply()
@@ -110,7 +112,7 @@ class ObservedTable:
 
 @dataclass(frozen=True)
 class ServiceClock:
-    """The service's own: right, whoever sets the machine's."""
+    """The service's own clock, which is right even if the machine's is set."""
 
     machine: FakeClock
 
@@ -121,7 +123,7 @@ class ServiceClock:
 
 
 class ObservedStream:
-    """A MemoryStream that keeps a list of the polls; `disturb` may answer a poll instead of it."""
+    """A MemoryStream that records its polls; `disturb` may answer a poll instead of it."""
 
     def __init__(self, real: MemoryStream, clock: FakeClock):
         self.real = real
@@ -130,7 +132,7 @@ class ObservedStream:
         self.polls: list[tuple[datetime, str]] = []
         self.looks: list[str] = []
         self.unlisted: set[str] = set()
-        """Shards that the service knows though a listing that lags leaves them out."""
+        """Shards that the service knows although a lagging listing leaves them out."""
         self.disturb: Callable[[Callable[[], Polled | PollRefusal]], Polled | PollRefusal] = lambda poll: (
             poll()
         )
@@ -179,7 +181,7 @@ class RememberingHandler:
     calls: list[tuple[str, str]] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
     pending: list[PendingCheckpoint | None] = field(default_factory=list)
-    """What each lease_acquired was given."""
+    """The pending checkpoint of each lease_acquired."""
     finished: list[tuple[str, bytes]] = field(default_factory=list)
     """(shard id, data) of the records of calls that returned, in order."""
 
@@ -213,7 +215,7 @@ class RememberingHandler:
 
 
 class EngineWorld:
-    """One stream, one lease table, one application. Every shard has a free lease at TRIM_HORIZON unless told otherwise."""
+    """One stream, one lease table, one application. Every shard has a free lease at TRIM_HORIZON by default."""
 
     def __init__(
         self,
@@ -223,7 +225,7 @@ class EngineWorld:
         leases: bool = True,
         advance: timedelta | None = None,
     ):
-        """`advance`: how much of a shard's time each poll covers, where the stream is not to draw it."""
+        """`advance`: how much of a shard's time each poll covers, if the stream should not draw it."""
         self.settings = settings
         self.clock = FakeClock()
         self.tasks = TurnTaking(self.clock)
@@ -252,21 +254,23 @@ class EngineWorld:
         self.table.real.put_row(encode_row(lease))
 
     def change_lease(self, lease_key: str = SHARD, **changes: Any) -> None:
-        """What somebody else writes to the row, unconditionally."""
+        """Another writer changes the row, unconditionally."""
         self.put_lease(replace(self.table.lease(lease_key), **changes))
 
     def steal(self, lease_key: str = SHARD, worker_id: str = "thief", holder: str = "other/1") -> None:
-        """Another worker acquires the lease, whoever has it."""
+        """Another worker acquires the lease from any owner."""
         assert isinstance(
             self.table.real.apply(acquire(self.table.lease(lease_key).fence, worker_id, holder)), Applied
         )
 
     def put(self, *data: str, shard: int = 0, of: int = 1) -> list[str]:
-        """One record each, into the shard by its place among `of` shards of the same size; their sequence numbers."""
+        """One record each, into the shard with this index among `of` shards of equal size. Returns their sequence
+        numbers.
+        """
         return [self.shards.put(f"key-{text}", text.encode(), shard * (2**128 // of)) for text in data]
 
     def at(self, after: timedelta, do: Callable[[], object]) -> None:
-        """Do something when this much time has passed since now, beside whatever runs then."""
+        """Do something when this much time has passed, in parallel to what runs then."""
         moment = self.clock.steady() + after
 
         def then() -> None:
@@ -307,7 +311,7 @@ class EngineWorld:
         item_id: str = "item",
         windows_left: int = 40,
     ) -> WorkerItem:
-        """An item for these leases as they stand now; by default for all."""
+        """An item for these leases as they are now; by default for all."""
         keys = lease_keys or tuple(sorted(lease.lease_key for lease in self.table.real.scan().leases))
         claims = tuple(Claim(*self.table.lease(key).fence, why=why) for key in keys)
         return WorkerItem(item_id, "orders-lambda-0", claims, windows_left)
@@ -321,7 +325,9 @@ class EngineWorld:
         worker: LeaseWorker | None = None,
         margin: timedelta | None = None,
     ) -> WindowReport:
-        """In a process of its own, unless told of a `worker`. `margin`: so long after its end the runtime ends the process."""
+        """In a process of its own, unless a `worker` is given. `margin`: how long after the window the runtime ends the
+        process.
+        """
         self._windows += 1
         name, now = invocation or f"invocation-{self._windows}", self.clock.steady()
         cut_off = None if margin is None else now + lasts + margin
@@ -358,6 +364,6 @@ def raising(fault: BaseException) -> Callable[..., Any]:
 
 
 def most_in(span: timedelta, moments: Iterable[datetime]) -> int:
-    """The most moments in any span of this length (its end excluded)."""
+    """The most times in any span of this length (its end excluded)."""
     times = sorted(moments)
     return max((sum(start <= other < start + span for other in times) for start in times), default=0)

@@ -1,19 +1,19 @@
-"""What Lambda's event source mapping does with a failing batch, by its own documents; the oracle of decisions.failure_policy.
+"""How Lambda's event source mapping treats a failing batch, by AWS's documents; the oracle of decisions.failure_policy.
 
-Written from AWS's rules and not from our code. Where they come from:
+Written from AWS's rules and not from our code. Their sources:
 
-D   the Lambda Developer Guide: "Configuring partial batch response with Kinesis", "on-failure destination", "with-kinesis"
-S   recordings of the real service in LocalStack's tests (test_lambda_integration_kinesis.snapshot.json)
-?   AWS says nothing; a choice of ours
+  D   the Lambda Developer Guide: "Configuring partial batch response with Kinesis", "on-failure destination", "with-kinesis"
+  S   recordings of the real service in LocalStack's tests (test_lambda_integration_kinesis.snapshot.json)
+  ?   AWS says nothing; a choice of ours
 
-1 (D) a call that raises, or a response that names nothing of the batch, fails the batch whole
-2 (D) of several that are named the lowest counts: what is before it is done, what begins with it is tried again
-3 (S) what follows on progress has all its retries again
-4 (D) bisect: each half by itself, the first half first; splitting uses up no retry
-5 (?) a batch of several that raises is split at once: only a single record is retried. The first half is the smaller one
-6 (D) with bisect and a partial response the batch is cut at the number that was returned, and nowhere else
-7 (D) retries used up: the batch as it then is goes to the destination
-8 (D) records older than the limit are not sent to the function but to the destination; the others of their batch are sent
+  1 (D) a call that raises, or a response that names no record of the batch, fails the whole batch
+  2 (D) of several failures the lowest counts: records before it are done, and the rest is retried
+  3 (S) after progress the rest has all its retries again
+  4 (D) bisect: each half by itself, the first half first; splitting uses up no retry
+  5 (?) a batch of several that raises is split at once: only a single record is retried. The first half is the smaller one
+  6 (D) with bisect and a partial response the batch is cut at the returned number, and nowhere else
+  7 (D) once the retries are used up, the batch as it then is goes to the destination
+  8 (D) records older than the limit go to the destination instead of the function; the others of their batch go to the function
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dataclasses import dataclass, field
 RAISES = "raises"
 
 EsmAnswer = str | Sequence[int] | None
-"""RAISES, or the records that the function names as failed; None: all is well."""
+"""RAISES, or the records that the function reports as failed; None: success."""
 
 FOR_EVER = -1
 
 
 @dataclass
 class Esm:
-    """What came of one batch, as ESM would have it."""
+    """The result of one batch by ESM's rules."""
 
     retries: int = FOR_EVER
     bisects: bool = False
@@ -48,7 +48,7 @@ class Esm:
         too_old: Callable[[int, int], bool] = lambda *_: False,
         most_calls: int = 200,
     ) -> None:
-        """`function` is given the records and the call's number; `too_old` a record and the number of calls so far."""
+        """`function` takes the records and the call's number; `too_old` a record and the number of calls so far."""
         waiting: deque[tuple[list[int], int]] = deque([(list(records), 0)])
         while waiting and len(self.calls) < most_calls:
             batch, tried = waiting.popleft()

@@ -1,5 +1,5 @@
-"""A KeyboardInterrupt in the midst of the pull API's own code, as a signal handler raises it: at the nth line that runs, or as
-the nth wait ends that began there (for a lock, which it then does not get, or for another thread).
+"""Raises a KeyboardInterrupt within the pull API's own code, as a signal handler does: at the nth line that runs, or at
+the end of the nth wait that began there (for a lock, which is then not acquired, or for another thread).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ WHERE = {
         *Path(sublet.consumer.buffer.__file__).parent.glob("*.py"),
         Path(sublet.decisions.acknowledging.__file__),
     )
-    if path.name != "record.py"  # there whoever asked has the record
+    if path.name != "record.py"  # there the caller has the record
 }
 WAITS = sublet.testing.turn_taking.TurnTaking.wait.__code__
 
 
 class Interrupting:
-    """`ran`: so many lines have, or waits. Only of this thread."""
+    """`ran`: how many lines or waits have run. Only in this thread."""
 
     def __init__(self, at: int | None, *, waits: bool = False) -> None:
         self._at = at
@@ -54,13 +54,13 @@ class Interrupting:
         return self.trace if frame.f_code is WAITS else None
 
     def _is_with(self, frame: FrameType) -> bool:
-        """Where a block is left: Python looks for signals before that and after it, so that a lock of C is never left locked."""
+        """At the exit of a with block: Python checks signals before and after it, so a C lock is never left locked."""
         return getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
 
 
 @contextmanager
 def interrupted(at: int | None, *, waits: bool = False) -> Iterator[Interrupting]:
-    """Once, at the nth line, or at the end of the nth wait; None: never, to count them."""
+    """Once, at the nth line or at the end of the nth wait; None: never, to count them."""
     interrupting, before = Interrupting(at, waits=waits), sys.gettrace()
     sys.settrace(interrupting.trace)
     try:

@@ -1,6 +1,6 @@
-"""KCL 2.x's lease taker (Java's DynamoDBLeaseTaker) as pure functions: what one worker wants, by what its scan has shown it.
+"""KCL 2.x's lease taker (Java's DynamoDBLeaseTaker) as pure functions: what one worker takes, by its scan.
 
-Rules as in its source, 2.7: leases that have ended count too, and a worker that is one short of the rounded fair share steals
+Rules as in its source, 2.7: ended leases count too, and a worker that is one short of the rounded fair share steals
 only from one that has more than it.
 """
 
@@ -16,7 +16,7 @@ from sublet.decisions.chance import Chance
 from sublet.protocol.lease import Lease
 
 VERY_OLD = 3
-"""In failover times: how long a lease has stood still that is taken whatever the fair share."""
+"""In failover times: a lease idle for longer is taken whatever the fair share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ DEFAULTS = JavaSettings()
 
 
 def fair_share(leases: int, workers: int, most: int = DEFAULTS.max_leases_for_worker) -> int:
-    """What a worker wants to have in the end."""
+    """How many leases a worker wants in the end."""
     return min(1 if workers >= leases else -(-leases // workers), most)
 
 
 def to_steal(
     held: Mapping[str, int], worker_id: str, target: int, settings: JavaSettings = DEFAULTS
 ) -> tuple[str, int]:
-    """From whom, and how many: from the most loaded alone. `held` counts the worker itself too."""
+    """The victim and the number: only from the most loaded worker. `held` includes the worker itself."""
     victim = max(sorted(held), key=lambda owner: held[owner])
     need, most = target - held[worker_id], held[victim]
     if need <= 0 or most < target:
@@ -58,7 +58,7 @@ def to_take(
     chance: Chance,
     settings: JavaSettings = DEFAULTS,
 ) -> list[Lease]:
-    """In one run of the taker. `idle`: by lease key, for how long its counter is known to have stood still."""
+    """In one run of the taker. `idle`: by lease key, how long its counter is known to have stood still."""
     by_chance = list(leases)
     chance.shuffle(by_chance)
     free = [

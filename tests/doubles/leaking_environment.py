@@ -1,4 +1,4 @@
-"""A warm Lambda environment as a process of its own, the handler of which leaks a descriptor with each call.
+"""A warm Lambda environment as a process of its own, whose handler leaks a descriptor with each call.
 
 python -m tests.doubles.leaking_environment
 """
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def void(_: int) -> None:
-    """What is opened stays so."""
+    """Leaves open what is opened."""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Every kind of lease write with what it makes of a row, and every clause with a row that it refuses.
+"""Every kind of lease write with its effect on a row, and every clause with a row that it refuses.
 
-Pure functions, the memory table and DynamoDB are held to the same cases. Each write is made where it is tested.
+Pure functions, the memory table and DynamoDB are tested with the same cases. Each write is made where it is tested.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
         FREE,
         replace(FREE, lease_owner=ME, holder="item/2", lease_counter=8, holder_counter=8),
     ),
-    (  # a switch of owner is counted, whoever was the owner
+    (  # counts a switch of owner, whoever was the owner
         partial(writes.acquire, HELD.fence, OTHER, "item/2"),
         HELD,
         replace(
@@ -78,18 +78,18 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
         HELD,
         replace(HELD, holder="item/2", lease_counter=8, holder_counter=8),
     ),
-    (  # the handoff that was under way is over
+    (  # ends the handoff
         partial(writes.acquire, replace(HELD, checkpoint_owner=OTHER).fence, ME, "item/2"),
         replace(HELD, checkpoint_owner=OTHER),
         replace(HELD, holder="item/2", lease_counter=8, holder_counter=8),
     ),
     (partial(writes.heartbeat, HELD), HELD, replace(HELD, lease_counter=8, holder_counter=8)),
-    (  # at the tip nothing is left that owners could have died of
+    (  # at the tip there is nothing that owners could have died of
         partial(writes.heartbeat, HELD, caught_up_at=BEGINNING + timedelta(minutes=1)),
         replace(HELD, crashes=3),
         replace(HELD, lease_counter=8, holder_counter=8, caught_up_at=BEGINNING + timedelta(minutes=1)),
     ),
-    (  # up to when it is quiet, and of where it stands alone
+    (  # the quiet time, only for its position
         partial(writes.heartbeat, HELD, quiet=LATER),
         HELD,
         replace(HELD, lease_counter=8, holder_counter=8, quiet=LATER),
@@ -110,7 +110,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
             pending_checkpoint_state=b"state",
         ),
     ),
-    (  # one without a state takes away the one before it
+    (  # one without a state removes the previous one
         partial(writes.prepare, HELD, FURTHER, b""),
         replace(HELD, pending_checkpoint_state=b"old"),
         replace(HELD, lease_counter=8, holder_counter=8, pending_checkpoint=FURTHER),
@@ -134,7 +134,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
             quiet=None,
         ),
     ),
-    (  # what was in the shard at that moment is handled
+    (  # the records in the shard at that time are handled
         partial(writes.checkpoint, HELD, FURTHER, BEGINNING + timedelta(minutes=1)),
         HELD,
         replace(
@@ -202,7 +202,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
         HELD,
         replace(HELD, lease_counter=8, holder_counter=8, noted_ahead=AHEAD, noted_ahead_counter=8),
     ),
-    (  # beside attempts, which stay what they are
+    (  # beside attempts, which stay the same
         partial(heartbeat_noting, replace(HELD, attempts=2)),
         replace(HELD, attempts=2),
         replace(
@@ -257,7 +257,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
             noted_ahead_counter=8,
         ),
     ),
-    (  # it stays, for the new owner to look at
+    (  # it stays, for the new owner to check
         partial(writes.acquire, NOTED.fence, OTHER, "item/2"),
         NOTED,
         replace(
@@ -269,7 +269,7 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
             owner_switches_since_checkpoint=3,
         ),
     ),
-    (  # late, by one who knew it or did not
+    (  # late, by a worker that knew it or not
         partial(writes.late_checkpoint, HELD, FURTHER),
         NOTED,
         replace(
@@ -344,4 +344,4 @@ REFUSED: list[tuple[partial[LeaseWrite], Lease, str]] = [
     (partial(release_noting, SINCE), replace(SINCE, start_at=BEGINNING), "position_stands"),
     (partial(checkpoint_noting, HELD, FURTHER), BACK, "position_stands"),
 ]
-"""The write, the row that stands there, and a clause that does not hold."""
+"""The write, the row, and a clause that does not hold."""

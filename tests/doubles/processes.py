@@ -1,4 +1,6 @@
-"""Processes of one application on one stream, in threads that take turns on a clock which moves only when all of them wait."""
+"""Processes of one application on one stream, in threads that take turns on a clock that moves only when all of them
+wait.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,12 @@ from sublet.testing.turn_taking import TurnTaking
 from tests.doubles.refusing_table import RefusingTable
 
 HANDLES_FOR = timedelta(milliseconds=50)
-"""A call of the handler."""
+"""The duration of a handler call."""
 
 
 @dataclass
 class Sightings:
-    """The SightingStore port. `disturb` is asked whether an announcement is kept."""
+    """The SightingStore port. `disturb` decides whether an announcement is stored."""
 
     real: MemorySightingStore = field(default_factory=MemorySightingStore)
     disturb: Callable[[], bool] = lambda: True
@@ -84,7 +86,7 @@ class Sightings:
 
 @dataclass
 class Running:
-    """One process. `killed` is as SIGKILL is: whatever it still does, nobody sees."""
+    """One process. `killed` works like SIGKILL: nothing that it still does is visible."""
 
     name: str
     table: RefusingTable
@@ -103,7 +105,7 @@ class Running:
 
 
 class ProcessWorld:
-    """`handled`: when each record was, by its data, in order."""
+    """`handled`: when each record was handled, by its data, in order."""
 
     def __init__(self, shards: int = 8, chance: Random | None = None, **settings: Any) -> None:
         self.clock = FakeClock()
@@ -164,7 +166,7 @@ class ProcessWorld:
         self.tasks.sleep(timedelta(seconds=seconds))
 
     def pause(self, shard_id: str) -> timedelta:
-        """The longest between two records of a shard."""
+        """The longest time between two records of a shard."""
         moments = [at for at, _ in self.handled[shard_id]]
         return max((later - at for at, later in pairwise(moments)), default=timedelta(0))
 

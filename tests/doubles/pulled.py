@@ -1,4 +1,4 @@
-"""A consumer to pull from over memory, whose threads take turns on a clock that moves only when all of them wait."""
+"""A pull consumer in memory, whose threads take turns on a clock that moves only when all of them wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECOND = timedelta(seconds=1)
 
 
 class PulledWorld:
-    """A stream, its leases, and as many consumers of one application as a test makes."""
+    """A stream, its leases, and any number of consumers of one application."""
 
     def __init__(self, *, shards: int = 1) -> None:
         self.clock = FakeClock()
@@ -49,7 +49,7 @@ class PulledWorld:
         )
 
     def watched_polls(self) -> list[tuple[datetime, str]]:
-        """A list that grows with each poll of a shard: when, and which."""
+        """A list that grows with each poll of a shard: the time and the shard."""
         polls: list[tuple[datetime, str]] = []
         poll = self.stream.poll
 
@@ -66,7 +66,7 @@ class PulledWorld:
             self.stream.put(key or one[0], one.encode())
 
     def put_later(self, seconds: float, data: Iterable[str]) -> None:
-        """After so long, beside whoever waits for it."""
+        """After this long, in parallel to a thread that waits for it."""
 
         def put() -> None:
             self.sleep(seconds)

@@ -1,4 +1,4 @@
-"""A lease table, or another port, that refuses all that it is asked from some moment on, or until one."""
+"""A lease table, or another port, that refuses all calls from some moment on, or until one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sublet.protocol.lease_writes import LeaseWrite
 
 @dataclass(slots=True)
 class RefusingTable:
-    """A program's way to the lease table. One that is killed never gets through again: nothing that it does is seen."""
+    """A program's access to the lease table. Once the program is killed, no call gets through."""
 
     table: LeaseTable
     error: LeaseTableError
@@ -37,7 +37,7 @@ class RefusingTable:
 
 
 class OutOfReach:
-    """In front of any port: each of its calls raises `error` as long as it `refuses`."""
+    """In front of any port: each call raises `error` while it `refuses`."""
 
     def __init__(self, port: object, error: Exception) -> None:
         self._port = port

@@ -1,7 +1,8 @@
-"""A bucket in memory that behaves as S3 documents general purpose buckets: an S3 client as far as a destination uses one.
+"""A bucket in memory that behaves as S3 documents general purpose buckets: an S3 client as far as a destination uses
+one.
 
-The last object that was put under a key is the one that is there. A delete may be on the condition that this is still the one
-that was read: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
+The last object put under a key is the current one. A delete may require that it is still the one that was read:
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ LISTED_AT_ONCE = 7
 
 @dataclass(slots=True)
 class S3Model:
-    """One bucket. `denied`: whose objects may not be read, by the beginning of their keys. `ignores_conditions`: as S3 did until
-    2025, and as other stores do. `missing`: what a conditional delete says of an object that is not there, which S3 does not
-    document."""
+    """One bucket. `denied`: key prefixes whose objects may not be read. `ignores_conditions`: as S3 did until 2025, and
+    as other stores do. `missing`: what a conditional delete answers for a missing object, which S3 does not document.
+    """
 
     objects: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     """By key: ETag, contents."""
@@ -43,7 +44,7 @@ class S3Model:
         return {"Body": io.BytesIO(body), "ETag": etag, "ContentLength": len(body)}
 
     def head_object(self, *, Key: str, **_: object) -> None:  # noqa: N803
-        """Its replies have no body, so that a status is all there is to say."""
+        """Its replies have no body, so an error has only a status."""
         if Key not in self.objects:
             _refuse("404", "HeadObject")
 
@@ -59,7 +60,7 @@ class S3Model:
         return self
 
     def paginate(self, *, Prefix: str, **_: object) -> Iterator[dict[str, Any]]:  # noqa: N803
-        """Each page as it is when it is asked for."""
+        """Each page as it is when it is requested."""
         after = ""
         while keys := sorted(key for key in self.objects if key.startswith(Prefix) and key > after):
             listed, after = keys[:LISTED_AT_ONCE], keys[:LISTED_AT_ONCE][-1]
@@ -69,7 +70,7 @@ class S3Model:
 
 
 def client_of(model: object) -> Callable[[], Any]:
-    """As a destination takes a client."""
+    """In the form in which a destination takes a client."""
     return lambda: model
 
 

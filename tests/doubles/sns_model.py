@@ -1,7 +1,8 @@
-"""A topic in memory, with one queue subscribed to it (raw message delivery): an SNS client, as far as a destination uses one.
+"""A topic in memory, with one queue subscribed to it (raw message delivery): an SNS client, as far as a destination
+uses one.
 
-A plain topic delivers later, in any order, and at times twice. A FIFO topic takes nothing twice within five minutes, and delivers
-in order: https://docs.aws.amazon.com/sns/latest/dg/fifo-topic-message-dedup.html
+A plain topic delivers later, in any order, and at times twice. A FIFO topic accepts nothing twice within five minutes,
+and delivers in order: https://docs.aws.amazon.com/sns/latest/dg/fifo-topic-message-dedup.html
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ DELIVERED_WITHIN = timedelta(seconds=30)
 
 @dataclass(slots=True)
 class SnsModel:
-    """`delivers_twice`: how likely a plain topic does."""
+    """`delivers_twice`: the probability that a plain topic does."""
 
     queue: SqsModel
     delivers_twice: float = 0
     under_way: list[tuple[datetime, str]] = field(default_factory=list)
-    """What is to be delivered, and when."""
+    """Pending messages, and when each is delivered."""
     _sent: dict[str, datetime] = field(default_factory=dict)
     """By deduplication id."""
 
@@ -50,7 +51,7 @@ class SnsModel:
         return {}
 
     def deliver(self) -> None:
-        """What is due by now."""
+        """Deliver what is due."""
         now = self.queue.now()
         due = [message for at, message in self.under_way if at <= now]
         self.under_way = [(at, message) for at, message in self.under_way if at > now]

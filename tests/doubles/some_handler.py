@@ -6,4 +6,4 @@ from sublet.handler import Batch
 
 
 def handle(batch: Batch) -> None:
-    """Finish whatever comes."""
+    """Finish any batch."""

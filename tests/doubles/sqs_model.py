@@ -1,7 +1,8 @@
 """A queue in memory that behaves as SQS documents its queues: an SQS client, as far as a failure destination uses one.
 
-A plain queue gives its messages in any order, as many as it likes, and at least once. A FIFO queue gives those of a message group
-in their order, none while any of the group is hidden, and takes none twice within five minutes, whatever became of the first.
+A plain queue returns its messages in any order, as many as it likes, and at least once. A FIFO queue returns those of a
+message group in order, none while any of the group is hidden, and accepts none twice within five minutes, even if the
+first is deleted.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html
 """
 
@@ -27,14 +28,15 @@ class _Message:
     group: str
     visible_at: datetime
     handle: str = ""
-    """The last that was given out."""
+    """The last one issued."""
 
 
 @dataclass(slots=True)
 class SqsModel:
-    """One queue. `arn`: as the setting `on_failure` names it; a FIFO queue's ends so.
+    """One queue. `arn`: as in the setting `on_failure`; that of a FIFO queue ends accordingly.
 
-    gives_twice   how likely a plain queue's reply has a message that may be hidden: "at least once" is all that it promises
+    `gives_twice`: the probability that a plain queue's reply has a message that should be hidden, since it only
+    promises "at least once".
     """
 
     arn: str
@@ -44,7 +46,7 @@ class SqsModel:
     messages: list[_Message] = field(default_factory=list)
     received: int = 0
     _sent: dict[str, tuple[datetime, str]] = field(default_factory=dict)
-    """By deduplication id, when, and which message that was."""
+    """By deduplication id: the time, and the message."""
     _numbers: Any = field(default_factory=count)
 
     @property
@@ -121,14 +123,14 @@ class SqsModel:
         message.visible_at = self.now() + timedelta(seconds=VisibilityTimeout)
 
     def delete_message(self, *, ReceiptHandle: str, **_: object) -> None:  # noqa: N803
-        """With a handle that is not the last one, or in a FIFO queue has expired, it stays."""
+        """With a handle that is not the latest one, or has expired in a FIFO queue, the message stays."""
         message = self._given_as(ReceiptHandle)
         if message is not None and self.is_fifo and not self._is_hidden(message):
             _refuse("InvalidParameterValue", "DeleteMessage")
         if message is not None:
             self.messages.remove(message)
 
-    # What is in it
+    # Its contents
 
     def _is_hidden(self, message: _Message) -> bool:
         return message.visible_at > self.now()
@@ -147,7 +149,7 @@ class SqsModel:
         return given
 
     def _in_order(self) -> Iterable[_Message]:
-        """As many of a group as there are, and then of the next: any may be the first."""
+        """All of one group, then the next; any group may be first."""
         locked = {message.group for message in self.messages if self._is_hidden(message)}
         groups = sorted({message.group for message in self.messages} - locked)
         self.chance.shuffle(groups)

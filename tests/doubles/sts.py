@@ -1,4 +1,4 @@
-"""An STS that gives an assumed role's credentials for so long, or refuses, and remembers what it was asked."""
+"""An STS that issues an assumed role's credentials for a limited time, or refuses, and records its requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 
 class Keys(NamedTuple):
-    """What is given; without a `key` of its own each answer has another."""
+    """The credentials; without a `key` each answer has another one."""
 
     key: str | None = None
     secret: str = "the-secret-of-the-role"
@@ -28,7 +28,7 @@ DENIED = """<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Er
 
 
 class Sts(ThreadingHTTPServer):
-    """`lasts`: the credentials' time; None: it refuses."""
+    """`lasts`: the credentials' lifetime; None: it refuses."""
 
     def __init__(self, lasts: timedelta | None, keys: Keys) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
@@ -63,7 +63,7 @@ class Answer(BaseHTTPRequestHandler):
 
 @contextmanager
 def sts(lasts: timedelta | None, keys: Keys = GENERATED) -> Iterator[Sts]:
-    """On loopback, for as long as the block."""
+    """On loopback, for the duration of the block."""
     with Sts(lasts, keys) as server:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server

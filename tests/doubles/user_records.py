@@ -1,4 +1,4 @@
-"""Batches of plain records, for whoever calls a handler directly."""
+"""Batches of plain records, for tests that call a handler directly."""
 
 from __future__ import annotations
 

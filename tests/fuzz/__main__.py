@@ -1,7 +1,8 @@
-"""`make fuzz`: each target under atheris for a bounded time, in a process of its own. Ends with 1 if one found something.
+"""`make fuzz`: each target under atheris for a limited time, in a process of its own. Exits with 1 if one found
+something.
 
-A finding is left in .local/fuzz/findings/<target>; mend it, and write down in tests/unit what it was. What the fuzzer has
-learned stays in .local/fuzz/corpus, and the next run goes on from there.
+A finding is left in .local/fuzz/findings/<target>; fix it, and add a test for it to tests/unit. The fuzzer's corpus
+stays in .local/fuzz/corpus, and the next run continues from it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def main() -> int:
 
 
 def _in_process(name: str, seconds: int) -> bool:
-    """libFuzzer ends the process it runs in, with a finding or without."""
+    """libFuzzer ends its process, with a finding or without."""
     print(f"==> {name}, {seconds} s", flush=True)
     command = [sys.executable, "-m", "tests.fuzz", "--run", name, "--seconds", str(seconds)]
     ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Values made of a fuzzer's bytes. The same bytes make the same values, with or without the fuzzer."""
+"""Values made from a fuzzer's bytes. The same bytes make the same values, with or without the fuzzer."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Junk:
         return simple[kind]
 
     def nested(self) -> list[Any]:
-        """A list in a list, up to thousands of times."""
+        """A list in a list, up to thousands of levels."""
         value: list[Any] = []
         for _ in range(2 << self.below(13)):
             value = [value]

@@ -1,7 +1,7 @@
-"""What is fuzzed: each target takes any bytes and raises only when sublet broke a promise.
+"""The fuzz targets: each takes any bytes and raises only if sublet breaks a promise.
 
-A target swallows the errors that are promised (`SettingsError`, `EventError`) and asserts what must hold otherwise. It runs
-under atheris (`make fuzz`); test_targets.py runs each on a few random inputs. What was found and mended is in tests/unit.
+A target ignores the promised errors (`SettingsError`, `EventError`) and asserts everything else. It runs under atheris
+(`make fuzz`); test_targets.py runs each on a few random inputs. Past findings are tests in tests/unit.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _expected_rows(content: bytes, hash_key_range: HashKeyRange | None, dropped:
 
 
 def _message(junk: Junk) -> bytes:
-    """Nearly an AggregatedRecord: fields in any order, some missing, twice, unknown or of another type."""
+    """Nearly an AggregatedRecord: fields in any order, some missing, repeated, unknown or of another type."""
     fields = [_field(1, b"a"), _field(1, b"b"), _field(2, b"7")]
     for _ in range(junk.below(12)):
         match junk.below(8):
@@ -92,14 +92,16 @@ def _record(junk: Junk) -> bytes:
 
 
 def _field(number: int, value: int | bytes) -> bytes:
-    """Lengths and numbers below 128 fit one byte of protobuf's varint; longer ones make nonsense, which is welcome."""
+    """Lengths and numbers below 128 fit one byte of protobuf's varint; longer ones make garbage, which is welcome."""
     if isinstance(value, int):
         return bytes([number << 3 & 0xFF, value])
     return bytes([(number << 3 | 2) & 0xFF, len(value) & 0x7F]) + value
 
 
 def lease_rows(data: bytes) -> None:
-    """Any row is a lease, malformed or another entity; a lease survives its row, and every write can be judged against it."""
+    """Any row is a lease, malformed or another entity; a lease survives its row, and every write can be evaluated on
+    it.
+    """
     row = _row(Junk(data))
     lease = decode_row(row)
     if isinstance(lease, MalformedRow):
@@ -123,7 +125,7 @@ def lease_rows(data: bytes) -> None:
 
 
 def tick_plans(data: bytes) -> None:
-    """Whatever the rows and the shards: a plan, and no lease in two items."""
+    """Any rows and shards give a plan, with no lease in two items."""
     junk = Junk(data)
     decoded = [
         decode_row({**_row(junk), "leaseKey": {"S": key}}) for key in KEYS[: junk.below(len(KEYS) + 1)]
@@ -146,7 +148,7 @@ ATTRIBUTES = sorted(
 
 
 def _row(junk: Junk) -> dict[str, AttributeValue]:
-    """A good row, some attributes of which are gone, of another type, or odd."""
+    """A good row, with some attributes missing, of another type, or odd."""
     lease = Lease(KEYS[0], Checkpoint.parse(junk.digits()), lease_counter=junk.byte(), lease_owner="w")
     row = encode_row(lease)
     for _ in range(junk.below(6)):
@@ -178,7 +180,7 @@ def _attribute(junk: Junk, depth: int = 0) -> AttributeValue:
 
 
 def _shard(junk: Junk, number: int) -> Shard:
-    """Its parents, which come before it, may be gone, open, the same one twice or of another hash key range."""
+    """Its parents, which come before it, may be gone, open, the same twice or of another hash key range."""
     ends = sorted(int(junk.digits()) % (HASH_KEY_MAX + 1) for _ in range(2))
     one, other = (junk.pick((None, "shardId-long-gone", *KEYS[:number])) for _ in range(2))
     return Shard(KEYS[number], HashKeyRange(*ends), one, other, junk.digits(), junk.below(2) == 0)
@@ -217,7 +219,7 @@ def _event(junk: Junk) -> Any:
 
 
 def settings(data: bytes) -> None:
-    """Any environment is Settings or one SettingsError; Settings go through an environment unchanged."""
+    """Any environment is Settings or one SettingsError; Settings survive an environment unchanged."""
     junk = Junk(data)
     names = [PREFIX + field.name.upper() for field in fields(Settings)]
     environment = {f"{PREFIX}APPLICATION": "fuzzed", f"{PREFIX}STREAM": "fuzzed"}

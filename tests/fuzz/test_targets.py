@@ -1,4 +1,4 @@
-"""Each fuzz target on the same random bytes, without the fuzzer: so that a target is never broken when it is wanted."""
+"""Each fuzz target on the same random bytes, without the fuzzer, so that a broken target is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: leases, rows (KCL's, other entities' and broken ones), and writes made for them.
+"""Hypothesis strategies: leases, rows (KCL's, other entities' and broken ones), and writes for them.
 
 Keys, owners and counters come from small sets, so that a write often meets the row it was made for, or nearly.
 """
@@ -24,7 +24,7 @@ owners = st.sampled_from([None, "app-lambda-0", "app-lambda-1", "10.0.0.1:java"]
 moments = st.integers(0, 4_000_000_000_000).map(lambda millis: EPOCH + timedelta(milliseconds=millis))
 shard_ids = st.integers(0, 9).map(lambda n: f"shardId-{n:012}")
 sequence_numbers = st.one_of(
-    st.integers(0, 120).map(str),  # lengths 1 to 3, equal ones often
+    st.integers(0, 120).map(str),  # lengths 1 to 3, often equal
     st.integers(0, 3).map(lambda n: str(496 * 10**53 + n)),
     st.integers(0, 10**129 - 1).map(str),
 )
@@ -75,7 +75,7 @@ def further(base: Checkpoint) -> st.SearchStrategy[Checkpoint]:
 
 @st.composite
 def finished_aheads(draw: st.DrawFn, base: Checkpoint) -> FinishedAhead:
-    """Beyond `base`, which is no end, in one lane at least."""
+    """Beyond `base`, which is not SHARD_END, in at least one lane."""
     lanes = draw(st.lists(st.none() | further(base), min_size=1, max_size=10))
     first = lanes[0] or draw(further(base))
     return FinishedAhead((first, *lanes[1:]), draw(st.booleans()))
@@ -115,7 +115,7 @@ def leases(draw: st.DrawFn) -> Lease:
 
 @st.composite
 def rows(draw: st.DrawFn) -> dict[str, AttributeValue]:
-    """A lease's row, some attributes of which are dropped or are of any type and value."""
+    """A lease's row with some attributes dropped or of any type and value."""
     row = encode_row(draw(leases()))
     for name in draw(st.lists(st.sampled_from(ATTRIBUTES), max_size=2)):
         if draw(st.booleans()):
@@ -127,7 +127,7 @@ def rows(draw: st.DrawFn) -> dict[str, AttributeValue]:
 
 @st.composite
 def lease_writes(draw: st.DrawFn) -> LeaseWrite:
-    """Any kind of write, made for any lease."""
+    """Any kind of write, for any lease."""
     lease = draw(leases())
     ahead = draw(st.none() | finished_aheads(TRIM_HORIZON))
     quiet = draw(st.none() | quiets | st.builds(Quiet, moments, st.just(lease.position)))

@@ -1,4 +1,4 @@
-"""The order of checkpoints, on any checkpoints."""
+"""The order of any checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing leases: what is never chosen, and that a fleet of deciders comes to rest in balance."""
+"""Choosing leases: what is never chosen, and that a fleet settles in balance."""
 
 from __future__ import annotations
 
@@ -182,7 +182,9 @@ def test_a_quiet_fleet_balances_and_then_stops_moving(
 def test_what_is_stolen_from_another_group_lessens_the_spread(
     owners: list[str], max_leases_to_steal_at_one_time: int, seed: int
 ) -> None:
-    """Of the groups, and none of the workers'; and a KCL 2.x worker in any of these places steals no more than it would have."""
+    """Between groups, not between workers; and a KCL 2.x worker in any of these places steals no more than it would
+    have.
+    """
     settings = replace(
         CONTINUOUS,
         balance=Balance.GROUP,
@@ -206,7 +208,7 @@ def test_what_is_stolen_from_another_group_lessens_the_spread(
 
 
 def _group_spread(held: Counter[str], settings: Settings) -> float:
-    """Between the group that has most beyond its share and the one that is shortest of it."""
+    """Between the group furthest above its share and the one furthest below."""
     share = held.total() / len(held)
     over: defaultdict[str, float] = defaultdict(float)
     for worker_id, count in held.items():

@@ -1,4 +1,4 @@
-"""Deaggregation, whatever the bytes: it never raises, and loses nothing but by KCL's rule."""
+"""Deaggregation never raises, whatever the bytes, and loses nothing except by KCL's rule."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def fields_of(*kinds: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
 
 TAG = delimited(4, delimited(1, b"t") + delimited(2, b"v"))
 GROUP = b"\x3b" + delimited(1, b"x") + b"\x3b\x3c" + b"\x3c"
-"""An unknown field of a kind that nobody uses any more, with another one in it."""
+"""An unknown field of an obsolete kind (a group), with another one in it."""
 KEYS = delimited(1, b"k") + delimited(1, b"l") + delimited(2, b"3") + delimited(2, b"x")
 
 indexes = st.integers(0, 3) | st.just(2**64 - 1)
@@ -171,7 +171,7 @@ almost_aggregates = st.builds(
     odd,
     st.randoms(use_true_random=False),
 )
-"""Well framed, valid protobuf, and every way to get the records in it wrong."""
+"""Well framed, valid protobuf, with the records wrong in every way."""
 
 
 @given(st.lists(anything | almost_aggregates, max_size=5), st.none() | ranges)
@@ -246,7 +246,7 @@ def test_a_damaged_aggregate_is_one_plain_record(
 
 
 def naive(message: bytes) -> list[tuple[str, str | None, bytes]] | None:
-    """A reader that knows nothing of columns, field by field; None for plain."""
+    """A reader without columns, field by field; None for plain."""
     keys: list[str] = []
     explicit_keys: list[str] = []
     rows: list[dict[int, int | bytes]] = []

@@ -1,4 +1,4 @@
-"""Whatever stands in a queue or a bucket: it is read whole, or it is no document."""
+"""Any content of a queue or a bucket is read completely, or is not a document."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Path = tuple[str | int, ...]
 
 
 def paths(value: object, path: Path = ()) -> Iterator[Path]:
-    """Of all that stands in it."""
+    """The paths to all values in it."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield (*path, key)
@@ -59,7 +59,7 @@ ODD = [
 
 
 def check(read: SetAsideBatch) -> None:
-    """It can be put in order, dated, handed over in any contract, and kept again."""
+    """It can be sorted, dated, handed over in any contract, and stored again."""
     assert read.place.size == len(read.records) > 0
     assert all(isinstance(AT - record.approximate_arrival_timestamp, timedelta) for record in read.records)
     assert all(record.checkpoint.is_sequence_number for record in read.records)
@@ -116,6 +116,6 @@ def test_what_has_no_end_of_brackets_is_no_document() -> None:
 
 
 def test_what_was_set_aside_for_a_text_that_is_no_unicode_is_read_back() -> None:
-    """An exception may quote a file's name of which the bytes are none."""
+    """An exception may quote a file name whose bytes are not valid Unicode."""
     body = json.dumps(changed(DOCUMENT, ("sublet", "error", "text"), "\udcff"))
     assert batch_of_message(body).failure == Failure("ValueError", "orders.py:7", "\udcff")

@@ -1,4 +1,4 @@
-"""What holds of the failure policy for every batch, poison and setting."""
+"""Properties of the failure policy for every batch, poison and setting."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def settings_with(retries: int, *, bisects: bool) -> Settings:
 
 
 def played(count: int, poison: frozenset[int], settings: Settings) -> tuple[list[range], list[range]]:
-    """The calls and what is set aside, in order, of a batch whose handler raises with any poison."""
+    """The calls and the records set aside, in order, for a batch whose handler raises with any poison."""
     course = begin(count, settings)
     calls: list[range] = []
     aside: list[range] = []

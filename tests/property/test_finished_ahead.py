@@ -1,4 +1,4 @@
-"""What is finished beyond a checkpoint, as text and back; and that no row makes anybody believe one that has become untrue."""
+"""The text of what is finished beyond a checkpoint, both ways; and that a stale note in a row is never believed."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ LONG = replace(
     throughput_kbps=1234.5,
     crashes=1,
 )
-"""As long as a row of ours usually is."""
+"""If both are of the same kind, as in most rows of ours."""
 
 
 @given(st.data(), leases(), st.sampled_from((writes.heartbeat, writes.release)))
@@ -130,7 +130,7 @@ def test_a_row_has_it_only_while_it_is_smaller_than_a_kilobyte(
 
 
 def test_ten_lanes_fit_into_a_row_and_what_does_not_is_forgotten() -> None:
-    """Sequence numbers of one shard that lie minutes apart, as Kinesis gives them: 2**91 apart."""
+    """Sequence numbers of one shard minutes apart, with Kinesis' distance of 2**91."""
     at = int(LONG.checkpoint.sequence_number)
     apart = tuple(Checkpoint(str(at + n * 2**88 + n)) for n in range(1, 11))
     row = apply_to(writes.with_ahead(writes.heartbeat(LONG), LONG, FinishedAhead(apart)), encode_row(LONG))
@@ -149,11 +149,11 @@ def test_ten_lanes_fit_into_a_row_and_what_does_not_is_forgotten() -> None:
     assert set(kept) <= set(apart)
 
 
-# Whoever writes
+# The writers
 
 
 ALL = FinishedAhead((Checkpoint("9" * 60), Checkpoint("9" * 60)))
-"""For ever, in two lanes: whoever believes that skips whatever comes."""
+"""For ever, in two lanes: a reader that believes it skips everything."""
 
 
 NOBODY = replace(LONG, lease_owner=None, holder=None, holder_counter=None, crashes=0)
@@ -161,16 +161,16 @@ PLACES = [Checkpoint(str(n)) for n in (10, 20, 30)]
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """One row: this version, the one before it, Java, and operators, in any order. At each moment somebody of this version may
-    come, acquire the lease, and believe what is noted: only what this version noted as the last one to write, and only where it
-    stood then. An operator who puts the checkpoint back before anybody has written has undone what they did.
+    """One row: this version, the previous one, Java, and operators, in any order. At any moment a worker of this
+    version may acquire the lease and believe the note: only if this version noted it with the last write, and only at
+    the same position. An operator who puts the checkpoint back before the next write has undone the move.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.row: dict[str, AttributeValue] = {}
         self.noted_at: Position | None = None
-        """Where the row stood as the last write noted something; None: it did not."""
+        """The row's position if the last write noted something; None if it did not."""
 
     @initialize(at=st.sampled_from([TRIM_HORIZON, *PLACES]))
     def begins(self, at: Checkpoint) -> None:
@@ -220,7 +220,7 @@ class AnyHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.is_held)
     @rule(to=st.sampled_from(PLACES))
     def note_where_another_has_moved(self, to: Checkpoint) -> None:
-        """Whose owner does not know of it yet."""
+        """Its owner does not know of the move yet."""
         known = self.lease
         self.move(to)
         moved = self.lease.position != known.position
@@ -229,7 +229,7 @@ class AnyHistory(RuleBasedStateMachine):
         if written:
             self.noted_at = known.position
 
-    # Whoever does not know the attribute, or has nothing to note
+    # Writers that do not know the attribute, or have nothing to note
 
     @precondition(lambda self: self.is_held)
     @rule(what=st.sampled_from(["heartbeat", "release", "attempts", "nothing"]))
@@ -249,8 +249,8 @@ class AnyHistory(RuleBasedStateMachine):
         to=st.sampled_from(PLACES), is_late=st.booleans(), is_before=st.booleans(), is_put_back=st.booleans()
     )
     def checkpoint_as_before(self, to: Checkpoint, is_late: bool, is_before: bool, is_put_back: bool) -> None:
-        """By a version that does not know the attribute, or this one; and an operator may want all of it again. A late one leaves
-        the counter as it is.
+        """By a version that does not know the attribute, or this one; and an operator may want all of it again. A late
+        one leaves the counter as it is.
         """
         stood = self.lease.checkpoint
         made = writes.late_checkpoint(self.lease, to) if is_late else writes.checkpoint(self.lease, to)

@@ -1,4 +1,4 @@
-"""A finished prefix against the plainest thing that knows the same: a set of numbers."""
+"""A finished prefix against the simplest equivalent: a set of numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The moves between groups that all workers plan together in one tick."""
+"""The moves between groups that all workers together plan in one tick."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ fleets = st.dictionaries(st.sampled_from(WORKERS), st.integers(0, 12), min_size=
 
 
 def over(held: Mapping[str, int]) -> dict[str, float]:
-    """What each group has beyond its share."""
+    """Each group's excess over its share."""
     share = sum(held.values()) / len(held)
     found: defaultdict[str, float] = defaultdict(float)
     for worker, count in held.items():

@@ -1,4 +1,4 @@
-"""Cleaning up never makes a shard be read twice, nor lets one be forgotten: played out on whole histories of a table."""
+"""Cleanup never causes a shard to be read twice or forgotten, for whole histories of a table."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Table:
             del self.leases[deletion.lease.lease_key]
 
     def read(self, choice: int) -> None:
-        """Some lease gets its first records handled."""
+        """The first records of some lease are handled."""
         lease = self._pick(choice)
         if lease is not None and not lease.is_ended:
             self.leases[lease.lease_key] = replace(lease, checkpoint=Checkpoint(str(choice)))
 
     def end(self, choice: int, children_created: int) -> None:
-        """Some closed shard is handled to its end; a careless worker creates but a few of its children's leases."""
+        """Some closed shard is handled to its end; a careless worker creates only a few of its children's leases."""
         lease = self._pick(choice)
         if lease is None or lease.is_ended or self.lineage.shards[lease.shard_id].is_open:
             return

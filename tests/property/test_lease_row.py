@@ -1,4 +1,4 @@
-"""A row and its lease: nothing lost on the way there and back, and no row too broken to be reported."""
+"""A row and its lease: nothing is lost either way, and any broken row can be reported."""
 
 from __future__ import annotations
 

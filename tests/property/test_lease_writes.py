@@ -1,4 +1,4 @@
-"""What no sequence of writes, made for whatever state of the row, can do to a lease."""
+"""What no sequence of writes, made for any state of the row, can do to a lease."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.property.lease_rows import lease_writes, leases
 
 
 def _states(first: Lease, writes: list[LeaseWrite]) -> list[tuple[Lease, LeaseWrite, Lease]]:
-    """Each write that was accepted, with the lease before and after it; deletes and creates start no new life here."""
+    """Each accepted write, with the lease before and after it; deletes and creates start no new life here."""
     row: dict[str, AttributeValue] = encode_row(first)
     steps = []
     for write in writes:
@@ -73,7 +73,7 @@ def test_a_moment_up_to_which_a_shard_is_quiet_counts_for_the_position_that_it_w
 
 @given(leases(), lease_writes())
 def test_the_same_write_is_never_accepted_twice(lease: Lease, write: LeaseWrite) -> None:
-    """A response lost on the way is retried, and must not count twice."""
+    """If a response is lost the write is retried, and must not count twice."""
     row = None if write.kind is WriteKind.CREATE else encode_row(lease)
     once = apply_to(write, row)
     if once is None:

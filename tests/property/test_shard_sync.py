@@ -1,4 +1,4 @@
-"""Whatever the shards' history and the table's state, a shard sync leads every open shard to a lease."""
+"""For any history of shards and any table, a shard sync leads every open shard to a lease."""
 
 from __future__ import annotations
 

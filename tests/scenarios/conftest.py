@@ -1,6 +1,7 @@
-"""Each file tests/scenarios/<decision>/<story>.json is one test of test_<decision>.py, by its `story` argument.
+"""Each file tests/scenarios/<decision>/<story>.json is one test of test_<decision>.py, through its `story` argument.
 
-`--rewrite` writes what the code decides into the files instead of comparing. Review the diff: it is the change of behaviour.
+`--rewrite` writes the code's decisions into the files instead of comparing them. Review the diff: it is the change of
+behaviour.
 """
 
 from pathlib import Path

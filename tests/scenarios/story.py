@@ -33,7 +33,7 @@ Json = Any
 
 
 class InOrder:
-    """Chance without chance: a story reads better when the first by key is the one that chance picks."""
+    """Chance without chance: a story is easier to read if chance picks the first by key."""
 
     def __init__(self) -> None:
         self._drawn = 0
@@ -56,7 +56,7 @@ class Story:
         return dict(json.loads(self.path.read_text())["given"])
 
     def check(self, decided: Json) -> None:
-        """Exact equality of what was decided, as JSON, with `expect`; or rewrite `expect`."""
+        """The decision as JSON must equal `expect`; or rewrite `expect`."""
         story = json.loads(self.path.read_text())
         if self.rewrite:
             story["expect"] = decided
@@ -69,7 +69,7 @@ def leases(given: Mapping[str, Json]) -> list[Lease]:
 
 
 def sightings(given: Mapping[str, Json]) -> dict[str, Sighting]:
-    """Of the leases that say for how long they have been idle."""
+    """Of the leases with an idle time."""
     described = {key: _long_form(text) for key, text in given.get("leases", {}).items()}
     return {
         lease.lease_key: Sighting(
@@ -117,7 +117,7 @@ def hash_keys_written(hash_key_range: HashKeyRange | None) -> Json:
 
 
 def written(value: Json, indent: int = 0, room: int = 0) -> str:
-    """JSON that a person reviews: on one line if it fits."""
+    """JSON for review: on one line if it fits."""
     inline = json.dumps(value, ensure_ascii=False)
     if len(inline) <= room or not isinstance(value, dict | list) or not value:
         return inline

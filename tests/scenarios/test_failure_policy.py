@@ -1,9 +1,11 @@
-"""What a failing batch comes to: each call, wait and checkpoint, and what is set aside.
+"""The course of a failing batch: each call, wait and checkpoint, and what is set aside.
 
-In `given`: how many `records`; `handler`, by its name below; and, where they are not nothing, the `attempts` and `crashes` that
-are known of the first record (`attempts` of the first `tried`, if these are more), `ages` of records when the batch begins, how
+In `given`: how many `records`; `handler`, by its name below; and, unless zero, the `attempts` and `crashes` known of
+the first record (`attempts` of the first `tried`, if these are more), `ages` of records when the batch begins, how
 often the destination refuses, and the `time_left`.
-Every story is compared with ESM's own rules too (tests/doubles/esm_model.py), unless ESM has none for it (`"esm": false`).
+
+Every story is also compared with ESM's own rules (tests/doubles/esm_model.py), unless ESM has none for it (`"esm":
+false`).
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from tests.doubles.esm_model import RAISES, Esm, EsmAnswer
 from tests.scenarios.story import NOW, Json, Story, settings
 
 MOST_CALLS = 60
-"""Of a story with retries for ever: enough to see what it does."""
+"""For a story with retries for ever: enough to see what it does."""
 
 Function = Callable[[Sequence[int], int], EsmAnswer]
 
@@ -47,17 +49,17 @@ def poison(*records: int) -> Function:
 
 
 def fails_first(count: int) -> Function:
-    """Raises so many times, and then never again: an outage."""
+    """Raises this many times, and then never again: an outage."""
     return lambda _, number: RAISES if number < count else None
 
 
 def names(*records: int) -> Function:
-    """Names those of these that it was given."""
+    """Reports those of these as failed that it was given."""
     return lambda batch, _: [record for record in records if record in batch]
 
 
 def names_in_turn(*records: int) -> Function:
-    """Names one in each call, if it was given that: it gets a little further each time."""
+    """Reports one per call, if it was given that: it gets a little further each time."""
 
     def function(batch: Sequence[int], number: int) -> EsmAnswer:
         named = records[min(number, len(records) - 1)]
@@ -67,7 +69,7 @@ def names_in_turn(*records: int) -> Function:
 
 
 def malformed(*_: int) -> Function:
-    """Names what is not of the batch."""
+    """Reports records that are not in the batch."""
     return lambda *_: [-1]
 
 
@@ -172,7 +174,7 @@ def test_failure_policy(story: Story) -> None:
 
 def check_with_esm(played: Played, count: int, function: Function, policy: Settings) -> None:
     esm = Esm(policy.maximum_retry_attempts, policy.bisect_batch_on_function_error)
-    gave_up = played.lines[-1].startswith("give up")  # which ESM does not: the next window goes on
+    gave_up = played.lines[-1].startswith("give up")  # ESM does not: the next window goes on
     most_calls = len(played.calls) if gave_up else MOST_CALLS
     esm.run(range(count), function, _too_old(played, policy), most_calls)
     assert played.calls == esm.calls

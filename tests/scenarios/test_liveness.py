@@ -1,4 +1,4 @@
-"""Which leases have lost their owner. `scans` in given: what each tick saw, `at` so many seconds from the first."""
+"""Which leases have lost their owner. `scans` in given: each tick's scan, `at` seconds after the first."""
 
 from datetime import timedelta
 

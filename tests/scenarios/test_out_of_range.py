@@ -1,5 +1,7 @@
-"""Whether an aggregate out of its shard's range may be dropped. Moments are seconds before now: `arrived` of the record, `at` of
-each description in turn, which says who places records; `auto_seen` by others of the application; `retention` in hours."""
+"""Whether an aggregate out of its shard's range may be dropped. Times are seconds before now: `arrived` of the record,
+`at` of each description in turn, which says what places records; `auto_seen` by others of the application; `retention`
+in hours.
+"""
 
 from datetime import timedelta
 

@@ -1,5 +1,6 @@
-"""When a shard is polled next, and for how many records. `polls` in given: the answers, each at the moment that the one before
-led to or `wait` later; `bytes`: of each record."""
+"""When a shard is polled next, and for how many records. `polls` in given: the answers, each at the time that the
+previous one led to, or `wait` later; `bytes`: of each record.
+"""
 
 from datetime import timedelta
 

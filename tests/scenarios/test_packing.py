@@ -1,4 +1,4 @@
-"""What each worker Lambda is started with. `choices` in given: leases chosen, each with its worker id."""
+"""The input of each worker Lambda. `choices` in given: the chosen leases, each with its worker id."""
 
 from sublet.decisions.choose_leases import Choice, ClaimReason
 from sublet.decisions.packing import pack

@@ -1,4 +1,6 @@
-"""Seeds by the thousand (`--seeds 1000 --from 0`), or one with its history (`--seed 17 --verbose`). `--pull`: pull worlds."""
+"""Runs seeds by the thousand (`--seeds 1000 --from 0`), or one with its history (`--seed 17 --verbose`). `--pull`: pull
+worlds.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ WORLDS: Mapping[str, Callable[..., Result]] = {
 }
 
 HISTORY_SHOWN = 40
-"""Lines before the end, of a seed that fails among many."""
+"""The last lines to show of a failing seed among many."""
 
 
 def main() -> int:

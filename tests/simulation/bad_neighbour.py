@@ -1,5 +1,6 @@
-"""Worlds in which one shard's records are never handled: they raise, hang, or end their process. Its neighbours are to keep near
-their tips all the same."""
+"""Worlds in which one shard's records are never handled: its handler raises, hangs, or ends the process. The neighbours
+must stay near their tips all the same.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ WAYS = ("raises", "hangs", "exits")
 def beside_a_bad_one(
     seed: int, way: str, wiring: Wiring | None = None, *, is_recorded: bool = False
 ) -> Result:
-    """Run this random seed's world to its end, or to the first broken invariant."""
+    """Run this seed's world to its end, or to the first broken invariant."""
     chance = Random(seed)
     return play(
         seed,
@@ -37,7 +38,7 @@ def beside_a_bad_one(
 
 
 class BadShardHandler:
-    """As the simulation's own, but for one shard."""
+    """The simulation's own handler, except for one shard."""
 
     def __init__(self, world: World, process: Process, way: str) -> None:
         self._world = world

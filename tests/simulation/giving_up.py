@@ -1,4 +1,6 @@
-"""Worlds in which records are given up: handlers that never do some of them, and a destination that refuses at times."""
+"""Worlds in which records are set aside: handlers that never handle some of them, and a destination that refuses at
+times.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +30,20 @@ from tests.simulation.no_repeats import NoRepeats
 
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:given-up"
 BY_HAND = frozenset((Fault.ROW_DELETED, Fault.ROW_GONE_BAD, Fault.CHECKPOINT_MOVED, Fault.OTHER_STREAM))
-"""What an operator does to rows is another matter."""
+"""An operator's changes to rows are tested elsewhere."""
 
 POISON_EACH = 11
 
 ANY_RECORD = '{"Filters": [{"Pattern": "{\\"eventSource\\": [\\"aws:kinesis\\"]}"}]}'
 UNREADABLE_EACH = 13
 UNREADABLE = b"[" * 20_000
-"""Whoever takes it for JSON runs into Python's recursion limit."""
+"""Parsing it as JSON exceeds Python's recursion limit."""
 
 
 class PoisonHandler:
-    """As the simulation's own, but that it never does what every eleventh put holds: it raises, or names the first of them."""
+    """The simulation's own handler, except that it never handles the data of every eleventh put: it raises, or reports
+    the first of them as failed.
+    """
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
@@ -73,7 +77,7 @@ class PoisonHandler:
         self._real.lease_acquired(shard_id, checkpoint, pending)
 
     def lease_releasing(self, shard_id: str) -> None:
-        """Nothing is left to be flushed of what it cannot do."""
+        """Nothing is left to flush of the records that it cannot handle."""
 
     def lease_lost(self, shard_id: str) -> None:
         self._real.lease_lost(shard_id)
@@ -91,18 +95,18 @@ def with_unreadable(put: int, _: int) -> bytes:
 
 
 class LaterDestination:
-    """Takes records with a promise, and keeps them later: what a checkpoint before setting aside comes to."""
+    """Accepts records at once and stores them later: the effect of a checkpoint before setting aside."""
 
     def __init__(self, world: World, process: Process) -> None:
         pass
 
     def put(self, batch: SetAsideBatch) -> None:
-        """Before this is kept, the engine has gone past it."""
+        """The engine skips the batch before it is stored."""
 
 
 def settings_of(seed: int) -> dict[str, Any]:
-    """One window's attempts are enough for most: a window for each attempt of each poison would take hours of calm. In a third of
-    the worlds filter criteria look at what records hold.
+    """One window's attempts are enough for most: a window for each attempt of each poison record would take hours
+    without faults. In a third of the worlds filter criteria read the records' data.
     """
     chance = Random(seed)
     filtered = {"filter_criteria": ANY_RECORD} if seed % 3 == 0 else {}
@@ -123,7 +127,7 @@ def give_up(
     is_recorded: bool = False,
     without: frozenset[Fault] = BY_HAND,
 ) -> Result:
-    """Run this random seed's world to its end, or to the first broken invariant. `without`: faults that it does not have."""
+    """Run this seed's world to its end, or to the first broken invariant. `without`: faults that it does not have."""
     wiring = Wiring(handler=PoisonHandler, destination=destination)
     return play_giving_up(seed, wiring, settings_of(seed), is_recorded=is_recorded, without=without)
 

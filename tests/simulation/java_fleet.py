@@ -1,7 +1,7 @@
-"""A foreign fleet on the same lease table: KCL 2.x workers that take and steal, or 3.x ones that a leader assigns to.
+"""A foreign fleet on the same lease table: KCL 2.x workers that take and steal, or 3.x ones with a leader that assigns.
 
-Rules: KCL's DynamoDBLeaseTaker (2.x) and LeaseAssignmentManager (3.x). A worker that dies is started anew, under a
-new id, as Java's are.
+The rules are those of KCL's DynamoDBLeaseTaker (2.x) and LeaseAssignmentManager (3.x). A worker that dies is started
+again under a new id, as Java's are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.simulation.java_worker import JavaWorker
 
 @dataclass(slots=True)
 class Sightings:
-    """What one worker's scans have seen: since when each counter stands where it stands."""
+    """What one worker's scans have seen: since when each counter has its value."""
 
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -88,7 +88,7 @@ class JavaFleet:
             self.workers.remove(worker)
             self.world.scheduler.kill(worker.process)
 
-    # 2.x: takes what is free or expired, or else steals from the most loaded
+    # 2.x: takes free and expired leases, or else steals from the most loaded worker
 
     def _take(self, worker: JavaWorker, sightings: Sightings) -> None:
         leases = worker.table.scan().leases
@@ -106,7 +106,7 @@ class JavaFleet:
         elif _is_done_before(result.row, lease, worker):
             worker.hold(result.row)
 
-    # 3.x: one of them leads and assigns; each discovers what it was assigned
+    # 3.x: one worker leads and assigns; the others discover their assignments
 
     def _discover(self, worker: JavaWorker) -> None:
         for lease in worker.table.scan().leases:
@@ -143,7 +143,7 @@ class JavaFleet:
             self._ask(worker, leases, now)
 
     def _ask(self, worker: JavaWorker, leases: tuple[Lease, ...], now: int) -> None:
-        """Balance: one lease goes to another worker, now and then to one of ours."""
+        """Balance: one lease moves to another worker, now and then to one of ours."""
         candidates = [lease for lease in leases if lease.lease_owner and not lease.checkpoint_owner]
         if not candidates:
             return
@@ -156,7 +156,7 @@ class JavaFleet:
             self.asked[lease.lease_key] = (now, lease)
 
     def _give_up_waiting(self, worker: JavaWorker, now: int) -> None:
-        """Nobody has drained in time: the new owner gets it all the same."""
+        """The old owner has not drained in time: the new owner gets the lease all the same."""
         for key, (asked_at, _) in sorted(self.asked.items()):
             row = worker.table.get(key)
             if not isinstance(row, Lease) or row.checkpoint_owner is None or row.lease_owner is None:
@@ -167,7 +167,7 @@ class JavaFleet:
 
 
 def _is_done_before(row: Lease | MalformedRow | None, seen: Lease, worker: JavaWorker) -> TypeGuard[Lease]:
-    """A take that did happen: its response was lost."""
+    """Whether the take was applied and its response lost."""
     return (
         isinstance(row, Lease)
         and row.lease_owner == worker.worker_id

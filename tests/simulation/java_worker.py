@@ -1,6 +1,6 @@
 """A worker of the Java KCL, 2.x or 3.x: renews, consumes, ends shards and cleans up by Java's rules.
 
-How it comes by its leases differs: `java_taker` (2.x) and `java_leader` (3.x).
+How it acquires leases is in `java_taker` (2.x) and `java_leader` (3.x).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNSTARTED = (Sentinel.TRIM_HORIZON, Sentinel.AT_TIMESTAMP)
 
 @dataclass(slots=True, eq=False)
 class JavaLease:
-    """A lease in the worker's memory. `lock` keeps renewals and checkpoints apart, as Java's does."""
+    """A lease in the worker's memory. `lock` keeps renewals and checkpoints apart, as in Java."""
 
     row: Lease
     lock: SimSlots
@@ -62,7 +62,7 @@ class JavaWorker:
         self.every(60 * SECOND, self._clean_up)
 
     def every(self, interval: int, work: Callable[[], None]) -> None:
-        """Do it again and again; an unreachable service is met with patience."""
+        """Repeat it for ever, even while the service is unreachable."""
 
         def loop() -> None:
             while True:
@@ -109,7 +109,7 @@ class JavaWorker:
             self._lose(lease)
 
     def _is_ours_again(self, known: Lease, row: Lease) -> bool:
-        """A renewal that did happen: its response was lost."""
+        """Whether the renewal was applied and its response lost."""
         return row.lease_owner == self.worker_id and row.lease_counter == known.lease_counter + 1
 
     def _is_asked_to_leave(self, row: Lease) -> bool:
@@ -144,7 +144,7 @@ class JavaWorker:
         return any(isinstance(parent, Lease) and not parent.is_ended for parent in parents)
 
     def _read(self, lease: JavaLease, row: Lease) -> None:
-        """From the stored checkpoint on; a 3.x worker that is asked to leave drains first."""
+        """From the stored checkpoint on; a 3.x worker that is asked to hand over drains first."""
         self.world.ledger.begin_session(lease, row.shard_id, row.checkpoint)
         start_at = row.start_at or self.world.settings.start_position.at
         position = read_position(replace(row, start_at=start_at))
@@ -188,7 +188,7 @@ class JavaWorker:
             return self._update(lease, java_writes.update(lease.row, to))
 
     def _update(self, lease: JavaLease, write: LeaseWrite) -> bool:
-        """Java takes any refusal of an update for a loss, also that of its own repeated one."""
+        """Java takes any refusal of an update for a loss, even one by its own repeated update."""
         if lease.is_lost:
             return False
         result = self.table.apply(write)
@@ -207,7 +207,7 @@ class JavaWorker:
     # Ending
 
     def _end(self, lease: JavaLease, page: Page) -> None:
-        """Children's leases, children's names, SHARD_END; then it goes on renewing until the row is cleaned up."""
+        """The children's leases, the children's names, SHARD_END; then it renews until the row is cleaned up."""
         while not lease.is_lost and self._is_blocked(page.child_shards):
             if self.world.chance.random() < 1 / 30:
                 self._lose(lease)
@@ -226,14 +226,14 @@ class JavaWorker:
             self._update(lease, java_writes.update(lease.row, SHARD_END))
 
     def _is_blocked(self, children: Sequence[ChildShard]) -> bool:
-        """A merge of which exactly one parent has a lease."""
+        """Whether exactly one parent of the merge has a lease."""
         if len(children) != 1:
             return False
         parents = [self.table.get(parent) for parent in sorted(children[0].parent_shard_ids)]
         return any(parent is None for parent in parents) and any(parent is not None for parent in parents)
 
     def _clean_up(self) -> None:
-        """Of the leases it ended itself: those whose children are under way and whose parents' leases are gone."""
+        """Deletes leases that it ended itself once their children are under way and their parents' leases are gone."""
         for key in sorted(self.held):
             row = self.table.get(key)
             if not isinstance(row, Lease) or not row.is_ended or not row.child_shard_ids:

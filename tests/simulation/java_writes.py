@@ -1,7 +1,8 @@
-"""The Java KCL's conditional writes (its DynamoDBLeaseRefresher and DynamoDBLeaseSerializer), where they differ from ours.
+"""The Java KCL's conditional writes (its DynamoDBLeaseRefresher and DynamoDBLeaseSerializer), where they differ from
+ours.
 
-It fences by the counter alone, or by the owner alone, and knows nothing of our own attributes: a lease that it takes from us
-still names our holder.
+It fences by the counter alone, or by the owner alone, and does not know our own attributes: a lease that it takes from
+us still names our holder.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
 
 def renew(lease: Lease, version: int) -> LeaseWrite:
-    """3.x: not while a handoff is asked for, until the worker has taken note of it."""
+    """3.x: not while a handoff is requested, until the worker has noticed it."""
     conditions = [_counter(lease)]
     if version == 3 and lease.checkpoint_owner is None:
         conditions.append(_clause(Absent(columns.CHECKPOINT_OWNER)))
@@ -25,7 +26,7 @@ def renew(lease: Lease, version: int) -> LeaseWrite:
 
 
 def take(lease: Lease, worker_id: str) -> LeaseWrite:
-    """2.x's takeLease: from whoever owns it, if the counter is as it was scanned."""
+    """2.x's takeLease: from any owner, if the counter is as it was scanned."""
     return LeaseWrite(
         WriteKind.ACQUIRE,
         lease.lease_key,
@@ -53,7 +54,7 @@ def assign(lease: Lease, worker_id: str) -> LeaseWrite:
 
 
 def ask_to_hand_over(lease: Lease, worker_id: str) -> LeaseWrite:
-    """3.x's initiateGracefulLeaseHandoff: a new owner, the old one still checkpoints, and the counter is untouched."""
+    """3.x's initiateGracefulLeaseHandoff: names a new owner while the old one still checkpoints; the counter stays."""
     return LeaseWrite(
         WriteKind.HAND_OVER,
         lease.lease_key,
@@ -65,7 +66,7 @@ def ask_to_hand_over(lease: Lease, worker_id: str) -> LeaseWrite:
 
 
 def update(lease: Lease, to: Checkpoint) -> LeaseWrite:
-    """updateLease: its in-memory checkpoint, whatever stands in the row. At SHARD_END it keeps the owner."""
+    """updateLease: writes the checkpoint in memory, whatever the row says. At SHARD_END it keeps the owner."""
     return LeaseWrite(
         WriteKind.CHECKPOINT,
         lease.lease_key,
@@ -81,7 +82,7 @@ def update(lease: Lease, to: Checkpoint) -> LeaseWrite:
 
 
 def name_children(lease: Lease, children: frozenset[str]) -> LeaseWrite:
-    """updateLeaseWithMetaInfo: fenced by nothing but the row's existence."""
+    """updateLeaseWithMetaInfo: fenced only by the row's existence."""
     return LeaseWrite(
         WriteKind.SET_CHILDREN,
         lease.lease_key,

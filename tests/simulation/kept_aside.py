@@ -1,4 +1,4 @@
-"""The failure destinations of the simulation: the real adapters, over models of the services, whose calls may fail."""
+"""The simulation's failure destinations: the real adapters on models of the services, whose calls may fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Members = frozenset[tuple[str, int]]
 """Shard and index of each record of a document."""
 
 IDENTITY = r"-[0-9a-f]{64}(?=\.)"
-"""Of a key, what 0.2 does not know."""
+"""The part of a key that 0.2 does not know."""
 
 ENDPOINT = "https://given-up"
 CHANGES = frozenset({"send_message", "delete_message", "publish", "put_object", "delete_object"})
@@ -45,10 +45,10 @@ class Kind(StrEnum):
 
 @dataclass(slots=True)
 class Kept:
-    """What the destination has by now, who has handled what, and whether anything is in neither.
+    """What the destination holds, which records are handled, and whether any record is in neither.
 
-    dies_after_put   how likely a worker dies as what it has put is kept: before its checkpoint
-    stops_in_put     how likely it stands still before: another may own the lease when it goes on
+    dies_after_put  the probability that a worker dies once its batch is stored, before its checkpoint
+    stops_in_put    the probability that it pauses before: another worker may own the lease when it goes on
     """
 
     world: World
@@ -56,18 +56,18 @@ class Kept:
     dies_after_put: float
     stops_in_put: float
     after_death: Callable[[], None] = lambda: None
-    """A deployment that a death brings about, at times."""
+    """Sometimes a death causes a deployment."""
     handled: set[tuple[str, int]] = field(default_factory=set)
     """By a handler, in the fleet or in a redrive."""
     put: int = 0
     grouped: dict[tuple[str, int, int], set[Members]] = field(default_factory=dict)
-    """Of each batch that was set aside, by its first and its size."""
+    """The contents of each batch that was set aside, by its first record and size."""
     regrouped: int = 0
-    """How many began like another one, and were as large, and held other records."""
+    """How many had the same first record and size as another one, but other records."""
     excused: set[tuple[str, int]] = field(default_factory=set)
-    """What workers of version 0.2 have overwritten, whose objects are known by their first position alone."""
+    """Records that workers of version 0.2 have overwritten, which name objects by their first position alone."""
     beaten: set[Process] = field(default_factory=set)
-    """Redrives that have removed an object which another had removed before: they are to stop."""
+    """Redrives that tried to remove an object which another had removed: they must stop."""
     queue: SqsModel = field(init=False)
     topic: SnsModel = field(init=False)
     bucket: S3Model = field(init=False)
@@ -97,10 +97,10 @@ class Kept:
     def _client(self, process: Process, model: object) -> Callable[[], Any]:
         return lambda: SimClient(self, process, model)
 
-    # What is in it
+    # What it holds
 
     def documents(self) -> dict[str, str | bytes]:
-        """By what each is known by."""
+        """By identity."""
         if self.kind is Kind.BUCKET:
             return {key: body for key, (_, body) in self.bucket.objects.items()}
         self.topic.deliver()
@@ -119,7 +119,7 @@ class Kept:
         return frozenset((batch.shard_id, truth.index_of(record)) for record in batch.records)
 
     def nowhere(self, members: Members) -> Members:
-        """Those that no handler has done and no document holds."""
+        """The records that no handler has finished and no document holds."""
         missing = members - self.handled - self.excused
         for body in reversed(self.documents().values()) if missing else ():
             missing -= self.members(body)
@@ -128,7 +128,7 @@ class Kept:
         return missing
 
     def lost(self) -> Members:
-        """Covered by a checkpoint, and nowhere."""
+        """Records covered by a checkpoint, but neither handled nor stored."""
         covered = set()
         for shard_id, truth in self.world.ledger.shards.items():
             checkpoint = self.world.watch.checkpoints.get(shard_id)
@@ -136,7 +136,7 @@ class Kept:
             covered |= {(shard_id, index) for index in range(count) if truth.is_required(index)}
         return self.nowhere(frozenset(covered))
 
-    # What becomes of it
+    # Changes
 
     def changed(self, process: Process, before: dict[str, str | bytes]) -> None:
         after = self.documents()
@@ -167,7 +167,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class CheckedDestination:
-    """Tells the ledger which records the destination has, whatever it has answered."""
+    """Tells the ledger which records the destination holds, whatever it has answered."""
 
     kept: Kept
     process: Process
@@ -212,7 +212,7 @@ class CheckedDestination:
 
 @dataclass(frozen=True, slots=True)
 class SimClient:
-    """A service's client in one process. Requests and replies get lost, and the client asks once more, or gives up."""
+    """A service's client in one process. Requests and replies get lost, and the client retries or gives up."""
 
     kept: Kept
     process: Process

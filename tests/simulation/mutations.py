@@ -1,7 +1,8 @@
-"""Deliberate breakages, each put between the lease worker and its ports: they show what the invariants are worth.
+"""Deliberate bugs between the lease worker and its ports, which show that the invariants catch them.
 
-Each is a mistake that a consumer of this table has made or easily makes: kcl-rust's reset of the counter, its acquire that is
-fenced by the owner alone and its checkpoint's comparison, children that come after the end, a LATEST lease that is not pinned.
+Each is a mistake that consumers of this table have made or easily make: kcl-rust's reset of the counter, its acquire
+fenced by the owner alone, its checkpoint's comparison, children that are created after the end, a LATEST lease that is
+not pinned.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ UNCHANGED = Mutation()
 
 @dataclass(frozen=True, slots=True)
 class RewritingTable:
-    """Each write is made as the function makes it."""
+    """Changes each write by the function."""
 
     real: LeaseTable
     rewrite: Rewrite
@@ -53,7 +54,7 @@ class RewritingTable:
 
 @dataclass(frozen=True, slots=True)
 class LateChildrenTable:
-    """Children's leases are created after their parent's SHARD_END instead of before it."""
+    """Creates children's leases after their parent's SHARD_END instead of before it."""
 
     real: LeaseTable
     waiting: list[LeaseWrite] = field(default_factory=list)
@@ -79,7 +80,7 @@ class LateChildrenTable:
 
 @dataclass(frozen=True, slots=True)
 class LatestStream:
-    """A lease that still stands at LATEST is opened at LATEST, each time anew."""
+    """Opens a lease at LATEST each time while its row says LATEST."""
 
     real: PolledStream
     table: LeaseTable
@@ -110,7 +111,7 @@ class LatestStream:
 
 @dataclass(frozen=True, slots=True)
 class OwnClockStream:
-    """Pages say when they were answered by the worker's own clock."""
+    """Sets the pages' answer times by the worker's own clock."""
 
     real: SimStream
 
@@ -152,7 +153,7 @@ def _unpin(write: LeaseWrite) -> LeaseWrite:
 
 
 def _without(clauses: set[str], *kinds: WriteKind) -> Rewrite:
-    """Writes of these kinds are made on fewer conditions."""
+    """Drops clauses from the conditions of these kinds of writes."""
 
     def rewrite(write: LeaseWrite) -> LeaseWrite:
         if write.kind not in kinds:

@@ -1,7 +1,8 @@
-"""What is finished is not handed out again, nor set aside again, unless something has happened that may have it forgotten.
+"""Finished records are not delivered or set aside again without a reason.
 
-So each record comes again at most as often as that: its owner is gone or robbed, a write of it has failed, a call of it was given
-up, or a worker of the version before, which knows nothing of what is finished ahead, has had the lease.
+So each record is repeated at most as often as there was a reason: its owner is gone or was robbed, a write of it has
+failed, one of its calls was abandoned, or a worker of the previous version, which does not know what is finished ahead,
+has had the lease.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from sublet.testing.simulation.scheduler import Process
 from sublet.testing.simulation.world import World
 
 TOLD_AFTER = 3
-"""So many writes after a record was finished the row says so: its lane may just have waited for the first of them to end, while
-the heartbeats' thread was making the next."""
+"""The row says that a record is finished after this many more writes: its lane may have waited for an earlier record
+while the heartbeats' thread made the next write.
+"""
 
 FAILED = "a write failed"
 MOVED = "an operator has moved it"
 
 
 class Finished(NamedTuple):
-    """When a record's owner came to know that it is finished: after so many excuses, and so many writes of owners."""
+    """When a record's owner learned that it is finished: after this many excuses, and this many writes by owners."""
 
     excuses: int
     writes: int
@@ -39,8 +41,8 @@ class Finished(NamedTuple):
 
 @dataclass(slots=True)
 class NoRepeats:
-    """One world's. Each excuse for a lease has how many writes had told what is finished: what they told is not excused. None:
-    all of it may be forgotten.
+    """One world's state. Each excuse for a lease holds how many writes had recorded finished work: what they recorded
+    is not excused. None: all of it may be forgotten.
     """
 
     world: World | None = None
@@ -49,12 +51,12 @@ class NoRepeats:
     finished: dict[tuple[str, int], Finished] = field(default_factory=dict)
     """By shard and index."""
     in_doubt: dict[str, str] = field(default_factory=dict)
-    """By lease: why whoever has it next may not know all that is finished."""
+    """By lease: why its next owner may not know all that is finished."""
     last_owner: dict[str, Process] = field(default_factory=dict)
     has_written: set[str] = field(default_factory=set)
-    """Leases whose last owner has, since it acquired them: else what was noted is void for the next."""
+    """Leases whose last owner has written since its acquire; otherwise the note is void for the next owner."""
     again: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """How often each record was handed out once more, each time with an excuse."""
+    """How often each record was repeated, each time with an excuse."""
 
     def watch(self, world: World) -> None:
         if self.world is None:
@@ -64,7 +66,7 @@ class NoRepeats:
             world.ledger.move_observers.append(self.moved)
 
     def wired(self, wiring: Wiring) -> Wiring:
-        """The same, watched."""
+        """The same wiring, watched."""
 
         def handler(world: World, process: Process) -> Handler:
             self.watch(world)
@@ -79,7 +81,7 @@ class NoRepeats:
             ),
         )
 
-    # What is told
+    # Reports
 
     def handed_out(self, process: Process, shard_id: str, index: int, what: str) -> None:
         finished = self.finished.get((shard_id, index))
@@ -99,13 +101,13 @@ class NoRepeats:
             self.finished[shard_id, index] = known
 
     def _owns(self, process: Process, shard_id: str) -> bool:
-        """One that has been fenced off goes on until it finds out, and nobody knows of that."""
+        """A fenced-off owner goes on until it notices, which does not count."""
         assert self.world is not None
         tenancy = self.world.watch.tenancies.get(shard_id)
         return tenancy is not None and tenancy.owner is process
 
     def moved(self, key: str) -> None:
-        """By an operator. Its owner may find out later, and then reads on from there."""
+        """By an operator. The owner may notice later, and then reads on from there."""
         self.excuses[key].append(None)
         self.in_doubt[key] = MOVED
 
@@ -118,10 +120,10 @@ class NoRepeats:
         if process.is_older or process.is_java:
             self.in_doubt[key] = "another client"
         match write.kind:
-            case WriteKind.LATE_CHECKPOINT:  # which moves it under its owner: what that knew is void
+            case WriteKind.LATE_CHECKPOINT:  # moves it under its owner, whose knowledge is void
                 self.in_doubt[key] = "late checkpoint"
                 self.excuses[key].append(None)
-            case WriteKind.CREATE:  # a shard that was done, and whose lease is gone, may be read once more
+            case WriteKind.CREATE:  # a finished shard whose lease is deleted may be read again
                 self.excuses[key].append(None)
             case WriteKind.ACQUIRE:
                 self._acquired(process, key, before or {})

@@ -1,7 +1,7 @@
-"""Worlds of records side by side in which others write to the rows: an operator who moves checkpoints, there and back too, Java
-workers, and workers of the version before.
+"""Worlds of records handled in parallel in which other writers change the rows: an operator who moves checkpoints,
+there and back too, Java workers, and workers of the previous version.
 
-Whatever they leave of what was noted as finished ahead: what has been rewound is handled again.
+Whatever they leave of the finished-ahead note: rewound records are handled again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ ROWS_LOST = BY_HAND - {Fault.CHECKPOINT_MOVED}
 
 @dataclass(slots=True)
 class OtherHands:
-    """Beside the world's own operator: one who likes rows that note what is finished ahead. `java`: or nobody."""
+    """Besides the world's own operator: one who prefers rows with a finished-ahead note. `java`: with or without Java
+    workers.
+    """
 
     java: JavaNeighbours | None
     operator: Operator = field(init=False)
@@ -58,7 +60,7 @@ class OtherHands:
                 self.operator._move(lease)
 
     def _there_and_back(self, world: World, lease: Lease) -> None:
-        """Rewound to its beginning, and consumed again by another client, which gives it back just where it stood before."""
+        """Rewound to its beginning, and consumed again by another client, which returns it at the very same position."""
         key, row = lease.lease_key, world.table.rows()[lease.lease_key]
         moved = {**row, columns.LEASE_COUNTER: number(lease.lease_counter + 3)}
         world.put_row(
@@ -83,8 +85,9 @@ def give_up_beside_other_hands(
     without: frozenset[Fault] = ROWS_LOST,
     neighbours: Callable[[Random, Settings], OtherHands] = draw_other_hands,
 ) -> Result:
-    """Run this random seed's world to its end, or to the first broken invariant. `without`: faults that it does not have. In most
-    of them a lease is given up at each record that fails: nobody has it then, and its row notes what is finished ahead.
+    """Run this seed's world to its end, or to the first broken invariant. `without`: faults that it does not have. In
+    most of them a lease is given up at each failing record: then it has no owner, and its row holds a finished-ahead
+    note.
     """
     given_up = {} if seed % 4 == 0 else {"maximum_retry_attempts": 1, "handler_attempts": 1}
     return give_up_side_by_side(

@@ -1,11 +1,11 @@
-"""Worlds of the pull API: programs that pull from one stream in simulated time, acknowledge out of order, put back, drain, die.
+"""Worlds of the pull API: programs that pull from one stream in simulated time, ack out of order, nak, drain, die.
 
-Whatever they do: nothing is checkpointed that was not acknowledged, so that every record is acknowledged or comes again. What
-comes for the first time is in order within its key, and in its shard where nothing was put back. No buffer is above its limit,
-and no callback runs beyond the block of its consumer.
+In all of them only acknowledged records are checkpointed, so every record is acknowledged or delivered again. First
+deliveries are in order within a key, and within a shard where nothing was nak'd. No buffer exceeds its limit, and no
+callback outlasts its consumer's block.
 
-Ctrl-C strikes some programs at any line of the pull API or at any wait in it. One that goes on with the same consumer gets all
-that is left; what another has left comes again.
+Ctrl-C strikes some programs at any line of the pull API or at any wait in it. A program that goes on with the same
+consumer gets the rest; the rest of another one is delivered again.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ QUICK: dict[str, Any] = {
 
 
 class Programs:
-    """What they have been given and have said, over all of them."""
+    """What all of them have received and answered."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
         self.world = PulledWorld(shards=self.chance.choice((1, 2, 3)))
         self.acknowledged: set[Checkpoint] = set()
         self.in_doubt: set[Checkpoint] = set()
-        """Whose `ack` was interrupted: it counts, or they come again."""
+        """Records whose `ack` was interrupted: it counts, or they are delivered again."""
         self.interrupts = 0
         self.started = 0
         self.has_put_back = False
@@ -61,7 +61,7 @@ class Programs:
         }
 
     def run(self) -> None:
-        """Several programs, some of them beside each other; then a last one that does what is left."""
+        """Several programs, some of them in parallel; then a last one that handles the rest."""
         running = [self.world.tasks.spawn(self._lives) for _ in range(self.chance.choice((1, 1, 2)))]
         for lives in running:
             lives.result()
@@ -83,7 +83,7 @@ class Programs:
             table.refuses = self.chance.random() < 0.3
 
     def _out_of_reach_at_first(self, ports: Ports) -> Ports:
-        """In some programs' lives: so that they wait for DynamoDB, and raise nothing."""
+        """During some programs: they have to wait for DynamoDB, and must not raise."""
         out_for = self.chance.choice((0, 0, 0, 2, 15))
         if not out_for:
             return ports
@@ -97,7 +97,7 @@ class Programs:
         return replace(ports, sightings=sightings)
 
     def _fetches(self) -> None:
-        """Some of them end by Ctrl-C in the midst of it."""
+        """Ctrl-C ends some of them in the middle."""
         with suppress(KeyboardInterrupt), self._member() as consumer, self._interrupted(0.2):
             kept: list[Record] = []
             for _ in range(self.chance.choice((1, 3, 6))):
@@ -141,11 +141,11 @@ class Programs:
                 elif self.chance.random() < 0.1:
                     self.has_put_back = True
                     record.nak()
-                else:  # done when the next is asked for; if none is, it comes again
+                else:  # done when the next one is requested; otherwise it is delivered again
                     self.acknowledged.add(record.user_record.checkpoint)
 
     def _consumes(self) -> None:
-        """Side by side: of a key, nothing is called behind a record that was put back before that is called again."""
+        """In parallel: no later record of a key is called before a nak'd one is called again."""
         calls_under_way: list[Record] = []
         put_back: dict[tuple[int, str, str], int] = {}
 
@@ -190,7 +190,7 @@ class Programs:
     def _ack(self, record: Record) -> None:
         checkpoint = record.user_record.checkpoint
         is_new = checkpoint not in self.acknowledged
-        self.acknowledged.add(checkpoint)  # before it can be checkpointed by another thread
+        self.acknowledged.add(checkpoint)  # before another thread can checkpoint it
         self.in_doubt.add(checkpoint)
         try:
             counts = record.ack()
@@ -203,8 +203,9 @@ class Programs:
             self.acknowledged.discard(checkpoint)
 
     def _acknowledge_the_rest(self) -> None:
-        """Until nothing comes any more for longer than a dead owner's lease and a forgotten record take. Whatever line of it is
-        interrupted, the same consumer goes on."""
+        """Until nothing is delivered for longer than a dead owner's lease and an unacknowledged record take. Whichever
+        line is interrupted, the same consumer goes on.
+        """
         with self.world.consumer(worker_id="last", **QUICK) as consumer:
             for _ in range(self.chance.choice((0, 1, 4))):
                 with self._interrupted(1, ends=False):
@@ -226,7 +227,7 @@ class Programs:
                 self._ack(record)
 
     def _check_none_stalls(self) -> None:
-        """Nothing has come for longer than a record may be out: all is done, and the checkpoint follows."""
+        """Nothing was delivered for longer than a record may be out: all is done, and the checkpoint follows."""
         self.world.sleep(5)
         ends = {log.shard_id: log.newest for log in self.world.stream.logs}
         stalled = {
@@ -237,7 +238,7 @@ class Programs:
         assert not stalled, f"all that came is acknowledged, and checkpoints stand still: {stalled}"
 
     def _check_order(self, came: list[Record], tenures: int) -> None:
-        """Of what came in one fetch. A lease that was had anew meanwhile began again at its checkpoint."""
+        """The order within one fetch. A lease that was acquired again meanwhile began again at its checkpoint."""
         if self._tenures() != tenures:
             return
         places: dict[tuple[str, str], list[int]] = {}
@@ -253,7 +254,7 @@ class Programs:
         return self.world.told(EventKind.LEASE_ACQUIRED)
 
     def check(self) -> None:
-        """No checkpoint is beyond a record that nobody acknowledged."""
+        """No checkpoint is beyond an unacknowledged record."""
         for log in self.world.stream.logs:
             checkpoint = self.world.checkpoints.get(log.shard_id)
             for record in log.read(0, 10_000)[0]:
@@ -263,17 +264,17 @@ class Programs:
 
     @property
     def unacknowledged(self) -> set[str]:
-        """Where nobody can tell (of an `ack` that was interrupted), the checkpoint does: see `_check_none_stalls`."""
+        """After an interrupted `ack` the checkpoint decides: see `_check_none_stalls`."""
         said = self.acknowledged | self.in_doubt
         return self.order.keys() - {checkpoint.sequence_number for checkpoint in said}
 
 
 def broken_promise(seed: int) -> str | None:
-    """What one world shows, if it is not as promised; for a process of its own."""
+    """The broken promise of one world, or None; runs in a process of its own."""
     programs = Programs(seed)
     try:
         programs.run()
-    except Exception as broken:  # noqa: BLE001 - whatever it is: the seed is told, and the others go on
+    except Exception as broken:  # noqa: BLE001 - whatever it is: report the seed, and run the others
         return f"{type(broken).__name__}: {broken}"
     if programs.out_of_order is not None:
         return programs.out_of_order

@@ -1,11 +1,11 @@
-"""Worlds in which much is set aside, in each kind of destination, and redriven beside the running fleet.
+"""Worlds in which many records are set aside, in each kind of destination, and redriven beside the running fleet.
 
-Handlers never do some records, until a deployment mends them (and breaks them for others); workers die in calls, and between
-setting aside and the checkpoint, so that the same records are grouped otherwise the next time; deployments change the settings
-that group them. Redrives run beside all that, two at once at times, and are killed at times.
+Handlers never handle some records until a deployment fixes them (and breaks them for others); workers die in calls, and
+between setting aside and the checkpoint, so that the same records are grouped differently the next time; deployments
+change the settings that group them. Redrives run beside all that, sometimes two at once, and are sometimes killed.
 
-The promise: what a checkpoint covers has been done by a handler, or the destination has it; and no redrive removes a record that
-no handler has done.
+The promise: each record covered by a checkpoint was handled or is in the destination, and no redrive removes an
+unhandled record.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ STREAM_ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/memory"
 REDRIVES_AT_ONCE = 2
 FACTORS = (1, 1, 2, 3, 10)
 ROUNDS = 6
-"""Of redrives at the end, each of which has all that was hidden before."""
+"""Redrives at the end, each of which sees what was hidden before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """`bad_each`, `bad_at`: which puts its handler never does; none if `bad_each` is 0."""
+    """`bad_each`, `bad_at`: the puts that its handler never handles; none if `bad_each` is 0."""
 
     settings: Mapping[str, Any]
     bad_each: int
@@ -78,7 +78,7 @@ def draw_deployed(chance: Random) -> Deployed:
 
 @dataclass(slots=True)
 class AsideWorld:
-    """What one world's fleet, deployments and redrives share."""
+    """The state that one world's fleet, deployments and redrives share."""
 
     kind: Kind
     chance: Random
@@ -98,7 +98,7 @@ class AsideWorld:
             settings=lambda settings: replace(settings, **self.deployed.settings),
             begin=self.begin,
             at_the_end=self.at_the_end,
-            has_rules=False,  # the same writes as in other worlds, which hold each against its rule
+            has_rules=False,  # other worlds check the same writes against their rules
         )
 
     def begin(self, world: World) -> None:
@@ -115,7 +115,7 @@ class AsideWorld:
             world.note("operator", f"deploys {dict(self.deployed.settings)}")
 
     def _deploy_another_factor(self) -> None:
-        """What was being handled as a worker died is grouped otherwise the next time."""
+        """Records in flight when a worker died are grouped differently the next time."""
         if self.chance.random() < 0.5:
             factor = self.chance.choice(FACTORS)
             settings = {**self.deployed.settings, "parallelization_factor": factor}
@@ -135,7 +135,7 @@ class AsideWorld:
     # A redrive
 
     def _redrive(self, world: World) -> None:
-        """With the handler as it is now, or mended. Some are killed in the midst."""
+        """With the current handler, or a fixed one. Some are killed in the middle."""
         chance, deployed = self.chance, self.deployed
         if chance.random() < 0.5:
             deployed = replace(deployed, bad_each=0)
@@ -181,7 +181,7 @@ class AsideWorld:
     # The end
 
     def at_the_end(self, world: World) -> str | None:
-        """All is in one place or another; and a redrive with a handler that does everything leaves nothing."""
+        """Every record is handled or stored, and a redrive with a handler that handles everything leaves nothing."""
         if lost := self.kept.lost():
             return f"records that a checkpoint covers are neither handled nor set aside: {sorted(lost)}"
         world.faults["documents set aside"] = self.kept.put
@@ -208,7 +208,7 @@ class AsideWorld:
 
 @dataclass(slots=True)
 class AsideHandler:
-    """It takes its time for each record, so that calls overlap. In the fleet it dies at times, and in a redrive it may take
+    """It takes time for each record, so that calls overlap. In the fleet it dies at times, and in a redrive it may take
     longer than a batch stays hidden.
     """
 
@@ -229,7 +229,7 @@ class AsideHandler:
                 self._as_batch(batch)
 
     def _as_batch(self, batch: Batch) -> None:
-        """It raises, and the whole batch comes again; or it says how far it has come."""
+        """Raises, so that the whole batch is retried, or reports how far it has come."""
         failing = self._try(batch)
         if failing and failing[0] > 0 and self._chance.random() < 0.5:
             self._finish(batch, failing[0])
@@ -260,7 +260,7 @@ class AsideHandler:
         return self.aside.kept.world.chance
 
     def _try(self, batch: Batch) -> Sequence[int]:
-        """The places of what it does not do."""
+        """The indexes of the records that it does not handle."""
         world, count = self.aside.kept.world, len(batch.records)
         if batch.is_redrive and world.has_faults and self._chance.random() < 0.02:
             world.scheduler.sleep(int(self._chance.uniform(0.1, 1.2) * (GIVEN_FOR // MICROSECOND)))
@@ -307,7 +307,7 @@ def _identifier(kinesis: Mapping[str, Any]) -> str:
 
 
 def set_aside(seed: int, *, kind: Kind | None = None, is_recorded: bool = False) -> Result:
-    """Run this random seed's world to its end, or to the first broken invariant."""
+    """Run this seed's world to its end, or to the first broken invariant."""
     chance = Random(f"aside {seed}")
     drawn = chance.choice(tuple(Kind))
     deployed = draw_deployed(chance)

@@ -1,4 +1,4 @@
-"""Giving-up worlds with parallelization_factor: the records of a shard in several calls at once, those of a key in order."""
+"""Set-aside worlds with parallelization_factor: several calls of a shard at once, each key's records in order."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tests.simulation.giving_up import BY_HAND, is_poison, play_giving_up, setti
 
 @dataclass(slots=True)
 class Tenure:
-    """One session's: of each partition key, the index of the last record that is done; and those that are being called with."""
+    """One session: per partition key, the index of the last finished record; and the keys in current calls."""
 
     session: Session
     last: dict[str, int] = field(default_factory=dict)
     under_way: set[str] = field(default_factory=set)
-    """Of calls that have not ended."""
+    """Keys of calls that have not ended."""
 
 
 @dataclass(slots=True)
@@ -43,8 +43,8 @@ class Keys:
     tenures: dict[tuple[Process, str], Tenure] = field(default_factory=dict)
 
     def place(self, world: World, process: Process, shard_id: str, record: UserRecord) -> int:
-        """Its index in the shard, if it is its key's turn. A session that begins anew may be given again what was done beyond
-        its checkpoint.
+        """The record's index in the shard, if it is its key's turn. A session that restarts may be given records again
+        that were finished beyond its checkpoint.
         """
         tenure = self.of_session(world, process, shard_id)
         place = world.ledger.shards[shard_id].index_of(record)
@@ -57,7 +57,7 @@ class Keys:
         return place
 
     def done(self, world: World, process: Process, shard_id: str, record: UserRecord) -> None:
-        """By whoever: a call that was given up may end late."""
+        """By any owner: an abandoned call may end late."""
         tenure = self.of_session(world, process, shard_id)
         place = world.ledger.shards[shard_id].index_of(record)
         tenure.last[record.order_key] = max(place, tenure.last.get(record.order_key, -1))
@@ -65,7 +65,7 @@ class Keys:
 
     @contextmanager
     def calling(self, world: World, process: Process, batch: Batch) -> Iterator[None]:
-        """A call of the handler: with records in order, and with no key that another is called with."""
+        """A call of the handler, with records in order and without any key of another current call."""
         places = [self.place(world, process, batch.shard_id, record) for record in batch.records]
         if places != sorted(set(places)):
             world.fail(f"a batch of {batch.shard_id} is not in order: {places}")
@@ -89,7 +89,7 @@ class Keys:
 
 @dataclass(slots=True)
 class SideBySideHandler:
-    """It takes its time for each record, so that calls overlap. It never does what every eleventh put holds."""
+    """It takes time for each record, so that calls overlap. It never handles the data of every eleventh put."""
 
     world: World
     process: Process
@@ -111,7 +111,7 @@ class SideBySideHandler:
         self._finish(batch, count)
 
     def _fail(self, batch: Batch, done: int) -> None:
-        """It raises, and the whole batch comes again; or it names what failed, and all before it is done."""
+        """Raises, so that the whole batch is retried, or reports a failure, with all records before it done."""
         if done and self.world.chance.random() < 0.5:
             self._finish(batch, done)
             batch.checkpoint(batch.records[done - 1])
@@ -129,7 +129,7 @@ class SideBySideHandler:
         checkpoint: Checkpoint,  # noqa: ARG002 - the port's
         pending: PendingCheckpoint | None = None,  # noqa: ARG002 - the port's
     ) -> None:
-        """Or the row was moved on, by a late checkpoint: what was done beyond that comes again."""
+        """Also after a late checkpoint has moved the row: records finished beyond it are delivered again."""
         self.keys.tenures.pop((self.process, shard_id), None)
 
     def lease_releasing(self, shard_id: str) -> None: ...
@@ -159,7 +159,7 @@ class SideBySideDestination:
         finished = world.ledger.shards[shard_id].finished
         for record in batch.records:
             place = world.ledger.shards[shard_id].index_of(record)
-            if place not in finished:  # by a call that was given up, and ended after all
+            if place not in finished:  # an abandoned call ended after all
                 self.keys.place(world, self.process, shard_id, record)
             world.ledger.note_set_aside(shard_id, place, is_answered=is_answered)
             if is_answered:
@@ -177,7 +177,7 @@ def give_up_side_by_side(
     neighbours: Callable[[Random, Settings], Neighbours | None] = lambda *_: None,
     **given: Any,
 ) -> Result:
-    """Run this random seed's world to its end, or to the first broken invariant."""
+    """Run this seed's world to its end, or to the first broken invariant."""
     keys = Keys()
     wiring = Wiring(
         handler=lambda world, process: SideBySideHandler(world, process, keys),

@@ -1,4 +1,4 @@
-"""One seed, as we test our own engine: half of the worlds have a Java fleet on the same lease table."""
+"""One seed as we test our own engine: half of the worlds have a Java fleet on the same lease table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def simulate(
     days_off: float = DAYS_OFF,
     idle: bool = False,
 ) -> Result:
-    """Run this random seed's world to its end, or to the first broken invariant."""
+    """Run this seed's world to its end, or to the first broken invariant."""
     return play(
         seed, is_recorded=is_recorded, wiring=mutation, neighbours=draw_java, days_off=days_off, idle=idle
     )
@@ -42,7 +42,7 @@ class JavaNeighbours:
 
 
 def draw_java(chance: Random, settings: Settings) -> JavaNeighbours | None:
-    """Nobody beside LATEST, which KCL's own rules read with gaps."""
+    """None with LATEST, which KCL's own rules read with gaps."""
     if settings.start_position.kind is StartKind.LATEST:
         return None
     version = chance.choice((None, None, None, 2, 3, 3))

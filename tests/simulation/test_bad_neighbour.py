@@ -1,4 +1,4 @@
-"""A healthy shard beside one of which no record is ever handled keeps within a window of its tip."""
+"""A healthy shard stays within a window of its tip beside a shard whose records are never handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every record ends handled or set aside, never neither, and in order; and mistakes in it are noticed."""
+"""Every record ends handled or set aside, in order, and bugs in that are noticed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from tests.simulation.side_by_side import give_up_side_by_side
 @pytest.mark.parametrize("world", [give_up, give_up_side_by_side])
 @pytest.mark.parametrize("seeds", in_blocks(range(40), size=10, few=2))
 def test_every_record_ends_handled_or_set_aside(seeds: Sequence[int], world: Callable[[int], Result]) -> None:
-    """The worlds drain: all records are finished, or the destination has them; and no checkpoint was ever ahead of either.
+    """The worlds drain: all records are finished or in the destination, and no checkpoint was ever ahead of that.
+
     More of them: `make simulate WORLDS=giving-up`, or `side-by-side`.
     """
     broken = {seed: found for seed in seeds if (found := world(seed).violation)}
@@ -57,7 +58,7 @@ def test_a_bisect_that_swaps_halves_is_noticed(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.timeout(300)
 def test_parallel_keys_out_of_order_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records are dealt out to the lanes like cards, whatever their keys."""
+    """Records are dealt to the lanes like cards, whatever their keys."""
 
     def dealt(records: Sequence[UserRecord], count: int) -> list[list[int]]:
         return [places for lane in range(count) if (places := list(range(lane, len(records), count)))]

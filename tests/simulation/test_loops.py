@@ -1,4 +1,4 @@
-"""A loop of the simulated world that raises ends the world, and says what it raised."""
+"""A loop of the simulated world that raises ends the world and reports the exception."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sublet.testing.simulation.world import World
 
 
 def test_a_fleet_loop_that_raises_is_a_violation_that_names_the_exception() -> None:
-    """It died unseen, and the world ended as `not drained`."""
+    """It died unnoticed, and the world ended as `not drained`."""
 
     def broken(_: World, __: Process) -> Handler:
         raise ValueError("no such handler")

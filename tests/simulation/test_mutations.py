@@ -1,4 +1,4 @@
-"""Each deliberate breakage is noticed, as what it is, within a few worlds."""
+"""Each deliberate bug is noticed, for what it is, within a few worlds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.mutations import MUTATIONS
 from tests.simulation.simulation import simulate
 
 WORLDS = 300
-"""More than any of them ever took by far (60): a change of the code draws other worlds from the same seeds."""
+"""Far more than any has needed (60): a change of the code draws other worlds from the same seeds."""
 
 NOTICED_AS = {
     "counter reset on acquire": r"acquire of \S+: counter \d+ became 1$",
@@ -39,7 +39,7 @@ def test_a_breakage_is_noticed(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["counter reset on acquire", "heartbeat from a resumed zombie"])
 def test_a_write_without_its_fence_is_noticed_before_it_does_harm(name: str) -> None:
-    """Nearly at once, and in most of a few worlds: any row will do that such a write is made to."""
+    """Almost at once, and in most worlds: such a write shows on any row."""
     found = [simulate(seed, mutation=replace(MUTATIONS[name], has_rules=True)).violation for seed in range(6)]
     noticed = [violation for violation in found if violation is not None]
     assert len(noticed) >= len(found) // 2

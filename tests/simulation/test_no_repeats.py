@@ -1,4 +1,4 @@
-"""What is finished comes again only where something had it forgotten, and mistakes in that are noticed, by fixed seeds."""
+"""Finished records are repeated only if the note was lost, and bugs in that are noticed, by fixed seeds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_nothing_comes_again_without_an_excuse(world: partial[Result]) -> None:
 
 @pytest.mark.timeout(300)
 def test_what_is_noted_nowhere_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It came again each time that its lease was given up."""
+    """They were repeated each time the lease was given up."""
     monkeypatch.setattr(HeldLease, "finished_ahead", None)
     violation = give_up_side_by_side(6, without=CALM).violation
     assert violation is not None

@@ -1,4 +1,4 @@
-"""Notes of what is finished ahead are void once somebody else has written, and mistakes in that are noticed, by fixed seeds."""
+"""Finished-ahead notes are void once another worker has written, and bugs in that are noticed, by fixed seeds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_is_rewound_is_handled_again(world: Callable[[], Result]) -> None:
 def of_any_position(
     item: Mapping[str, AttributeValue], *_at: object
 ) -> tuple[FinishedAhead | None, int | None]:
-    """Read as of the position that it names itself."""
+    """Reads the note as of the position that it names itself."""
     said = str(item.get(columns.AHEAD, {}).get("S", ""))
     number, _, sub = said.partition("@")[2].partition("/")[0].partition("+")[0].partition(":")
     found = read_ahead_text(said, Checkpoint.parse(number, int(sub or 0)), None) if said else None
@@ -39,7 +39,7 @@ def of_any_position(
 
 
 class Planted(NamedTuple):
-    """`seed`: of the calm world that shows it."""
+    """`seed`: of the fault-free world that shows it."""
 
     seed: int
     where: Any

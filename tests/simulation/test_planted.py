@@ -1,5 +1,6 @@
-"""Mistakes planted in the engine's own rules, each of the kind that a fault or an invariant is there for: it is noticed, and as
-what it is. Where `mutations` stand between a worker and its ports, these are in the rules."""
+"""Bugs planted in the engine's own rules, one for each fault or invariant, are noticed for what they are. (`mutations`
+are between a worker and its ports instead.)
+"""
 
 from __future__ import annotations
 
@@ -33,12 +34,12 @@ from tests.simulation.simulation import simulate
 from tests.simulation.versions import roll
 
 WORLDS = 60
-"""More than any of them ever took by far (9): a change of the code draws other worlds from the same seeds."""
+"""Far more than any has needed (9): a change of the code draws other worlds from the same seeds."""
 
 
 @dataclass(frozen=True)
 class Planted:
-    """`by` is put in the place of `name`, `where` it is."""
+    """`by` replaces `name` in `where`."""
 
     where: tuple[object, ...]
     name: str
@@ -48,7 +49,7 @@ class Planted:
 
 
 def saved_apart(store: SimSightingStore, sightings: Mapping[str, Sighting]) -> None:
-    """The counters first, and then the moments."""
+    """First the counters, then the times."""
     before = {key: seen for chunk in store._world.sighting_chunks.values() for key, seen in chunk.items()}
     known = {key: replace(seen, seen_at=before.get(key, seen).seen_at) for key, seen in sightings.items()}
     for halves in (known, sightings):

@@ -11,7 +11,9 @@ from tests.simulation.pull_worlds import broken_promise
 
 WORLDS = 60
 TORN = range(20, 60)
-"""Of the first of them, nearly always. Which line an interrupt meets is also a matter of what the process has run before."""
+"""The first of them nearly always shows it. Which line an interrupt hits also depends on what the process has run
+before.
+"""
 
 
 @pytest.mark.parametrize("seed", first(20, range(WORLDS)))
@@ -27,7 +29,7 @@ def test_a_lane_that_calls_what_is_void_is_noticed(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_an_interrupt_tears_and_nobody_mends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between taking a record and noting that, Ctrl-C left it out for good, and its shard stood still."""
+    """Between taking a record and noting it, Ctrl-C dropped it for good, and its shard stood still."""
     monkeypatch.setattr(Buffer, "_mend", lambda _: None)
     broken = next(filter(None, map(broken_promise, TORN)))
     assert "checkpoints stand still" in broken

@@ -1,5 +1,6 @@
-"""Worlds whose stream places records itself for a while, and back. Aggregates of both kinds are in one shard, and none of those
-that the stream has placed may be dropped."""
+"""Worlds whose stream places records itself for a while. A shard holds aggregates of both kinds, and none that the
+stream has placed may be dropped.
+"""
 
 from __future__ import annotations
 

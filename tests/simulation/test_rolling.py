@@ -1,7 +1,8 @@
-"""Worlds of rolling deployments: processes join, leave, are killed, and what they announce is lost, late, stale or a lie.
+"""Worlds of rolling deployments: processes join, leave and are killed, and their announcements are lost, late, stale or
+lies.
 
-Whatever is announced: every record is handled, each shard's come in order the first time, only a crash or a steal has any come
-again, and nobody waits for longer than it would without announcements: for an owner's death to be seen.
+In all of them every record is handled, each shard's first deliveries are in order, records are repeated only after a
+crash or a steal, and no pause is longer than without announcements, that is, than it takes to notice an owner's death.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.doubles.processes import ProcessWorld, Running
 WORLDS = 12
 FAILOVER = timedelta(seconds=6)
 LONGEST = 3 * FAILOVER.total_seconds() + 10
-"""A thief that dies as it asks (10 s), one that dies as it has acquired, and the tick that sees it."""
+"""A thief dies as it asks (10 s), another as it has acquired, and a tick notices it."""
 
 
 class Deployment:
@@ -65,7 +66,7 @@ class Deployment:
         return self.running.pop(self.chance.randrange(len(self.running)))
 
     def _lies(self) -> None:
-        """Nobody of the name is there, or not any more, or it goes on though it said that it leaves."""
+        """Announces a name that does not exist, or is gone, or a leave that does not happen."""
         who = self.chance.choice(["nobody", *(one.name for one in self.running)])
         at = self.world.clock.now() + timedelta(seconds=self.chance.choice((-1_000, -9, 0, 3, 1_000)))
         self.world.sightings.real.announce(who, Announcement(self.chance.choice(list(What)), at))

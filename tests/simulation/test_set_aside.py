@@ -1,4 +1,4 @@
-"""Worlds in which much is set aside, and redriven. More of them: `make simulate WORLDS=set-aside`."""
+"""Worlds in which many records are set aside and redriven. More of them: `make simulate WORLDS=set-aside`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def removed_whatever_it_is(store: S3Destination, kept: KeptBatch) -> Removal:
 
 @dataclass(frozen=True)
 class Planted:
-    """`by` is put in the place of `name`, `where` it is; a world of one of these seeds has to notice it."""
+    """`by` replaces `name` in `where`; a world of one of these seeds must notice it."""
 
     where: object
     name: str

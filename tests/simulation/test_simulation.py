@@ -1,5 +1,7 @@
-"""A few hundred worlds, sixty of them in `make test`; those that once broke a promise; and that a seed replays exactly.
-`make simulate` draws new worlds."""
+"""A few hundred worlds, sixty of them in `make test`; those that once broke a promise; and exact replay by seed.
+
+`make simulate` draws new worlds.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ FAILED_ONCE = {
     705: "a stale scan missed a parent created a second before, and its child was begun",
     1418: "as 527, with a heartbeat",
 }
-"""Seed, and what it found when it did. Code moves on and a seed then draws another world: each has a unit test or story too."""
+"""Seed, and what it found at the time. After a change of the code a seed draws another world, so each has a unit test
+or story too.
+"""
 
 
 @pytest.mark.slow

@@ -1,5 +1,5 @@
-"""Rows of 0.1, 0.2 and this version on one table, forwards and back: nothing lost, nothing skipped; and each kind of stale
-attribute, if it is believed, is noticed.
+"""Rows of 0.1, 0.2 and this version on one table, forwards and back: nothing is lost or skipped, and believing any kind
+of stale attribute is noticed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Planted:
     by: object
     noticed_as: str
     seeds: tuple[int, ...]
-    """Of which one at least notices. A change of the code draws other worlds, and may need others."""
+    """At least one of them notices. A change of the code draws other worlds, and may need other seeds."""
     idle: bool = False
     lanes: bool | None = True
 
@@ -79,7 +79,7 @@ def test_nothing_is_lost_or_skipped_wherever_a_deployment_goes() -> None:
 
 
 def test_a_lease_is_handed_over_though_the_answer_to_its_acquire_was_lost() -> None:
-    """A KCL 3 leader asked for it meanwhile, and names the next owner in its row: the lease drained until it expired."""
+    """A KCL 3 leader asked for it meanwhile and named the next owner in its row: the lease drained until it expired."""
     assert roll(286, lanes=True).violation is None
 
 

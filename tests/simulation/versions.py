@@ -1,8 +1,8 @@
-"""Worlds of deployments that are rolled out, and back in mid-flight: workers and managers of this version, of 0.2 and of 0.1 on
-one table, a KCL fleet beside them in half of the worlds, and an operator who puts checkpoints back to where they stood before.
+"""Worlds of rollouts and rollbacks under load: workers and managers of this version, of 0.2 and of 0.1 on one table,
+with a KCL fleet in half of the worlds, and an operator who puts checkpoints back to earlier positions.
 
-What one version leaves in a row, another may make false without knowing: so the engine is held to what is true of a row wherever
-it believes something of it.
+What one version leaves in a row another may make false without knowing it. So wherever the engine believes a row, the
+belief is compared with the truth.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.simulation.simulation import draw_java
 
 @dataclass(slots=True)
 class Known:
-    """What is true of a lease: how often owners have died where it stood at a checkpoint, and which attempts were noted of it."""
+    """The truth about a lease: how often owners have died at its checkpoint, and which attempts were noted."""
 
     crashes: Counter[str] = field(default_factory=Counter)
     attempts: Counter[str] = field(default_factory=Counter)
@@ -46,7 +46,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class TruthfulTable:
-    """Between an engine and its table: what it is told of a row is true of the row."""
+    """Between an engine and its table: checks that what the engine reads from a row is true."""
 
     real: LeaseTable
     world: World
@@ -60,7 +60,7 @@ class TruthfulTable:
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
         known = self.truth[write.lease_key]
-        if columns.CRASHES in write.sets:  # before it is written: the answer may get lost
+        if columns.CRASHES in write.sets:  # before the write, since the answer may get lost
             died = 1 if write.kind is WriteKind.ACQUIRE else Caution.ALONE  # or hangs, which counts as two
             known.crashes[str(self.world.watch.checkpoints[write.lease_key])] += died
         if columns.ATTEMPTS in write.sets:
@@ -90,8 +90,8 @@ def _world_of(table: LeaseTable) -> World:
 
 @dataclass(slots=True)
 class LanesHandler:
-    """It takes its time, and fails often: at a record of which it tells, or as a whole. Which records are called beside which is
-    judged elsewhere (`side_by_side`); here, that each is handled.
+    """It takes time and fails often, with item failures or as a whole. Which records may be called in parallel is
+    checked elsewhere (`side_by_side`); here, that each is handled.
     """
 
     world: World
@@ -132,12 +132,12 @@ class LanesHandler:
 
 
 FAILS, DIES = 0.3, 0.1
-"""Of the calls, while there are faults at all."""
+"""Probabilities per call, while there are faults."""
 
 
 @dataclass(slots=True)
 class PuttingBack:
-    """An operator who moves a checkpoint to where it once stood: there, what a row still says looks as if it were of now."""
+    """An operator who moves a checkpoint to an earlier position, where a row's stale attributes look current."""
 
     world: World
     hand: Operator
@@ -162,7 +162,7 @@ class PuttingBack:
                 self._put_back(key, self.stood[key])
 
     def _still_named(self, key: str) -> Checkpoint | None:
-        """Where the row stood when attempts were noted, by an owner that has not taken them away: the most that one can do."""
+        """Where the row was when attempts were noted, by an owner that has not removed them: the worst case."""
         row = self.world.table.row(key) or {}
         number, _, sub = (
             row.get(columns.ATTEMPTS, {}).get("S", "").partition("@")[2].partition("..")[0].partition(":")
@@ -176,7 +176,7 @@ class PuttingBack:
         if not (isinstance(lease, Lease) and places and self.hand._may_move(lease)):
             return
         if lease.lease_owner is not None:
-            return  # whoever has read the row there, before a late checkpoint, would see no move: nobody can
+            return  # a worker that read the row there, before a late checkpoint, would see no move: an unsolvable case
         to = world.chance.choice(places)
         if to >= lease.checkpoint or not lease.checkpoint.is_sequence_number:
             return
@@ -197,14 +197,14 @@ PUTS_BACK = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What comes and goes beside the fleet; the fleet's own versions too."""
+    """The deployments and rollbacks beside the fleet, including its own versions."""
 
     seed: int
     java: Neighbours | None
 
     @property
     def version(self) -> int:
-        """Of KCL; without one, one that does not share leases out."""
+        """Of KCL; without a fleet, a version that does not share leases out."""
         return 3 if self.java is None else self.java.version
 
     def start(self, world: World) -> None:
@@ -219,12 +219,12 @@ class Versions:
 BY_HAND = frozenset(
     {Fault.ROW_DELETED, Fault.ROW_GONE_BAD, Fault.CHECKPOINT_MOVED, Fault.OTHER_STREAM, Fault.DESTROYED}
 )
-"""The operator of these worlds does one thing, and often."""
+"""The operator of these worlds does only one thing, and often."""
 
 
 def roll(seed: int, *, is_recorded: bool = False, lanes: bool | None = None, idle: bool = False) -> Result:
-    """Run this random seed's world to its end, or to the first broken invariant. `lanes`: records of a shard side by side; in
-    every other world where it is not said.
+    """Run this seed's world to its end, or to the first broken invariant. `lanes`: handle a shard's records in
+    parallel; the default is every other world.
     """
     truth, is_wide = defaultdict[str, Known](Known), seed % 2 == 0 if lanes is None else lanes
     wiring = Wiring(
