@@ -1,5 +1,5 @@
-"""The settings as keyword arguments, for editors and type checkers, which read only what is written out. `python -m docs.tables`
-writes `sublet/settings/keywords.py` from `sublet.settings`, where each setting lives.
+"""Settings as typed keyword arguments, for editors and type checkers, which need them written out. `python -m docs.tables`
+writes `sublet/settings/keywords.py` from `sublet.settings`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from sublet.settings.kinds import (
 '''
 
 OF_CONSUMER = ("application", "stream", "handler")
-"""Arguments of its own."""
+"""Explicit arguments of `Consumer`."""
 
 
 def keywords() -> str:
-    """The file's text."""
+    """The text of `sublet/settings/keywords.py`."""
     worker, service = setting_names(), service_setting_names()
     both = [name for name in worker if name in service]
     process = [name for name, each in DEFINITIONS.items() if each.only is not Only.LAMBDA]

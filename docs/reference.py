@@ -1,4 +1,4 @@
-"""docs/reference.md, made from the code: signatures, fields and docstrings of what a program meets."""
+"""docs/reference.md, generated from the signatures, fields and docstrings of the public classes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SHOWN: tuple[tuple[type, str], ...] = (
 
 
 MEMBER = MemberDescriptorType
-"""A field of a struct, which has a line in its table."""
+"""A struct's field, which the table already lists."""
 
 
 def reference() -> str:
-    """What has no docstring is not shown: it is for our own modules."""
+    """The whole reference. Members without a docstring are left out: they are internal."""
     return "\n".join(line for shown, said in SHOWN for line in _of(shown, said))
 
 
@@ -42,7 +42,7 @@ def _of(shown: type, said: str) -> Iterator[str]:
     yield from ("```text", inspect.getdoc(shown) or "", "```", "")
     if rows := list(_fields(shown)):
         yield from ("| field | type | default |", "|---|---|---|", *rows, "")
-    if shown is sublet.Consumer:  # the only one that a program makes
+    if shown is sublet.Consumer:  # the only class that a program instantiates
         yield from (f"`{shown.__name__}{_signature(shown)}`", "")
     for name, member in vars(shown).items():
         if not name.startswith("_") and inspect.getdoc(member) and not isinstance(member, MEMBER):

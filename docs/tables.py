@@ -1,5 +1,5 @@
-"""The documents' tables, made from the code. `python -m docs.tables` writes each between its marks, in whichever document has
-them: `<!-- settings -->` and `<!-- /settings -->`. It writes the settings as typed keyword arguments too (docs/keywords.py).
+"""The documents' tables, generated from the code. `python -m docs.tables` writes each table between its marks, such as
+`<!-- settings -->` and `<!-- /settings -->`, and the settings as typed keyword arguments (docs/keywords.py).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def settings() -> str:
 
 
 def settings_elsewhere() -> str:
-    """The settings that KCL or Lambda's event source mapping have too."""
+    """Settings that KCL or Lambda's event source mapping also have."""
     rows = [
         (
             _code(each.elsewhere.kcl),
@@ -60,7 +60,7 @@ def metrics() -> str:
 
 
 def alarms() -> str:
-    """With a tick each minute."""
+    """Alarms, with a tick every minute."""
     rows = [(f"`{each.name}`", each.when, f"{each.points} of {each.periods}") for each in defined_alarms()]
     return _table(("alarm", "fires when", "periods"), rows)
 
@@ -70,12 +70,12 @@ def defined_alarms() -> Sequence[Alarm]:
 
 
 def stories() -> str:
-    """Simulated: what breaks, and in minutes when which alarms are on."""
+    """Simulated faults, and the minutes until each alarm fires."""
     return _table(("what happens", *(way.name for way in WAYS)), story_rows())
 
 
 def options() -> str:
-    """Of the Spark data source."""
+    """Options of the Spark data source."""
     rows = [
         (f"`{each.name}`", _code(each.default or ""), ", ".join(each.uses), each.meaning) for each in OPTIONS
     ]
@@ -83,7 +83,7 @@ def options() -> str:
 
 
 def other_connectors() -> str:
-    """Of Databricks' source and the awslabs connector."""
+    """Options of Databricks' source and the awslabs connector, and their equivalents."""
     rows = [
         (
             _code(each.databricks or ""),
@@ -96,7 +96,7 @@ def other_connectors() -> str:
 
 
 def cost() -> str:
-    """US$ a month, from counted calls and list prices."""
+    """US$ per month, from measured calls and list prices."""
     rows = []
     for design in prices.designs(prices.COUNTED_WRITES):
         months = [prices.month(design, shards) for shards in prices.SHARDS]
@@ -111,7 +111,7 @@ def cost() -> str:
 
 
 def whole_cost() -> str:
-    """On ten shards: the whole of a bill."""
+    """Whole bills for ten shards."""
     rows = [
         (name, *map(_dollars, parts), _dollars(sum(parts)))
         for name, parts in prices.whole(TEN_SHARDS).items()
@@ -130,7 +130,7 @@ TEN_SHARDS = 10
 
 
 def process_policy() -> str:
-    """What a process' role needs, for an application orders-audit on a stream orders."""
+    """The policy of a process' role, for the application orders-audit on the stream orders."""
     tables = [f"{TABLE}/orders-audit", f"{TABLE}/orders-audit-sightings"]
     statements = {
         "Stream": (roles.PROCESS_ON_STREAM, "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"),
@@ -167,7 +167,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
 }
 
 LONG = 150
-"""Lines. A page that is longer has its contents at the top."""
+"""Pages with more lines have a table of contents."""
 
 
 def contents(text: str) -> str:
@@ -182,7 +182,7 @@ def _anchor(heading: str) -> str:
 
 
 def with_tables(text: str) -> str:
-    """A document with those of the tables that it has marks for."""
+    """The document with each table that it has marks for."""
     for name, table in TABLES.items():
         text = _filled(text, name, table)
     return _filled(text, "contents", lambda: contents(text))
@@ -202,7 +202,7 @@ def _default(setting: Definition) -> str:
 
 
 def _dollars(amount: float) -> str:
-    """Two figures that mean something."""
+    """Two significant figures."""
     return f"{amount:.2f}" if amount < 1 else f"{amount:.1f}" if amount < 10 else f"{amount:,.0f}"
 
 

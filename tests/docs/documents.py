@@ -1,4 +1,4 @@
-"""The documents, and what tests ask of them."""
+"""The documents, and helpers to read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOCUMENTS = sorted(
     ]
 )
 CURRENT = [document for document in DOCUMENTS if document.name != "CHANGELOG.md"]
-"""Those that speak of what is there; a changelog names what was."""
+"""Documents about the current code. The changelog also names removed things."""
 
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
@@ -33,13 +33,13 @@ def name_of(document: Path) -> str:
 
 
 def blocks(document: Path) -> list[Block]:
-    """Fenced code, in order."""
+    """Fenced code blocks, in order."""
     fenced = re.findall(r"^```(\w*)\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL)
     return [Block(*each) for each in fenced]
 
 
 def commands(document: Path) -> Iterator[str]:
-    """Lines of a terminal: indented by four in prose, with lines that end in a backslash put together."""
+    """Shell commands: lines indented by four, with backslash continuations joined, and code spans."""
     prose = _FENCE.sub("", document.read_text()).replace("\\\n", " ")
     for line in re.findall(r"^ {4}(\S.*)$", prose, re.MULTILINE):
         yield re.sub(r"\s+# .*$", "", line).strip()
@@ -49,18 +49,18 @@ def commands(document: Path) -> Iterator[str]:
 
 
 def code_spans(document: Path) -> list[str]:
-    """What stands between backticks in prose."""
+    """Texts between backticks outside code blocks."""
     prose = _FENCE.sub("", document.read_text())
     return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose)]
 
 
 def links(document: Path) -> list[str]:
-    """Where its links lead, but for other sites."""
+    """Link targets, without those on other sites."""
     prose = _FENCE.sub("", document.read_text())
     return [link for link in re.findall(r"\]\(([^)\s]+)\)", prose) if not link.startswith("http")]
 
 
 def anchors(document: Path) -> set[str]:
-    """Its headings, as links name them."""
+    """Headings as link anchors."""
     headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}

@@ -1,4 +1,4 @@
-"""The changelog has the form of Keep a Changelog."""
+"""The changelog has Keep a Changelog's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make check` looks at what it says."""
+"""`make check` runs the tests that it promises to run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code in the documents that needs Spark or AWS to run: it parses, and what it imports and sets is there."""
+"""Code in the documents that needs Spark or AWS: it parses, and its imports and options exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPARKS_OWN = {"path", "checkpointLocation"}
 
 
 def imported(program: ast.Module) -> Iterator[tuple[str, str]]:
-    """Our modules, and what is taken from them."""
+    """Names imported from sublet, with their modules."""
     for node in ast.walk(program):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "sublet":
             yield from ((node.module, alias.name) for alias in node.names)

@@ -1,4 +1,4 @@
-"""docs/consumer-api.md: each sentence's test is there, and the programs run over memory."""
+"""docs/consumer-api.md: each sentence's test exists, and the programs run in memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def records() -> MemoryStream:
 
 
 def run(program: str, consumer: Callable[[str, str], Any], **names: Any) -> dict[str, Any]:
-    """It, with this for the Consumer that it imports."""
+    """Run the program with another Consumer than the one that it imports."""
     names = {**names, "Consumer": consumer}
     exec(re.sub(r"^from sublet.* import Consumer$", "", program, flags=re.MULTILINE), names)  # noqa: S102 - our own document
     return names

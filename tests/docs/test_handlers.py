@@ -1,4 +1,4 @@
-"""docs/handlers.md keeps its word: its examples run, one after the other, and are what mypy takes."""
+"""docs/handlers.md: its examples run, one after the other, and pass mypy."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_its_examples_are_typed(tmp_path: Path) -> None:
 
 
 def test_a_stranger_s_document_leads_its_files_nowhere_else(tmp_path: Path) -> None:
-    """Whoever may put something into the bucket names a shard: `ToFiles` makes a file's name of it."""
+    """Anyone who can write to the bucket can choose a shard's name, which `ToFiles` uses as a file name."""
     (example,) = [each for each in EXAMPLES if "class ToFiles" in each]
     names: dict[str, Any] = {"Batch": Batch}
     exec(compile(example, str(DOCUMENT), "exec"), names)  # noqa: S102 - our own documentation

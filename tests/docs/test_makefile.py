@@ -1,4 +1,4 @@
-"""`make setup`, by its rules alone: a shell that only notes what it is told, and makes the files that show what is done."""
+"""The rules of `make setup`, run by a shell that only logs its commands and creates the marker files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ esac
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What the rules of `make setup` look at, and nothing that they make."""
+    """A folder with the inputs of `make setup`, without its outputs."""
     for name in COPIED:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def done_by_setup(folder: Path) -> list[str]:
-    """The commands of its rules. (What the Makefile asks the machine as it is read, such as for Node, is not among them.)"""
+    """The commands of the rules, without those that run while the Makefile is read, such as the check for Node."""
     noted = folder / "noted"
     noted.unlink(missing_ok=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}

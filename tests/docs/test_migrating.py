@@ -1,4 +1,4 @@
-"""docs/migrating-from-*.md: their stacks are made, the one before and the one after."""
+"""docs/migrating-from-*.md: their stacks synthesize, before and after the migration."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ for program in sys.argv[1:]:
 @pytest.mark.slow
 @pytest.mark.parametrize("document", first(1, CODE))
 def test_its_stacks_are_synthesized(document: str, tmp_path: Path) -> None:
-    """In a process of their own, whose folder the CDK takes paths from."""
+    """In a separate process, because the CDK resolves paths from its folder."""
     (tmp_path / "handlers").mkdir()
     (tmp_path / "handlers/orders.py").write_text(CODE[document])
     programs = [block.text for block in blocks(ROOT / f"docs/{document}.md") if block.language == "python"]
@@ -53,7 +53,7 @@ def test_what_follows_on_a_mapping_begins_today_and_sets_no_history_aside() -> N
 
 
 def test_one_bad_record_of_twenty_that_is_named_sets_thirteen_aside() -> None:
-    """As the page says; and one that raises is found alone."""
+    """As the page says. If the handler raises instead, only the bad record is set aside."""
     bad = b"7"
 
     def data_of(record: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""What the documents name is there: files, links, commands, settings, metrics, modules."""
+"""Files, links, commands, settings, metrics and modules that the documents name exist."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CODE = (
 
 
 def _words_of_the_code() -> set[str]:
-    """Every word of every program and data file, of this repository alone."""
+    """Every word in the repository's own programs and data files."""
     found = [ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / "package.json"]
     for folder in CODE:
         found += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".json", ".toml")]
@@ -71,7 +71,7 @@ def test_identifiers_occur_in_the_code(document: Path) -> None:
 
 @every_current_document
 def test_names_with_dots_occur_in_the_code(document: Path) -> None:
-    """Such as `Tenure.RELEASED`: each part. `Runtime.` is Lambda's."""
+    """Each part of names such as `Tenure.RELEASED`. `Runtime.` is Lambda's."""
     named = {span for span in code_spans(document) if re.fullmatch(r"(?!Runtime)[A-Z]\w*(\.\w+)+", span)}
     lost = {name for name in named if not set(name.split(".")) <= WORDS and not (ROOT / name).exists()}
     assert not lost
@@ -85,7 +85,7 @@ def test_files_and_modules_are_there(document: Path) -> None:
 
 
 def _is_there(path: str, document: Path) -> bool:
-    """In the repository, the package or beside the document; a module may do without its suffix."""
+    """In the repository, in the package or beside the document; a module needs no suffix."""
     places = (
         ROOT,
         PACKAGE,
@@ -120,7 +120,7 @@ def test_commands_are_understood(document: Path) -> None:
 
 
 def _check_options(name: str, rest: list[str], command: str) -> None:
-    """It is a command, and these are options of it."""
+    """The command exists and has these options."""
     program = ArgumentParser()
     {each.name: each for each in COMMANDS}[name].add_arguments(program)
     known = set(re.findall(r"--[\w-]+", program.format_help()))
@@ -128,7 +128,7 @@ def _check_options(name: str, rest: list[str], command: str) -> None:
 
 
 def _check_context(words: list[str], command: str) -> None:
-    """Each `-c name=value` is a setting or a name that the app asks for."""
+    """Each `-c name=value` is a setting or a name that the app reads."""
     apps = [*(ROOT / "infra").glob("**/*.py"), *(ROOT / "examples").glob("**/*.py")]
     programs = "".join(path.read_text() for path in apps)
     known = set(re.findall(r'"(\w+)"', programs)) | DEFINITIONS.keys()
@@ -156,7 +156,7 @@ def test_nothing_that_readers_cannot_open_is_cited(document: Path) -> None:
 
 
 def test_no_message_installs_from_an_index_that_does_not_have_it() -> None:
-    """`pip install sublet` would take whatever somebody publishes by that name."""
+    """`pip install sublet` would install whatever is published under that name."""
     telling = [
         path
         for folder in ("layers/sublet", "infra")

@@ -1,4 +1,4 @@
-"""README keeps its word: its examples run, what it installs from can be installed from, and it stays short."""
+"""README: its examples run, its install commands work, and it stays short."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_handler_runs_and_its_test_passes(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_process_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """As it stands, but over memory, and stopped when it is done."""
+    """The example unchanged, but in memory, and stopped at its end."""
     stream = MemoryStream(1)
     stream.put("customer-7", b'{"id": 7}')
     real = sublet.Consumer

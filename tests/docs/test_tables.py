@@ -1,4 +1,4 @@
-"""The documents' tables are what the code makes them."""
+"""The documents' tables match the code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_long_page_has_its_contents_at_the_top(document: Path) -> None:
 
 @pytest.mark.parametrize("shown", [shown for shown, _ in SHOWN[:4]], ids=lambda shown: shown.__name__)
 def test_what_the_reference_leaves_out_is_nothing_that_a_program_meets(shown: type) -> None:
-    """It leaves out what has no docstring."""
+    """Members without a docstring are left out."""
     of_its_own = {name: each for name, each in vars(shown).items() if not name.startswith("_")}
     silent = [name for name, each in of_its_own.items() if not each.__doc__]
     assert [name for name in silent if not isinstance(of_its_own[name], MEMBER)] == []
