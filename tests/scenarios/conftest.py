@@ -12,7 +12,7 @@ from tests.scenarios.story import Story
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rewrite", action="store_true", help="write the scenario files' expectations anew")
+    parser.addoption("--rewrite", action="store_true", help="rewrite the scenario files' expectations")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

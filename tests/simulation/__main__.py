@@ -63,7 +63,7 @@ def main() -> int:
 def _one(worlds: str, seed: int, verbose: bool) -> int:
     result = WORLDS[worlds](seed, is_recorded=verbose)
     print("\n".join(result.history))
-    records = f"{result.records} records, {result.lost} of them past retention before anybody had read them"
+    records = f"{result.records} records, {result.lost} of them past retention unread"
     print(f"seed {seed}: {result.violation or 'clean'}; {result.steps:,} steps, {records}; {result.faults}")
     return int(result.violation is not None)
 

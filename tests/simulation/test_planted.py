@@ -106,7 +106,7 @@ PLANTED = {
         (pages,),
         "may_have_lost",
         lambda *_: True,
-        r"a data gap of \S+ is told, where nothing was trimmed$",
+        r"a data gap of \S+ is reported, but nothing was trimmed$",
     ),
     "a stream is known by its name alone": Planted(
         (StreamIdentity,),
@@ -115,7 +115,7 @@ PLANTED = {
         r"though the stream is another one$|a tick on another stream is not refused$",
     ),
     "a lease is garbage when a listing lacks its shard": Planted(
-        (tick,), "is_gone", lambda *_: True, r"a data gap of \S+ is told, where nothing was trimmed$"
+        (tick,), "is_gone", lambda *_: True, r"a data gap of \S+ is reported, but nothing was trimmed$"
     ),
     "who is under way is not known": Planted(
         (tick_plan,), "under_way", lambda *_: {}, r"is dispatched again after"

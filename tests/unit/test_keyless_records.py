@@ -106,7 +106,7 @@ def test_it_is_put_without_the_field() -> None:
 
 
 def test_a_stream_that_places_records_by_their_keys_takes_none_without() -> None:
-    with pytest.raises(StreamError, match="takes no record without a partition key"):
+    with pytest.raises(StreamError, match="accepts no record without a partition key"):
         MemoryStream().put(None, b"x")
 
 

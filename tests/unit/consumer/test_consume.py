@@ -200,7 +200,7 @@ def yields(record: Record) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("callback", "why"),
-    [(is_async, "use sublet.aio"), (yields, "runs nothing of it"), (lambda: None, "called with"), ("text", "str")],
+    [(is_async, "use sublet.aio"), (yields, "runs none of its code"), (lambda: None, "called with"), ("text", "str")],
 )  # fmt: skip
 def test_a_callback_of_which_a_call_would_run_nothing_is_refused(callback: Any, why: str) -> None:
     with pytest.raises(SettingsError, match=f"callback.* {why}"):

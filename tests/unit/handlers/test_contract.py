@@ -118,7 +118,7 @@ def test_what_is_async_has_run_when_its_call_returns(handler: object) -> None:
     ids=lambda handler: type(handler).__name__,
 )
 def test_what_is_seen_to_be_a_generator_is_refused_before_it_is_called(handler: object) -> None:
-    with pytest.raises(HandlerNotLoadable, match="calling it runs nothing of it"):
+    with pytest.raises(HandlerNotLoadable, match="calling it runs none of its code"):
         handler_of(handler)
 
 
@@ -128,10 +128,10 @@ def test_what_is_seen_to_be_a_generator_is_refused_before_it_is_called(handler: 
         (decorated(handle_async_yielding), "use a loop instead of yield or map"),
         (decorated(handle_yielding), "use a loop instead of yield or map"),
         (lambda batch: map(print, batch.records), "use a loop instead of yield or map"),
-        (forgets_to_await, "a value of type coroutine, whose work nobody waits for: await it"),
-        (leaves_a_task, "a value of type Task, whose work nobody waits for: await it"),
-        (leaves_a_future, r"a value of type Future, whose work nobody waits for: .* its result\(\)"),
-        (one_by_one, "a value of type coroutine in a value of type list, whose work nobody waits for"),
+        (forgets_to_await, "a value of type coroutine, whose work is not finished: await it"),
+        (leaves_a_task, "a value of type Task, whose work is not finished: await it"),
+        (leaves_a_future, r"a value of type Future, whose work is not finished: .* its result\(\)"),
+        (one_by_one, "a value of type coroutine in a value of type list, whose work is not finished"),
         (lambda batch: [handle_async(batch)], "a value of type coroutine in a value of type list, whose"),
         (lambda _: (None, Future()), r"a value of type Future in a value of type tuple, .* its result\(\)"),
         (lambda batch: {"stored": handle_async(batch)}, "a value of type coroutine in a value of type dict"),
@@ -140,8 +140,8 @@ def test_what_is_seen_to_be_a_generator_is_refused_before_it_is_called(handler: 
             lambda batch: [POOL.apply_async(print, (batch,))],
             r"ApplyResult in .* list, .*: ask it for get\(\)",
         ),
-        (under_contextmanager, "of which nothing has run: remove @contextmanager"),
-        (under_asynccontextmanager, "of which nothing has run: remove @contextmanager"),
+        (under_contextmanager, "none of which has run: remove @contextmanager"),
+        (under_asynccontextmanager, "none of which has run: remove @contextmanager"),
         (lambda _: {"batchItemFailures": []}, "call batch.checkpoint"),
         (lambda _: {"batchItemFailures": [{"itemIdentifier": "1"}]}, "call batch.checkpoint"),
     ],

@@ -142,7 +142,9 @@ def test_what_lambda_cannot_send_fails_the_batch_as_there() -> None:
     circular: list[object] = []
     circular.append(circular)
     for returned in (NoJson([]), {"x": object()}, {(1, 2): 3}, b"bytes", {1, 2}, circular):
-        with pytest.raises(HandlerContractBroken, match=f"of type {type(returned).__name__} that is no JSON"):
+        with pytest.raises(
+            HandlerContractBroken, match=f"of type {type(returned).__name__} that is not JSON"
+        ):
             check_sendable(returned)
 
 

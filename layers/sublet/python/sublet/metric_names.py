@@ -101,7 +101,7 @@ class Metric(StrEnum):
     )  # fmt: skip
     OLDEST_UNFINISHED_AGE = (
         "oldest_unfinished_age", Unit.MILLISECONDS, Per.TROUBLED_SHARD, PutBy.WINDOW,
-        "With manual checkpointing: how long ago the oldest batch was handed over that is not checkpointed yet; 0 without one.",
+        "With manual checkpointing: how long ago the oldest batch without a checkpoint was handed over; 0 without one.",
     )  # fmt: skip
     LEASES_FAILED = (
         "leases_failed", Unit.COUNT, Per.TROUBLED_SHARD, PutBy.WINDOW,

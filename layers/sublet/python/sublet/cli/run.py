@@ -64,9 +64,7 @@ def run_consumer(options: Namespace) -> int:
         settings.handler, settings
     )  # a handler that cannot be loaded is refused before any call to AWS
     tasks = ThreadTasks()
-    told = stops(
-        tasks
-    )  # whose end nobody tells: what the handler has Python do at its exit is within drain_timeout too
+    told = stops(tasks)  # not awaited at the end: the handler's exit hooks are within drain_timeout too
     running: list[ConsumerProcess] = []
     stop_at_signals(
         told, settings.drain_timeout, tasks, lambda: [left for process in running for left in process.left()]

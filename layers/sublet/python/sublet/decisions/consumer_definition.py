@@ -92,7 +92,9 @@ def updated(defined: Options | None, terms: Terms, given: Options) -> Options:
     for name in FIXED:
         if name in given and given[name] != defined.get(name, ""):
             raise SettingsError(
-                name, given[name], f"{defined.get(name)}, as the consumer was made: it cannot be updated"
+                name,
+                given[name],
+                f"{defined.get(name)}, as when the consumer was created: it cannot be updated",
             )
     wanted = {**defined, **given}
     by_definition(terms, {}, wanted)  # refuses contradictory options
@@ -106,7 +108,7 @@ def _texts(values: Mapping[str, Any]) -> Options:
 def _value(name: str, text: str) -> Any:
     if name not in _KINDS:
         raise SettingsInConflict(
-            name, text, "known here: the consumer was defined by a later version of sublet"
+            name, text, "known to this version: the consumer was defined by a later version of sublet"
         )
     return parse_setting(name, _KINDS[name], text) if text else None
 
@@ -118,7 +120,7 @@ def checked_terms(
     wait = ACK_WAIT if ack_wait is None else as_duration("ack_wait", ack_wait)
     pending = MAX_ACK_PENDING if max_ack_pending is None else max_ack_pending
     if wait <= timedelta(0):
-        raise SettingsError("ack_wait", str(wait), "longer than nothing")
+        raise SettingsError("ack_wait", str(wait), "more than 0 seconds")
     if not is_whole(pending) or not 1 <= pending <= MAX_ACK_PENDING_MOST:
         raise SettingsError("max_ack_pending", pending, f"a whole number from 1 to {MAX_ACK_PENDING_MOST:,}")
     return Terms(settings, wait, pending)

@@ -20,8 +20,8 @@ class Doubt(Enum):
     """Why a remembered description may be another stream's."""
 
     NONE = "none"
-    SUSPECTS = "leases and listing do not fit together: the stream may have been deleted and created again"
-    OTHER_NAME = "it is of a stream of another name"
+    SUSPECTS = "leases and listing do not match: the stream may have been deleted and created again"
+    OTHER_NAME = "it describes a stream with another name"
 
 
 _KNOWN_FOR = {

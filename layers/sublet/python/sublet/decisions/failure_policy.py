@@ -213,7 +213,7 @@ def _to_set_aside(first: Run, arrived: ArrivedAt, now: datetime, settings: Setti
             why = f"older than maximum_record_age ({age})"
             return SetAside(Run(first.start, old, first.attempts), Condition.RECORD_AGE_EXCEEDED, why)
     if most != FOR_EVER and first.attempts > most:
-        why = f"tried {first.attempts} times, of which maximum_retry_attempts ({most}) again"
+        why = f"tried {first.attempts} times; maximum_retry_attempts is {most}"
         return SetAside(first, Condition.RETRY_ATTEMPTS_EXHAUSTED, why)
     return None
 
@@ -225,7 +225,7 @@ def _rest(course: Course, time_left: timedelta, settings: Settings) -> Wait | Gi
     if course.in_a_row >= settings.handler_attempts:
         return GiveUp(f"{said}: handler_attempts")
     if backoff >= time_left:
-        return GiveUp(f"{said}, and no time is left for another")
+        return GiveUp(f"{said}, and no time is left for another attempt")
     return Wait(backoff, said)
 
 

@@ -26,7 +26,7 @@ class Kept(StrEnum):
 
     AUTO = "the stream distributes records itself"
     WAS_AUTO = "the stream distributed records itself within its retention"
-    NOT_TOLD = "descriptions of the stream do not tell who places records"
+    NOT_TOLD = "descriptions of the stream do not say what places records"
     NOT_DESCRIBED = "the stream has not been described since the record arrived"
 
 

@@ -144,7 +144,9 @@ class FetchProgress:
 def fetch_of(max_records: int | None, max_bytes: int | None) -> FetchProgress:
     """Raises SettingsError if neither is given."""
     if max_records is None and max_bytes is None:
-        raise SettingsError("max_records", None, "given, or max_bytes: a fetch needs one of them")
+        raise SettingsError(
+            "max_records", None, "required unless max_bytes is given: a fetch needs one of them"
+        )
     _check_positive(max_records=max_records, max_bytes=max_bytes)
     return FetchProgress(ANY_NUMBER if max_records is None else max_records, max_bytes)
 
@@ -158,10 +160,10 @@ def consume_of(
     """A consume's buffer, limited either in records or in bytes, and refilled at half by default. Raises SettingsError."""
     if max_records is not None and max_bytes is not None:
         raise SettingsError(
-            "max_bytes", max_bytes, "given without max_records: a buffer is bounded in one of them"
+            "max_bytes", max_bytes, "allowed only without max_records: a buffer has one limit"
         )
     if threshold_bytes is not None and max_bytes is None:
-        raise SettingsError("threshold_bytes", threshold_bytes, "given with max_bytes")
+        raise SettingsError("threshold_bytes", threshold_bytes, "allowed only with max_bytes")
     _check_positive(max_records=max_records, max_bytes=max_bytes)
     records = max_records or (MAX_RECORDS if max_bytes is None else ANY_NUMBER)
     in_bytes = max_bytes or 0
@@ -210,7 +212,7 @@ def _threshold(name: str, given: int | None, of: int, at_most: int) -> int:
     if given is None:
         return of // 2
     if not is_whole(given) or not 0 <= given <= at_most:
-        raise SettingsError(name, given, f"a whole number, 0 to {at_most}, what it is a threshold of")
+        raise SettingsError(name, given, f"a whole number from 0 to {at_most}, the limit that it belongs to")
     return given
 
 

@@ -67,7 +67,7 @@ def has_strange_shards(leases: Collection[Lease], shards: Iterable[Shard]) -> bo
 
 def other_stream(application: str, known: StreamIdentity, found: StreamIdentity) -> StreamNotAdopted:
     return StreamNotAdopted(
-        f"the leases of application {application} are of stream {known}; this is {found}. {_WHAT_TO_DO}"
+        f"the leases of application {application} belong to stream {known}; this is {found}. {_WHAT_TO_DO}"
     )
 
 
@@ -76,15 +76,15 @@ def other_streams_lease(application: str, suspect: Suspect, found: StreamIdentit
     because = (
         "the stream has no such shard"
         if suspect.why is Evidence.NOT_LISTED
-        else f"its checkpoint {lease.checkpoint} is from before that shard began"
+        else f"its checkpoint {lease.checkpoint} is older than that shard"
     )
     return StreamNotAdopted(
-        f"lease {lease.lease_key} of application {application} is not of stream {found}: {because}. {_WHAT_TO_DO}"
+        f"lease {lease.lease_key} of application {application} does not belong to stream {found}: {because}. {_WHAT_TO_DO}"
     )
 
 
 _WHAT_TO_DO = (
-    "Check the settings application and stream. For a stream that was created anew, begin with a new application. If these "
-    "leases are to go on on this stream, say so once: `sublet run --adopt`, or invoke the lease manager with "
+    "Check the settings application and stream. For a stream that was deleted and created again, use a new application. To "
+    "continue with these leases on this stream, confirm it once: `sublet run --adopt`, or invoke the lease manager with "
     '{"prompt": "adopt"}'
 )

@@ -96,7 +96,9 @@ def check_wanted(wanted: Wanted) -> None:
     for option in _OPTIONS:
         option.check(getattr(wanted, option.name))
     if wanted.shards is not None and wanted.mode is StreamMode.ON_DEMAND:
-        raise SettingsError("shards", wanted.shards, "left out: an on-demand stream has as many as it needs")
+        raise SettingsError(
+            "shards", wanted.shards, "left out: an on-demand stream has as many shards as it needs"
+        )
 
 
 def changes(now: StreamInfo, wanted: Wanted) -> tuple[Change, ...]:

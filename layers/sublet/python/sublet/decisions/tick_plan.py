@@ -165,7 +165,7 @@ def _check_start(sync: ShardSyncPlan, now: datetime, settings: Settings) -> None
         raise SettingsError(
             "start_position",
             str(settings.start_position),
-            f"a moment that has come (it is {now.isoformat(timespec='seconds')}); for what is put from now on, LATEST",
+            f"a time in the past (it is {now.isoformat(timespec='seconds')}); for records from now on, LATEST",
         )
 
 

@@ -78,7 +78,7 @@ def _moment(fields: Mapping[str, Any], name: str) -> datetime | None:
     except ValueError:
         at = None
     if at is None or at.tzinfo is None:
-        raise EventError(name, value, "a moment in ISO 8601 with its offset, or null")
+        raise EventError(name, value, "an ISO 8601 time with its offset, or null")
     return at
 
 
@@ -98,7 +98,7 @@ def _text(fields: Mapping[str, Any], name: str, within: str = "") -> str:
     at = f"{within}.{name}" if within else name
     value = _field(fields, name, at)
     if not isinstance(value, str) or not value:
-        raise EventError(at, value, "text that is not empty")
+        raise EventError(at, value, "non-empty text")
     return value
 
 
@@ -106,5 +106,5 @@ def _whole(fields: Mapping[str, Any], name: str, within: str = "") -> int:
     at = f"{within}.{name}" if within else name
     value = _field(fields, name, at)
     if type(value) is not int or value < 0:
-        raise EventError(at, value, "a whole number from 0 on")
+        raise EventError(at, value, "a whole number, at least 0")
     return value

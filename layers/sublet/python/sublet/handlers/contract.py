@@ -46,11 +46,11 @@ def misfit(function: object, called_with: Sequence[str], *, is_awaited: bool = T
         return "is a class: calling it makes an instance and handles nothing; name a function, or an instance's method"
     if any(is_lazy(_called(function)) for is_lazy in _LAZY):
         return (
-            "is a generator: calling it runs nothing of it, and its records would count as done; "
+            "is a generator: calling it runs none of its code, and its records would count as done; "
             "make it a plain function, or async def without yield"
         )
     if not is_awaited and is_async(function):
-        return "is async, and is called where nobody awaits it: use sublet.aio, or make it a plain function"
+        return "is async, but the caller does not await it: use sublet.aio, or make it a plain function"
     return _wrong_arguments(function, called_with)
 
 
@@ -93,13 +93,13 @@ def _values(returned: object) -> Iterable[object]:
 def _left_undone(value: object) -> str | None:
     """What to do instead of returning it; None if it stands for no pending work."""
     if inspect.isasyncgen(value) or isinstance(value, Iterator):
-        return "of which nothing has run: use a loop instead of yield or map"
+        return "none of which has run: use a loop instead of yield or map"
     if inspect.isawaitable(value) or isinstance(value, Future):
-        return "whose work nobody waits for: await it, or ask it for its result(), before you return"
+        return "whose work is not finished: await it, or call its result(), before you return"
     if _is_pools(value):
-        return "whose work nobody waits for: ask it for get() before you return"
+        return "whose work is not finished: call its get() before you return"
     if _is_generator_context(value):
-        return "of which nothing has run: remove @contextmanager, or enter it with `with` before you return"
+        return "none of which has run: remove @contextmanager, or enter it with `with` before you return"
     return None
 
 

@@ -34,7 +34,7 @@ def check_sendable(returned: object) -> None:
         json.dumps(returned, default=_number)
     except (TypeError, ValueError, RecursionError) as problem:
         raise HandlerContractBroken(
-            f"the handler returned a value of type {type(returned).__name__} that is no JSON, with which Lambda fails its "
+            f"the handler returned a value of type {type(returned).__name__} that is not JSON, so that Lambda fails the "
             f"invocation: return None, or a dict with {FAILURES}"
         ) from problem
 
@@ -43,7 +43,7 @@ def _number(value: object) -> float:
     """Decimal is the only non-JSON type that Lambda's runtime sends."""
     if isinstance(value, Decimal):
         return float(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def failed(returned: object, records: Sequence[UserRecord]) -> Failed | None:
@@ -55,13 +55,13 @@ def failed(returned: object, records: Sequence[UserRecord]) -> Failed | None:
     """
     if not isinstance(returned, Mapping):
         is_elsewhere = hasattr(returned, FAILURES) or (isinstance(returned, str) and FAILURES in returned)
-        in_what = f"{FAILURES} is in a value of type {type(returned).__name__}, and not in a dict"
+        in_what = f"{FAILURES} is in a value of type {type(returned).__name__}, not in a dict"
         return Failed(0, f"{in_what}, so that the whole batch counts as failed") if is_elsewhere else None
     reported = returned.get(FAILURES)
     if reported is None:
         return None
     if not isinstance(reported, list | tuple):
-        return Failed(0, f"{FAILURES} is no list, so that the whole batch counts as failed")
+        return Failed(0, f"{FAILURES} is not a list, so that the whole batch counts as failed")
     if not reported:
         return None
     places = _places(records)

@@ -182,7 +182,9 @@ def _processors(named: Named) -> Handler:
             )
         return RecordProcessorHandler(_meant(named, HandlerContract.RECORD_PROCESSOR), checkpoint_error())
     if not callable(getattr(named.value, PROCESS_RECORDS, None)):
-        raise HandlerNotLoadable(f"{named.said} is a class without {PROCESS_RECORDS}, so no record processor")
+        raise HandlerNotLoadable(
+            f"{named.said} is a class without {PROCESS_RECORDS}, so it is not a record processor"
+        )
     try:
         inspect.signature(named.value).bind()
     except TypeError as takes:

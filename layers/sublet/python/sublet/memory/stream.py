@@ -173,7 +173,7 @@ class MemoryStream:
             return still_open[self._position % len(still_open)]
         if partition_key is None:
             raise StreamError(
-                f"stream {self.name} takes no record without a partition key: its distribution is not AUTO"
+                f"stream {self.name} accepts no record without a partition key: its distribution is not AUTO"
             )
         key = hash_key(partition_key, None) if explicit_hash_key is None else explicit_hash_key
         return next(log for log in still_open if key in log.hash_key_range)

@@ -170,7 +170,7 @@ def _user_records(lines: Iterable[_Record]) -> Iterator[UserRecord]:
     for line in lines:
         number, key, data = line.sequence_number, line.partition_key, line.data
         if data is None:
-            raise NotADocument(f"record {number} is only named in it: an earlier version left its data out")
+            raise NotADocument(f"record {number} has no data: an earlier version left it out")
         before, after = (int(number), line.sub_sequence_number), before
         if before <= after:
             raise NotADocument(f"record {number} does not come after the one before it")

@@ -17,7 +17,7 @@
     }
 
 On the left is the KPL's own format, but for what the wire does not show: texts are declared as bytes, since some
-protobuf runtimes refuse to read strings that are not UTF-8 (Java's does not). Nobody uses tags, but one without its
+protobuf runtimes refuse to read strings that are not UTF-8 (Java's does not). Tags are not used, but one without its
 key makes the whole aggregate plain.
 
 On the right is why deaggregation is fast. Protobuf promises that a singular message which occurs many times

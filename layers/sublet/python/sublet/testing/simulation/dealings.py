@@ -30,7 +30,7 @@ NOT_AN_OWNERS = frozenset({WriteKind.CREATE, WriteKind.DELETE, WriteKind.ACQUIRE
 ONCE = frozenset({WriteKind.CHECKPOINT, WriteKind.PIN, WriteKind.END, WriteKind.RELEASE})
 """Writes whose repetition says nothing new."""
 FENCES = frozenset({columns.HOLDER_COUNTER, columns.THROUGHPUT, columns.AHEAD})
-"""Attributes that each write sets anew."""
+"""Attributes that every write sets to a new value."""
 
 ASKED = "asked for by another"
 PASSING = frozenset({"LeaseTableUnavailable", "OddError"})
@@ -107,7 +107,7 @@ class Dealings:
                 return f"the last write was made {since / SECOND:.1f} s before"
         before = dealing.answered.get(write.kind) if write.kind in ONCE else None
         if before is not None and _content(before) == _content(write) and self._stands(write):
-            return "the row says it, and an answer has told so"
+            return "the row says it, and an answer has confirmed it"
         if write.kind is WriteKind.RELEASE and dealing.is_answered and dealing.over == ASKED:
             return "its next owner is named already"
         return None
@@ -170,7 +170,7 @@ class Dealings:
         since = self.world.scheduler.now_us - dealing.confirmed_at
         if since < failover:
             self.world.fail(
-                f"lease {key} is given up {since / SECOND:.1f} s after a write, by one that failed"
+                f"lease {key} is given up {since / SECOND:.1f} s after a write, because of a failed one"
             )
 
     def given_up(self, process: Process, key: str) -> None:
@@ -180,7 +180,7 @@ class Dealings:
         """
         if self._is_held(process, key):
             self.world.fail(
-                f"lease {key} is given up in vain: the row is as its owner left it, or waits for its owner"
+                f"lease {key} is given up needlessly: the row is as its owner left it, or waits for its owner"
             )
 
     def _is_held(self, process: Process, key: str) -> bool:
@@ -257,7 +257,7 @@ class Dealings:
             told_of = max(dealing.tried, self._stands_at(key))
             if key in lost and dealing.told > told_of and not (dealing.is_moved or dealing.is_hung):
                 self.world.fail(
-                    f"{key} is lost, and nobody tried to write that the records before {dealing.told} are finished"
+                    f"{key} is lost, and there was no attempt to write that the records before {dealing.told} are finished"
                 )
 
     def _stands_at(self, key: str) -> int:

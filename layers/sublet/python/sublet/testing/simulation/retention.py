@@ -94,7 +94,7 @@ def told_of_gap(world: World, shard_id: str) -> None:
     """A process reports that records of the shard are lost."""
     truth = world.ledger.shards[shard_id]
     if not truth.trimmed and world.stream.has_shard(shard_id):
-        world.fail(f"a data gap of {shard_id} is told, where nothing was trimmed")
+        world.fail(f"a data gap of {shard_id} is reported, but nothing was trimmed")
     world.gaps.add(shard_id)
     world.untold.pop(shard_id, None)
 
