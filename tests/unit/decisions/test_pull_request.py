@@ -115,7 +115,7 @@ def test_a_threshold_may_be_none_or_all_of_it(threshold: int) -> None:
 
 
 def test_a_threshold_of_bytes_needs_their_maximum() -> None:
-    with pytest.raises(SettingsError, match=r"threshold_bytes.*given with max_bytes"):
+    with pytest.raises(SettingsError, match=r"threshold_bytes.*allowed only with max_bytes"):
         consume_of(threshold_bytes=5)
 
 

@@ -135,10 +135,10 @@ def test_what_is_seen_to_be_a_generator_is_refused_before_it_is_called(handler: 
         (lambda batch: [handle_async(batch)], "a value of type coroutine in a value of type list, whose"),
         (lambda _: (None, Future()), r"a value of type Future in a value of type tuple, .* its result\(\)"),
         (lambda batch: {"stored": handle_async(batch)}, "a value of type coroutine in a value of type dict"),
-        (lambda batch: POOL.map_async(print, batch.records), r"MapResult, .*: ask it for get\(\)"),
+        (lambda batch: POOL.map_async(print, batch.records), r"MapResult, .*: call its get\(\)"),
         (
             lambda batch: [POOL.apply_async(print, (batch,))],
-            r"ApplyResult in .* list, .*: ask it for get\(\)",
+            r"ApplyResult in .* list, .*: call its get\(\)",
         ),
         (under_contextmanager, "none of which has run: remove @contextmanager"),
         (under_asynccontextmanager, "none of which has run: remove @contextmanager"),

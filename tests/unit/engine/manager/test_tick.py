@@ -104,7 +104,7 @@ def test_a_start_that_has_not_come_is_refused_until_it_has() -> None:
     world = EngineWorld(leases=False)
     start = StartPosition(StartKind.AT_TIMESTAMP, world.clock.now() + HOUR)
     world.settings = replace(world.settings, start_position=start)
-    with pytest.raises(SettingsError, match=r"start_position .* a moment that has come"):
+    with pytest.raises(SettingsError, match=r"start_position .* a time in the past"):
         world.manager().tick()
     assert world.table.writes == []
     world.clock.advance(HOUR)
