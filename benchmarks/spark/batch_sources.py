@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 from sublet.spark.options import Options, Use, parse_options
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.rows import SCHEMA_DDL
 from sublet.spark.source.stream_read import StreamReader
 
@@ -40,7 +40,7 @@ class TrickleSource(DataSource):
         )
 
 
-def _connect(options: Options) -> Connection:  # noqa: ARG001 -- its stream does not exist
+def _connect(options: Options) -> StreamAccess:  # noqa: ARG001 -- its stream does not exist
     return trickle(RECORDS)
 
 

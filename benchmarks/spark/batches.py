@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from sublet.memory import MemoryStream
 from sublet.spark.options import Use, parse_options
 from sublet.spark.plan.offsets import Offset
-from sublet.spark.read.pace import Pace
+from sublet.spark.read.pace import CallPace
 from sublet.spark.source.driver import QueryDriver
 from sublet.spark.source.whole_stream import WholeStream
 
@@ -61,7 +61,7 @@ def plans() -> dict[str, dict[str, Any]]:
     inner = MemoryStream(SHARDS, clock=clock, name=STREAM)
     stream = Identified(inner, LATENCY)
     options = parse_options({"stream": STREAM}, Use.STREAM)
-    way = connection(stream, clock, Pace.of_driver(clock, clock.sleep))
+    way = connection(stream, clock, CallPace.of_driver(clock, clock.sleep))
     driver = QueryDriver(way, options, WholeStream(way, options, None))
     found: dict[str, dict[str, Any]] = {}
 

@@ -24,8 +24,8 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import StreamDescription
 from sublet.settings import StartPosition
-from sublet.spark.read.connection import Connection
-from sublet.spark.read.pace import Pace
+from sublet.spark.read.connection import StreamAccess
+from sublet.spark.read.pace import CallPace
 
 STREAM = "orders"
 SHARD_ID = "shardId-000000000000"
@@ -88,12 +88,12 @@ class Identified:
             time.sleep(self._latency)
 
 
-def connection(stream: Identified, clock: LeapingClock, pace: Pace) -> Connection:
-    return Connection(stream, pace, clock, clock.sleep, MemoryLog(), PATIENCE)
+def connection(stream: Identified, clock: LeapingClock, pace: CallPace) -> StreamAccess:
+    return StreamAccess(stream, pace, clock, clock.sleep, MemoryLog(), PATIENCE)
 
 
 @cache
-def aggregated(size: int, user_records: int) -> Connection:
+def aggregated(size: int, user_records: int) -> StreamAccess:
     """Two shards, the first with that many user records of `size` bytes (up to an aggregate more) in aggregates of 50
     KB.
 
@@ -119,11 +119,11 @@ def aggregated(size: int, user_records: int) -> Connection:
         stream.put(key, data)
         written += number
     clock.sleep(timedelta(hours=1))
-    return connection(Identified(stream), clock, Pace.of_task(clock, clock.sleep))
+    return connection(Identified(stream), clock, CallPace.of_task(clock, clock.sleep))
 
 
 @cache
-def trickle(records: int) -> Connection:
+def trickle(records: int) -> StreamAccess:
     """One shard of small plain records, a second apart."""
     clock = LeapingClock()
     stream = MemoryStream(clock=clock, name=STREAM)
@@ -131,4 +131,4 @@ def trickle(records: int) -> Connection:
         stream.put(str(number), b"%d" % number)
         clock.sleep(timedelta(seconds=1))
     clock.sleep(timedelta(hours=1))
-    return connection(Identified(stream), clock, Pace.of_driver(clock, clock.sleep))
+    return connection(Identified(stream), clock, CallPace.of_driver(clock, clock.sleep))

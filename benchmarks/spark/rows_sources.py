@@ -22,8 +22,8 @@ from sublet.protocol.shard import FULL_RANGE
 from sublet.protocol.stream_info import Placement
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.spark.options import Options, Use, parse_options
-from sublet.spark.plan.strays import Strays
-from sublet.spark.read.connection import Connection
+from sublet.spark.plan.strays import StrayFilter
+from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.pages import read_pages
 from sublet.spark.read.rows import SCHEMA_DDL, Rows
 from sublet.spark.source.batch_read import BatchReader
@@ -61,7 +61,7 @@ class Connect:
     def __init__(self, size: int, records: int) -> None:
         self.size, self.records = size, records
 
-    def __call__(self, options: Options) -> Connection:  # noqa: ARG002 -- its stream does not exist
+    def __call__(self, options: Options) -> StreamAccess:  # noqa: ARG002 -- its stream does not exist
         return aggregated(self.size, self.records)
 
 
@@ -89,7 +89,7 @@ def _stream_records(size: int, records: int) -> Iterator[tuple[StreamRecord, ...
 
 @cache
 def _batches(size: int, records: int) -> list[pa.RecordBatch]:
-    rows = Rows(STREAM, SHARD_ID, Strays(KeysInside(FULL_RANGE), Placement()))
+    rows = Rows(STREAM, SHARD_ID, StrayFilter(KeysInside(FULL_RANGE), Placement()))
     return [batch for page in _stream_records(size, records) for batch in rows.batches(page)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from sublet.aws.clients import kinesis_client
 from sublet.aws.put_records import KinesisWriter
 from sublet.errors import RowNotWritable
-from sublet.protocol.records import NewRecord, Refused
+from sublet.protocol.records import NewRecord, PutRefused
 from sublet.settings import Settings
 
 from infra.local import EmbeddedAws
@@ -33,7 +33,7 @@ def test_a_record_over_the_streams_own_limit_is_refused_with_that_name(
 ) -> None:
     taken, refused = writer.put([NewRecord(b"x", "k"), NewRecord(bytes(3 * 2**19), "k")])
     assert taken == SHARD
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, PutRefused)
     assert not refused.passes
     assert "MaxRecordSizeInKiB is 1,024" in refused.reason
 
@@ -60,7 +60,7 @@ def test_what_may_pass_is_a_value_also_with_a_code_that_we_do_not_know(
     writer = KinesisWriter(kinesis_client(), Settings(application="audit", stream="orders"))
     assert writer.put([NewRecord(b"x", "k"), NewRecord(b"y", "k")]) == [
         SHARD,
-        Refused(code, "said so", passes=True),
+        PutRefused(code, "said so", passes=True),
     ]
 
 
@@ -69,7 +69,7 @@ def test_a_whole_call_that_is_throttled_refuses_each_record_for_now(service: Scr
     writer = KinesisWriter(kinesis_client(), Settings(application="audit", stream="orders"))
     assert (
         writer.put([NewRecord(b"x", "k")] * 2)
-        == [Refused("LimitExceededException", "said so", passes=True)] * 2
+        == [PutRefused("LimitExceededException", "said so", passes=True)] * 2
     )
 
 

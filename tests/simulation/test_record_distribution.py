@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 from sublet.decisions import out_of_range
-from sublet.decisions.out_of_range import Kept
+from sublet.decisions.out_of_range import KeptBecause
 from sublet.engine import process_shared
 from sublet.protocol.stream_info import Placement
 from sublet.testing.simulation.run import Result, play
@@ -33,8 +33,8 @@ def test_nothing_that_the_stream_has_placed_is_lost(seeds: Sequence[int]) -> Non
 RULE = out_of_range.why_kept
 
 
-def but(*ignored: Kept) -> Callable[..., Kept | None]:
-    def rule(*known: object) -> Kept | None:
+def but(*ignored: KeptBecause) -> Callable[..., KeptBecause | None]:
+    def rule(*known: object) -> KeptBecause | None:
         why = RULE(*known)  # type: ignore[arg-type]
         return None if why in ignored else why
 
@@ -43,9 +43,13 @@ def but(*ignored: Kept) -> Callable[..., Kept | None]:
 
 PLANTED: dict[str, tuple[object, str, object]] = {
     "dropped as KCL does": (process_shared.Strays, "may_drop", lambda *_: True),
-    "what was AUTO is forgotten": (process_shared, "why_kept", but(Kept.WAS_AUTO)),
+    "what was AUTO is forgotten": (process_shared, "why_kept", but(KeptBecause.WAS_AUTO)),
     "what the lease manager has seen is not passed on": (Placement, "with_auto_seen", lambda known, _: known),
-    "an old description speaks of younger records": (process_shared, "why_kept", but(Kept.NOT_DESCRIBED)),
+    "an old description speaks of younger records": (
+        process_shared,
+        "why_kept",
+        but(KeptBecause.NOT_DESCRIBED),
+    ),
 }
 
 

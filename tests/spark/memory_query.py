@@ -24,10 +24,10 @@ from sublet.settings import StartPosition
 from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.options import Options, Use, parse_options
 from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.counting import NO_LIMIT, Share
-from sublet.spark.read.pace import Pace
-from sublet.spark.read.reading import Task, read_range
+from sublet.spark.read.pace import CallPace
+from sublet.spark.read.reading import ReadTask, read_range
 from sublet.spark.source.driver import Portion, QueryDriver
 from sublet.spark.source.leased_shards import LeasedShards
 from sublet.spark.source.whole_stream import WholeStream
@@ -132,7 +132,7 @@ def options(use: Use = Use.STREAM, /, **given: str) -> Options:
     return parse_options({"stream": "orders", **given}, use)
 
 
-def rows_of(connection: Connection, tasks: Iterable[Task]) -> list[Row]:
+def rows_of(connection: StreamAccess, tasks: Iterable[ReadTask]) -> list[Row]:
     return [
         Row(*record.values())
         for task in tasks
@@ -156,18 +156,18 @@ class MemoryQuery:
         self.rows: list[list[Row]] = []
         self.restart()
 
-    def connection(self, pace: Pace) -> Connection:
+    def connection(self, pace: CallPace) -> StreamAccess:
         sleep = self.clock.sleep
-        return Connection(self.stream, pace, self.clock, sleep, self.memory_log, self.options.patience)
+        return StreamAccess(self.stream, pace, self.clock, sleep, self.memory_log, self.options.patience)
 
     def restart(self) -> None:
         """A new process: what was remembered is gone, and a shard's second of calls has passed."""
         self.clock.sleep(timedelta(seconds=2))
-        pace = Pace.of_driver(self.clock, self.clock.sleep)
+        pace = CallPace.of_driver(self.clock, self.clock.sleep)
         connection = self.connection(pace)
         self.driver = QueryDriver(connection, self.options, self._portion(connection))
 
-    def _portion(self, connection: Connection) -> Portion:
+    def _portion(self, connection: StreamAccess) -> Portion:
         if self.keeper is None:
             return WholeStream(connection, self.options, self.leases, self.sightings)
         return LeasedShards(self.keeper, connection, self.options)
@@ -192,7 +192,7 @@ class MemoryQuery:
         batch = len(self.log) - 1 if batch is None else batch
         start = self.offset(batch - 1)
         tasks = self.driver.tasks(start, self.offset(batch))
-        rows = rows_of(self.connection(Pace.of_task(self.clock, self.clock.sleep)), tasks)
+        rows = rows_of(self.connection(CallPace.of_task(self.clock, self.clock.sleep)), tasks)
         self.rows[batch:] = [rows]
         return rows
 

@@ -21,7 +21,7 @@ from sublet.protocol.records import Page, UserRecord
 from sublet.protocol.stream_info import Placement
 from sublet.settings import HandlerContract, Settings
 from sublet.spark import apply_handler
-from sublet.spark.plan.strays import Strays
+from sublet.spark.plan.strays import StrayFilter
 from sublet.spark.read.rows import Rows
 from sublet.spark.source.handler_tasks import handle_batches
 
@@ -70,7 +70,9 @@ def stream() -> MemoryStream:
 
 
 def rows_of(stream: MemoryStream, shard_id: str) -> pa.RecordBatch:
-    [batch] = Rows("orders", shard_id, Strays(None, Placement())).batches(page_of(stream, shard_id).records)
+    [batch] = Rows("orders", shard_id, StrayFilter(None, Placement())).batches(
+        page_of(stream, shard_id).records
+    )
     return batch
 
 

@@ -20,8 +20,8 @@ from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartPosition
 from sublet.spark.keeper.keeper_thread import KeeperThread, keeper_metrics
-from sublet.spark.read.connection import Connection
-from sublet.spark.read.pace import Pace
+from sublet.spark.read.connection import StreamAccess
+from sublet.spark.read.pace import CallPace
 from sublet.spark.source.stream_read import StreamReader
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
@@ -138,9 +138,9 @@ class Source:
             connect_task=self._connect,
         )
 
-    def _connect(self, _: object) -> Connection:
+    def _connect(self, _: object) -> StreamAccess:
         clock = self.held.query.clock
-        return self.held.query.connection(Pace.of_driver(clock, clock.sleep))
+        return self.held.query.connection(CallPace.of_driver(clock, clock.sleep))
 
     def run_what_is_there(self) -> int:
         """Does what Spark's runner does: returns how many shards the batch reads; `stop()` in `finally`."""

@@ -14,8 +14,8 @@ from sublet.protocol.aggregation import aggregate
 from sublet.protocol.stream_info import Placement, RecordDistribution
 from sublet.spark.options import Use
 from sublet.spark.read.counting import Share
-from sublet.spark.read.pace import Pace
-from sublet.spark.source.batch_read_plan import Wanted, plan_batch
+from sublet.spark.read.pace import CallPace
+from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
 
 from tests.spark.held_query import HeldQuery
 from tests.spark.memory_query import (
@@ -208,8 +208,8 @@ def test_a_batch_read(distribution: RecordDistribution | None, delivered: int) -
     query.stream.inner.distribution = distribution
     put_aggregates(query, 5)
     query.clock.sleep(5 * SECOND)
-    connection = query.connection(Pace.of_task(query.clock, query.clock.sleep))
-    tasks = plan_batch(connection, options(Use.BATCH), Wanted())
+    connection = query.connection(CallPace.of_task(query.clock, query.clock.sleep))
+    tasks = plan_batch(connection, options(Use.BATCH), ReadScope())
     assert len(rows_of(connection, tasks)) == delivered
 
 

@@ -15,17 +15,17 @@ from sublet.errors import RowNotWritable, SettingsError, StreamUnavailable
 from sublet.memory import MemoryStream
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
-from sublet.protocol.records import NewRecord, Polled, Refused
+from sublet.protocol.records import NewRecord, Polled, PutRefused
 from sublet.protocol.stream_info import RecordDistribution
 from sublet.spark.options import Use
-from sublet.spark.read.pace import Pace
+from sublet.spark.read.pace import CallPace
 from sublet.spark.write.putting import AggregatingPutter, Putter, full_calls
 from sublet.spark.write.record_distribution import AUTO_PUTS_ALONE
 from sublet.spark.write.sink import Written, check_columns, new_records, put_rows
 
 from tests.spark.memory_query import SleepingClock, memory_query, options
 
-THROTTLED = Refused("ProvisionedThroughputExceededException", "Rate exceeded", passes=True)
+THROTTLED = PutRefused("ProvisionedThroughputExceededException", "Rate exceeded", passes=True)
 
 
 class MemoryWriter:
@@ -34,15 +34,15 @@ class MemoryWriter:
     def __init__(self, stream: MemoryStream) -> None:
         self.stream = stream
         self.calls: list[Sequence[NewRecord]] = []
-        self.refuse: Callable[[NewRecord], Refused | bool] = lambda _: False
+        self.refuse: Callable[[NewRecord], PutRefused | bool] = lambda _: False
         self.before_call: Callable[[int], None] = lambda _: None
 
-    def put(self, records: Sequence[NewRecord]) -> list[str | Refused]:
+    def put(self, records: Sequence[NewRecord]) -> list[str | PutRefused]:
         self.before_call(len(self.calls))
         self.calls.append(records)
         return [self._refusal(record) or self._put(record) for record in records]
 
-    def _refusal(self, record: NewRecord) -> Refused | None:
+    def _refusal(self, record: NewRecord) -> PutRefused | None:
         refused = self.refuse(record)
         return (THROTTLED if refused is True else refused) or None
 
@@ -109,14 +109,14 @@ def test_a_stream_that_takes_nothing_fails_the_task() -> None:
 
 def test_a_service_that_fails_is_not_blamed_on_the_shards() -> None:
     writer = MemoryWriter(MemoryStream(1))
-    writer.refuse = lambda _: Refused("InternalFailure", "Internal service failure.", passes=True)
+    writer.refuse = lambda _: PutRefused("InternalFailure", "Internal service failure.", passes=True)
     with pytest.raises(StreamUnavailable, match=r"InternalFailure .*: Kinesis is failing"):
         list(putter(writer).put_all(records(3)))
 
 
 def test_a_record_that_is_refused_for_good_fails_the_task_at_once_with_the_services_reason() -> None:
     writer = MemoryWriter(MemoryStream(1))
-    too_long = Refused("InvalidArgumentException", "exceeds the stream's max record size", passes=False)
+    too_long = PutRefused("InvalidArgumentException", "exceeds the stream's max record size", passes=False)
     writer.refuse = lambda record: too_long if record.partition_key == "key-1" else False
     with pytest.raises(
         RowNotWritable, match=r"partitionKey 'key-1' and 3 bytes .*exceeds the stream's max record size"
@@ -231,7 +231,7 @@ class Sink:
         self.query = memory_query(shards)
         self.query.stream.inner.distribution = distribution
         self.writer = MemoryWriter(self.query.stream.inner)
-        self.connection = self.query.connection(Pace.of_task(self.query.clock, self.query.clock.sleep))
+        self.connection = self.query.connection(CallPace.of_task(self.query.clock, self.query.clock.sleep))
 
     def write(self, rows: Columns, **given: str) -> Written:
         batch = pa.RecordBatch.from_pydict(

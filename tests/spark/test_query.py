@@ -15,8 +15,8 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.spark.options import Use
 from sublet.spark.plan.offsets import Unread
 from sublet.spark.read.counting import Share
-from sublet.spark.read.pace import Pace
-from sublet.spark.source.batch_read_plan import Wanted, plan_batch
+from sublet.spark.read.pace import CallPace
+from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
 
 from tests.exploring import first
 from tests.spark.memory_query import MemoryQuery, Row, memory_query, options, rows_of
@@ -391,9 +391,9 @@ def test_200_shards_are_planned_in_a_bounded_number_of_calls() -> None:
     assert len(query.run()) == 200
 
 
-def batch_rows(query: MemoryQuery, wanted: Wanted = Wanted(), /, **given: str) -> list[Row]:  # noqa: B008 - frozen
+def batch_rows(query: MemoryQuery, wanted: ReadScope = ReadScope(), /, **given: str) -> list[Row]:  # noqa: B008 - frozen
     query.options = options(Use.BATCH, **given)
-    connection = query.connection(Pace.of_task(query.clock, query.clock.sleep))
+    connection = query.connection(CallPace.of_task(query.clock, query.clock.sleep))
     return rows_of(connection, plan_batch(connection, query.options, wanted))
 
 
@@ -439,7 +439,7 @@ def test_batch_between_two_moments_and_from_horizon_to_tip() -> None:
     rows = batch_rows(query, startPosition=start, endPosition=end)
     assert sorted(int(row.data) for row in rows) == list(range(10, 30))
     assert len(batch_rows(query)) == 40
-    filtered = Wanted(frozenset({"shardId-000000000001"}), since=moments[2], until=moments[3])
+    filtered = ReadScope(frozenset({"shardId-000000000001"}), since=moments[2], until=moments[3])
     assert batch_rows(query, filtered) == [
         row for row in batch_rows(query) if row.shard_id[-1] == "1" and 20 <= int(row.data) < 30
     ]

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import Row as SparkRow
 from sublet.errors import SettingsError
 from sublet.protocol.aggregation import aggregate
-from sublet.spark.read.pace import Pace
+from sublet.spark.read.pace import CallPace
 from sublet.spark.release import ONE_BATCH_ALONE, PositionedReader, arrow_batches
 from sublet.spark.source.query_lag import lag_of
 from sublet.spark.source.stream_read import StreamReader
@@ -47,10 +47,10 @@ class EarlierSpark:
         clock.sleep(2 * SECOND)
         reader = StreamReader(
             query.options,
-            lambda _: query.connection(Pace.of_driver(clock, clock.sleep)),
+            lambda _: query.connection(CallPace.of_driver(clock, clock.sleep)),
             lambda _: None,
             lambda _: None,
-            lambda _: query.connection(Pace.of_task(clock, clock.sleep)),
+            lambda _: query.connection(CallPace.of_task(clock, clock.sleep)),
         )
         self.reader = PositionedReader(reader)
         if self.log:

@@ -13,7 +13,7 @@ from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
-from sublet.spark.plan.strays import Strays
+from sublet.spark.plan.strays import StrayFilter
 from sublet.spark.read.rows import BATCH_BYTES, Rows
 
 from tests.exploring import first
@@ -61,7 +61,7 @@ def test_rows_agree_with_deaggregate(hash_key_range: HashKeyRange | None, seed: 
         for n in range(chance.randrange(1, 12))
     ]
     expected = deaggregate(records, keys_inside(hash_key_range))
-    rows = Rows("orders", "shardId-0", Strays(keys_inside(hash_key_range), BY_KEY))
+    rows = Rows("orders", "shardId-0", StrayFilter(keys_inside(hash_key_range), BY_KEY))
     found = [tuple(row.values()) for batch in rows.batches(records) for row in batch.to_pylist()]
     assert found == [
         (
@@ -88,7 +88,7 @@ def test_rows_of_plain_records_alone_agree_too() -> None:
             StreamRecord(str(10**60 + n), each, f"key-{n % 2}", NOW + timedelta(milliseconds=n))
             for n, each in enumerate(data)
         ]
-        [batch] = Rows("orders", "shardId-0", Strays(keys_inside(HALF), BY_KEY)).batches(records)
+        [batch] = Rows("orders", "shardId-0", StrayFilter(keys_inside(HALF), BY_KEY)).batches(records)
         assert batch.to_pylist() == [
             {
                 "data": r.data,
@@ -111,12 +111,12 @@ def test_batches_are_of_a_size_that_a_cache_holds_and_never_empty() -> None:
     nothing = write_aggregate(["a"], [], [])
     stream_records = [*data[:4], nothing, *data[4:]]
     records = [StreamRecord(str(10**60 + n), each, "k", NOW) for n, each in enumerate(stream_records)]
-    batches = list(Rows("orders", "shardId-0", Strays(None, Placement())).batches(records))
+    batches = list(Rows("orders", "shardId-0", StrayFilter(None, Placement())).batches(records))
     assert [[len(each) for each in batch.column("data").to_pylist()] for batch in batches] == [
         sizes[:2],
         sizes[2:3],
         sizes[3:4],
         sizes[4:],
     ]
-    assert list(Rows("orders", "shardId-0", Strays(None, Placement())).batches(records[4:5])) == []
-    assert list(Rows("orders", "shardId-0", Strays(None, Placement())).batches([])) == []
+    assert list(Rows("orders", "shardId-0", StrayFilter(None, Placement())).batches(records[4:5])) == []
+    assert list(Rows("orders", "shardId-0", StrayFilter(None, Placement())).batches([])) == []

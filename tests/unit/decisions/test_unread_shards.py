@@ -17,9 +17,9 @@ from sublet.decisions.unread_shards import (
     HELD_PROBES_MAX,
     PROBES_MAX,
     REMEMBERED_EVERY,
-    Answer,
-    Chosen,
     Probe,
+    ProbeResult,
+    Probes,
     Unread,
     choose_probes,
     first_probes,
@@ -65,7 +65,7 @@ def test_who_is_asked_about(lease: Lease, is_asked: bool) -> None:
     sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, quiet_since)}
     parent_too = replace(PARENT, caught_up_at=NOW)
     probes = choose_probes([lease, parent_too], sightings, {}, NOW, Random(0), SETTINGS)
-    assert probes == (Chosen((lease,)) if is_asked else Chosen())
+    assert probes == (Probes((lease,)) if is_asked else Probes())
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_who_is_asked_about(lease: Lease, is_asked: bool) -> None:
 def test_whom_a_living_owner_holds(lease: Lease, is_asked: bool) -> None:
     sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - SECOND)}
     probes = choose_probes([lease], sightings, {}, NOW, Random(0), SETTINGS)
-    assert probes == (Chosen(held=(lease,)) if is_asked else Chosen())
+    assert probes == (Probes(held=(lease,)) if is_asked else Probes())
 
 
 def test_children_of_what_cannot_be_read_wait() -> None:
-    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS) == Chosen((CHILD,))
-    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS, ["shardId-1"]) == Chosen()
+    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS) == Probes((CHILD,))
+    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS, ["shardId-1"]) == Probes()
 
 
 def test_those_that_stand_still_come_first_and_then_those_not_heard_of_for_longest() -> None:
@@ -115,7 +115,7 @@ def test_of_many_alike_each_is_asked_about_by_and_by(lease: Lease, most: int) ->
 
 
 def probe(lease: Lease = FREE, known: Unread | None = None, *, is_held: bool = False) -> Probe:
-    chosen = Chosen(held=(lease,)) if is_held else Chosen((lease,))
+    chosen = Probes(held=(lease,)) if is_held else Probes((lease,))
     return first_probes(chosen, {} if known is None else {lease.lease_key: known})[lease.lease_key]
 
 
@@ -167,28 +167,28 @@ NEW, OLD = stream_record(101, NOW - MINUTE), stream_record(100, NOW - HOUR)
 @pytest.mark.parametrize(
     ("pages", "answer"),
     [
-        ((), Answer.UNKNOWN),
-        ((full(NEW),), Answer.WAITS),
-        ((full(OLD, NEW),), Answer.WAITS),
-        ((empty(),), Answer.QUIET),
-        ((empty(HOUR),), Answer.UNKNOWN),
-        ((empty(HOUR), full(NEW)), Answer.WAITS),
-        ((empty(HOUR), empty(MINUTE), empty()), Answer.QUIET),
-        ((full(OLD),), Answer.UNKNOWN),
-        ((Page((OLD,), 0, 0, is_shard_end=True),), Answer.QUIET),
+        ((), ProbeResult.UNKNOWN),
+        ((full(NEW),), ProbeResult.WAITS),
+        ((full(OLD, NEW),), ProbeResult.WAITS),
+        ((empty(),), ProbeResult.QUIET),
+        ((empty(HOUR),), ProbeResult.UNKNOWN),
+        ((empty(HOUR), full(NEW)), ProbeResult.WAITS),
+        ((empty(HOUR), empty(MINUTE), empty()), ProbeResult.QUIET),
+        ((full(OLD),), ProbeResult.UNKNOWN),
+        ((Page((OLD,), 0, 0, is_shard_end=True),), ProbeResult.QUIET),
     ],
     ids=[
         "nobody answered", "one is there", "behind what is handled", "the tip", "far behind", "walked to one", "to the tip",
         "more may follow at once", "nothing will follow",
     ],
 )  # fmt: skip
-def test_an_empty_page_that_lags_is_no_answer(pages: Iterable[Page], answer: Answer) -> None:
+def test_an_empty_page_that_lags_is_no_answer(pages: Iterable[Page], answer: ProbeResult) -> None:
     looked = probe()
     for page in pages:
-        assert looked.answer is Answer.UNKNOWN, "nobody asks on"
+        assert looked.answer is ProbeResult.UNKNOWN, "nobody asks on"
         looked = looked.after(page, NOW)
     assert looked.answer is answer
-    assert looked.waiting == (MINUTE if answer is Answer.WAITS else None)
+    assert looked.waiting == (MINUTE if answer is ProbeResult.WAITS else None)
 
 
 def waits(

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from sublet.aws.received_messages import RECEIVED_AT_ONCE, Queue, batch_in
 from sublet.errors import DestinationRefused
 from sublet.ports import KeptBatch
-from sublet.protocol.failure_document import Place
+from sublet.protocol.failure_document import BatchPlace
 from sublet.protocol.failure_document_read import NotADocument, batch_of_message
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ HIDDEN_MAX = 100_000
 IN_MEMORY_MAX = 8 * 2**20
 """Bytes of bodies kept in memory; more go to a file."""
 
-NOWHERE = Place("", 0, 0)
+NOWHERE = BatchPlace("", 0, 0)
 """The place of an unreadable message, before all others."""
 
 
 class _Message(NamedTuple):
     """`start` and `size`: where its body is in the file, in bytes."""
 
-    place: Place
+    place: BatchPlace
     id: str
     handle: str
     start: int
@@ -86,7 +86,7 @@ def _put_down(message: MessageTypeDef, bodies: IO[bytes]) -> _Message:
     return _Message(place_of(text), message["MessageId"], message["ReceiptHandle"], start, len(body))
 
 
-def place_of(text: str) -> Place:
+def place_of(text: str) -> BatchPlace:
     """Where a message's batch begins."""
     try:
         return batch_of_message(text).place

@@ -13,7 +13,7 @@ from sublet.aws.kinesis_errors import BAD_ARGUMENT, named_stream_errors
 from sublet.aws.kinesis_shapes import stream_info
 from sublet.aws.raw_json import keep_raw_json
 from sublet.errors import RowNotWritable, StreamError
-from sublet.protocol.records import NewRecord, Refused
+from sublet.protocol.records import NewRecord, PutRefused
 from sublet.protocol.stream_info import why_too_large
 from sublet.settings import Settings
 
@@ -32,10 +32,10 @@ class KinesisWriter:
         )
         keep_raw_json(client, "DescribeStreamSummary")
 
-    def put(self, records: Sequence[NewRecord]) -> list[str | Refused]:
+    def put(self, records: Sequence[NewRecord]) -> list[str | PutRefused]:
         """Sends one PutRecords. Returns for each record the shard that took it, or why it was refused.
 
-        Refused only means "not known to be stored": a reply may have been lost. Raises StreamNotFound,
+        PutRefused only means "not known to be stored": a reply may have been lost. Raises StreamNotFound,
         StreamKeyUnavailable, StreamAccessDenied, StreamUnavailable (no reply at all), and RowNotWritable for a call
         that Kinesis will never accept.
         """
@@ -52,7 +52,7 @@ class KinesisWriter:
                     ) from error
                 if not is_transient(error):
                     raise
-                return [Refused(code, said, passes=True)] * len(entries)
+                return [PutRefused(code, said, passes=True)] * len(entries)
             except ParamValidationError as error:
                 if all(record.partition_key is not None for record in records):
                     raise
@@ -62,7 +62,7 @@ class KinesisWriter:
         outcomes = [_outcome(item) for item in reply["Records"]]
         return [self._explained(record, each) for record, each in zip(records, outcomes, strict=True)]
 
-    def _explained(self, record: NewRecord, outcome: str | Refused) -> str | Refused:
+    def _explained(self, record: NewRecord, outcome: str | PutRefused) -> str | PutRefused:
         """Adds the reason to a record refused for good, if the stream's size limit is the cause."""
         if isinstance(outcome, str) or outcome.passes or (why := self._why_too_large([record])) is None:
             return outcome
@@ -79,12 +79,12 @@ class KinesisWriter:
         return next((why for record in records if (why := why_too_large(record, info))), None)
 
 
-def _outcome(item: dict[str, Any]) -> str | Refused:
+def _outcome(item: dict[str, Any]) -> str | PutRefused:
     """An unknown code counts as transient; its reason is reported if it persists."""
     code = item.get("ErrorCode")
     if not code:
         return str(item["ShardId"])
-    return Refused(code, item.get("ErrorMessage") or "no reason given", code not in BAD_ARGUMENT)
+    return PutRefused(code, item.get("ErrorMessage") or "no reason given", code not in BAD_ARGUMENT)
 
 
 def entry_of(record: NewRecord) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class _Client(Protocol):
     def meta(self) -> Any: ...
 
 
-class Answer(NamedTuple):
+class HttpReply(NamedTuple):
     """A reply of the service, possibly truncated. Header names are in lower case."""
 
     status: int
@@ -67,7 +67,7 @@ class Answer(NamedTuple):
         return self.status == HTTPStatus.OK and self.is_whole
 
 
-def error_of(answer: Answer, operation: str) -> ClientError:
+def error_of(answer: HttpReply, operation: str) -> ClientError:
     """The error that botocore would raise."""
     parser: Any = create_parser("json")
     reply = {"status_code": answer.status, "headers": answer.headers, "body": answer.body}
@@ -182,7 +182,7 @@ class RepeatedCall:
         unique_id = f"sublet-repeated-{self.operation}"
         self.client.meta.events.register(self._event, self._see, unique_id=unique_id)
 
-    def __call__(self, parameters: Mapping[str, Any]) -> Answer | None:
+    def __call__(self, parameters: Mapping[str, Any]) -> HttpReply | None:
         """The service's answer, or None if nothing was sent and the call has to go through botocore. Raises
         botocore's HTTP errors."""
         known = self._sent
@@ -198,7 +198,7 @@ class RepeatedCall:
             self._sent = None
         return answer
 
-    def _answer(self, request: Any) -> Answer:
+    def _answer(self, request: Any) -> HttpReply:
         heard = self.client.meta.events.emit(self._event, request=request)
         response = next((reply for _, reply in heard if reply is not None), None)
         try:
@@ -207,7 +207,7 @@ class RepeatedCall:
             self._sent = None
             raise
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status_code, headers, response.content)
+        return HttpReply(response.status_code, headers, response.content)
 
     def _credentials(self) -> Any:
         signer = self._signer

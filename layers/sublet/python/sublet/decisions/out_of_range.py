@@ -21,7 +21,7 @@ some calls; a producer whose aggregates are all out of range does not.
 """
 
 
-class Kept(StrEnum):
+class KeptBecause(StrEnum):
     """Why an aggregate is not dropped."""
 
     AUTO = "the stream distributes records itself"
@@ -30,7 +30,7 @@ class Kept(StrEnum):
     NOT_DESCRIBED = "the stream has not been described since the record arrived"
 
 
-def why_kept(arrived: datetime, known: Placement) -> Kept | None:
+def why_kept(arrived: datetime, known: Placement) -> KeptBecause | None:
     """None: an aggregate out of range that arrived at that time was put into the wrong shard, and is sent again.
 
     Only a description younger than the record applies to it. A description with AUTO, now or within the stream's
@@ -38,13 +38,13 @@ def why_kept(arrived: datetime, known: Placement) -> Kept | None:
     """
     last = known.last
     if last is None or last.at < arrived:
-        return Kept.NOT_DESCRIBED
+        return KeptBecause.NOT_DESCRIBED
     if last.distribution is RecordDistribution.AUTO:
-        return Kept.AUTO
+        return KeptBecause.AUTO
     if last.distribution is None:
-        return Kept.NOT_TOLD
+        return KeptBecause.NOT_TOLD
     if known.auto_seen_at is not None and known.auto_seen_at > last.at - last.retention:
-        return Kept.WAS_AUTO
+        return KeptBecause.WAS_AUTO
     return None
 
 

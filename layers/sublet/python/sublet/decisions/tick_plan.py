@@ -26,7 +26,7 @@ from sublet.decisions.lease_cleanup import DeleteReason, Deletion, plan_lease_cl
 from sublet.decisions.liveness import Sighting, is_expired, observe
 from sublet.decisions.packing import WorkerItem, pack
 from sublet.decisions.shard_sync import ShardSyncPlan, plan_shard_sync
-from sublet.decisions.unread_shards import NONE_UNREAD, Chosen, Unread, choose_probes
+from sublet.decisions.unread_shards import NONE_UNREAD, Probes, Unread, choose_probes
 from sublet.errors import SettingsError
 from sublet.protocol.lease import Lease, LeaseScan, shard_id_of
 from sublet.protocol.shard import HashKeyRange, Shard
@@ -75,7 +75,7 @@ class TickPlan(Struct, frozen=True):
     fleet: Fleet
     reports: ReportPlan
     """Of our own worker ids."""
-    probes: Chosen
+    probes: Probes
     """Leases whose shards to ask Kinesis about after everything else: no worker reports on them."""
     unclaimed_leases: int
     """Unfinished leases without a live owner that no worker is sent for: leases between two ticks of a catch-up do not

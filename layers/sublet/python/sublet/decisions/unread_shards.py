@@ -46,7 +46,7 @@ owner is not written in each tick.
 """
 
 
-class Answer(StrEnum):
+class ProbeResult(StrEnum):
     WAITS = "waits"
     QUIET = "quiet"
     UNKNOWN = "unknown"
@@ -82,10 +82,10 @@ class Probe(Struct, frozen=True):
     walked: Walked = NOTHING_WALKED
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> ProbeResult:
         if self.waiting is not None:
-            return Answer.WAITS
-        return Answer.QUIET if self.is_quiet else Answer.UNKNOWN
+            return ProbeResult.WAITS
+        return ProbeResult.QUIET if self.is_quiet else ProbeResult.UNKNOWN
 
     def after(self, page: Page, now: datetime) -> Probe:
         """With its next page, as of now."""
@@ -117,7 +117,7 @@ class StandsStill(Struct, frozen=True):
 NONE_UNREAD: Mapping[str, Unread] = MappingProxyType({})
 
 
-class Chosen(NamedTuple):
+class Probes(NamedTuple):
     """Leases whose shards to ask about, without and with a live owner."""
 
     unheld: tuple[Lease, ...] = ()
@@ -132,7 +132,7 @@ def choose_probes(
     chance: Chance,
     settings: Settings,
     waits_for: Iterable[str] = (),
-) -> Chosen:
+) -> Probes:
     """First the shards known to stand still, then those without news for longest. None that was read to its tip a
     moment ago, or that waits for a parent. `waits_for`: shards whose rows are unreadable.
     """
@@ -144,7 +144,7 @@ def choose_probes(
         heard_of = _heard_of(lease)
         if _may_be_read(lease, unfinished) and (heard_of is None or abs(now - heard_of) >= lately):
             candidates[is_held].append(lease)
-    return Chosen(
+    return Probes(
         _most_urgent(candidates[False], unread, PROBES_MAX, now, chance),
         _most_urgent(candidates[True], unread, HELD_PROBES_MAX, now, chance),
     )
@@ -188,7 +188,7 @@ def _is_beyond(record: StreamRecord, lease: Lease) -> bool:
     return not checkpoint.is_sequence_number or int(record.sequence_number) > int(checkpoint.sequence_number)
 
 
-def first_probes(chosen: Chosen, unread: Mapping[str, Unread]) -> Mapping[str, Probe]:
+def first_probes(chosen: Probes, unread: Mapping[str, Unread]) -> Mapping[str, Probe]:
     """By lease key, before their first page."""
     return {
         lease.lease_key: probe
@@ -246,7 +246,7 @@ def remembered(
     for lease in leases:
         key, known = lease.lease_key, _known(lease, unread) or Unread(_place(lease), None)
         probe = asked.get(key)
-        if probe is not None and probe.answer is not Answer.UNKNOWN:
+        if probe is not None and probe.answer is not ProbeResult.UNKNOWN:
             known = replace(known, since=_waits_since(probe, known.since, now))
         known = replace(known, quiet_until=_remembered_until(lease, known, probe))
         if known.since is not None or known.quiet_until is not None:

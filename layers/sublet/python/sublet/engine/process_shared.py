@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.decisions.out_of_range import Kept, ask_again_after, why_kept
+from sublet.decisions.out_of_range import KeptBecause, ask_again_after, why_kept
 from sublet.decisions.record_filter import RecordFilter
 from sublet.engine.calls.guard import CallGuard
 from sublet.errors import StreamError
@@ -98,7 +98,7 @@ class Strays:
         self._known = Placement()
         self._pause: timedelta | None = None
         self._asked_at: datetime | None = None
-        self._told: Kept | None = None
+        self._told: KeptBecause | None = None
 
     def note_auto(self, seen_at: datetime | None) -> None:
         """`seen_at`: when a description of the stream last said AUTO, as the lease manager remembers it."""
@@ -110,7 +110,7 @@ class Strays:
         arrived = record.approximate_arrival_timestamp
         with self._lock:
             why = why_kept(arrived, self._known)
-            while why is Kept.NOT_DESCRIBED and self._may_ask():
+            while why is KeptBecause.NOT_DESCRIBED and self._may_ask():
                 self._ask()
                 why = why_kept(arrived, self._known)
             if why is not None and why is not self._told:

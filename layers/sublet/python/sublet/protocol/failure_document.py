@@ -50,7 +50,7 @@ class Failure:
     text: str | None = None
 
 
-class Place(NamedTuple):
+class BatchPlace(NamedTuple):
     """Where a batch begins, and which of the batches that begin there it is. A redrive takes batches in this order."""
 
     shard_id: str
@@ -86,9 +86,9 @@ class SetAsideBatch:
     has_raised: bool = True
 
     @property
-    def place(self) -> Place:
+    def place(self) -> BatchPlace:
         first, size = self.records[0], len(self.records)
-        return Place(
+        return BatchPlace(
             self.shard_id, int(first.sequence_number), first.sub_sequence_number, size, self.identity
         )
 
@@ -171,16 +171,16 @@ def object_key(batch: SetAsideBatch, prefix: str) -> str:
     return f"{folder}{batch.application}/{batch.shard_id}/{name}{OBJECT_SUFFIX}"
 
 
-def place_of_key(key: str) -> Place:
+def place_of_key(key: str) -> BatchPlace:
     """By an object's key alone, as `object_key` names it, or an earlier version did, without the identity. Any other
     object comes first in its folder.
     """
     folder, _, name = key.rpartition("/")
     found = _OBJECT_NAME.fullmatch(name)
     if found is None:
-        return Place(folder, 0, 0)
+        return BatchPlace(folder, 0, 0)
     number, sub, identity = found.groups("")
-    return Place(folder, int(number), int(sub), identity=identity)
+    return BatchPlace(folder, int(number), int(sub), identity=identity)
 
 
 def application_of_key(key: str) -> str | None:

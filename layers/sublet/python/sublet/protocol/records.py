@@ -117,7 +117,7 @@ class NewRecord(NamedTuple):
         return len(self.data) + len((self.partition_key or "").encode())
 
 
-class Refused(NamedTuple):
+class PutRefused(NamedTuple):
     """A record that was not accepted, as far as is known. `code`, `reason`: the service's own. `passes`: a retry may
     succeed.
     """

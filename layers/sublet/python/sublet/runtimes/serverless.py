@@ -39,7 +39,7 @@ ADOPT = "adopt"
 Json = Mapping[str, Any]
 
 
-class LambdaContext(Protocol):
+class InvocationContext(Protocol):
     """What we use of the second argument of a Lambda handler."""
 
     @property
@@ -76,7 +76,7 @@ def tick_to_json(report: TickReport) -> dict[str, Any]:
     return {**told, "dispatched": [item.item_id for item in report.dispatched]}
 
 
-def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
+def lease_worker() -> Callable[[Json, InvocationContext], dict[str, Any]]:
     """A handler that runs one window for each worker item. The user's handler is imported here, before any lease is touched."""
     from sublet.engine.worker.worker import LeaseWorker
     from sublet.handlers.load import load_handler
@@ -89,7 +89,7 @@ def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
     worker = LeaseWorker(ports, handler, settings, replaced_at_once=True)
     collect_seldom()
 
-    def lambda_handler(event: Json, context: LambdaContext) -> dict[str, Any]:
+    def lambda_handler(event: Json, context: InvocationContext) -> dict[str, Any]:
         if event == {"smoke_test": True}:
             return {"handler": settings.handler}
         return report_to_json(run_invocation(worker, item_from_json(event), context, settings))
@@ -98,7 +98,11 @@ def lease_worker() -> Callable[[Json, LambdaContext], dict[str, Any]]:
 
 
 def run_invocation(
-    worker: LeaseWorker, item: WorkerItem, context: LambdaContext, settings: Settings, end: End = end_process
+    worker: LeaseWorker,
+    item: WorkerItem,
+    context: InvocationContext,
+    settings: Settings,
+    end: End = end_process,
 ) -> WindowReport:
     """One window. If this environment is not fit for another, it is ended when all leases have been given back.
 

@@ -11,9 +11,9 @@ from sublet.decisions.fleet_status import Position, position_of
 from sublet.decisions.quiet import MILLISECOND
 from sublet.decisions.read_position import read_position
 from sublet.decisions.unread_shards import (
-    Answer,
-    Chosen,
     Probe,
+    ProbeResult,
+    Probes,
     StandsStill,
     Unread,
     first_probes,
@@ -48,14 +48,14 @@ class Probing:
     is_refused: bool = field(default=False, init=False)
     """Kinesis would not answer the next one either."""
 
-    def probe(self, chosen: Chosen) -> None:
+    def probe(self, chosen: Probes) -> None:
         """Put how long the worst has stood still; remember it for the next tick."""
         probes = self._looked_into(chosen)
         now = self.ports.clock.now()
         _report(stand_still(probes, self.unread, now, self.settings.checkpoint_interval), self.ports)
         self._remember(remembered(self.leases, probes, self.unread, now))
 
-    def _looked_into(self, chosen: Chosen) -> Sequence[Probe]:
+    def _looked_into(self, chosen: Probes) -> Sequence[Probe]:
         """Page by page of all of them, as long as there is time: an empty page that lags is no answer."""
         ends = self.ports.clock.steady() + PROBING_LASTS
         probes, stream = dict(first_probes(chosen, self.unread)), self.ports.stream
@@ -66,7 +66,7 @@ class Probing:
                     return list(probes.values())
                 probe = self._next_page(probes[key], reader)
                 probes[key] = probe or probes[key]
-                if probe is None or probe.answer is not Answer.UNKNOWN:
+                if probe is None or probe.answer is not ProbeResult.UNKNOWN:
                     del readers[key]
             if readers:
                 self.ports.tasks.signal().wait(POLL_INTERVAL)

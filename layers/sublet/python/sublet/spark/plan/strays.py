@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sublet.decisions.out_of_range import Kept, why_kept
+from sublet.decisions.out_of_range import KeptBecause, why_kept
 from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import StreamRecord
@@ -23,7 +23,7 @@ def is_sent_again(arrived: datetime | None, placement: Placement) -> bool:
 
 
 @dataclass(slots=True)
-class Strays:
+class StrayFilter:
     """For one shard in one batch.
 
     inside      the shard's hash key range; None switches the filter off
@@ -33,7 +33,7 @@ class Strays:
     inside: KeysInside | None
     placement: Placement
     dropped: int = 0
-    kept: Counter[Kept] = field(default_factory=Counter)
+    kept: Counter[KeptBecause] = field(default_factory=Counter)
 
     def expanded(self, record: StreamRecord) -> AggregateColumns | Whole | None:
         """The record's contents; None if it is dropped."""

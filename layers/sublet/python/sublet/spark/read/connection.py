@@ -14,7 +14,7 @@ from sublet.aws.kinesis import KinesisStream
 from sublet.ports import Clock, Log, Stream
 from sublet.settings import Settings
 from sublet.spark.options import Options
-from sublet.spark.read.pace import Pace, Sleep
+from sublet.spark.read.pace import CallPace, Sleep
 from sublet.spark.read.patient import PatientStream
 from sublet.system.clock import SystemClock
 from sublet.system.python_log import PythonLog
@@ -22,25 +22,25 @@ from sublet.system.threads import ThreadTasks
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class StreamAccess:
     """One process's access to a stream. `patience`: how long to wait while a call is refused."""
 
     stream: Stream
-    pace: Pace
+    pace: CallPace
     clock: Clock
     sleep: Sleep
     log: Log
     patience: timedelta
 
 
-def connect_driver(options: Options) -> Connection:
+def connect_driver(options: Options) -> StreamAccess:
     """For the driver's looks, all of which its one process makes."""
-    return _connection(options.settings, options.access, options.patience, Pace.of_driver)
+    return _connection(options.settings, options.access, options.patience, CallPace.of_driver)
 
 
-def connect_task(options: Options) -> Connection:
+def connect_task(options: Options) -> StreamAccess:
     """For a task's reads, in any worker process."""
-    return _connection(options.settings, options.access, options.patience, Pace.of_task)
+    return _connection(options.settings, options.access, options.patience, CallPace.of_task)
 
 
 def connect_once(options: Options) -> KinesisStream:
@@ -56,8 +56,8 @@ def _kinesis(settings: Settings, access: Access) -> KinesisStream:
 
 @cache
 def _connection(
-    settings: Settings, access: Access, patience: timedelta, pace: Callable[[Clock, Sleep], Pace]
-) -> Connection:
+    settings: Settings, access: Access, patience: timedelta, pace: Callable[[Clock, Sleep], CallPace]
+) -> StreamAccess:
     clock, sleep = SystemClock(), ThreadTasks().signal().wait
     stream = PatientStream(_kinesis(settings, access), clock, sleep, patience)
-    return Connection(stream, pace(clock, sleep), clock, sleep, PythonLog("sublet.spark"), patience)
+    return StreamAccess(stream, pace(clock, sleep), clock, sleep, PythonLog("sublet.spark"), patience)

@@ -30,7 +30,7 @@ _SLACK = timedelta(milliseconds=20)
 Sleep = Callable[[timedelta], object]
 
 
-class Pace:
+class CallPace:
     """When the next call on each shard may be made. One thread at a time per shard; different shards may use
     different threads."""
 
@@ -44,11 +44,11 @@ class Pace:
         self._paid_at: dict[str, datetime] = {}
 
     @classmethod
-    def of_driver(cls, clock: Clock, sleep: Sleep) -> Pace:
+    def of_driver(cls, clock: Clock, sleep: Sleep) -> CallPace:
         return cls(3, _SECOND + _SLACK, clock, sleep)
 
     @classmethod
-    def of_task(cls, clock: Clock, sleep: Sleep) -> Pace:
+    def of_task(cls, clock: Clock, sleep: Sleep) -> CallPace:
         return cls(1, _SECOND / 2 + _SLACK, clock, sleep)
 
     def wait_for_call(self, shard_id: str) -> None:

@@ -13,7 +13,7 @@ from sublet.errors import StreamUnavailable
 from sublet.ports import PollRefusal, ShardReader
 from sublet.protocol.records import Page, StreamRecord
 from sublet.spark.plan.offsets import ReadTo
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.positions import is_at_tip
 
 Limit = Callable[[], int]
@@ -23,7 +23,7 @@ _key_of = attrgetter("partition_key")
 
 
 def read_pages(
-    connection: Connection,
+    connection: StreamAccess,
     shard_id: str,
     position: ReadPosition,
     limit: Limit,
@@ -45,7 +45,7 @@ def read_pages(
 class _Reader:
     """Reads a shard. `call_waited`: somebody else has waited for the next call."""
 
-    connection: Connection
+    connection: StreamAccess
     shard_id: str
     pages: ShardReader
     limit: Limit
@@ -80,7 +80,7 @@ class _Reader:
         return self.pages.read(self.limit())
 
 
-def first_record_at(connection: Connection, shard_id: str, at: ReadTo) -> StreamRecord | None:
+def first_record_at(connection: StreamAccess, shard_id: str, at: ReadTo) -> StreamRecord | None:
     """That record if it still exists, otherwise a later one; None once it is clear that it does not."""
     position = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, at.sequence_number)
     for page in read_pages(connection, shard_id, position, lambda: 1):

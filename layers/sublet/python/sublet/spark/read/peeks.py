@@ -20,7 +20,7 @@ from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.spark.plan.offsets import Ended, ReadTo
 from sublet.spark.plan.planning import Begin, Peek
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.counting import NO_LIMIT, ShardCount, Share, read_to
 from sublet.spark.read.pages import first_record_at, read_pages
 from sublet.spark.read.positions import is_at_tip, is_beyond, open_at, opening
@@ -83,7 +83,7 @@ class Peeker:
     Remembers where it found nothing: the iterator there is at the tip, so the next look is one call.
     """
 
-    def __init__(self, connection: Connection, *, filters: bool = False) -> None:
+    def __init__(self, connection: StreamAccess, *, filters: bool = False) -> None:
         """`filters`: records outside a shard's hash key range may be dropped."""
         self._connection = connection
         self._filters = filters

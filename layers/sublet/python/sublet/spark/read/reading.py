@@ -17,8 +17,8 @@ from sublet.settings import POLL_LIMIT_MAX
 from sublet.spark.plan.gaps import NEVER_TRIMMED, named
 from sublet.spark.plan.offsets import ReadTo
 from sublet.spark.plan.planning import ShardRange
-from sublet.spark.plan.strays import Strays
-from sublet.spark.read.connection import Connection
+from sublet.spark.plan.strays import StrayFilter
+from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.pages import first_record_at, read_pages
 from sublet.spark.read.positions import is_beyond, open_at, opening
 from sublet.spark.read.rows import Rows
@@ -30,7 +30,7 @@ _ALWAYS, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ReadTask:
     """A range and how to read it.
 
     debt   for how long the driver's looks still use up the shard's read limit
@@ -48,13 +48,13 @@ class Task:
     placement: Placement = NOT_DESCRIBED
 
 
-def read_range(connection: Connection, task: Task) -> Iterator[pa.RecordBatch]:
+def read_range(connection: StreamAccess, task: ReadTask) -> Iterator[pa.RecordBatch]:
     """The range's rows, in order.
 
     Raises DataGap, StreamUnavailable if its end does not come within our patience, and what Stream raises.
     """
     shard_id = task.range.shard_id
-    strays = Strays(keys_inside(task.range.hash_key_range), task.placement)
+    strays = StrayFilter(keys_inside(task.range.hash_key_range), task.placement)
     rows = Rows(task.stream, shard_id, strays)
     connection.pace.owe(shard_id, task.debt)
     try:
@@ -66,7 +66,7 @@ def read_range(connection: Connection, task: Task) -> Iterator[pa.RecordBatch]:
     connection.pace.settle(shard_id)
 
 
-def _report(connection: Connection, rows: Rows) -> None:
+def _report(connection: StreamAccess, rows: Rows) -> None:
     counts = {"dropped_out_of_range": rows.strays.dropped, "delivered_whole": rows.delivered_whole}
     if any(counts.values()):
         told = {name: count for name, count in counts.items() if count}
@@ -80,7 +80,7 @@ def _report(connection: Connection, rows: Rows) -> None:
         )
 
 
-def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamRecord]]:
+def _records(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[StreamRecord]]:
     """The stream records of the range, a page at a time."""
     wanted = task.range
     verify = wanted.verify and not _is_verified(connection, task)
@@ -122,7 +122,7 @@ def _records(connection: Connection, task: Task) -> Iterator[Sequence[StreamReco
         _lost(connection, task, f"the shard ended before record {wanted.end}, the last of this batch")
 
 
-def _limit(task: Task, fetched: int) -> int:
+def _limit(task: ReadTask, fetched: int) -> int:
     """As many as expected, if that is known; then as many again as were read, so that at most half are read in vain."""
     if task.expected is None:
         return POLL_LIMIT_MAX
@@ -131,7 +131,7 @@ def _limit(task: Task, fetched: int) -> int:
     return min(expected - fetched if fetched < expected else fetched, POLL_LIMIT_MAX)
 
 
-def _tell_of_trimmed_end(connection: Connection, task: Task) -> None:
+def _tell_of_trimmed_end(connection: StreamAccess, task: ReadTask) -> None:
     """The shard's tip is reached without the range's end. Raises StreamUnavailable if the end must exist."""
     wanted = task.range
     if wanted.end_arrived is None or connection.clock.now() - wanted.end_arrived < NEVER_TRIMMED:
@@ -148,7 +148,7 @@ def _open_at(wanted: ShardRange, verify: bool) -> ReadPosition:
     return opening(wanted.begin, wanted.quiet_until)
 
 
-def _is_verified(connection: Connection, task: Task) -> bool:
+def _is_verified(connection: StreamAccess, task: ReadTask) -> bool:
     """Looks for the record before the range with a call of its own, if the range is opened after a quiet stretch."""
     wanted = task.range
     if not isinstance(wanted.begin, ReadTo) or opening(wanted.begin, wanted.quiet_until) == open_at(
@@ -177,7 +177,7 @@ def _up_to(wanted: ShardRange) -> tuple[str, int] | None:
 
 
 def _after_begin(
-    connection: Connection, task: Task, records: Sequence[StreamRecord]
+    connection: StreamAccess, task: ReadTask, records: Sequence[StreamRecord]
 ) -> Sequence[StreamRecord]:
     """Drops the record before the range, at which the shard was opened; if it did not come again, it is past
     retention."""
@@ -196,7 +196,7 @@ def _after_begin(
 
 
 def _up_to_end(
-    connection: Connection, task: Task, records: Sequence[StreamRecord]
+    connection: StreamAccess, task: ReadTask, records: Sequence[StreamRecord]
 ) -> tuple[Sequence[StreamRecord], bool]:
     """The records up to the range's end, and whether they reach it."""
     end = task.range.end
@@ -220,7 +220,7 @@ def _within(records: Sequence[StreamRecord], wanted: ShardRange) -> Sequence[Str
     return [r for r in records if since <= r.approximate_arrival_timestamp < until]
 
 
-def _is_past(page: Page, wanted: ShardRange, connection: Connection) -> bool:
+def _is_past(page: Page, wanted: ShardRange, connection: StreamAccess) -> bool:
     """True if everything that arrived before `until` has been read. That time has passed, so nothing more can arrive
     before it."""
     if wanted.until is None:
@@ -230,7 +230,7 @@ def _is_past(page: Page, wanted: ShardRange, connection: Connection) -> bool:
     return page.millis_behind_latest == 0 and connection.clock.now() > wanted.until
 
 
-def _lost(connection: Connection, task: Task, what: str) -> None:
+def _lost(connection: StreamAccess, task: ReadTask, what: str) -> None:
     message = f"stream {task.stream}, shard {task.range.shard_id}: {what}"
     if task.fail_on_data_loss:
         raise DataGap(f"{message}. Set failOnDataLoss to false to go on with what is left")

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sublet.protocol.aggregation import AggregateColumns, Whole
 from sublet.protocol.kpl_format import MAGIC
 from sublet.protocol.records import StreamRecord
-from sublet.spark.plan.strays import Strays
+from sublet.spark.plan.strays import StrayFilter
 
 SCHEMA_DDL = (
     "data binary, partitionKey string, explicitHashKey string, sequenceNumber string, subSequenceNumber bigint, "
@@ -55,7 +55,7 @@ class Rows:
 
     stream: str
     shard_id: str
-    strays: Strays
+    strays: StrayFilter
     delivered_whole: int = 0
 
     def batches(

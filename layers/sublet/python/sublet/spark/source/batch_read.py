@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plain_items, plainly
 from sublet.spark.read.reading import read_range
-from sublet.spark.source.batch_read_plan import Wanted, plan_batch
+from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
 from sublet.spark.source.stream_read import Connect, TaskPartition
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -29,7 +29,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: Options, connect: Connect) -> None:
         self._options = options
         self._connect = connect
-        self._wanted = Wanted()
+        self._wanted = ReadScope()
         if _PUSHDOWN_WORKER in sys.modules:
             self.pushFilters = self._push_filters
 

@@ -15,16 +15,16 @@ from sublet.settings import HashRangeFilter
 from sublet.spark.options import Options
 from sublet.spark.plan.offsets import Ended, ReadTo, Unread
 from sublet.spark.plan.planning import Begin, ShardRange
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.peeks import Peeker
-from sublet.spark.read.reading import Task
+from sublet.spark.read.reading import ReadTask
 from sublet.spark.source.losses import tell_of_gap
 
 LOOKS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReadScope:
     """The options narrowed by Spark's filters. None: no filter of the kind."""
 
     shard_ids: frozenset[str] | None = None
@@ -35,7 +35,7 @@ class Wanted:
         return self.shard_ids is None or shard_id in self.shard_ids
 
 
-def plan_batch(connection: Connection, options: Options, wanted: Wanted) -> list[Task]:
+def plan_batch(connection: StreamAccess, options: Options, wanted: ReadScope) -> list[ReadTask]:
     """A task for each shard that may have rows, in order of shard ids. Raises DataGap, and what Stream raises."""
     listed = connection.stream.list_shards()
     _check_named_shards(connection, options, wanted, {shard.shard_id for shard in listed})
@@ -45,13 +45,13 @@ def plan_batch(connection: Connection, options: Options, wanted: Wanted) -> list
         ranges = list(pool.map(lambda shard: _range(connection, peeker, options, wanted, shard), shards))
     placement = _placement(connection, options)
     return [
-        Task(options.stream, each, options.fail_on_data_loss, placement=placement)
+        ReadTask(options.stream, each, options.fail_on_data_loss, placement=placement)
         for each in ranges
         if each is not None
     ]
 
 
-def _placement(connection: Connection, options: Options) -> Placement:
+def _placement(connection: StreamAccess, options: Options) -> Placement:
     """Requested once everything to be read has arrived. If it is not available, nothing is dropped."""
     if options.hash_range_filter is HashRangeFilter.OFF:
         return NOT_DESCRIBED
@@ -63,7 +63,7 @@ def _placement(connection: Connection, options: Options) -> Placement:
 
 
 def _check_named_shards(
-    connection: Connection, options: Options, wanted: Wanted, listed: Collection[str]
+    connection: StreamAccess, options: Options, wanted: ReadScope, listed: Collection[str]
 ) -> None:
     """Raises DataGap for a shard that the checkpoints name and the stream does not have."""
     starts, ends = options.start_checkpoints or {}, options.end_checkpoints
@@ -84,7 +84,7 @@ def _check_named_shards(
 
 
 def _range(
-    connection: Connection, peeker: Peeker, options: Options, wanted: Wanted, shard: Shard
+    connection: StreamAccess, peeker: Peeker, options: Options, wanted: ReadScope, shard: Shard
 ) -> ShardRange | None:
     begin = _begin(options, wanted, shard)
     if begin is None:
@@ -112,7 +112,7 @@ def _range(
     return ShardRange(shard.shard_id, hash_key_range, begin, end, verify, None, sub, since, until)
 
 
-def _begin(options: Options, wanted: Wanted, shard: Shard) -> Begin | None:
+def _begin(options: Options, wanted: ReadScope, shard: Shard) -> Begin | None:
     """None: the shard has been read to its end."""
     if options.start_checkpoints is None:
         return Unread(
@@ -128,7 +128,7 @@ def _begin(options: Options, wanted: Wanted, shard: Shard) -> Begin | None:
     return ReadTo(checkpoint.sequence_number, None, checkpoint.sub_sequence_number)
 
 
-def _until(options: Options, wanted: Wanted, now: datetime) -> datetime | None:
+def _until(options: Options, wanted: ReadScope, now: datetime) -> datetime | None:
     """Never later than now: everything that arrived by then can be read."""
     given = options.end_position.at if options.end_position is not None else None
     ends = [moment for moment in (given, wanted.until) if moment is not None]

@@ -18,7 +18,7 @@ from sublet.ports import LeaseTable, SightingStore
 from sublet.spark.keeper.keeper_thread import connect_keeper
 from sublet.spark.options import Leases, Options, Use, parse_options
 from sublet.spark.plain_errors import plainly
-from sublet.spark.read.connection import Connection, connect_driver, connect_once, connect_task
+from sublet.spark.read.connection import StreamAccess, connect_driver, connect_once, connect_task
 from sublet.spark.read.rows import ARROW_SCHEMA, SCHEMA_DDL
 from sublet.spark.release import arrow_schema, for_this_release
 from sublet.spark.source.batch_read import BatchReader
@@ -102,7 +102,7 @@ def connect_leases(options: Options) -> tuple[LeaseTable, SightingStore] | None:
     )
 
 
-def connect_writer(options: Options) -> tuple[KinesisWriter, Connection]:
+def connect_writer(options: Options) -> tuple[KinesisWriter, StreamAccess]:
     """For puts, and for listing the shards."""
     client = kinesis_client(*connection_of(options.access))
     return KinesisWriter(client, options.settings), connect_task(options)

@@ -35,10 +35,10 @@ from sublet.spark.plan.planning import (
     next_offset,
     plan_ranges,
 )
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.peeks import LOOKBACK, Peeker
-from sublet.spark.read.reading import Task
+from sublet.spark.read.reading import ReadTask
 from sublet.spark.source.descriptions import Descriptions
 from sublet.spark.source.losses import Losses
 
@@ -91,7 +91,7 @@ class Portion(Protocol):
 class QueryDriver:
     """What Spark calls on a streaming source, in our own values."""
 
-    def __init__(self, connection: Connection, options: Options, portion: Portion) -> None:
+    def __init__(self, connection: StreamAccess, options: Options, portion: Portion) -> None:
         self._connection = connection
         self._portion = portion
         self._stream = connection.stream
@@ -181,7 +181,7 @@ class QueryDriver:
             self._portion.planned(end)
         return end
 
-    def tasks(self, start: Offset, end: Offset) -> list[Task]:
+    def tasks(self, start: Offset, end: Offset) -> list[ReadTask]:
         """What the batch reads. Also called without `latest_offset` before it, to repeat a logged batch."""
         if not end.shards.keys() <= self._shards.keys():
             self._list()
@@ -198,7 +198,7 @@ class QueryDriver:
         self._called = [each.shard_id for each in planned]
         loss, counted = self._options.fail_on_data_loss, self._counted
         return [
-            Task(
+            ReadTask(
                 end.stream,
                 each,
                 loss,

@@ -14,7 +14,7 @@ from sublet.spark.options import Options
 from sublet.spark.plan.joining import joining_positions, resume_ranges
 from sublet.spark.plan.offsets import Offset, ShardOffset, offset_to_json
 from sublet.spark.plan.planning import ShardRange, other_listed_parents
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 
 WITHOUT_LEASES = timedelta(milliseconds=500)
 """Between two looks of a query that waits for leases."""
@@ -27,7 +27,7 @@ class LeasedShards:
     """`held`: by shard id, as of the last plan. Other shards are not read, and their positions in the offset do not
     change."""
 
-    def __init__(self, keeper: Keeping, connection: Connection, options: Options) -> None:
+    def __init__(self, keeper: Keeping, connection: StreamAccess, options: Options) -> None:
         self.application = options.application
         self.held: Mapping[str, Lease] = {}
         self._keeper = keeper

@@ -10,14 +10,14 @@ from sublet.protocol.shard import Shard
 from sublet.spark.options import Options
 from sublet.spark.plan.gaps import is_past, named, unread_since
 from sublet.spark.plan.offsets import Position, ReadTo, ShardOffset
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.peeks import Peeker
 
 
 class Losses:
     """Each method raises DataGap, unless `failOnDataLoss` is off: then it warns."""
 
-    def __init__(self, connection: Connection, options: Options, peeker: Peeker) -> None:
+    def __init__(self, connection: StreamAccess, options: Options, peeker: Peeker) -> None:
         self._connection = connection
         self._options = options
         self._peeker = peeker
@@ -55,7 +55,7 @@ class Losses:
         tell_of_gap(self._connection, self._options, what)
 
 
-def tell_of_gap(connection: Connection, options: Options, what: str) -> None:
+def tell_of_gap(connection: StreamAccess, options: Options, what: str) -> None:
     """Raises DataGap, unless `failOnDataLoss` is off: then it warns."""
     message = f"stream {options.stream}: {what}"
     if options.fail_on_data_loss:

@@ -15,12 +15,12 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from sublet.spark.source.batch_read_plan import Wanted
+from sublet.spark.source.batch_read_plan import ReadScope
 
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def narrow(wanted: Wanted, filter_: Filter) -> Wanted | None:
+def narrow(wanted: ReadScope, filter_: Filter) -> ReadScope | None:
     """The read narrowed by the filter; None if the filter is of no use to us."""
     match filter_:
         case EqualTo(("shardId",), str(shard_id)):
@@ -40,7 +40,7 @@ def narrow(wanted: Wanted, filter_: Filter) -> Wanted | None:
     return None
 
 
-def _only(wanted: Wanted, shard_ids: frozenset[str]) -> Wanted:
+def _only(wanted: ReadScope, shard_ids: frozenset[str]) -> ReadScope:
     return replace(wanted, shard_ids=shard_ids if wanted.shard_ids is None else wanted.shard_ids & shard_ids)
 
 

@@ -32,7 +32,7 @@ SHOWN_EVERY = timedelta(minutes=1)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class Progress(Protocol):
+class QueryProgress(Protocol):
     """Spark's StreamingQueryProgress."""
 
     @property
@@ -43,7 +43,7 @@ class Query(Protocol):
     """A StreamingQuery, classic or Connect's."""
 
     @property
-    def lastProgress(self) -> Progress | None: ...  # noqa: N802
+    def lastProgress(self) -> QueryProgress | None: ...  # noqa: N802
 
 
 class Queries(Protocol):
@@ -117,7 +117,7 @@ class LagListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802
         self._metrics.flush()
 
-    def _ours(self, progress: Progress) -> Iterator[tuple[Mapping[str, Any], int]]:
+    def _ours(self, progress: QueryProgress) -> Iterator[tuple[Mapping[str, Any], int]]:
         return (found for found in _sources(progress.json) if found[0]["stream"] == self._stream)
 
     def _put(self, offset: Mapping[str, Any]) -> None:

@@ -19,9 +19,9 @@ from sublet.spark.keeper.keeper_thread import KeeperThread
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plain_items, plainly
 from sublet.spark.plan.offsets import damaged_offset, offset_from_json, offset_to_json
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.counting import NO_LIMIT, Share
-from sublet.spark.read.reading import Task, read_range
+from sublet.spark.read.reading import ReadTask, read_range
 from sublet.spark.release import (
     ReadAllAvailable,
     ReadLimit,
@@ -33,7 +33,7 @@ from sublet.spark.source.driver import Portion, QueryDriver
 from sublet.spark.source.leased_shards import LeasedShards
 from sublet.spark.source.whole_stream import WholeStream
 
-Connect = Callable[[Options], Connection]
+Connect = Callable[[Options], StreamAccess]
 ConnectLeases = Callable[[Options], tuple[LeaseTable, SightingStore] | None]
 ConnectKeeper = Callable[[Options], KeeperThread | None]
 
@@ -44,7 +44,7 @@ BY_SPAN = ReadMaxRows(sys.maxsize)
 class TaskPartition(InputPartition):
     """A task on its way to an executor."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ReadTask) -> None:
         super().__init__(task)
         self.task = task
 
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._driver = QueryDriver(connection, self._options, self._portion(connection))
         return self._driver
 
-    def _portion(self, connection: Connection) -> Portion:
+    def _portion(self, connection: StreamAccess) -> Portion:
         self._keeper = self._connect_keeper(self._options)
         if self._keeper is not None:
             return LeasedShards(self._keeper, connection, self._options)

@@ -15,7 +15,7 @@ from sublet.spark.plan.follow import followed_positions
 from sublet.spark.plan.gaps import forgotten_parents
 from sublet.spark.plan.offsets import Offset, ShardOffset
 from sublet.spark.plan.planning import ShardRange, beginning_shards, first_positions
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 
 LISTING_ATTEMPTS = 5
 
@@ -28,7 +28,7 @@ class WholeStream:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: StreamAccess,
         options: Options,
         leases: LeaseTable | None,
         sightings: SightingStore | None = None,

@@ -15,7 +15,7 @@ from sublet.errors import RowNotWritable, StreamUnavailable
 from sublet.ports import Clock
 from sublet.protocol.aggregation import Aggregate, Aggregator
 from sublet.protocol.hash_keys import hash_key
-from sublet.protocol.records import NewRecord, Refused
+from sublet.protocol.records import NewRecord, PutRefused
 from sublet.protocol.shard import HashKeyRange, Shard
 from sublet.spark.read.pace import Sleep
 
@@ -33,7 +33,7 @@ _LONGEST_PAUSE = timedelta(seconds=2)
 class Writer(Protocol):
     """Puts some records. Returns for each the shard that took it, or why it was refused."""
 
-    def put(self, records: Sequence[NewRecord]) -> list[str | Refused]: ...
+    def put(self, records: Sequence[NewRecord]) -> list[str | PutRefused]: ...
 
 
 class Placed(NamedTuple):
@@ -66,8 +66,10 @@ class Putter:
         while True:
             self.calls += 1
             outcomes = list(zip(left, self.writer.put(left), strict=True))
-            yield from (Placed(record, shard) for record, shard in outcomes if not isinstance(shard, Refused))
-            refused = [(record, why) for record, why in outcomes if isinstance(why, Refused)]
+            yield from (
+                Placed(record, shard) for record, shard in outcomes if not isinstance(shard, PutRefused)
+            )
+            refused = [(record, why) for record, why in outcomes if isinstance(why, PutRefused)]
             if not refused:
                 return
             _check_all_pass(refused)
@@ -80,7 +82,7 @@ class Putter:
             left, pause = [record for record, _ in refused], min(pause * 2, _LONGEST_PAUSE)
 
 
-def _check_all_pass(refused: Sequence[tuple[NewRecord, Refused]]) -> None:
+def _check_all_pass(refused: Sequence[tuple[NewRecord, PutRefused]]) -> None:
     """Raises RowNotWritable for the first record that is refused for good: retries would keep the others waiting for
     nothing."""
     for record, why in refused:
@@ -97,7 +99,7 @@ def _named(record: NewRecord) -> str:
     return f"with partitionKey {record.partition_key!r:.100}"
 
 
-def _gave_up(refused: Sequence[tuple[NewRecord, Refused]], patience: timedelta) -> StreamUnavailable:
+def _gave_up(refused: Sequence[tuple[NewRecord, PutRefused]], patience: timedelta) -> StreamUnavailable:
     why = refused[0][1]
     advice = (
         "the stream needs more shards"

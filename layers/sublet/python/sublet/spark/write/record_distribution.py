@@ -8,7 +8,7 @@ from functools import cache
 from sublet.decisions.out_of_range import ASK_LATEST
 from sublet.errors import RowNotWritable, StreamError
 from sublet.protocol.stream_info import RecordDistribution
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 
 AUTO_PUTS_ALONE = (
     "the option aggregate has no effect: the stream distributes records itself (RecordDistributionStrategy AUTO), where KCL "
@@ -19,7 +19,7 @@ AUTO_PUTS_ALONE = (
 class Distribution:
     """For one stream and process; looked up at most every five minutes."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: StreamAccess) -> None:
         self._connection = connection
         self._known: RecordDistribution | None = None
         self._asked_at: datetime | None = None
@@ -58,6 +58,6 @@ class Distribution:
 
 
 @cache
-def distribution_of(connection: Connection) -> Distribution:
+def distribution_of(connection: StreamAccess) -> Distribution:
     """One per connection, which a worker process keeps from task to task."""
     return Distribution(connection)

@@ -14,7 +14,7 @@ from sublet.errors import RowNotWritable, SettingsError
 from sublet.protocol.records import NewRecord, why_not_put
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plainly
-from sublet.spark.read.connection import Connection
+from sublet.spark.read.connection import StreamAccess
 from sublet.spark.release import StreamArrowWriter, arrow_batches
 from sublet.spark.write.putting import AggregatingPutter, Putter, Writer
 from sublet.spark.write.record_distribution import distribution_of
@@ -25,7 +25,7 @@ COLUMNS = {
     "explicitHashKey": (StringType(),),
 }
 
-ConnectWriter = Callable[[Options], tuple[Writer, Connection]]
+ConnectWriter = Callable[[Options], tuple[Writer, StreamAccess]]
 
 
 @dataclass

@@ -73,7 +73,7 @@ class Wiring:
 
 
 @dataclass(slots=True)
-class Fleet:
+class SimulatedFleet:
     world: World
     tick_interval: int
     wiring: Wiring

@@ -14,7 +14,7 @@ from sublet.protocol.lease import Lease
 from sublet.settings import Mode, Settings, StartKind
 from sublet.testing.simulation.balance import Neighbours, SharedOut
 from sublet.testing.simulation.drawn import draw_settings
-from sublet.testing.simulation.fleet import Fleet, Wiring
+from sublet.testing.simulation.fleet import SimulatedFleet, Wiring
 from sublet.testing.simulation.outside import Data, Operator, Producer, put_number
 from sublet.testing.simulation.replaced import see_replaced
 from sublet.testing.simulation.retention import draw_day_off, never_told, trim_on
@@ -151,7 +151,7 @@ class _Run:
         """It takes as long as the rest of a world."""
         self.is_replaced = False
         self.furthest_behind = 0
-        self.fleet = Fleet(self.world, self.tick_interval, wiring)
+        self.fleet = SimulatedFleet(self.world, self.tick_interval, wiring)
         self.producer = Producer(
             self.world,
             until=CALM_FROM + NEIGHBOURS_SEEN_FOR
