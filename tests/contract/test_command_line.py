@@ -115,9 +115,7 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
 def test_after_sigterm_it_ends_in_bounded_time_whatever_its_handler_does(
     aws: dict[str, str], tmp_path: Path, script: str, said: list[str]
 ) -> None:
-    """As a container is stopped: within drain_timeout, before SIGKILL would come, and it names the leases that it
-    leaves.
-    """
+    """As a container is stopped: within drain_timeout, before SIGKILL would come, and it names the leases that it leaves."""
     name = stream_with_a_record()
     (tmp_path / "orders.py").write_text(script)
     named = ("--application", name, "--stream", name, "--handler", "orders:handle")

@@ -216,9 +216,7 @@ def test_a_role_without_the_sightings_getitem_begins_all_the_same(service: Scrip
 def test_processes_that_begin_together_describe_the_stream_once(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stream is not stored yet, and there is no table: an account has 20 descriptions a second for all of its
-    consumers.
-    """
+    """The stream is not stored yet, and there is no table: an account has 20 descriptions a second for all of its consumers."""
     settings, asked = orders(), Counter[str]()
     AwsAccount().create(settings.application, 1)
     settings = replace(settings, stream=settings.application)

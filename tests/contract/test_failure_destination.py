@@ -61,9 +61,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "fifo-model": lambda: modelled_queue("given-up.fifo"),
     "s3-model": lambda: S3Destination(client_of(S3Model()), "given-up", "/sublet/"),
 }
-"""Our own models, which the simulation uses: they must keep the same promises as moto's, or the simulation proves
-nothing.
-"""
+"""Our own models, which the simulation uses: they must keep the same promises as moto's, or the simulation proves nothing."""
 
 
 def modelled_queue(name: str) -> SqsDestination:
@@ -133,9 +131,7 @@ def test_what_is_left_is_given_again(store: Any) -> None:
 
 
 def test_what_is_set_aside_twice_is_kept(store: Any) -> None:
-    """After a crash between the destination and the checkpoint. Only a plain queue cannot tell that it is the same
-    batch.
-    """
+    """After a crash between the destination and the checkpoint. Only a plain queue cannot tell that it is the same batch."""
     store.put(batch(100))
     store.put(replace(batch(100), holder="item/2", attempts=2))
     assert {each.records[0].sequence_number for each in kept(store)} == {"100"}

@@ -62,9 +62,7 @@ def large(number: int) -> SetAsideBatch:
 
 
 class BottomlessQueue:
-    """An SQS client whose `count` messages are made as they are received, the last one first, and are gone for good
-    then.
-    """
+    """An SQS client whose `count` messages are made as they are received, the last one first, and are gone for good then."""
 
     def __init__(self, count: int) -> None:
         self._left = count

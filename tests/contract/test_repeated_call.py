@@ -1,6 +1,4 @@
-"""Calls sent as botocore sent the previous one: the bytes on the wire, the handling of each answer, and when it is not
-done.
-"""
+"""Calls sent as botocore sent the previous one: the bytes on the wire, the handling of each answer, and when it is not done."""
 
 from __future__ import annotations
 

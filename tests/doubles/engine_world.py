@@ -1,6 +1,4 @@
-"""A small world to run the engine in: memory adapters that can be made to misbehave, and a handler that records its
-calls.
-"""
+"""A small world to run the engine in: memory adapters that can be made to misbehave, and a handler that records its calls."""
 
 from __future__ import annotations
 
@@ -264,9 +262,7 @@ class EngineWorld:
         )
 
     def put(self, *data: str, shard: int = 0, of: int = 1) -> list[str]:
-        """One record each, into the shard with this index among `of` shards of equal size. Returns their sequence
-        numbers.
-        """
+        """One record each, into the shard with this index among `of` shards of equal size. Returns their sequence numbers."""
         return [self.shards.put(f"key-{text}", text.encode(), shard * (2**128 // of)) for text in data]
 
     def at(self, after: timedelta, do: Callable[[], object]) -> None:

@@ -1,6 +1,4 @@
-"""Processes of one application on one stream, in threads that take turns on a clock that moves only when all of them
-wait.
-"""
+"""Processes of one application on one stream, in threads that take turns on a clock that moves only when all of them wait."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`make fuzz`: each target under atheris for a limited time, in a process of its own. Exits with 1 if one found
-something.
+"""`make fuzz`: each target under atheris for a limited time, in a process of its own. Exits with 1 if one found something.
 
 A finding is left in .local/fuzz/findings/<target>; fix it, and add a test for it to tests/unit. The fuzzer's corpus
 stays in .local/fuzz/corpus, and the next run continues from it.

@@ -99,9 +99,7 @@ def _field(number: int, value: int | bytes) -> bytes:
 
 
 def lease_rows(data: bytes) -> None:
-    """Any row is a lease, malformed or another entity; a lease survives its row, and every write can be evaluated on
-    it.
-    """
+    """Any row is a lease, malformed or another entity; a lease survives its row, and every write can be evaluated on it."""
     row = _row(Junk(data))
     lease = decode_row(row)
     if isinstance(lease, MalformedRow):

@@ -182,9 +182,7 @@ def test_a_quiet_fleet_balances_and_then_stops_moving(
 def test_what_is_stolen_from_another_group_lessens_the_spread(
     owners: list[str], max_leases_to_steal_at_one_time: int, seed: int
 ) -> None:
-    """Between groups, not between workers; and a KCL 2.x worker in any of these places steals no more than it would
-    have.
-    """
+    """Between groups, not between workers; and a KCL 2.x worker in any of these places steals no more than it would have."""
     settings = replace(
         CONTINUOUS,
         balance=Balance.GROUP,

@@ -1,6 +1,4 @@
-"""Worlds in which records are set aside: handlers that never handle some of them, and a destination that refuses at
-times.
-"""
+"""Worlds in which records are set aside: handlers that never handle some of them, and a destination that refuses at times."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The Java KCL's conditional writes (its DynamoDBLeaseRefresher and DynamoDBLeaseSerializer), where they differ from
-ours.
+"""The Java KCL's conditional writes (its DynamoDBLeaseRefresher and DynamoDBLeaseSerializer), where they differ from ours.
 
 It fences by the counter alone, or by the owner alone, and does not know our own attributes: a lease that it takes from
 us still names our holder.

@@ -187,9 +187,7 @@ class StreamRecreated(StreamError):
 
 
 class DataGap(StreamError):
-    """Records that a Spark query has not read are past retention. With `failOnDataLoss=false` it warns instead, and
-    goes on.
-    """
+    """Records that a Spark query has not read are past retention. With `failOnDataLoss=false` it warns instead, and goes on."""
 
 
 class StreamUnavailable(StreamError, TransientError):

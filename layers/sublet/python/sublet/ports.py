@@ -200,8 +200,7 @@ class SightingStore(Protocol):
 
 
 class WorkerReports(Protocol):
-    """The reports by which workers of a KCL 3.x fleet show its leader that they are alive. Raises what LeaseTable
-    raises.
+    """The reports by which workers of a KCL 3.x fleet show its leader that they are alive. Raises what LeaseTable raises.
 
     Reports in the lease table come with its scan; others are in a separate table, which need not exist.
     """
@@ -210,9 +209,7 @@ class WorkerReports(Protocol):
         """All reports of the separate table; none if there is no such table, or we may not read it."""
 
     def client_version(self) -> str | None:
-        """The version by whose rules the fleet works, as stored beside that table; None if it is not, or we may not
-        read it.
-        """
+        """The version by whose rules the fleet works, as stored beside that table; None if it is not, or we may not read it."""
 
     def get(self, worker_id: str) -> WorkerReport | None:
         """A worker's report: from the lease table, or else from the separate table."""

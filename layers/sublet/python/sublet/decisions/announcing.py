@@ -1,5 +1,4 @@
-"""Announced joins and drains: a process that reads one polls the lease table each second for a while, not just at its
-next tick.
+"""Announced joins and drains: a process that reads one polls the lease table each second for a while, not just at its next tick.
 
 A process scans the leases a few times a minute. So a released lease waits for the next scan of another process, and a
 lease that should move has to be stolen. The process that causes either knows beforehand, and announces it beside the
@@ -28,15 +27,11 @@ LOOK_EVERY = timedelta(seconds=1)
 LOOKS_IN_A_TICK = 40
 """The most scans within one tick interval while something is announced, however long failover_time is."""
 STANDS_FOR_TICKS = 3
-"""One tick until every process has read it, and two to act on it: a rolling deployment announces its next step within
-those.
-"""
+"""One tick until every process has read it, and two to act on it: a rolling deployment announces its next step within those."""
 ROWS_A_SECOND = 20_000
 """The most rows that all processes together scan while they scan more often: about 1,000 DynamoDB read units a second."""
 LEAVES_WITHIN = timedelta(seconds=8)
-"""How long a leaving process waits at most until others have read its announcement: `docker stop` kills after ten
-seconds.
-"""
+"""How long a leaving process waits at most until others have read its announcement: `docker stop` kills after ten seconds."""
 ASKED_FOR = timedelta(seconds=5)
 """How long an owner that scans each second has to release a requested lease before it is stolen."""
 

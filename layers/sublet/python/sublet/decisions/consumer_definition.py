@@ -1,5 +1,4 @@
-"""The options that all programs of one consumer must share, stored beside its leases, so that a conflicting program is
-refused.
+"""The options that all programs of one consumer must share, stored beside its leases, so that a conflicting program is refused.
 
 A definition holds every option as text, by name, including defaults, because a later version may have other defaults.
 """

@@ -54,9 +54,7 @@ def under_way(
 def after_choices(
     dispatched: Mapping[str, Dispatched], choices: Iterable[Choice], now: datetime
 ) -> Mapping[str, Dispatched]:
-    """The dispatches to remember, including leases acquired by now, since the next tick's scan may be older than the
-    acquire.
-    """
+    """The dispatches to remember, including leases acquired by now, since the next tick's scan may be older than the acquire."""
     recent = {key: sent for key, sent in dispatched.items() if is_recent(sent.at, now, WORKER_STARTS_WITHIN)}
     return {
         **recent,

@@ -24,9 +24,7 @@ FORGOTTEN_AFTER = 2 * REPORTED_EVERY
 """In KCL a report of exactly this age is alive."""
 
 DUE_AFTER = REPORTED_EVERY - timedelta(seconds=5)
-"""A report of this age is renewed by the next tick, so that it is not late because two of our intervals are out of
-step.
-"""
+"""A report of this age is renewed by the next tick, so that it is not late because two of our intervals are out of step."""
 
 NOT_HEARD_OF_FOR = 2
 """How many failover times a silent worker that a KCL 3.x leader has named as owner has before it counts as lost: it
@@ -97,9 +95,7 @@ def fleet_of(
 
 
 def is_alive(report: WorkerReport, now: datetime) -> bool:
-    """A report from the far future, by a clock that was ahead, is not alive: it would keep a share of the leases
-    unassigned.
-    """
+    """A report from the far future, by a clock that was ahead, is not alive: it would keep a share of the leases unassigned."""
     return abs(now - report.reported_at) <= FORGOTTEN_AFTER
 
 

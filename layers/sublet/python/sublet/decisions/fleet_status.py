@@ -85,9 +85,7 @@ class ShardStatus:
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """`at`: the time of the scan. `shards`: in order of shard id. `malformed`: rows that are no leases and need an
-    operator.
-    """
+    """`at`: the time of the scan. `shards`: in order of shard id. `malformed`: rows that are no leases and need an operator."""
 
     at: datetime
     shards: tuple[ShardStatus, ...]

@@ -40,9 +40,7 @@ class _Unit(NamedTuple):
 
 
 def group_of(worker_id: str, settings: Settings) -> str:
-    """The worker id up to the first `group_separator`, or all of it. The worker ids of a Lambda deployment are one
-    group.
-    """
+    """The worker id up to the first `group_separator`, or all of it. The worker ids of a Lambda deployment are one group."""
     if worker_id.startswith(f"{settings.lambda_group}-"):
         return settings.lambda_group
     return worker_id.partition(settings.group_separator)[0]
@@ -66,8 +64,7 @@ def moves_between_groups(
     most: int,
     rank: Rank,
 ) -> tuple[Move, ...]:
-    """The moves of one tick by all `thieves` (the workers that take part), at most `most` for each: together what is
-    short.
+    """The moves of one tick by all `thieves` (the workers that take part), at most `most` for each: together what is short.
 
     Each worker decides on its own. So each plans for all and makes only its own moves; workers that scan at the same
     moment make the same plan. `held`: live leases of every live worker; `stealable`: how many of those may be stolen;

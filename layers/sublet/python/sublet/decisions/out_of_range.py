@@ -1,5 +1,4 @@
-"""Whether an aggregate outside its shard's hash key range may be dropped, as KCL does. A dropped record is lost for
-good.
+"""Whether an aggregate outside its shard's hash key range may be dropped, as KCL does. A dropped record is lost for good.
 
 KCL assumes that the KPL put such an aggregate into the wrong shard just after a reshard and will send it again. On a
 stream that distributes records itself (`RecordDistribution.AUTO`) every aggregate may be out of range, none is sent

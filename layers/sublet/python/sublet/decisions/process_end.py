@@ -77,9 +77,7 @@ def is_stuck(chosen: Collection[str], hung: Collection[str], *, is_at_work: bool
 
 
 def lacking(failure: BaseException) -> Ending | None:
-    """Which resource has run out, by the exception or one that caused it: AWS clients raise their own exception
-    instead.
-    """
+    """Which resource has run out, by the exception or one that caused it: AWS clients raise their own exception instead."""
     for cause in _causes(failure):
         if isinstance(cause, OSError) and cause.errno in _NO_DESCRIPTOR:
             return Ending.NO_DESCRIPTORS

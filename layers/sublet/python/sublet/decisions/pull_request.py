@@ -176,9 +176,7 @@ def consume_of(
 
 
 class Buffering(TypedDict, total=False):
-    """The arguments of `messages` and `consume`: the buffer's limit in records or bytes, its threshold, and the
-    durations.
-    """
+    """The arguments of `messages` and `consume`: the buffer's limit in records or bytes, its threshold, and the durations."""
 
     max_records: int | None
     max_bytes: int | None

@@ -43,8 +43,7 @@ class IteratorType(StrEnum):
 
 
 class ReadPosition(Struct, frozen=True):
-    """The arguments of GetShardIterator. `sequence_number` belongs to the last two types, `at` (UTC-aware) to
-    AT_TIMESTAMP.
+    """The arguments of GetShardIterator. `sequence_number` belongs to the last two types, `at` (UTC-aware) to AT_TIMESTAMP.
 
     A `sequence_number` beside `at` is one that this shard must have assigned, as for the other types. A time alone fits
     any stream.

@@ -86,9 +86,7 @@ class RecordFilter:
 
 
 def apart(records: Sequence[UserRecord], faults: Faults) -> Iterator[Sequence[UserRecord]]:
-    """The records as batches, in order: a record with a fault is a batch of its own, so that its neighbours can be
-    handled.
-    """
+    """The records as batches, in order: a record with a fault is a batch of its own, so that its neighbours can be handled."""
     start = 0
     for place, record in enumerate(records) if faults else ():
         if record.checkpoint in faults:

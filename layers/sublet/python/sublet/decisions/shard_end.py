@@ -21,9 +21,7 @@ class EndShard(Struct, frozen=True):
 
 
 class Blocked(Struct, frozen=True):
-    """A merge's other parent has no lease but still has records: ending now would let the child begin without them
-    (KCL).
-    """
+    """A merge's other parent has no lease but still has records: ending now would let the child begin without them (KCL)."""
 
     missing_parents: frozenset[str]
 

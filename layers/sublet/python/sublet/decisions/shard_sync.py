@@ -152,9 +152,7 @@ def _follows_on(shard: Shard, lease: Lease) -> bool:
 def _why_at_latest(
     shard_id: str, why: CreateReason, whole: AbstractSet[str], start_position: StartPosition
 ) -> CreateReason:
-    """A descendant of a consumed shard does not start at LATEST. In KCL it does, and skips what came while it was
-    unread.
-    """
+    """A descendant of a consumed shard does not start at LATEST. In KCL it does, and skips what came while it was unread."""
     is_skipped = start_position.kind is StartKind.LATEST and shard_id in whole
     return CreateReason.REPAIR if is_skipped else why
 

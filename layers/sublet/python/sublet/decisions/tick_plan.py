@@ -36,8 +36,7 @@ from sublet.settings import Settings
 
 
 class Look(Struct, frozen=True):
-    """What one tick read. The leases were scanned before the shards were listed: otherwise a new shard's lease looks
-    orphaned.
+    """What one tick read. The leases were scanned before the shards were listed: otherwise a new shard's lease looks orphaned.
 
     `shards` is the full listing, or for an empty table the shards open at the start position (KCL). `at`: the time of
     the scan, by the lease table's clock if it sends one, since managers read each other's records and their clocks may
@@ -78,9 +77,7 @@ class TickPlan(Struct, frozen=True):
     probes: Probes
     """Leases whose shards to ask Kinesis about after everything else: no worker reports on them."""
     unclaimed_leases: int
-    """Unfinished leases without a live owner that no worker is sent for: leases between two ticks of a catch-up do not
-    count.
-    """
+    """Unfinished leases without a live owner that no worker is sent for: leases between two ticks of a catch-up do not count."""
     total_shards: int
     """Shards with records to come: open, or closed with an unfinished lease."""
     total_leases: int

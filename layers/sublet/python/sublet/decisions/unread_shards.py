@@ -238,9 +238,7 @@ def remembered(
     unread: Mapping[str, Unread],
     now: datetime,
 ) -> Mapping[str, Unread]:
-    """For the next tick. Earlier findings stay true while the checkpoint stays the same, whether the shard was asked or
-    not.
-    """
+    """For the next tick. Earlier findings stay true while the checkpoint stays the same, whether the shard was asked or not."""
     asked = {probe.lease.lease_key: probe for probe in probes}
     kept = {}
     for lease in leases:

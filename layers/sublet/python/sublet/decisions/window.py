@@ -14,9 +14,7 @@ from sublet.protocol.records import Page, UserRecord
 from sublet.settings import Mode, Settings
 
 RUNS_MAX = 50
-"""Runs of the worker for one item in one execution, crashed ones included (Settings allows windows_per_execution up to
-this).
-"""
+"""Runs of the worker for one item in one execution, crashed ones included (Settings allows windows_per_execution up to this)."""
 
 BATCH_RECORDS_MAX = 50_000
 """User records in a handler call, even if batch_size is larger: as objects they take some 10 MB for each lease."""
@@ -75,9 +73,7 @@ class Next(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseReport:
-    """One lease's window: its outcome, and counts since the window began. `kept`: the fence of a lease that is still
-    held.
-    """
+    """One lease's window: its outcome, and counts since the window began. `kept`: the fence of a lease that is still held."""
 
     lease_key: str
     outcome: Outcome

@@ -1,5 +1,4 @@
-"""Whether a function can be called as a handler: checked by its signature before the first call, and by what a call
-returns.
+"""Whether a function can be called as a handler: checked by its signature before the first call, and by what a call returns.
 
 A handler that only looks like one is worse than one that fails: calling a generator function runs none of it, and its
 records would count as done.
@@ -110,9 +109,7 @@ def _is_pools(value: object) -> bool:
 
 
 def _is_generator_context(value: object) -> bool:
-    """The result of a function under @contextmanager or @asynccontextmanager: it keeps the generator, not begun, as
-    `gen`.
-    """
+    """The result of a function under @contextmanager or @asynccontextmanager: it keeps the generator, not begun, as `gen`."""
     generator = (
         getattr(value, "gen", None) if isinstance(value, ContextDecorator | AsyncContextDecorator) else None
     )

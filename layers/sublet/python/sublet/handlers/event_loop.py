@@ -20,9 +20,7 @@ TURNS_WITHIN = 0.5
 
 
 class _Ended(NamedTuple):
-    """How an awaitable ended. As a value: CancelledError, SystemExit and KeyboardInterrupt would end more than the one
-    call.
-    """
+    """How an awaitable ended. As a value: CancelledError, SystemExit and KeyboardInterrupt would end more than the one call."""
 
     value: object = None
     failure: BaseException | None = None

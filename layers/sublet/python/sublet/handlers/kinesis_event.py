@@ -45,9 +45,7 @@ def kinesis_event(
 
 
 def identifier(record: UserRecord) -> str:
-    """The record's name in its shard: the sequence number, with a suffix for user records of an aggregate, which share
-    it.
-    """
+    """The record's name in its shard: the sequence number, with a suffix for user records of an aggregate, which share it."""
     number = record.stream_record.sequence_number
     return f"{number}:{record.sub_sequence_number}" if record.is_aggregated else number
 

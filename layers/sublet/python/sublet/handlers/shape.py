@@ -1,6 +1,4 @@
-"""Which contract a function fits, by its parameters: at the worker's start, and from its source when a stack is
-synthesized.
-"""
+"""Which contract a function fits, by its parameters: at the worker's start, and from its source when a stack is synthesized."""
 
 from __future__ import annotations
 

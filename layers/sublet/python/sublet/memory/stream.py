@@ -140,9 +140,7 @@ class MemoryStream:
             return Polled(page, self._iterator(shard_id, after, reached))
 
     def without_records(self, iterator: str) -> Polled:
-        """A page without a record and without any advance, although there may be records: a poll may return one
-        anywhere.
-        """
+        """A page without a record and without any advance, although there may be records: a poll may return one anywhere."""
         with self._lock:
             shard_id, position, _, reached_text = iterator.split(" ")
             now, reached = self._clock.now(), datetime.fromisoformat(reached_text)

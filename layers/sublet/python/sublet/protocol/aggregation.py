@@ -174,9 +174,7 @@ class OutOfRange(NamedTuple):
 
 
 def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumns | Whole | OutOfRange:
-    """What `deaggregate` makes of one stream record's data, by the same rules, as columns. Never raises, whatever the
-    bytes.
-    """
+    """What `deaggregate` makes of one stream record's data, by the same rules, as columns. Never raises, whatever the bytes."""
     contents = read_aggregate(data)
     if contents is None:
         return Whole.PLAIN
@@ -280,8 +278,7 @@ class Aggregate(NamedTuple):
 
 
 class Aggregator:
-    """Collects user records into aggregates of at most `max_bytes`, as stream records, and at most `max_count` user
-    records.
+    """Collects user records into aggregates of at most `max_bytes`, as stream records, and at most `max_count` user records.
 
     Keep one per shard, chosen by `hash_key`: KCL drops an aggregate that holds a user record of another shard. A user
     record too big for `max_bytes` gets an aggregate of its own, which then exceeds it.

@@ -34,9 +34,7 @@ OURS = "sublet"
 """Our field of the document."""
 
 NOT_KEPT = b"(not kept)"
-"""Stands for an aggregate's data, since only the user records that are set aside are kept. No user record has this
-data.
-"""
+"""Stands for an aggregate's data, since only the user records that are set aside are kept. No user record has this data."""
 
 Json = dict[str, Any]
 

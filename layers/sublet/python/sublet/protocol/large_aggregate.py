@@ -42,9 +42,7 @@ LARGE_USER_RECORDS = 40_000
 """Any more are large too: as objects they take eight MB and more."""
 
 KEYS_AS_TEXT_MAX = 2**16
-"""Beyond this, partition keys are decoded again for each piece that needs them: as text they would take ten times the
-room.
-"""
+"""Beyond this, partition keys are decoded again for each piece that needs them: as text they would take ten times the room."""
 
 _NOT_SHORT, _DELIMITED = 0x87, 2
 """Bits of a tag's first byte: whether it continues, and its wire type."""

@@ -43,8 +43,7 @@ class Position(NamedTuple):
 
 
 class Quiet(NamedTuple):
-    """No record after this position arrived before this time, by the service's clock, in whole milliseconds as a row
-    keeps it.
+    """No record after this position arrived before this time, by the service's clock, in whole milliseconds as a row keeps it.
 
     It is a fact about the shard, not its reader, so it stays true whatever happens to the lease. But it helps only a
     reader that begins at this very position.
@@ -151,9 +150,7 @@ class Lease:
 
     @property
     def held_by(self) -> str | None:
-        """The holder, unless another worker has written since: KCL takes and assigns leases without changing our
-        attributes.
-        """
+        """The holder, unless another worker has written since: KCL takes and assigns leases without changing our attributes."""
         return self.holder if self.holder_counter in (None, self.lease_counter) else None
 
     @property

@@ -343,9 +343,7 @@ def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> tup
 
 
 def _quiet(item: Mapping[str, AttributeValue]) -> Quiet | None:
-    """None also for a value that we did not write: without it a shard is read from its checkpoint, which is never
-    wrong.
-    """
+    """None also for a value that we did not write: without it a shard is read from its checkpoint, which is never wrong."""
     known = _QUIET.fullmatch(item.get(QUIET, {}).get("S", ""))
     if known is None:
         return None

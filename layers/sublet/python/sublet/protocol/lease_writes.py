@@ -235,8 +235,7 @@ def _row_after(write: LeaseWrite, lease: Lease) -> Row:
 
 
 def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
-    """By a worker that has lost the lease, for what its handler had already finished, so that the next owner need not
-    repeat it.
+    """By a worker that has lost the lease, for what its handler had already finished, so that the next owner need not repeat it.
 
     Guarded only by the position, which must be as the loser last knew it. It leaves the counter untouched, so that the
     new owner's fence holds. A Java owner's next checkpoint overwrites it, so in a mixed fleet it saves repeated work
@@ -252,9 +251,7 @@ def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
 
 
 def set_children(lease: Lease, child_shard_ids: frozenset[str]) -> LeaseWrite:
-    """Before the end: cleanup uses the row's children once the service has forgotten them (KCL's
-    updateLeaseWithMetaInfo).
-    """
+    """Before the end: cleanup uses the row's children once the service has forgotten them (KCL's updateLeaseWithMetaInfo)."""
     return LeaseWrite(
         WriteKind.SET_CHILDREN,
         lease.lease_key,
@@ -298,9 +295,7 @@ def release(
 
 
 def hand_over(lease: Lease) -> LeaseWrite:
-    """End a KCL 3.x graceful handoff: we are `checkpointOwner`, have drained, and let `leaseOwner` begin (KCL's
-    assignLease).
-    """
+    """End a KCL 3.x graceful handoff: we are `checkpointOwner`, have drained, and let `leaseOwner` begin (KCL's assignLease)."""
     return LeaseWrite(
         WriteKind.HAND_OVER,
         lease.lease_key,

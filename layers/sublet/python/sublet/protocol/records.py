@@ -55,9 +55,7 @@ class UserRecord(Struct, frozen=True, gc=False):
     """The 0-based position in the aggregate; 0 for a plain record."""
     stream_record: StreamRecord
     explicit_hash_key: str | None = None
-    """Decimal, if the producer gave one and the record came in an aggregate (Kinesis does not return it for plain
-    records).
-    """
+    """Decimal, if the producer gave one and the record came in an aggregate (Kinesis does not return it for plain records)."""
 
     @property
     def sequence_number(self) -> str:
@@ -66,9 +64,7 @@ class UserRecord(Struct, frozen=True, gc=False):
 
     @property
     def order_key(self) -> str:
-        """Records that share it are handled in order: the partition key, or a value of its own for a record without
-        one.
-        """
+        """Records that share it are handled in order: the partition key, or a value of its own for a record without one."""
         return self.sequence_number if self.partition_key is None else self.partition_key
 
     @property
@@ -118,9 +114,7 @@ class NewRecord(NamedTuple):
 
 
 class PutRefused(NamedTuple):
-    """A record that was not accepted, as far as is known. `code`, `reason`: the service's own. `passes`: a retry may
-    succeed.
-    """
+    """A record that was not accepted, as far as is known. `code`, `reason`: the service's own. `passes`: a retry may succeed."""
 
     code: str
     reason: str
@@ -130,8 +124,7 @@ class PutRefused(NamedTuple):
 def why_not_put(
     data: object, partition_key: object, explicit_hash_key: object, *, may_be_keyless: bool = False
 ) -> str | None:
-    """Why Kinesis would never accept the record, in Kinesis' own names; None if it may, as far as the record alone
-    shows.
+    """Why Kinesis would never accept the record, in Kinesis' own names; None if it may, as far as the record alone shows.
 
     `may_be_keyless`: the stream may distribute records itself, and then accepts them without a partition key.
     """

@@ -112,9 +112,7 @@ class StreamInfo(Struct, frozen=True):
 
 
 def why_too_large(record: NewRecord, stream: StreamInfo) -> str | None:
-    """Why the stream refuses this record for its size, though another stream might accept it; None if it is not too
-    large.
-    """
+    """Why the stream refuses this record for its size, though another stream might accept it; None if it is not too large."""
     if record.size <= stream.max_record_kib * 1024:
         return None
     return (
@@ -124,9 +122,7 @@ def why_too_large(record: NewRecord, stream: StreamInfo) -> str | None:
 
 
 class AccountInfo(Struct, frozen=True):
-    """The usage and limits of the account's streams in this region: shards of provisioned streams, and on-demand
-    streams.
-    """
+    """The usage and limits of the account's streams in this region: shards of provisioned streams, and on-demand streams."""
 
     open_shards: int
     shard_limit: int

@@ -1,5 +1,4 @@
-"""A worker's report in a KCL 3.x fleet, which shows its leader that it is alive: KCL's WorkerMetricStats, a row per
-worker id.
+"""A worker's report in a KCL 3.x fleet, which shows its leader that it is alive: KCL's WorkerMetricStats, a row per worker id.
 
 The leader assigns leases only to workers that have reported lately. From 3.5 on the rows are in the lease table, beside
 the leases; before, and until such an application has migrated, they are in a table of their own.
@@ -78,9 +77,7 @@ def client_version_in(item: Mapping[str, AttributeValue]) -> str | None:
 
 
 def encode_report(report: WorkerReport) -> dict[str, AttributeValue]:
-    """Without the machine's metrics, like a KCL with `disableWorkerMetrics`: its leader then uses the leases'
-    throughput.
-    """
+    """Without the machine's metrics, like a KCL with `disableWorkerMetrics`: its leader then uses the leases' throughput."""
     at = number((report.reported_at - _EPOCH) // _SECOND)
     return {
         KEY[report.place]: text(report.worker_id),

@@ -101,8 +101,7 @@ def _is_none(attribute: str) -> AnyOf:
 
 
 def further_on(to: Checkpoint) -> Clause:
-    """The stored checkpoint is before `to`. Text compares by character, so first by length; last by the sub-sequence
-    number.
+    """The stored checkpoint is before `to`. Text compares by character, so first by length; last by the sub-sequence number.
 
     A sentinel is before every sequence number; SHARD_END is never compared, since `not_ended` excludes it. A stored
     value that is not a number is not ours to repair (KCL could not have written it).

@@ -29,8 +29,7 @@ class SharedOut:
     complain: Callable[[str], None]
 
     def check(self) -> None:
-        """Continuous mode: allow time to balance at the pace of stealing; then all leases must be held evenly and stay
-        in place.
+        """Continuous mode: allow time to balance at the pace of stealing; then all leases must be held evenly and stay in place.
 
         Beside Java they do not quite stay. An ending execution releases its leases, and the next one takes them a
         second later; a KCL 2.x worker that scans in between finds us gone, and its fair share larger. So a mixed fleet

@@ -161,9 +161,7 @@ class Dealings:
             dealing.is_checkpoint_answered = True
 
     def out_of_reach(self, process: Process, key: str, error: str) -> None:
-        """A worker assumes its lease lost because no write gets through: it must not do so before another worker may
-        have it.
-        """
+        """A worker assumes its lease lost because no write gets through: it must not do so before another worker may have it."""
         dealing, failover = self.of.get((process, key)), self.world.settings.failover_time // MICROSECOND
         if dealing is None or process.has_jumped or error not in PASSING:
             return

@@ -51,9 +51,7 @@ class SimulatedRun:
 
     @cached_property
     def repeated(self) -> tuple[tuple[Delivery, ...], ...]:
-        """The deliveries of each record that was delivered more than once, in order; records in the order of their
-        first.
-        """
+        """The deliveries of each record that was delivered more than once, in order; records in the order of their first."""
         of_record: dict[tuple[str, str, int], list[Delivery]] = defaultdict(list)
         for delivery in self.deliveries:
             record = delivery.record

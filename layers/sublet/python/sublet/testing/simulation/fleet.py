@@ -67,9 +67,7 @@ class Wiring:
     at_the_end: Callable[[World], str | None] = lambda _: None
     """A problem found once the world has drained and nothing moves any more, or None."""
     has_rules: bool = True
-    """Whether each write is checked against its rule. False if a test changes the rules, to see which other check
-    notices.
-    """
+    """Whether each write is checked against its rule. False if a test changes the rules, to see which other check notices."""
 
 
 @dataclass(slots=True)

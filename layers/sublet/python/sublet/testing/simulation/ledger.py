@@ -25,9 +25,7 @@ class ShardTruth:
     shard_id: str
     parents: tuple[str, ...]
     required_from: int
-    """Records that arrived at this time (microseconds) or later must be handled; NEVER until a reader has asked for
-    any.
-    """
+    """Records that arrived at this time (microseconds) or later must be handled; NEVER until a reader has asked for any."""
     wanted_from: int | None = None
     """Earlier records must not be handled: AT_TIMESTAMP, unless an operator has moved the checkpoint."""
     children: tuple[str, ...] = ()
@@ -64,9 +62,7 @@ class ShardTruth:
         return bisect_right(self.places, (int(checkpoint.sequence_number), checkpoint.sub_sequence_number))
 
     def follows(self, first: int, after: int) -> bool:
-        """Whether `first` is the next record for a reader that is at `after`: that very one, or the oldest that is
-        left.
-        """
+        """Whether `first` is the next record for a reader that is at `after`: that very one, or the oldest that is left."""
         return after <= first <= max(after, self.trimmed)
 
     def require(self, since: int) -> None:
@@ -117,9 +113,7 @@ class Session:
     next: int | None = None
     """The index after the last record finished in this session."""
     moved_to: list[int] = field(default_factory=list)
-    """Where an operator has moved the row under it, one after the other: it restarts at one of them once it has
-    noticed.
-    """
+    """Where an operator has moved the row under it, one after the other: it restarts at one of them once it has noticed."""
     late_to: list[int] = field(default_factory=list)
     """Where late checkpoints of earlier owners have put the row under it."""
     is_orphaned: bool = False

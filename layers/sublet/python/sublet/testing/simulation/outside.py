@@ -92,9 +92,7 @@ class Producer:
         self._note_put(world.stream.put_record(keys[0], _data(keys, texts)), len(keys))
 
     def _put_anywhere(self, keys: Sequence[str]) -> None:
-        """Where the stream places it: some records without a partition key, and aggregates of keys that belong
-        elsewhere.
-        """
+        """Where the stream places it: some records without a partition key, and aggregates of keys that belong elsewhere."""
         texts = [self.data(self.put, sub) for sub in range(len(keys))]
         key = None if self.world.chance.random() < 0.5 else keys[0]
         self._note_put(self.world.stream.put_record(key, _data(keys, texts)), len(keys))

@@ -164,9 +164,7 @@ class _Run:
         )
 
     def _without(self, settings: Settings) -> frozenset[Fault]:
-        """Faults that no implementation survives: without its row LATEST forgets where it was, and Java stops at a bad
-        row.
-        """
+        """Faults that no implementation survives: without its row LATEST forgets where it was, and Java stops at a bad row."""
         is_latest = settings.start_position.kind is StartKind.LATEST
         without = {Fault.ROW_DELETED} if is_latest else set()
         return frozenset(without | ({Fault.ROW_GONE_BAD} if self.neighbours else set()))

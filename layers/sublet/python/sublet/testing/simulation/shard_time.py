@@ -1,5 +1,4 @@
-"""Kinesis' time in one seed's world: how far a poll gets, how accurate arrival times are, and how long producers are
-silent.
+"""Kinesis' time in one seed's world: how far a poll gets, how accurate arrival times are, and how long producers are silent.
 
 A world lasts for minutes, so a poll may cover as little as ten seconds. Arrival times are off by up to almost a minute
 and do not rise: a later record may have an earlier time.

@@ -242,9 +242,7 @@ class TableWatch:
         self._granted(key, after, tenancy, process, was_free=owner is None)
 
     def _may_take(self, process: Process, key: str, before: Row) -> bool:
-        """From a live owner: by stealing, or as another attempt at the very item that holds it. Java has rules of its
-        own.
-        """
+        """From a live owner: by stealing, or as another attempt at the very item that holds it. Java has rules of its own."""
         item = self.world.items.get(process)
         if item is None:
             return True

@@ -170,9 +170,7 @@ class SimulatedHandler:
         call.finished = max(call.finished, count)
 
     def _take_time(self) -> None:
-        """Stands in for the user's code, which takes no simulated time. Sometimes long enough for a lease to change
-        hands.
-        """
+        """Stands in for the user's code, which takes no simulated time. Sometimes long enough for a lease to change hands."""
         self._world.step(self._process)
         if self._world.strikes(Fault.HANDLER_SLOW):
             self._world.scheduler.sleep(int(self._world.chance.uniform(1, 60) * SECOND))

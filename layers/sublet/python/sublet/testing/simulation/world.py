@@ -65,9 +65,7 @@ class World:
     rollouts: Rollouts | None = None
     """Decides the version of new workers and lease managers instead."""
     asks: bool = False
-    """Steals are announced and requested first, as processes do it; here no owner reacts, and the operator announces
-    lies.
-    """
+    """Steals are announced and requested first, as processes do it; here no owner reacts, and the operator announces lies."""
     ledger: Ledger = field(default_factory=Ledger)
     history: list[tuple[int, str, str]] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
