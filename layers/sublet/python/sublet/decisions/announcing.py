@@ -1,4 +1,4 @@
-"""Announced joins and drains: a process that reads one polls the lease table each second for a while, not just at its next tick.
+"""Announced joins and drains: after one, every process scans the leases each second for a while, not just at its next tick.
 
 A process scans the leases a few times a minute. So a released lease waits for the next scan of another process, and a
 lease that should move has to be stolen. The process that causes either knows beforehand, and announces it beside the
