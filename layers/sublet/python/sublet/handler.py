@@ -129,8 +129,8 @@ class Handler(Protocol):
     def lease_acquired(
         self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
     ) -> None:
-        """Before the first batch of a lease in this window; and again, without lease_lost, if an operator has moved its
-        checkpoint in the table: then state kept for it is stale, and `checkpoint` is where the next batch begins.
+        """Before the first batch of a lease in this window. Called again, without lease_lost, if an operator has moved
+        its checkpoint in the table: then state kept for it is stale. `checkpoint` is where the next batch begins.
 
         `pending`: a prepared checkpoint in the row that is not checkpointed yet. A user's function gets it if it takes
         three arguments.

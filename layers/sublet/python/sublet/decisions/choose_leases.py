@@ -227,8 +227,8 @@ def _why(lease: Lease, recently_ended: frozenset[str]) -> ClaimReason:
 def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tuple[Choice, ...]:
     """Share urgent leases among our own worker ids whatever the fair share, then the rest within it.
 
-    They are shared evenly, since our own worker ids never steal from each other: four leases for three of them are 2,
-    1, 1, where each KCL worker would take its fair share of 2 and leave the third with none.
+    They are shared evenly, since our own worker ids never steal from each other. Four leases for three of them are 2,
+    1, 1. KCL workers would take their fair share of 2 each and leave the third with none.
 
     KCL stops after the very old ones and takes the rest 20 s later. A tick may be minutes away, so we take now what two
     of KCL's passes would take. Without `fair_share` everything is urgent.

@@ -27,8 +27,8 @@ DUE_AFTER = REPORTED_EVERY - timedelta(seconds=5)
 """A report of this age is renewed by the next tick, so that it is not late because two of our intervals are out of step."""
 
 NOT_HEARD_OF_FOR = 2
-"""How many failover times a silent worker that a KCL 3.x leader has named as owner has before it counts as lost: it
-looks for newly assigned leases once per failover time, and its leader checks again after two.
+"""A silent owner that a KCL 3.x leader has only named counts as lost after this many failover times. A worker looks for
+newly assigned leases once per failover time, and its leader checks again after two.
 """
 
 

@@ -1,11 +1,11 @@
 """Balances leases between groups of workers: the clusters, zones or deployments that share a stream.
 
 KCL's fair share is rounded up for each worker, and a worker that is one short of it may not steal from one that has it.
-So 500 leases on a cluster of 100 workers, joined later by a second such cluster, stay at 300 and 200 for ever: no two
-workers are more than one apart, and one cluster does one and a half times the other's work.
+Take 500 leases on a cluster of 100 workers, and add a second such cluster. They stay at 300 and 200 for ever: no two
+workers are more than one apart, yet one cluster does one and a half times the other's work.
 
-A group's share is proportional to its number of workers. A lease moves from a group above its share to one below it if
-they are more than one lease apart, and only from a worker that has KCL's fair share to one that has less. Then the
+A group's share is proportional to its number of workers. A lease moves from a group above its share to one below it, if
+they are more than one lease apart. It moves only from a worker that has KCL's fair share to one that has less. Then the
 victim does not become two short of the share and the thief does not exceed it, so a KCL 2.x worker finds nothing to
 take back. Each move lessens the spread, so the moves end.
 """

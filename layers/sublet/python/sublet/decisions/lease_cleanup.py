@@ -69,8 +69,8 @@ def _is_completed(
     """KCL uses the children that the shard's end wrote to the row, or else those that the service lists.
 
     Without any known child the row stays: an ended shard always has children, so they have not been seen yet. Unlike in
-    KCL, the row also stays while the other parent of a merge is unfinished: if that one were created again, it would
-    cause this one to be created again too (`shard_sync`), and so on without end.
+    KCL, the row also stays while the other parent of a merge is unfinished. Otherwise `shard_sync` could create one of
+    the two again for the sake of the other, then the other for the sake of the one, without end.
     """
     if not lease.is_ended or not standing.isdisjoint(lease.parent_shard_ids):
         return False

@@ -67,8 +67,9 @@ class Health:
 
 
 def is_stuck(chosen: Collection[str], hung: Collection[str], *, is_at_work: bool) -> bool:
-    """Whether the process works on no lease, and each lease it chose (by lease key) has a hung call here: it must not
-    begin with those, and if there are fewer of them than slots, not all slots ever hang.
+    """Whether the process is idle although it chose leases (by lease key), because each of them has a hung call here.
+    It must not begin with those. If there are fewer of them than slots, not all slots ever hang, so that alone would
+    not end the process.
 
     A process with healthy leases goes on. One that chose nothing has nothing to do, which is no reason to end it: other
     workers have all the leases, or the hung ones are in their pause.

@@ -149,9 +149,11 @@ class Kept(Struct, frozen=True):
     asked_at: datetime | None = None
 
     def in_doubt(self, polled_at: datetime) -> str | None:
-        """The record to ask for before this poll's page is trusted to follow it, because unread records may have passed
-        the shortest retention: after a page was held for a day, or with a reader as slow as retention. A replay of a
-        week asks once a minute; what is trimmed within that minute is reported with what is trimmed later.
+        """The record to ask for before this poll's page is trusted to follow it; None if there is no need.
+
+        Unread records may have passed the shortest retention: a page was held for a day, or the reader is as slow as
+        retention. A replay of a week asks once a minute. What is trimmed within that minute is reported with what is
+        trimmed later.
         """
         if (
             self.unread_since is None

@@ -1,10 +1,11 @@
 """Which leases to create: KCL's rule (HierarchicalShardSyncer), and a repair of gaps that its workers may leave.
 
 KCL's rule in short: an empty table gets the shards that were open at the start position. After that the table itself
-shows what has been handled, and a shard needs a lease only if neither it nor an ancestor has one: a worker that ends a
-shard creates the children's leases itself. kcl-rust's rule (a lease for every shard without leased relatives) re-reads
-the retention period beside a Java fleet that has cleaned up, and loses records after a split; where they differ, we
-follow KCL.
+shows what has been handled: a shard needs a lease only if neither it nor an ancestor has one. A worker that ends a
+shard creates the children's leases itself.
+
+kcl-rust's rule is a lease for every shard without leased relatives. It re-reads the retention period beside a Java
+fleet that has cleaned up, and loses records after a split. Where they differ, we follow KCL.
 
 The repair: KCL never creates the children of parents that ended without them, so a worker that failed to do so leaves a
 hole for ever. We create them.

@@ -1,6 +1,6 @@
 """Balances bytes a second between workers, by the throughput in the lease rows (KCL 3's `throughputKBps`).
 
-The rule of KCL 3's leader, without a leader: nothing moves while every worker is within a tenth of the mean, and of
+The rule is that of KCL 3's leader, without a leader. Nothing moves while every worker is within a tenth of the mean. Of
 what a worker has beyond the mean, three fifths move at a time. Throughput is measured late and never stands still:
 without the threshold leases would follow each gust, and without the dampening they would overshoot.
 """

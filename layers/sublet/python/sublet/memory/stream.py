@@ -1,8 +1,8 @@
 """A Kinesis stream in memory, with true resharding: closed shards keep their records and name their children.
 
-It follows the rules that consumers trip over: the last records and the end in one page, iterators that expire, pages of
-at most 10 MB, trimmed checkpoints that read on from the horizon, quiet stretches that are walked in empty pages
-(`sublet.memory.walk`), and, optionally, the read limits.
+It does what consumers trip over. The last records and the shard's end come in one page. Iterators expire, and pages
+have at most 10 MB. A trimmed checkpoint reads on from the horizon. Quiet stretches are walked in empty pages
+(`sublet.memory.walk`). Read limits are optional.
 """
 
 from __future__ import annotations

@@ -93,11 +93,12 @@ def deaggregated(
     at_once: int,
     may_drop: MayDrop = as_kcl,
 ) -> Iterator[Deaggregation]:
-    """The same in parts, each made on demand: it stops expanding aggregates once there are `at_once` user records, and
-    an aggregate that is large (`large_aggregate`) or has many times as many user records is expanded a piece at a time.
-    A part may be empty: nothing of such an aggregate is returned before all of it is proved, which takes steps too.
-    Plain records are not counted, since they exist already. `may_drop` is called for each aggregate that is out of
-    range.
+    """The same in parts, each made on demand.
+
+    A part ends once it has `at_once` user records. Plain records do not count, since they exist already. An aggregate
+    that is large (`large_aggregate`), or has many times `at_once` user records, is expanded a piece at a time. It
+    returns nothing before all of it is proved, so some parts are empty. `may_drop` is called for each aggregate that is
+    out of range.
     """
     user_records: list[UserRecord] = []
     dropped = delivered_whole = 0

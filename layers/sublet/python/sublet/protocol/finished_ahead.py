@@ -5,10 +5,11 @@ there is to record, in a few bytes. An attribute of ours on the lease's row hold
 
   <counter>@<position>/<kind>/<nearest>/<lane 0>,<lane 1>,...
 
-It is valid for a row with this position whose counter got this value from the write that noted it: any later write, or
-a moved position, may mean that what is beyond has to be handled again. `nearest` is the lowest sequence number of any
-lane, relative to the checkpoint's; a lane's is relative to that, with its sub-sequence number after a dot. Numbers are
-base 36. An empty lane is unknown: its records are handled again.
+It is valid only if the row still has this position, and if its counter is from the write that noted it. After any other
+write, or a move of the position, the records beyond it may have to be handled again.
+
+`nearest` is the lowest sequence number of any lane, relative to the checkpoint's. A lane's is relative to `nearest`,
+with its sub-sequence number after a dot. Numbers are base 36. An empty lane is unknown: its records are handled again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Reads an aggregate that is too large to expand at once: proves and reads it in pieces.
 
 A protobuf message may be cut between any two fields: each piece is a message itself, and their concatenation is the
-whole. So pieces of PIECE bytes are read one after another, each as `kpl_format` reads a small aggregate, and only one
-needs memory at a time: ten MB of the smallest user records would take 400 MB. A walk from field to field finds where to
-cut, and notes the offsets of the keys of both tables, which are left in place until a user record needs one.
+whole. So pieces of PIECE bytes are read one after another, each as `kpl_format` reads a small aggregate. Only one needs
+memory at a time: ten MB of the smallest user records would take 400 MB. A walk from field to field finds where to cut.
+It also notes the offsets of the keys of both tables, which are left in place until a user record needs one.
 
 Nothing is returned before all is proved, as in KCL: one malformed record, index or hash key concerns the whole
 aggregate. So everything is read twice. All of it goes in steps of about PIECE, so that the caller can do something else

@@ -78,7 +78,7 @@ voids it, since it names another checkpoint. Times are in epoch milliseconds.
 
 AHEAD = "subletAhead"
 """What is finished beyond the checkpoint (`finished_ahead`). It counts only beside ATTEMPTS of the same checkpoint, if
-need be with 0 attempts: an earlier version removes ATTEMPTS with each checkpoint, even with a late one, which leaves
+need be with 0 attempts. An earlier version removes ATTEMPTS with each checkpoint, even with a late one, which leaves
 the counter as it is.
 """
 

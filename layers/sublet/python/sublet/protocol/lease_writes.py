@@ -1,7 +1,7 @@
 """Every write to the lease table, as a value: the row, the condition, and the changes.
 
-The rules are KCL's (its DynamoDBLeaseRefresher), fenced three times: by the counter, which only ever rises by one; by
-the owner, since a KCL 3.x handoff changes only the owner; and by the holder, since many holders share a worker id. A
+The rules are KCL's (its DynamoDBLeaseRefresher). Three fences protect the row: the counter, which only ever rises by
+one; the owner, since a KCL 3.x handoff changes nothing else; and the holder, since many holders share a worker id. A
 write made for an old state of the row is refused and changes nothing. `apply_to` gives the row after a write as
 DynamoDB would, so that memory and DynamoDB run the same value.
 """

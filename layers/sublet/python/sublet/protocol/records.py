@@ -86,8 +86,8 @@ class UserRecord(Struct, frozen=True, gc=False):
 def as_put(records: Iterable[UserRecord]) -> list[UserRecord]:
     """The stream records of these user records, one each, with all their data: KPL aggregates as they were put.
 
-    Each has the position of its last user record, so that a checkpoint means the same in both forms: one inside an
-    aggregate leaves the aggregate to be handled, and one of a whole aggregate is that of its last user record.
+    Each has the position of its last user record, so that a checkpoint means the same in both forms. A checkpoint
+    inside an aggregate leaves the aggregate to be handled.
     """
     last = {id(record.stream_record): record for record in records}
     return [

@@ -1,8 +1,11 @@
 """Whether a worker reacts rightly to the answers to its writes.
 
-Records may be repeated, and a lease may wait for its expiry, but only for a reason. So no lease is given up or left
-behind needlessly; finished work is written before a lease is left; a worker that knows that it has lost a lease stops
-using it; and no write is made that another has made needless.
+Records may be repeated, and a lease may wait for its expiry, but only for a reason:
+
+- No lease is given up or left behind needlessly.
+- Finished work is written before a lease is left.
+- A worker that knows that it has lost a lease stops using it.
+- No write is made that another has made needless.
 """
 
 from __future__ import annotations

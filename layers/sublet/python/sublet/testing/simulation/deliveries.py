@@ -99,16 +99,16 @@ def simulate(
     """Run the handler in `seeds` worlds, in which workers crash, pause and lose replies, and shards split and merge.
 
     handler   as for `consume`. A class is instantiated for each worker process, whose memory dies with it (a record
-              processor for each lease); anything else is shared by all processes of a world, like a database
+              processor for each lease). Anything else is shared by all processes of a world, like a database
     seeds     how many, from 0 on, or which. The same seed is the same world, call for call
     data      the n-th record's data: 0, 1, 2, ... in the order of their puts
-    check     called after each world, once every record has been handled: raise (or return False) if your results are
-              wrong, and reset them
+    check     called after each world, once every record has been handled. It raises, or returns False, if your results
+              are wrong, and resets them
     settings  any of Settings, by name; the others are drawn from the seed
 
-    Raises HandlerNotLoadable if it is not a handler, and SimulationFailed if a world does not end, mostly because the
-    handler fails for ever, or if the handler checkpoints in another thread, as coroutines do. An exception of `check`
-    gets a note with the seed.
+    Raises HandlerNotLoadable if it is not a handler. Raises SimulationFailed if a world does not end, mostly because
+    the handler fails for ever, or if the handler checkpoints in another thread, as coroutines do. An exception of
+    `check` gets a note with the seed.
     """
     from sublet.testing.simulation.handler_world import play_handler  # needs greenlet
 

@@ -202,10 +202,11 @@ class Operator:
         world.sightings.announce(who, Announcement(world.chance.choice(list(What)), at))
 
     def _may_delete(self, lease: Lease) -> bool:
-        """Whether the lost state can be recovered. Operators must not delete a half-read parent whose children have
-        leases, which no implementation survives; nor a merge's half-read parent if the other parent's row is gone or
-        near its end: a Java worker at that end assumes that the first is long done, or has just seen its row, and
-        creates the child.
+        """Whether the lost state can be recovered.
+
+        An operator must not delete a half-read parent whose children have leases: no implementation survives that. Nor
+        may it delete a merge's half-read parent if the other parent's row is gone or near its end. A Java worker at
+        that end assumes that the first is long done, or has just seen its row, and creates the child.
         """
         rows, shards = self.world.table.rows(), self.world.ledger.shards
         children = shards[lease.shard_id].children
@@ -217,9 +218,12 @@ class Operator:
         )
 
     def _may_move(self, lease: Lease) -> bool:
-        """Operators must not move an ended lease, whose children have begun; one whose parents are still being read,
-        since at a sequence number it counts as begun; a Java owner's, which writes the position it remembers; nor one
-        again before its owner has noticed the first move, since there and back looks like no move at all.
+        """Leases that an operator must not move:
+
+        - an ended one, whose children have begun
+        - one whose parents are still being read, since at a sequence number it counts as begun
+        - a Java owner's, which writes the position it remembers
+        - one that was moved before its owner has noticed: there and back looks like no move at all
         """
         world, shards = self.world, self.world.ledger.shards
         has_begun = any(

@@ -1,7 +1,7 @@
 """A day without readers: the deployment is switched off, records keep arriving, and Kinesis trims the oldest.
 
 Nothing younger than a day is ever trimmed, so worlds of minutes do not see retention. In a few of them the fleet is off
-for about a day, somewhere in the middle; records that waited by then, and the first ones of that day, are gone when it
+for about a day, somewhere in the middle. Records that waited by then, and the first ones of that day, are gone when it
 is back, or expire while it catches up. The ledger excuses exactly what was trimmed, and checks that the loss was
 reported.
 """

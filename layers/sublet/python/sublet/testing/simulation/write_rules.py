@@ -1,8 +1,8 @@
 """What each write may change in a row, and which rows must refuse it: the table of docs/algorithm.md as code.
 
 A missing clause does harm only where two rare events meet, which few worlds see. So each write is tried on the row that
-it met and on rows that differ from it in one attribute, as another client might have left them: rows that agree in
-everything that fences the write, in whatever spelling, must accept it, and no others.
+it met and on rows that differ from it in one attribute, as another client might have left them. Rows that agree in
+everything that fences the write, in whatever spelling, must accept it. All others must refuse it.
 """
 
 from __future__ import annotations
