@@ -54,6 +54,8 @@ def release_noting(lease: Lease) -> LeaseWrite:
 
 NOTED = replace(HELD, noted_ahead=AHEAD, noted_ahead_counter=7)
 
+SOUGHT = Lease(HELD.lease_key, TRIM_HORIZON, lease_counter=8)
+
 ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
     (partial(writes.create, FREE), None, FREE),
     (
@@ -197,6 +199,21 @@ ACCEPTED: list[tuple[partial[LeaseWrite], Lease | None, Lease | None]] = [
         ),
     ),
     (partial(writes.delete, HELD), HELD, None),
+    (  # back: the owner is evicted, and nothing that was true of the old position is left
+        partial(writes.seek, NOTED, Position(TRIM_HORIZON)),
+        NOTED,
+        SOUGHT,
+    ),
+    (
+        partial(writes.seek, replace(HELD, checkpoint=SHARD_END), Position(FURTHER)),
+        replace(HELD, checkpoint=SHARD_END),
+        replace(SOUGHT, checkpoint=FURTHER),
+    ),
+    (
+        partial(writes.seek, FREE, Position(AT_TIMESTAMP, BEGINNING)),
+        FREE,
+        replace(SOUGHT, checkpoint=AT_TIMESTAMP, start_at=BEGINNING),
+    ),
     (
         partial(heartbeat_noting, HELD),
         HELD,
@@ -336,6 +353,10 @@ REFUSED: list[tuple[partial[LeaseWrite], Lease, str]] = [
     ),
     (partial(writes.delete, HELD), MOVED, "counter_stands"),
     (partial(writes.delete, HELD), STOLEN, "owner_stands"),
+    (partial(writes.seek, HELD, Position(FURTHER)), MOVED, "counter_stands"),
+    (partial(writes.seek, HELD, Position(FURTHER)), STOLEN, "owner_stands"),
+    (partial(writes.seek, HELD, Position(FURTHER)), BACK, "position_stands"),
+    (partial(writes.seek, HELD, Position(FURTHER)), replace(HELD, checkpoint_owner=OTHER), "not_draining"),
     (partial(heartbeat_noting, HELD), MOVED, "counter_stands"),
     (partial(heartbeat_noting, HELD), BACK, "position_stands"),
     (partial(heartbeat_noting, HELD), replace(HELD, checkpoint=FURTHER), "position_stands"),

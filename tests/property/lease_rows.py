@@ -143,6 +143,7 @@ def lease_writes(draw: st.DrawFn) -> LeaseWrite:
         writes.release(lease, draw(st.none() | moments), quiet=quiet),
         writes.hand_over(lease),
         writes.delete(lease),
+        writes.seek(lease, draw(positions)),
         *(
             writes.with_ahead(write, lease, ahead)
             for write in (

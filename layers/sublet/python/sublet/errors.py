@@ -204,6 +204,14 @@ class LeaseTableError(SubletError):
     """The lease table refused. Retrying the same call will not help, unless this is a TransientError too."""
 
 
+class SnapshotUnreadable(SubletError):
+    """A snapshot of positions is damaged, or is something else. Says what is wrong."""
+
+
+class SeekRefused(SubletError):
+    """Positions were not moved as wanted. Says which lease stands in the way, and what to do."""
+
+
 class LeaseTableNotFound(LeaseTableError):
     """There is no such table in this account and region."""
 

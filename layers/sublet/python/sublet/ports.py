@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # no handler needs these: `import sublet` stays under 30 ms w
     from sublet.protocol.lease_writes import LeaseWrite
     from sublet.protocol.records import Page
     from sublet.protocol.shard import Shard
+    from sublet.protocol.snapshot import Snapshot
     from sublet.protocol.stream_identity import StreamIdentity
     from sublet.protocol.stream_info import StreamDescription
     from sublet.protocol.worker_report import WorkerReport
@@ -197,6 +198,19 @@ class SightingStore(Protocol):
         """The tick of this token is done. Returns whether it has to look again: it was told to, or that is not known
         any more. If it took too long and another tick has begun since, that one looks later.
         """
+
+
+class SnapshotStore(Protocol):
+    """Where an operator's snapshots of positions are kept: beside the sightings. Raises what LeaseTable raises."""
+
+    def keep_snapshot(self, snapshot: Snapshot) -> None:
+        """Store it, instead of one of the same name."""
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """All, in order of the time. Raises SnapshotUnreadable."""
+
+    def delete_snapshot(self, name: str) -> None:
+        """If it is there."""
 
 
 class WorkerReports(Protocol):

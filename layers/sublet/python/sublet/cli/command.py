@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,3 +18,9 @@ class Command:
     summary: str
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
+
+
+def explain(parser: ArgumentParser, description: str, examples: str) -> None:
+    """Its help, with the lines as they are."""
+    parser.description, parser.epilog = description, examples
+    parser.formatter_class = RawDescriptionHelpFormatter

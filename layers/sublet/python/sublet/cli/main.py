@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from sublet import __version__
-from sublet.cli import deploy, leases, pipeline, redrive, run
+from sublet.cli import deploy, leases, pipeline, redrive, run, seek, snapshots
 from sublet.cli.command import Command
 from sublet.cli.unrecognized import unrecognized
 from sublet.errors import SubletError
@@ -16,6 +16,10 @@ COMMANDS: tuple[Command, ...] = (
     run.COMMAND,
     leases.COMMAND,
     redrive.COMMAND,
+    seek.SEEK,
+    seek.UNDO,
+    snapshots.SNAPSHOT,
+    snapshots.SNAPSHOTS,
     pipeline.COMMAND,
     deploy.DEPLOY,
     deploy.SYNTH,

@@ -31,6 +31,7 @@ from sublet.protocol.lease_row import (
 from sublet.protocol.write_clauses import (
     EXISTS,
     NO_SUCH_LEASE,
+    NOT_DRAINING,
     NOT_ENDED,
     counter_stands,
     drained_by,
@@ -57,6 +58,7 @@ class WriteKind(StrEnum):
     RELEASE = "release"
     HAND_OVER = "hand_over"
     DELETE = "delete"
+    SEEK = "seek"
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +304,25 @@ def hand_over(lease: Lease) -> LeaseWrite:
         all_of(EXISTS, owner_stands(lease), drained_by(lease.checkpoint_owner)),
         adds={columns.LEASE_COUNTER: ONE, columns.OWNER_SWITCHES: ONE},
         removes=(columns.CHECKPOINT_OWNER, *_HOLDING),
+    )
+
+
+def seek(lease: Lease, to: Position) -> LeaseWrite:
+    """An operator moves the position, forward or back. The owner, alive or not, is evicted (KCL's evictLease) in the same
+    write: its next renewal fails, since a plain write of a position would be overwritten by its next checkpoint. All that was
+    true of the old position only goes.
+
+    Refused if anything has changed since the row was read, and during a KCL 3.x handoff.
+    """
+    start = {} if to.start_at is None else columns.starting_at(to.checkpoint, to.start_at)
+    return LeaseWrite(
+        WriteKind.SEEK,
+        lease.lease_key,
+        all_of(EXISTS, counter_stands(lease), owner_stands(lease), position_stands(lease), NOT_DRAINING),
+        sets={**_position(to.checkpoint), **start},
+        adds={columns.LEASE_COUNTER: ONE},
+        removes=tuple(name for name in (*_OVER, columns.CAUGHT_UP_AT, *_OWNERSHIP) if name not in start),
+        moves_to=to,
     )
 
 

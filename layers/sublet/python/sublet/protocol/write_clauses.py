@@ -34,6 +34,14 @@ NOT_ENDED = Clause(
     NotEqual(columns.CHECKPOINT, text(SHARD_END.sequence_number)),
     "an ended lease stays ended; its children have begun",
 )
+NOT_DRAINING = Clause(
+    "not_draining",
+    any_of(
+        Absent(columns.CHECKPOINT_OWNER),
+        *(Equal(columns.CHECKPOINT_OWNER, none) for none in ({"NULL": True}, text(""))),
+    ),
+    "in a KCL 3.x handoff two workers write the row; it is over within seconds",
+)
 
 
 def counter_stands(lease: Lease | LeaseFence) -> Clause:

@@ -64,6 +64,11 @@ RULES = {
         frozenset({columns.CHECKPOINT_OWNER, columns.HOLDER, columns.HOLDER_COUNTER}),
     ),
     WriteKind.DELETE: Rule(frozenset({"lease_counter", "lease_owner"})),
+    WriteKind.SEEK: Rule(
+        frozenset({"lease_counter", "lease_owner", "checkpoint_owner"}) | POSITION,
+        PROGRESS | {columns.START_AT},
+        OVER | OWNERSHIP | {columns.CAUGHT_UP_AT},
+    ),
 }
 
 NOTES = frozenset({columns.AHEAD, columns.ATTEMPTS})

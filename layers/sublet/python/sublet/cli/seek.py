@@ -1,0 +1,299 @@
+"""`sublet seek` and `sublet undo`: move an application's positions, and take that back."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sublet.cli.command import Command, explain
+from sublet.cli.seek_plan import plan_json, plan_lines, time_text
+from sublet.cli.settings_options import add_setting, settings_of
+from sublet.cli.snapshots import lease_table
+from sublet.errors import SeekRefused, SettingsError, SnapshotUnreadable
+from sublet.protocol.lease import shard_id_of
+from sublet.settings import DEFINITIONS, Settings
+from sublet.settings.text import parse_duration
+
+if TYPE_CHECKING:
+    from sublet.decisions.seek import SeekPlan
+    from sublet.ports import Ports, SnapshotStore
+    from sublet.protocol.lease import LeaseScan, Position
+    from sublet.protocol.shard import Shard
+    from sublet.protocol.snapshot import Snapshot
+
+SEEK_DESCRIPTION = """\
+Move an application's positions: to the beginning of the stream (`earliest`), to its end (`latest`), to a time (ISO 8601 with a
+time zone), to a time ago (`90m`, `2h`, `1d`), or to a snapshot, a file or another application's positions. The fleet may go on
+running, Java's KCL too: each lease is taken from its owner in the same write, and the next owner begins at the new position.
+
+Without --execute it only prints the plan: each shard, where it is now, where it would be, and what that repeats or skips. A
+shard that a reshard has ended opens again, and its children wait for it. Before it moves anything it takes a snapshot;
+`sublet undo` goes back to it. A handler must expect records that it has had before."""
+
+SEEK_EXAMPLES = """\
+examples:
+  sublet seek 1h --application orders-audit --stream orders
+  sublet seek 2026-11-22T08:00:00Z --application orders-audit --stream orders --execute
+  sublet seek earliest --application orders-audit --stream orders --shard shardId-000000000003 --execute
+  sublet seek --to-snapshot before-release --application orders-audit --stream orders --execute
+  sublet seek --like orders-billing --application orders-audit --stream orders"""
+
+UNDO_DESCRIPTION = """\
+Take back the last seek: every lease that it moved returns to where it was. What the fleet has handled since comes again, or, if
+the seek went back, is not waited for. An undo takes a snapshot too, so that a second undo takes back the first. Without --execute
+it only prints the plan."""
+
+UNDO_EXAMPLES = """\
+examples:
+  sublet undo --application orders-audit --stream orders
+  sublet undo --application orders-audit --stream orders --execute"""
+
+AUTOMATIC = "seek-"
+AUTOMATIC_KEPT = 5
+"""Snapshots that seeks take, the newest ones."""
+
+NAMED_SKIPS = 1
+"""Shards that may be skipped without the application's name."""
+
+EARLIEST, LATEST = "earliest", "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where `seek` goes in time. `at`: None for the earliest; `ago` instead of it is before now."""
+
+    text: str
+    at: datetime | None = None
+    ago: timedelta | None = None
+
+    def moment(self, now: datetime) -> datetime | None:
+        return self.at if self.ago is None else now - self.ago
+
+
+def place(text: str) -> Place:
+    if text.lower() == EARLIEST:
+        return Place(text)
+    if text.lower() == LATEST:
+        return Place(text, ago=timedelta(0))
+    try:
+        return Place(text, ago=parse_duration("position", text))
+    except SettingsError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ArgumentTypeError(
+            f"{text!r} is no position: give {EARLIEST}, {LATEST}, a time with its zone such as 2026-11-22T08:00:00Z, "
+            "or how long ago, such as 90m"
+        )
+    return Place(text, at=moment.astimezone(UTC))
+
+
+def add_seek_arguments(parser: ArgumentParser) -> None:
+    explain(parser, SEEK_DESCRIPTION, SEEK_EXAMPLES)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument(
+        "place", nargs="?", type=place, metavar="POSITION", help="earliest, latest, a time, or how long ago"
+    )
+    where.add_argument("--to-snapshot", metavar="NAME", help="return to a snapshot")
+    where.add_argument(
+        "--from-file", metavar="FILE", type=Path, help="to the positions of a file of `sublet snapshot`"
+    )
+    where.add_argument(
+        "--like", metavar="APPLICATION", help="to the positions that another application has now"
+    )
+    parser.add_argument(
+        "--shard",
+        dest="shards",
+        metavar="SHARD",
+        action="append",
+        default=[],
+        help="only this shard; may be repeated",
+    )
+    _add_seeking(parser)
+
+
+def add_undo_arguments(parser: ArgumentParser) -> None:
+    explain(parser, UNDO_DESCRIPTION, UNDO_EXAMPLES)
+    _add_seeking(parser)
+
+
+def _add_seeking(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--execute", action="store_true", help="do it; without this option only the plan is printed"
+    )
+    parser.add_argument(
+        "--confirm", metavar="APPLICATION",
+        help="the application's name once more, where records of more than one shard are skipped for ever",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="the plan as JSON")
+    for name in ("application", "stream"):
+        add_setting(parser, DEFINITIONS[name])
+
+
+def seek(options: Namespace) -> int:
+    settings = settings_of(options, os.environ, required=("application", "stream"))
+    ports, snapshots = _ports(settings)
+    scan, shards = ports.table.scan(), ports.stream.list_shards()
+    wanted, what = _wanted(options, settings, ports, snapshots, shards)
+    return _carry_out(options, settings, ports, snapshots, scan, shards, wanted, what, options.shards)
+
+
+def undo(options: Namespace) -> int:
+    from sublet.decisions.seek import positions_like
+
+    settings = settings_of(options, os.environ, required=("application", "stream"))
+    ports, snapshots = _ports(settings)
+    seeks = [each for each in snapshots.snapshots() if each.moved]
+    if not seeks:
+        raise SeekRefused(f"no seek of {settings.application} is known that could be undone")
+    last = seeks[-1]
+    scan, shards = ports.table.scan(), ports.stream.list_shards()
+    wanted = positions_like(shards, _by_shard(last.positions))
+    moved = [shard_id_of(lease_key) for lease_key in last.moved]
+    what = f"undo {last.why} of {time_text(last.taken_at)}"
+    return _carry_out(options, settings, ports, snapshots, scan, shards, wanted, what, moved)
+
+
+def _ports(settings: Settings) -> tuple[Ports, SnapshotStore]:
+    from sublet.aws import clients
+    from sublet.aws.ports import aws_ports
+    from sublet.aws.sightings import DynamoDbSightingStore
+
+    ports = aws_ports(settings, "sublet", output=None)
+    return ports, DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table)
+
+
+def _wanted(
+    options: Namespace,
+    settings: Settings,
+    ports: Ports,
+    snapshots: SnapshotStore,
+    shards: Sequence[Shard],
+) -> tuple[Mapping[str, Position], str]:
+    """By shard id; and in words."""
+    from sublet.decisions.seek import BEGINNING, positions_at, positions_like
+    from sublet.positions.find import places_of
+
+    if options.to_snapshot is not None:
+        kept = {each.name: each for each in snapshots.snapshots()}
+        if options.to_snapshot not in kept:
+            there = ", ".join(kept) or "none"
+            raise SeekRefused(
+                f"there is no snapshot {options.to_snapshot} of {settings.application}; there are: {there}"
+            )
+        known = kept[options.to_snapshot].positions
+        return positions_like(shards, _by_shard(known)), f"to snapshot {options.to_snapshot}"
+    if options.from_file is not None:
+        known = _snapshot_of(options.from_file).positions
+        return positions_like(shards, _by_shard(known)), f"to {options.from_file}"
+    if options.like is not None:
+        theirs = lease_table(options.like).scan()
+        positions = {lease.shard_id: lease.position for lease in theirs.leases}
+        if not positions:
+            raise SeekRefused(f"application {options.like} has no leases of one stream")
+        return positions_like(shards, positions), f"like {options.like}"
+    moment = options.place.moment(ports.stream.service_time())
+    if moment is None:
+        return {shard.shard_id: BEGINNING for shard in shards}, f"to {EARLIEST}"
+    wanted = [shard for shard in shards if not options.shards or shard.shard_id in options.shards]
+    print(f"sublet: looking for {time_text(moment)} in {len(wanted)} shards", file=sys.stderr, flush=True)
+    found = positions_at(wanted, places_of(wanted, moment, ports))
+    return found, f"to {options.place.text}"
+
+
+def _by_shard(positions: Mapping[str, Position]) -> dict[str, Position]:
+    return {shard_id_of(lease_key): position for lease_key, position in positions.items()}
+
+
+def _snapshot_of(file: Path) -> Snapshot:
+    from sublet.protocol.snapshot import read_snapshot
+
+    try:
+        return read_snapshot(file.read_text())
+    except OSError as problem:
+        raise SeekRefused(f"{file} cannot be read: {problem.strerror}") from None
+    except SnapshotUnreadable as problem:
+        raise SeekRefused(f"{file}: {problem}") from None
+
+
+def _carry_out(
+    options: Namespace,
+    settings: Settings,
+    ports: Ports,
+    snapshots: SnapshotStore,
+    scan: LeaseScan,
+    shards: Sequence[Shard],
+    wanted: Mapping[str, Position],
+    what: str,
+    only: Sequence[str],
+) -> int:
+    from sublet.decisions.seek import plan_seek
+    from sublet.engine.manager.probing import positions
+    from sublet.positions.seek import Seek, undone_by
+    from sublet.protocol.snapshot import Snapshot
+
+    if not scan.leases:
+        raise SeekRefused(f"application {settings.application} has no leases yet: there is nothing to move")
+    plan = plan_seek(scan, shards, wanted, only)
+    moved = [move.lease for move in plan.moves if move.lease is not None]
+    in_time = positions(moved, ports)
+    if options.json:
+        print(json.dumps(plan_json(plan, in_time, what), indent=2))
+    else:
+        for line in plan_lines(plan, in_time, ports.clock.now()):
+            print(line)
+    if not plan.moves:
+        return 0
+    if not options.execute:
+        print("\nNothing has been moved: add --execute.", file=sys.stderr)
+        return 0
+    _confirm(plan, options.confirm, settings.application)
+    now = ports.clock.now()
+    snapshot = Snapshot(
+        f"{AUTOMATIC}{now:%Y%m%dT%H%M%S}Z", now, f"seek {what}" if not what.startswith("undo") else what,
+        {lease.lease_key: lease.position for lease in scan.leases},
+    )  # fmt: skip
+    snapshots.keep_snapshot(snapshot)
+    done = Seek(plan, ports, what)
+    try:
+        done.run()
+    finally:
+        snapshots.keep_snapshot(undone_by(snapshot, done.before))
+        _forget_old(snapshots)
+    print(f"\n{len(done.before)} leases moved. `sublet undo` takes it back.", file=sys.stderr)
+    return 0
+
+
+def _confirm(plan: SeekPlan, confirmed: str | None, application: str) -> None:
+    if len(plan.skips) <= NAMED_SKIPS or confirmed == application:
+        return
+    if confirmed is None and sys.stdin.isatty():
+        print(
+            f"\nRecords of {len(plan.skips)} shards are skipped for ever. The application's name, to go on: ",
+            file=sys.stderr, end="", flush=True,
+        )  # fmt: skip
+        if sys.stdin.readline().strip() == application:
+            return
+    raise SeekRefused(
+        f"records of {len(plan.skips)} shards would be skipped for ever: nothing has been moved. Add --confirm {application}"
+    )
+
+
+def _forget_old(snapshots: SnapshotStore) -> None:
+    seeks = [each for each in snapshots.snapshots() if each.name.startswith(AUTOMATIC)]
+    for old in seeks[:-AUTOMATIC_KEPT]:
+        snapshots.delete_snapshot(old.name)
+
+
+SEEK = Command("seek", "move the positions, to a time, a snapshot or another's", add_seek_arguments, seek)
+UNDO = Command("undo", "take back the last seek", add_undo_arguments, undo)

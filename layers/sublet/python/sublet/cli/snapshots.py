@@ -1,0 +1,102 @@
+"""`sublet snapshot` and `sublet snapshots`: keep an application's positions under a name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sublet.cli.command import Command, explain
+from sublet.cli.seek_plan import time_text
+from sublet.cli.settings_options import add_setting, settings_of
+from sublet.settings import DEFINITIONS
+
+if TYPE_CHECKING:
+    from sublet.ports import LeaseTable
+    from sublet.protocol.snapshot import Snapshot
+
+SNAPSHOT_DESCRIPTION = """\
+Keep all positions of an application as they are now, under a name, in <application>-sightings, or print them as JSON with
+--file -; `sublet seek --to-snapshot NAME` (or --from-file) returns to them."""
+
+SNAPSHOT_EXAMPLES = """\
+examples:
+  sublet snapshot before-release --application orders-audit
+  sublet snapshot before-release --application orders-audit --file before-release.json"""
+
+SNAPSHOTS_DESCRIPTION = """\
+List the snapshots of an application's positions: its own, and those that seeks have taken."""
+
+SNAPSHOTS_EXAMPLES = """\
+examples:
+  sublet snapshots --application orders-audit"""
+
+
+def add_snapshot_arguments(parser: ArgumentParser) -> None:
+    explain(parser, SNAPSHOT_DESCRIPTION, SNAPSHOT_EXAMPLES)
+    parser.add_argument("name", metavar="NAME", help="one that is there already is replaced")
+    parser.add_argument(
+        "--file", metavar="FILE", help="write it to this file instead (- for standard output)"
+    )
+    add_setting(parser, DEFINITIONS["application"])
+
+
+def add_snapshots_arguments(parser: ArgumentParser) -> None:
+    explain(parser, SNAPSHOTS_DESCRIPTION, SNAPSHOTS_EXAMPLES)
+    add_setting(parser, DEFINITIONS["application"])
+
+
+def take_snapshot(options: Namespace) -> int:
+    from sublet.aws import clients
+    from sublet.aws.sightings import DynamoDbSightingStore
+    from sublet.protocol.snapshot import Snapshot, snapshot_text
+    from sublet.system.clock import SystemClock
+
+    settings = settings_of(options, os.environ, required=("application",))
+    scan = lease_table(settings.application).scan()
+    for row in scan.malformed:
+        print(
+            f"sublet: left out, since its row cannot be read: {row.lease_key}: {row.problem}", file=sys.stderr
+        )
+    positions = {lease.lease_key: lease.position for lease in scan.leases}
+    taken = Snapshot(options.name, SystemClock().now(), "by hand", positions)
+    if options.file == "-":
+        print(snapshot_text(taken))
+    elif options.file is not None:
+        Path(options.file).write_text(snapshot_text(taken) + "\n")
+    else:
+        DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table).keep_snapshot(taken)
+    print(f"{len(positions)} positions kept as {options.file or options.name}", file=sys.stderr)
+    return 0
+
+
+def list_snapshots(options: Namespace) -> int:
+    from sublet.aws import clients
+    from sublet.aws.sightings import DynamoDbSightingStore
+
+    settings = settings_of(options, os.environ, required=("application",))
+    store = DynamoDbSightingStore(clients.dynamodb_client, settings.sightings_table)
+    for line in snapshot_lines(store.snapshots()):
+        print(line)
+    return 0
+
+
+def snapshot_lines(snapshots: Iterable[Snapshot]) -> Iterable[str]:
+    """A line for each, the newest last."""
+    yield f"{'snapshot':<28} {'taken at':<21} {'leases':>7}  why"
+    for each in snapshots:
+        yield f"{each.name:<28} {time_text(each.taken_at):<21} {len(each.positions):>7}  {each.why}"
+
+
+def lease_table(application: str) -> LeaseTable:
+    from sublet.aws import clients
+    from sublet.aws.dynamodb import DynamoDbLeaseTable
+
+    return DynamoDbLeaseTable(clients.dynamodb_client(), application)
+
+
+SNAPSHOT = Command("snapshot", "keep all positions under a name", add_snapshot_arguments, take_snapshot)
+SNAPSHOTS = Command("snapshots", "list the snapshots", add_snapshots_arguments, list_snapshots)

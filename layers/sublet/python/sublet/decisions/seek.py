@@ -1,0 +1,220 @@
+"""Where each lease goes in a seek: the whole plan, before anything is written. Pure.
+
+The records of a shard's children come after its own, so a seek is a plan for families of shards. If a shard that has ended is to
+be read again, its lease opens again, and its children's leases return to their beginning and wait for it, as after any reshard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from sublet.errors import SeekRefused
+from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of
+from sublet.protocol.shard import Shard, creation_order
+
+BEGINNING = Position(TRIM_HORIZON)
+END = Position(SHARD_END)
+
+
+class Effect(StrEnum):
+    """What a move means for a shard's records."""
+
+    STAYS = "stays"
+    REPEATS = "repeats"
+    """It goes back: records that were handled come again."""
+    SKIPS = "skips"
+    """It goes forward: records that were not handled never come."""
+    REOPENS = "reopens"
+    """It had ended, and is read again."""
+    BEGINS = "begins"
+    """It has no lease yet. It gets one, which waits until its parents have ended."""
+
+
+class Found(NamedTuple):
+    """A time's place in a shard.
+
+    before     the last record before the first one that arrived at that time or later; None if there is none
+    has_later  whether a record arrived at that time or later, or may still: an open shard always has
+    """
+
+    before: Checkpoint | None
+    has_later: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One lease's part of the plan.
+
+    lease   as it was read; None: it is to be created
+    before  what undoes the move
+    """
+
+    shard: Shard
+    lease: Lease | None
+    before: Position
+    then: Position
+    effect: Effect
+
+    @property
+    def lease_key(self) -> str:
+        return lease_key_of(self.shard.shard_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SeekPlan:
+    """`moves`: in the order in which they are to be made. Parents come before their children, so that no child is read too
+    early; but shards that end come last, children first, since a parent's end without its children's leases looks like a crash
+    before they were created.
+    """
+
+    moves: tuple[Move, ...]
+    stay: tuple[Move, ...] = ()
+
+    @property
+    def skips(self) -> tuple[Move, ...]:
+        return tuple(move for move in self.moves if move.effect is Effect.SKIPS)
+
+
+def positions_at(shards: Sequence[Shard], found: Mapping[str, Found]) -> dict[str, Position]:
+    """By shard id, where reading from a time begins. `found`: of every shard."""
+    return {shard.shard_id: _place(shard, found[shard.shard_id]) for shard in shards}
+
+
+def _place(shard: Shard, found: Found) -> Position:
+    if not shard.is_open and not found.has_later:
+        return END
+    return BEGINNING if found.before is None else Position(found.before)
+
+
+def positions_like(shards: Sequence[Shard], known: Mapping[str, Position]) -> dict[str, Position]:
+    """By shard id, the positions of a snapshot or of another application, which may lack leases. A shard without one has not
+    begun if a parent has not ended; otherwise it was handled to its end, if a later shard has begun.
+    """
+    children: dict[str, list[str]] = {}
+    for shard in shards:
+        for parent in shard.parent_shard_ids:
+            children.setdefault(parent, []).append(shard.shard_id)
+
+    def has_begun_later(shard_id: str) -> bool:
+        return any(child in known or has_begun_later(child) for child in children.get(shard_id, ()))
+
+    found: dict[str, Position] = {}
+    for shard in sorted(shards, key=creation_order):
+        waits = any(found.get(parent, END) != END for parent in shard.parent_shard_ids)
+        guessed = END if not waits and has_begun_later(shard.shard_id) else BEGINNING
+        found[shard.shard_id] = known.get(shard.shard_id, guessed)
+    return found
+
+
+def plan_seek(
+    scan: LeaseScan,
+    shards: Sequence[Shard],
+    wanted: Mapping[str, Position],
+    only: Collection[str] = (),
+) -> SeekPlan:
+    """Plan a seek. Raises SeekRefused.
+
+    wanted  by shard id, of every listed shard
+    only    shard ids; empty: all. Descendants of a shard that opens again come along
+    """
+    listed = sorted(shards, key=creation_order)
+    leases = {lease.shard_id: lease for lease in scan.leases}
+    targets = _targets(listed, leases, wanted, only)
+    _check(scan, targets)
+    moves: list[Move] = []
+    unfinished = {shard_id for shard_id, lease in leases.items() if not lease.is_ended}
+    ends: set[str] = set()
+    for shard in listed:
+        shard_id, parents = shard.shard_id, shard.parent_shard_ids
+        if shard_id not in targets:
+            continue
+        move = _move(
+            shard,
+            leases.get(shard_id),
+            targets[shard_id],
+            waits=not unfinished.isdisjoint(parents),
+            is_skipped=not ends.isdisjoint(parents),
+        )
+        if move is None:
+            continue
+        moves.append(move)
+        if move.then != END:
+            unfinished.add(shard_id)
+        elif move.effect is Effect.SKIPS:
+            unfinished.discard(shard_id)
+            ends.add(shard_id)
+    made = [move for move in moves if move.effect is not Effect.STAYS]
+    return SeekPlan(
+        (
+            *(move for move in made if move.then != END),
+            *(move for move in reversed(made) if move.then == END),
+        ),
+        tuple(move for move in moves if move.effect is Effect.STAYS),
+    )
+
+
+def _targets(
+    listed: Sequence[Shard],
+    leases: Mapping[str, Lease],
+    wanted: Mapping[str, Position],
+    only: Collection[str],
+) -> dict[str, Position]:
+    if not only:
+        return {shard.shard_id: wanted[shard.shard_id] for shard in listed}
+    if unknown := sorted(set(only) - {shard.shard_id for shard in listed}):
+        raise SeekRefused(f"the stream has no shard {', '.join(unknown)}")
+    targets: dict[str, Position] = {}
+    opens: set[str] = set()
+    for shard in listed:
+        shard_id = shard.shard_id
+        if not opens.isdisjoint(shard.parent_shard_ids):
+            targets[shard_id] = BEGINNING
+            opens.add(shard_id)
+        elif shard_id in only:
+            targets[shard_id] = wanted[shard_id]
+            lease = leases.get(shard_id)
+            if wanted[shard_id] != END and (lease is None or lease.is_ended):
+                opens.add(shard_id)
+    return targets
+
+
+def _check(scan: LeaseScan, targets: Mapping[str, Position]) -> None:
+    keys = {lease_key_of(shard_id) for shard_id in targets}
+    for row in scan.malformed:
+        if row.lease_key in keys:
+            raise SeekRefused(
+                f"the row of lease {row.lease_key} cannot be read: {row.problem}. Repair it first"
+            )
+    for lease in scan.leases:
+        if lease.lease_key in keys and lease.checkpoint_owner is not None:
+            raise SeekRefused(
+                f"lease {lease.lease_key} is being handed over from {lease.checkpoint_owner} to {lease.lease_owner}: try again "
+                "in some seconds"
+            )
+
+
+def _move(shard: Shard, lease: Lease | None, then: Position, *, waits: bool, is_skipped: bool) -> Move | None:
+    """None: nothing to do.
+
+    waits       a parent has a lease that has not ended
+    is_skipped  a parent ends by this plan, before its end was read
+    """
+    if lease is None:
+        if then == END:
+            return Move(shard, None, BEGINNING, END, Effect.SKIPS) if is_skipped else None
+        if waits and then == BEGINNING:
+            return None  # its parent's end creates it there
+        if waits or is_skipped or shard.is_open:
+            return Move(shard, None, BEGINNING, then, Effect.BEGINS)
+        return Move(shard, None, END, then, Effect.REOPENS)
+    if lease.position == then:
+        effect = Effect.STAYS
+    elif lease.is_ended:
+        effect = Effect.REOPENS
+    else:
+        effect = Effect.SKIPS if then.checkpoint > lease.checkpoint else Effect.REPEATS
+    return Move(shard, lease, lease.position, then, effect)

@@ -1,0 +1,1 @@
+"""Moving an application's positions, for an operator: finding a time in the stream, carrying a plan out, snapshots."""

@@ -1,0 +1,95 @@
+"""Carrying a seek out, lease by lease, beside a running fleet; and keeping what undoes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from sublet.decisions.seek import Move, SeekPlan
+from sublet.errors import SeekRefused
+from sublet.ports import Applied, Ports
+from sublet.protocol.lease import Lease, Position
+from sublet.protocol.lease_writes import create, seek
+from sublet.protocol.snapshot import Snapshot
+
+TRIES = 10
+"""Of one lease: its owner's heartbeats and checkpoints come in between."""
+
+
+@dataclass(slots=True)
+class Seek:
+    """`run` it once. `before`: the positions that were replaced, by lease key, which undo it exactly."""
+
+    plan: SeekPlan
+    ports: Ports
+    why: str
+    before: dict[str, Position] = field(default_factory=dict, init=False)
+
+    def run(self) -> None:
+        """Raises SeekRefused where a lease has changed so that the plan is no longer true of it. Those before it have been moved
+        then; the same seek planned again goes on from there.
+        """
+        for move in self.plan.moves:
+            before = self._create(move) if move.lease is None else self._move(move)
+            self.before[move.lease_key] = before
+            self.ports.log.info(
+                "position moved",
+                lease_key=move.lease_key,
+                before=_text(before),
+                now=_text(move.then),
+                why=self.why,
+            )
+
+    def _create(self, move: Move) -> Position:
+        shard = move.shard
+        lease = Lease(
+            move.lease_key, move.then.checkpoint, parent_shard_ids=shard.parent_shard_ids,
+            hash_key_range=shard.hash_key_range, start_at=move.then.start_at,
+        )  # fmt: skip
+        if isinstance(self.ports.table.apply(create(lease)), Applied):
+            return move.before
+        return self._move(replace(move, lease=lease))
+
+    def _move(self, move: Move) -> Position:
+        """The position that was replaced."""
+        assert move.lease is not None
+        tried: Lease | None = None
+        for _ in range(TRIES):
+            row = self.ports.table.get(move.lease_key)
+            if not isinstance(row, Lease):
+                raise SeekRefused(f"lease {move.lease_key} is gone, or its row cannot be read: plan again")
+            if tried is not None and _is_ours(row, tried, move.then):
+                return tried.position
+            if row.position == move.then:
+                return row.position
+            if row.is_ended != move.lease.is_ended:
+                raise SeekRefused(
+                    f"lease {move.lease_key} has ended, or begun, since this was planned: plan again"
+                )
+            if row.checkpoint_owner is not None:
+                raise SeekRefused(f"lease {move.lease_key} is being handed over: try again in some seconds")
+            tried = row
+            if isinstance(self.ports.table.apply(seek(row, move.then)), Applied):
+                return row.position
+        raise SeekRefused(f"lease {move.lease_key} changed {TRIES} times while it was to be moved: try again")
+
+
+def _is_ours(row: Lease, tried: Lease, then: Position) -> bool:
+    """The answer to our own write was lost."""
+    return row.position == then and row.lease_counter == tried.lease_counter + 1 and row.lease_owner is None
+
+
+def undone_by(snapshot: Snapshot, before: Mapping[str, Position]) -> Snapshot:
+    """The snapshot with the positions that a seek has replaced, which may have moved on since it was taken."""
+    return Snapshot(
+        snapshot.name,
+        snapshot.taken_at,
+        snapshot.why,
+        {**snapshot.positions, **before},
+        tuple(before),
+    )
+
+
+def _text(position: Position) -> str:
+    at = "" if position.start_at is None else f" from {position.start_at.isoformat()}"
+    return f"{position.checkpoint}{at}"

@@ -1,0 +1,106 @@
+"""A snapshot: an application's positions at one time, so that a seek can be undone."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+
+from sublet.errors import SnapshotUnreadable
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.lease import Position
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+VERSION = 1
+
+
+class Snapshot(Struct, frozen=True):
+    """
+    name       unique in its application
+    taken_at   UTC
+    why        what it was taken for, such as the command
+    positions  by lease key
+    moved      the lease keys of those that a seek then moved; an undo returns these, and no others
+    """
+
+    name: str
+    taken_at: datetime
+    why: str
+    positions: Mapping[str, Position]
+    moved: tuple[str, ...] = ()
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """Compressed JSON: a file of a snapshot is the same without the compression."""
+    return zlib.compress(snapshot_text(snapshot).encode())
+
+
+def decode_snapshot(data: bytes) -> Snapshot:
+    """Raises SnapshotUnreadable."""
+    try:
+        text = zlib.decompress(data).decode()
+    except (zlib.error, UnicodeDecodeError) as damaged:
+        raise SnapshotUnreadable(f"it is damaged: {damaged}") from None
+    return read_snapshot(text)
+
+
+def snapshot_text(snapshot: Snapshot) -> str:
+    """As JSON: a version, and [sequence number, sub-sequence number, start in epoch milliseconds or null] by lease key."""
+    return json.dumps(
+        {
+            "version": VERSION,
+            "name": snapshot.name,
+            "taken_at": _millis(snapshot.taken_at),
+            "why": snapshot.why,
+            "moved": sorted(snapshot.moved),
+            "positions": {
+                key: [
+                    at.checkpoint.sequence_number,
+                    at.checkpoint.sub_sequence_number,
+                    None if at.start_at is None else _millis(at.start_at),
+                ]
+                for key, at in sorted(snapshot.positions.items())
+            },
+        }
+    )
+
+
+def read_snapshot(text: str) -> Snapshot:
+    """Raises SnapshotUnreadable, which says what is wrong and where."""
+    try:
+        read = json.loads(text)
+        _check_version(read["version"])
+        positions = {
+            str(key): Position.of(
+                Checkpoint.parse(str(number), int(sub)), None if start is None else _moment(start)
+            )
+            for key, (number, sub, start) in read["positions"].items()
+        }
+        return Snapshot(
+            str(read["name"]),
+            _moment(read["taken_at"]),
+            str(read["why"]),
+            positions,
+            tuple(map(str, read["moved"])),
+        )
+    except SnapshotUnreadable:
+        raise
+    except Exception as problem:  # noqa: BLE001 - whatever is wrong with a file that anybody may have written
+        raise SnapshotUnreadable(f"it is not a snapshot: {type(problem).__name__}: {problem}") from None
+
+
+def _check_version(version: object) -> None:
+    if version != VERSION:
+        raise SnapshotUnreadable(f"its version is {version!r}, and this sublet reads {VERSION}")
+
+
+def _millis(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def _moment(millis: int) -> datetime:
+    return _EPOCH + int(millis) * _MILLISECOND

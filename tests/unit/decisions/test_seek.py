@@ -1,0 +1,178 @@
+"""Where each lease goes in a seek, beside and across reshards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sublet.decisions.seek import (
+    BEGINNING,
+    END,
+    Effect,
+    Found,
+    plan_seek,
+    positions_at,
+    positions_like,
+)
+from sublet.errors import SeekRefused
+from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, Position
+from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
+
+LOW, HIGH = HashKeyRange(0, 9), HashKeyRange(10, 19)
+PARENT = Shard("p", FULL_RANGE, starting_sequence_number="1", is_open=False)
+LEFT = Shard("l", LOW, "p", starting_sequence_number="20")
+RIGHT = Shard("r", HIGH, "p", starting_sequence_number="21")
+SPLIT = (RIGHT, PARENT, LEFT)
+"""In any order, as a listing may be."""
+
+
+def at(number: int) -> Position:
+    return Position(Checkpoint(str(number)))
+
+
+def lease(shard: Shard, position: Position, owner: str | None = None) -> Lease:
+    return Lease(
+        shard.shard_id, position.checkpoint, lease_owner=owner, parent_shard_ids=shard.parent_shard_ids
+    )
+
+
+def planned(
+    *leases: Lease, wanted: dict[str, Position], only: tuple[str, ...] = ()
+) -> list[tuple[str, str, str]]:
+    plan = plan_seek(LeaseScan(leases), SPLIT, wanted, only)
+    return [(move.shard.shard_id, move.effect.value, str(move.then.checkpoint)) for move in plan.moves]
+
+
+READ_ON = lease(PARENT, END), lease(LEFT, at(30)), lease(RIGHT, at(31))
+
+
+def test_within_a_shard_it_goes_back_or_on_and_nothing_else_moves() -> None:
+    assert planned(*READ_ON, wanted={"p": END, "l": at(25), "r": at(35)}) == [
+        ("l", "repeats", "25"),
+        ("r", "skips", "35"),
+    ]
+
+
+def test_before_a_reshard_the_parent_opens_again_first_and_its_children_go_back_to_their_beginning() -> None:
+    assert planned(*READ_ON, wanted={"p": at(10), "l": BEGINNING, "r": BEGINNING}) == [
+        ("p", "reopens", "10"),
+        ("l", "repeats", "TRIM_HORIZON"),
+        ("r", "repeats", "TRIM_HORIZON"),
+    ]
+
+
+def test_a_parent_whose_row_was_cleaned_up_gets_a_row() -> None:
+    plan = plan_seek(LeaseScan(READ_ON[1:]), SPLIT, {"p": at(10), "l": BEGINNING, "r": BEGINNING})
+    first = plan.moves[0]
+    assert (first.lease, first.effect, first.before) == (None, Effect.REOPENS, END)
+    assert first.lease_key == "p"
+
+
+def test_one_shard_alone_takes_its_descendants_along() -> None:
+    grandchild = Shard("g", LOW, "l", starting_sequence_number="40")
+    shards = (*SPLIT, grandchild)
+    leases = (*READ_ON[:1], lease(LEFT, END), *READ_ON[2:], lease(grandchild, at(50)))
+    plan = plan_seek(LeaseScan(leases), shards, {"p": at(10)}, ("p",))
+    assert [(move.shard.shard_id, move.then) for move in plan.moves] == [
+        ("p", at(10)),
+        ("l", BEGINNING),
+        ("r", BEGINNING),
+        ("g", BEGINNING),
+    ]
+
+
+def test_one_shard_that_has_not_ended_takes_nothing_along() -> None:
+    unfinished = lease(PARENT, at(15)), lease(LEFT, BEGINNING)
+    assert planned(*unfinished, wanted={"p": at(10)}, only=("p",)) == [("p", "repeats", "10")]
+
+
+def test_forward_across_a_reshard_the_children_have_rows_before_their_parent_ends() -> None:
+    """A parent's end without them looks like a crash, and they would be read from their beginning."""
+    assert planned(lease(PARENT, at(5)), wanted={"p": END, "l": at(25), "r": at(26)}) == [
+        ("l", "begins", "25"),
+        ("r", "begins", "26"),
+        ("p", "skips", "SHARD_END"),
+    ]
+
+
+def test_forward_across_two_reshards_what_lies_between_ends_too() -> None:
+    left = replace(LEFT, is_open=False)
+    grandchild = Shard("g", LOW, "l", starting_sequence_number="40")
+    wanted = {"p": END, "l": END, "r": at(26), "g": at(45)}
+    plan = plan_seek(LeaseScan((lease(PARENT, at(5)),)), (PARENT, left, RIGHT, grandchild), wanted)
+    assert [(m.shard.shard_id, m.then) for m in plan.moves] == [
+        ("r", at(26)),
+        ("g", at(45)),
+        ("l", END),
+        ("p", END),
+    ]
+
+
+def test_what_a_parents_end_creates_anyway_is_not_created() -> None:
+    assert planned(lease(PARENT, at(5)), wanted={"p": at(3), "l": BEGINNING, "r": BEGINNING}) == [
+        ("p", "repeats", "3")
+    ]
+
+
+def test_what_stands_there_already_stays() -> None:
+    plan = plan_seek(LeaseScan(READ_ON), SPLIT, {"p": END, "l": at(30), "r": at(31)})
+    assert plan.moves == ()
+    assert len(plan.stay) == 3
+
+
+@pytest.mark.parametrize(
+    ("scan", "only", "says"),
+    [
+        (
+            LeaseScan((replace(READ_ON[1], checkpoint_owner="java-1", lease_owner="java-2"),)),
+            (),
+            "handed over from java-1",
+        ),
+        (LeaseScan((), (MalformedRow("l", "its counter is text"),)), (), "row of lease l cannot be read"),
+        (LeaseScan(READ_ON), ("x",), "has no shard x"),
+    ],
+    ids=["handoff", "malformed", "unknown shard"],
+)
+def test_what_cannot_be_moved_is_named_and_nothing_moves(
+    scan: LeaseScan, only: tuple[str, ...], says: str
+) -> None:
+    with pytest.raises(SeekRefused, match=says):
+        plan_seek(scan, SPLIT, {"p": END, "l": at(1), "r": at(1)}, only)
+
+
+def test_a_handoff_elsewhere_is_in_nobodys_way() -> None:
+    leases = READ_ON[0], READ_ON[1], replace(READ_ON[2], checkpoint_owner="java-1")
+    assert planned(*leases, wanted={"l": at(25)}, only=("l",)) == [("l", "repeats", "25")]
+
+
+def test_a_time_in_a_closed_shard_that_held_nothing_more_is_its_end() -> None:
+    found = {
+        "p": Found(Checkpoint("9"), False),
+        "l": Found(None, True),
+        "r": Found(Checkpoint("22", 3), True),
+    }
+    assert positions_at(SPLIT, found) == {"p": END, "l": BEGINNING, "r": Position(Checkpoint("22", 3))}
+
+
+def test_positions_of_another_time_leave_out_what_had_not_begun_and_what_was_done_with() -> None:
+    before_the_split = positions_like(SPLIT, {"p": at(5)})
+    assert before_the_split == {"p": at(5), "l": BEGINNING, "r": BEGINNING}
+    cleaned_up = positions_like(SPLIT, {"l": at(25), "r": at(26)})
+    assert cleaned_up == {"p": END, "l": at(25), "r": at(26)}
+    one_child = positions_like(SPLIT, {"p": END, "l": at(25)})
+    assert one_child == {"p": END, "l": at(25), "r": BEGINNING}
+
+
+def test_back_to_a_snapshot_of_before_a_reshard() -> None:
+    """What `undo` and `--to-snapshot` do."""
+    assert planned(*READ_ON, wanted=positions_like(SPLIT, {"p": at(5)})) == [
+        ("p", "reopens", "5"),
+        ("l", "repeats", "TRIM_HORIZON"),
+        ("r", "repeats", "TRIM_HORIZON"),
+    ]
+
+
+def test_a_shard_end_is_no_skip_twice() -> None:
+    ended = Lease("p", SHARD_END), lease(LEFT, Position(TRIM_HORIZON)), lease(RIGHT, Position(TRIM_HORIZON))
+    assert planned(*ended, wanted={"p": END, "l": BEGINNING, "r": BEGINNING}) == []

@@ -1,0 +1,147 @@
+"""A seek beside a running fleet: everything from there is delivered, and an undo goes back exactly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+
+import pytest
+from sublet.decisions.seek import plan_seek, positions_at, positions_like
+from sublet.errors import SeekRefused
+from sublet.positions.find import places_of
+from sublet.positions.seek import Seek, undone_by
+from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
+from sublet.protocol.snapshot import Snapshot
+
+from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
+
+HOUR = timedelta(hours=1)
+
+
+def put(world: EngineWorld, count: int, first: int) -> None:
+    for number in range(first, first + count):
+        world.shards.put(f"key-{number % 7}", b"%d" % number)
+        world.clock.advance(timedelta(seconds=1))
+
+
+def consume(world: EngineWorld) -> list[int]:
+    """Ticks and windows, until nothing is left. What they handled, in order."""
+    before = len(world.handler.finished)
+    for _ in range(6):
+        world.manager().tick()
+        world.window()
+        world.clock.advance(timedelta(seconds=1))
+    return [int(data) for _, data in world.handler.finished[before:]]
+
+
+def read_through_a_split() -> tuple[EngineWorld, datetime]:
+    """Handled to the tip: ten records, an hour's pause, ten more, a split, ten more. And a time within that pause."""
+    world = EngineWorld(NO_WAITING)
+    put(world, 10, 0)
+    world.clock.advance(HOUR)
+    moment = world.clock.now() - HOUR / 2
+    put(world, 10, 10)
+    world.shards.split(SHARD)
+    put(world, 10, 20)
+    assert sorted(consume(world)) == list(range(30))
+    return world, moment
+
+
+def seek(world: EngineWorld, moment: datetime) -> Seek:
+    shards = world.shards.list_shards()
+    wanted = positions_at(shards, places_of(shards, moment, world.ports))
+    made = Seek(plan_seek(world.table.real.scan(), shards, wanted), world.ports, "a test")
+    made.run()
+    return made
+
+
+def positions(world: EngineWorld) -> dict[str, Checkpoint]:
+    return {lease.lease_key: lease.checkpoint for lease in world.table.real.scan().leases}
+
+
+def test_what_came_after_the_time_comes_again_in_order_and_nothing_else() -> None:
+    world, moment = read_through_a_split()
+    seek(world, moment)
+    again = consume(world)
+    assert sorted(again) == list(range(10, 30))
+    assert again.index(19) < min(again.index(number) for number in range(20, 30)), "the parent's come first"
+
+
+@pytest.mark.parametrize("consumed_between", [False, True])
+def test_an_undo_is_exact(consumed_between: bool) -> None:
+    world, moment = read_through_a_split()
+    before = positions(world)
+    made = seek(world, moment)
+    if consumed_between:
+        world.window()
+    shards = world.shards.list_shards()
+    kept = undone_by(Snapshot("s", world.clock.now(), "", {}), made.before)
+    plan = plan_seek(world.table.real.scan(), shards, positions_like(shards, kept.positions), kept.moved)
+    Seek(plan, world.ports, "undo").run()
+    after = positions(world)
+    assert {key: after[key] for key in before} == before
+    assert all(after[key].is_shard_end for key in after.keys() - before.keys())
+    assert consume(world) == []
+
+
+def test_an_owner_in_the_middle_of_it_loses_its_lease_and_overwrites_nothing() -> None:
+    world = EngineWorld(NO_WAITING)
+    put(world, 10, 0)
+    world.window()
+    put(world, 10, 10)
+    moved: list[Seek] = []
+
+    def meanwhile(_: object) -> None:
+        if not moved:
+            moved.append(seek(world, world.began))
+
+    world.handler.script = meanwhile
+    world.window()
+    assert positions(world)[SHARD] == TRIM_HORIZON
+    assert Counter(consume(world)) == Counter(range(20))
+
+
+def test_a_java_owner_cannot_renew_what_was_moved() -> None:
+    world = EngineWorld(NO_WAITING)
+    put(world, 3, 0)
+    world.table.real.apply(acquire(world.table.lease().fence, "10.0.0.1:java", "none"))
+    seen = world.table.lease()
+    seek(world, world.clock.now())
+    row = world.table.lease()
+    assert (row.lease_owner, row.lease_counter) == (None, seen.lease_counter + 1)
+    assert row.checkpoint.is_sequence_number
+
+
+def test_a_lease_that_ends_between_plan_and_write_is_left_and_said() -> None:
+    world = EngineWorld(NO_WAITING)
+    put(world, 3, 0)
+    shards = world.shards.list_shards()
+    wanted = positions_at(shards, places_of(shards, world.began, world.ports))
+    world.change_lease(checkpoint=Checkpoint("5"))
+    plan = plan_seek(world.table.real.scan(), shards, wanted)
+    world.change_lease(checkpoint=SHARD_END)
+    with pytest.raises(SeekRefused, match=f"lease {SHARD} has ended"):
+        Seek(plan, world.ports, "a test").run()
+    assert positions(world)[SHARD] == SHARD_END
+
+
+def test_a_lost_answer_counts_once_and_the_undo_still_knows_where_it_was() -> None:
+    world = EngineWorld(NO_WAITING)
+    put(world, 3, 0)
+    consume(world)
+    before = world.table.lease()
+    lost: list[LeaseWrite] = []
+
+    def lose(write: LeaseWrite) -> None:
+        if write.kind is WriteKind.SEEK and not lost:
+            lost.append(write)
+            world.table.real.apply(write)
+
+    world.table.before_write = lose
+    made = seek(world, world.began)
+    assert made.before == {SHARD: before.position}
+    row = world.table.lease()
+    assert isinstance(row, Lease)
+    assert (row.checkpoint, row.lease_counter) == (TRIM_HORIZON, before.lease_counter + 1)
