@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -153,3 +154,58 @@ def test_leases_of_a_table_that_no_lease_manager_of_ours_looks_at(aws: dict[str,
         "",
         "target: 1 leases a worker; 0 unowned, 0 expired, 0 moved in the last hour",
     ]
+
+
+def test_a_seek_shows_its_plan_moves_positions_and_is_undone(aws: dict[str, str], tmp_path: Path) -> None:
+    name = stream_with_a_record()
+    table = create_table(boto3.client("dynamodb"), name, "leaseKey")
+    create_table(boto3.client("dynamodb"), f"{name}-sightings", "chunk")
+    of = ("--application", name, "--stream", name)
+
+    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            command(*arguments),
+            env=aws,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    def row() -> dict[str, object]:
+        return dict(boto3.client("dynamodb").get_item(TableName=table, Key=key)["Item"])
+
+    assert "no leases yet" in run("seek", "earliest", *of, code=2).stderr
+    held = Lease("shardId-000000000000", TRIM_HORIZON, 7, "host:java-1")
+    key = {"leaseKey": {"S": held.lease_key}}
+    boto3.client("dynamodb").put_item(TableName=table, Item=encode_row(held))
+
+    planned = run("seek", "latest", *of)
+    assert planned.stdout.splitlines()[1].split()[:3] == ["shardId-000000000000", "skips", "TRIM_HORIZON"]
+    assert "Nothing has been moved: add --execute." in planned.stderr
+    assert row() == encode_row(held)
+
+    run("snapshot", "mine", "--application", name)
+    run("snapshot", "mine", "--application", name, "--file", "mine.json")
+    run("seek", "latest", *of, "--execute")
+    moved = row()
+    assert moved["checkpoint"] != {"S": "TRIM_HORIZON"}
+    assert moved["leaseCounter"] == {"N": "8"}
+    assert "leaseOwner" not in moved
+    kept = [line.split()[0] for line in run("snapshots", "--application", name).stdout.splitlines()[1:]]
+    assert kept[0] == "mine"
+    assert kept[1].startswith("seek-")
+    assert json.loads(run("undo", *of, "--json").stdout)["moves"][0]["effect"] == "repeats"
+    run("undo", *of, "--execute")
+    assert row()["checkpoint"] == {"S": "TRIM_HORIZON"}
+    run("undo", *of, "--execute")
+    assert row()["checkpoint"] == moved["checkpoint"], "the undo of an undo"
+    assert run("seek", "--like", name, *of).stdout.splitlines()[-1] == "nothing to move"
+    for back in (("--to-snapshot", "mine"), ("--from-file", "mine.json")):
+        run("seek", *back, *of, "--execute")
+        assert row()["checkpoint"] == {"S": "TRIM_HORIZON"}
+        run("seek", "latest", *of, "--execute")
+    assert "there is no snapshot yours" in run("seek", "--to-snapshot", "yours", *of, code=2).stderr

@@ -50,7 +50,7 @@ def test_an_older_boto3_that_cannot_is_named(
     service.will("DescribeStreamSummary", summary())
     account: Any = connect().account
     monkeypatch.delattr(type(account._kinesis), "update_max_record_size", raising=False)
-    with pytest.raises(StreamError, match=r"take 1\.40\.60 or later"):
+    with pytest.raises(StreamError, match=r"use 1\.40\.60 or later"):
         Context(account).update_stream("orders", max_record_kib=2048)
 
 

@@ -12,7 +12,7 @@ from sublet.positions.find import places_of
 from sublet.positions.seek import Seek, undone_by
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
+from sublet.protocol.lease_writes import WriteKind, acquire
 from sublet.protocol.snapshot import Snapshot
 
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
@@ -132,14 +132,7 @@ def test_a_lost_answer_counts_once_and_the_undo_still_knows_where_it_was() -> No
     put(world, 3, 0)
     consume(world)
     before = world.table.lease()
-    lost: list[LeaseWrite] = []
-
-    def lose(write: LeaseWrite) -> None:
-        if write.kind is WriteKind.SEEK and not lost:
-            lost.append(write)
-            world.table.real.apply(write)
-
-    world.table.before_write = lose
+    world.table.lose_response_of(WriteKind.SEEK)
     made = seek(world, world.began)
     assert made.before == {SHARD: before.position}
     row = world.table.lease()

@@ -1,0 +1,97 @@
+"""`sublet seek`: what its arguments mean, and what it shows."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sublet.cli.main import main
+from sublet.cli.seek import place
+from sublet.cli.seek_plan import plan_json, plan_lines
+from sublet.cli.snapshots import snapshot_lines
+from sublet.decisions.fleet_status import Position as PositionInTime
+from sublet.decisions.seek import plan_seek
+from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
+from sublet.protocol.lease import Lease, LeaseScan, Position
+from sublet.protocol.shard import FULL_RANGE, Shard
+from sublet.protocol.snapshot import Snapshot
+
+NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
+NUMBER = "49671359605419430805975963772123366797051541114446675970"
+SHARDS = (
+    Shard("shardId-000000000000", FULL_RANGE, is_open=False),
+    Shard("shardId-000000000001", FULL_RANGE, "shardId-000000000000", starting_sequence_number="9"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("earliest", None),
+        ("Latest", NOW),
+        ("90m", NOW - timedelta(minutes=90)),
+        ("2026-11-22T07:00:00Z", NOW - timedelta(hours=1)),
+        ("2026-11-22T09:00:00+02:00", NOW - timedelta(hours=1)),
+    ],
+)
+def test_a_place_is_a_word_a_time_or_how_long_ago(text: str, moment: datetime | None) -> None:
+    assert place(text).moment(NOW) == moment
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-11-22T08:00:00", "-1h", "1 h"])
+def test_anything_else_is_refused_with_what_is_allowed(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="earliest, latest, a time with its zone"):
+        place(text)
+
+
+def test_the_plan_shows_each_shard_with_its_owner_and_the_age_of_its_position() -> None:
+    leases = (
+        Lease(SHARDS[0].shard_id, SHARD_END),
+        Lease(SHARDS[1].shard_id, Checkpoint(NUMBER), 7, "orders-lambda-0"),
+    )
+    wanted = {SHARDS[0].shard_id: Position(Checkpoint("5")), SHARDS[1].shard_id: Position(TRIM_HORIZON)}
+    plan = plan_seek(LeaseScan(leases), SHARDS, wanted)
+    in_time = {SHARDS[1].shard_id: PositionInTime(NOW - timedelta(hours=3), timedelta(0))}
+    lines = [line.split("  ") for line in plan_lines(plan, in_time, NOW)]
+    assert [[part.strip() for part in line if part] for line in lines] == [
+        ["shard", "effect", "now", "then", "owner"],
+        ["shardId-000000000000", "reopens", "SHARD_END", "5", "-"],
+        [
+            "shardId-000000000001",
+            "repeats",
+            "…" + NUMBER[-18:] + ", 3h old",
+            "TRIM_HORIZON",
+            "orders-lambda-0",
+        ],
+    ]
+    assert plan_json(plan, in_time, "to 5h")["moves"][1] == {  # type: ignore[index]
+        "shard": "shardId-000000000001",
+        "effect": "repeats",
+        "now": NUMBER,
+        "handled_to": "2026-11-22T05:00:00+00:00",
+        "then": "TRIM_HORIZON",
+        "owner": "orders-lambda-0",
+    }
+
+
+def test_a_plan_without_moves_says_so() -> None:
+    lease = Lease(SHARDS[1].shard_id, TRIM_HORIZON)
+    plan = plan_seek(LeaseScan((lease,)), SHARDS[1:], {SHARDS[1].shard_id: Position(TRIM_HORIZON)})
+    assert list(plan_lines(plan, {}, NOW)) == ["1 stay where they are", "nothing to move"]
+
+
+def test_snapshots_have_a_line_each() -> None:
+    snapshot = Snapshot("seek-1", NOW, "seek to 1h", {"a": Position(TRIM_HORIZON)}, ("a",))
+    _, line = snapshot_lines([snapshot])
+    assert line.split() == ["seek-1", "2026-11-22T08:00:00Z", "1", "seek", "to", "1h"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["seek"], ["seek", "1h", "--like", "other"], ["seek", "--to-snapshot", "a", "--from-file", "b"]],
+)
+def test_it_goes_to_one_place(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "usage: sublet seek" in capsys.readouterr().err

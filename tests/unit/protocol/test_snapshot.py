@@ -1,0 +1,46 @@
+"""A snapshot as a file and as an item, and what is said of other files."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sublet.errors import SnapshotUnreadable
+from sublet.memory.clock import BEGINNING
+from sublet.protocol.lease import Position
+from sublet.protocol.snapshot import (
+    Snapshot,
+    decode_snapshot,
+    encode_snapshot,
+    read_snapshot,
+    snapshot_text,
+)
+
+from tests.property.lease_rows import positions
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=9), positions, max_size=4))
+def test_it_is_read_back_exactly(known: dict[str, Position]) -> None:
+    snapshot = Snapshot("name", BEGINNING, "why", known, tuple(sorted(known)))
+    assert read_snapshot(snapshot_text(snapshot)) == snapshot
+    assert decode_snapshot(encode_snapshot(snapshot)) == snapshot
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not a snapshot"),
+        ("[]", "not a snapshot"),
+        ('{"version": 2}', "its version is 2, and this sublet reads 1"),
+        ('{"version": 1, "positions": {"a": ["x1", 0, null]}}', "x1"),
+        ('{"version": 1, "positions": {"a": ["1", 0]}}', "not a snapshot"),
+    ],
+)
+def test_what_is_wrong_with_another_file_is_said(text: str, says: str) -> None:
+    with pytest.raises(SnapshotUnreadable, match=says):
+        read_snapshot(text)
+
+
+def test_a_damaged_item_is_named_as_such() -> None:
+    with pytest.raises(SnapshotUnreadable, match="damaged"):
+        decode_snapshot(b"not compressed")
