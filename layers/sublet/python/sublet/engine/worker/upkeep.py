@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
-from sublet.engine.lease.progress import Progress
 from sublet.engine.session.metrics import SHOWN_EVERY
 from sublet.engine.session.session import LeaseSession
 from sublet.metric_names import Metric
@@ -16,13 +15,13 @@ CHECKS_PER_INTERVAL = 10
 """How often within a heartbeat_interval due leases are looked for: a heartbeat is late by a tenth of the interval at most."""
 
 
-def keep_heartbeating(held: Callable[[], Iterable[Progress]], settings: Settings, stop: Signal) -> None:
+def keep_heartbeating(held: Callable[[], Iterable[LeaseSession]], settings: Settings, stop: Signal) -> None:
     """Until `stop`, heartbeat each lease that was not written to for heartbeat_interval."""
     pause = max(settings.heartbeat_interval / CHECKS_PER_INTERVAL, timedelta(milliseconds=50))
     due_after = settings.heartbeat_interval - pause / 2
     while not stop.wait(pause):
-        for lease in held():
-            lease.heartbeat_if_due(due_after, slack=pause)
+        for session in held():
+            session.progress.heartbeat_if_due(due_after, slack=pause)
 
 
 def keep_showing(sessions: Callable[[], Sequence[LeaseSession]], ports: Ports, stop: Signal) -> bool:

@@ -1,0 +1,215 @@
+"""One lease in a window: from its acquire, through its sessions, to the start of its children."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import NamedTuple
+
+from sublet.decisions.choose_leases import ClaimReason
+from sublet.decisions.instant import Instant
+from sublet.decisions.packing import WorkerItem
+from sublet.decisions.window import LeaseReport, Outcome, keeps_leases
+from sublet.engine.calls.guard import HandlerCall
+from sublet.engine.lease.acquire import LeaseAcquirer
+from sublet.engine.lease.held import HeldLease
+from sublet.engine.process_shared import Exclusion, ProcessShared
+from sublet.engine.session.phase import Phases
+from sublet.engine.session.session import LeaseSession
+from sublet.engine.worker.barrier import WindowBarrier
+from sublet.engine.worker.children import Children
+from sublet.errors import TransientError
+from sublet.metric_names import Metric
+from sublet.ports import Tasks
+from sublet.protocol.lease import Lease, LeaseFence, shard_id_of
+from sublet.protocol.lease_writes import release
+from sublet.settings import Mode
+
+
+class WindowSessions:
+    """The sessions of one window: those that run, and those whose leases are kept for the next window.
+
+    No field needs a lock: each lease's task sets and deletes its own key, and a look at all of them copies them in one step.
+    `stop` could not take one, since a signal handler may call it.
+    """
+
+    def __init__(self, tasks: Tasks) -> None:
+        self.stopping = tasks.signal()
+        self.kept: dict[str, LeaseSession] = {}
+        self._held: dict[str, LeaseSession] = {}
+        self._acquired: set[str] = set()
+
+    def held(self) -> list[LeaseSession]:
+        """Those whose leases are heartbeaten: that run, or are kept until this window is over."""
+        return list(self._held.values())
+
+    def has_begun(self, session: LeaseSession) -> None:
+        lease_key = session.held.lease.lease_key
+        self._held[lease_key] = session
+        self._acquired.add(lease_key)
+        if self.stopping.is_set():
+            session.stop_early()
+
+    def has_ended(self, session: LeaseSession, *, is_kept: bool) -> None:
+        lease_key = session.held.lease.lease_key
+        if is_kept:
+            self.kept[lease_key] = session
+        else:
+            del self._held[lease_key]
+
+    @property
+    def acquired(self) -> int:
+        """How many leases this window has acquired so far."""
+        return len(self._acquired)
+
+    def stop(self) -> None:
+        """End all sessions early, and those to come: one may be acquiring its lease now."""
+        self.stopping.set()
+        for session in self.held():
+            session.stop_early()
+
+
+class Left(NamedTuple):
+    """What a lease's part in the window came to. `lease`: as we left it; None if it was not acquired."""
+
+    report: LeaseReport
+    lease: Lease | None = None
+    is_vanished: bool = False
+    """There is no such row any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRun:
+    """Runs the leases of one window; `run` is called once for each, in a task of its own."""
+
+    shared: ProcessShared
+    consuming: Exclusion
+    item: WorkerItem
+    deadline: datetime
+    cut_off: datetime | None
+    sessions: WindowSessions
+    acquirer: LeaseAcquirer
+    barrier: WindowBarrier
+    children: Children
+
+    def run(self, seen: LeaseFence, why: ClaimReason) -> LeaseReport:
+        is_hung = self.shared.calls.health.is_hung(seen.lease_key)
+        if is_hung or not self.consuming.take(seen.lease_key):
+            self.barrier.leave(seen.lease_key)
+            self.shared.ports.log.warning(
+                "an earlier window of this process is still in a handler call of this lease",
+                lease_key=seen.lease_key,
+            )
+            return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE)
+        try:
+            left = self._consume(seen, why)
+        finally:
+            self.consuming.give_back(seen.lease_key)
+            self.barrier.leave(seen.lease_key)
+        if left.is_vanished:
+            return self.children.of_vanished(left.report)
+        lease = left.lease
+        return (
+            left.report if lease is None or not lease.is_ended else self.children.of_ended(left.report, lease)
+        )
+
+    def _consume(self, seen: LeaseFence, why: ClaimReason) -> Left:
+        try:
+            row, since = self.acquirer.acquire(seen, why)
+        except TransientError as unavailable:
+            self.shared.calls.health.note(unavailable)
+            self.shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=shard_id_of(seen.lease_key))
+            return Left(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE))
+        if not isinstance(row, Lease) or not self.acquirer.is_ours(row):
+            return self._not_ours(seen, why, row if isinstance(row, Lease) else None, is_vanished=row is None)
+        log, why = self.shared.ports.log, self.acquirer.why(row, why)
+        log.info("lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint))
+        session = self._first(row, since, why)
+        if (spared := self.acquirer.spared(row, seen)) is not None:
+            self.sessions.has_ended(session, is_kept=False)
+            session.held.write(release)
+            return Left(LeaseReport(row.lease_key, spared, checkpoint=str(row.checkpoint)))
+        session, report = self._run(session)
+        log.info(
+            "lease session ended",
+            lease_key=row.lease_key,
+            outcome=report.outcome,
+            user_records=report.user_records,
+        )
+        return Left(report, session.held.lease)
+
+    def _not_ours(self, seen: LeaseFence, why: ClaimReason, row: Lease | None, *, is_vanished: bool) -> Left:
+        if row is not None and row.is_ended:  # by an earlier attempt at this item, which then crashed
+            return Left(LeaseReport(seen.lease_key, Outcome.SHARD_ENDED), row)
+        self.shared.ports.log.info("could not acquire", lease_key=seen.lease_key, why=why)
+        if why is ClaimReason.CONTINUE:
+            self._tell_lost(seen)
+        return Left(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), is_vanished=is_vanished)
+
+    def _tell_lost(self, kept: LeaseFence) -> None:
+        """The lease was kept for this window by the one before, and taken in between: the handler's state for it is stale."""
+        shard_id, shared = shard_id_of(kept.lease_key), self.shared
+        shared.ports.metrics.put(Metric.LOST_LEASES, 1)
+        call = HandlerCall(kept.lease_key, shard_id, "lease_lost")
+        shared.calls.tell(call, partial(shared.handler.lease_lost, shard_id), self.cut_off)
+
+    def _run(self, session: LeaseSession) -> tuple[LeaseSession, LeaseReport]:
+        """Until the lease's part in the window is over. Returns the last session, and what it reports."""
+        try:
+            while True:
+                report = session.run()
+                if report.outcome is Outcome.MOVED:
+                    session = self._again_from_the_row(session)
+                elif not self._may_go_on(session, report):
+                    break
+                elif not session.is_kept:
+                    report = session.settle()
+                    break
+                else:
+                    beyond = self.shared.ports.clock.steady() + self.shared.settings.window
+                    session = self._again(session, beyond)
+        except BaseException:
+            self.sessions.has_ended(session, is_kept=False)
+            raise
+        self.sessions.has_ended(session, is_kept=report.kept is not None)
+        return session, report
+
+    def _may_go_on(self, session: LeaseSession, report: LeaseReport) -> bool:
+        """True if the lease is kept, other leases of the window are not done yet, and the process does not end meanwhile."""
+        if report.kept is None or self.cut_off is not None:
+            return False
+        return not self.barrier.wait(session.held.lease.lease_key)
+
+    def _first(self, lease: Lease, since: Instant, why: ClaimReason) -> LeaseSession:
+        ports, settings = self.shared.ports, self.shared.settings
+        stop = ports.tasks.signal()
+        held = HeldLease(lease, since, ports, settings.failover_time, stop)
+        if settings.mode is Mode.CONTINUOUS:
+            held.measure(settings.heartbeat_interval)
+        phase = Phases(keeps_leases(self.item, settings))
+        session = LeaseSession(self.shared, held, self.deadline, stop, why, phase, self.cut_off)
+        self.sessions.has_begun(session)
+        return session
+
+    def _again_from_the_row(self, moved: LeaseSession) -> LeaseSession:
+        held = moved.held
+        self.shared.ports.log.warning(
+            "the checkpoint was moved by another hand; reading on from there",
+            lease_key=held.lease.lease_key, checkpoint=str(held.lease.checkpoint), finished=str(moved.progress.finished),
+        )  # fmt: skip
+        return self._again(moved, moved.deadline)
+
+    def _again(self, before: LeaseSession, deadline: datetime) -> LeaseSession:
+        """Another session from where the row stands, with nothing in hand. The lease stays ours all the while."""
+        held, stop = before.held, self.shared.ports.tasks.signal()
+        held.go_on(stop)
+        session = LeaseSession(
+            self.shared, held, deadline, stop, ClaimReason.CONTINUE, before.phase.following(), self.cut_off
+        )
+        self.sessions.has_begun(session)
+        if before.phase.is_recalled:  # perhaps just now
+            session.stop_early()
+        if deadline > self.deadline:
+            self.barrier.go_on(held.lease.lease_key, stop)
+        return session
