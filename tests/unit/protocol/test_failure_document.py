@@ -201,7 +201,7 @@ def test_a_record_larger_than_a_message_is_refused() -> None:
 def test_a_record_that_an_earlier_version_only_named_is_refused() -> None:
     document = json.loads(messages(batch(record(2)))[0].body)
     document["sublet"]["records"][0]["data"] = None
-    with pytest.raises(NotADocument, match="record 2 is only named"):
+    with pytest.raises(NotADocument, match="record 2 has no data"):
         batch_of_message(json.dumps(document))
 
 
